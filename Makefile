@@ -1,0 +1,46 @@
+# Needs Python 3.11, make and a package index; everything else is set up here, in .venv.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# TensorFlow's start-up notices hide what a person wants to read.
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+# One process per core in the tests; more threads inside each only get in each other's way.
+WORKERS ?= 2
+PYTEST := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+.PHONY: help setup demo lint test test-all clean
+
+help:
+	@echo "make demo      set up, then fit and score a model on duels made without any download"
+	@echo "make test      set up, then lint, type check and run the tests"
+	@echo "make test-all  as make test, with the slow tests"
+	@echo "make lint      set up, then lint and type check"
+	@echo "make clean     remove the environment and all caches"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt tools/make_venv.sh
+	@sh tools/make_venv.sh $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[cli,dev]"
+	@touch $@
+
+demo: setup
+	$(BIN)/sparse-prefgp demo
+
+lint: setup
+	$(BIN)/ruff check sparse_prefgp tests
+	$(BIN)/ruff format --check sparse_prefgp tests
+	$(BIN)/mypy
+
+test: lint
+	$(PYTEST) -m "not slow"
+
+test-all: lint
+	$(PYTEST)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
