@@ -1,0 +1,392 @@
+"""Duels between items: validated, frozen, repeated duels merged into counts."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from sparse_prefgp.features import FeatureTransform
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Duels:
+    """Items with features, and which of them won against which.
+
+    Args:
+        items: (n, D) features, one row per item. Two items may have equal features.
+        winners: (t,) the winner of each duel: an index into the rows of `items`, or one of
+            `item_ids` when the values are not integers (integers are always indices).
+        losers: (t,) the loser of each duel, in the same form.
+        counts: (t,) how often each duel was seen, whole numbers of at least 1; default all 1.
+        item_ids: n distinct names of the items.
+        feature_names: D names of the columns of `items`.
+        transform: how the columns were made from a raw table, as recorded by `read_duels`.
+
+    Repeated ordered pairs (winner, loser) become one row whose count is their sum, in order of
+    first appearance. The arrays are read-only copies.
+
+    Raises:
+        ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners and
+            losers of unequal length; indices that are not integers or are out of range; unknown
+            ids; a duel of an item with itself; counts that are not whole and positive; ids or
+            names of the wrong length.
+    """
+
+    items: FloatArray
+    winners: IntArray
+    losers: IntArray
+    counts: IntArray
+    item_ids: tuple[Hashable, ...] | None
+    feature_names: tuple[str, ...] | None
+    transform: FeatureTransform | None
+
+    def __init__(
+        self,
+        items: npt.ArrayLike,
+        winners: npt.ArrayLike,
+        losers: npt.ArrayLike,
+        counts: npt.ArrayLike | None = None,
+        *,
+        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+        transform: FeatureTransform | None = None,
+    ) -> None:
+        names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        features = check_features(items, "items", names)
+        n, d = features.shape
+        if names is not None and len(names) != d:
+            raise ValueError(
+                f"feature_names has {len(names)} names for {d} columns of items; give one per "
+                "column."
+            )
+        ids = None if item_ids is None else _checked_ids(item_ids, n)
+        won, lost = np.asarray(winners), np.asarray(losers)
+        for label, values in (("winners", won), ("losers", lost)):
+            if values.ndim != 1:
+                raise ValueError(
+                    f"{label} has shape {values.shape}; give a one-dimensional array with one "
+                    "entry per duel."
+                )
+        if len(won) != len(lost):
+            raise ValueError(
+                f"winners has {len(won)} entries but losers has {len(lost)}; give one of each "
+                "per duel."
+            )
+        if len(won) == 0:
+            raise ValueError("There are no duels (winners has 0 entries); give at least one duel.")
+        won, lost = _indices(won, "winners", n, ids), _indices(lost, "losers", n, ids)
+        same = np.flatnonzero(won == lost)
+        if same.size:
+            row = same[0]
+            item = won[row] if ids is None else ids[won[row]]
+            raise ValueError(
+                f"Duel {row} is of item {item!r} with itself; remove it, or correct its winner or "
+                "loser."
+            )
+        number = _checked_counts(counts, len(won))
+
+        # Merge equal ordered pairs and keep the order of first appearance.
+        _, first, inverse = np.unique(won * n + lost, return_index=True, return_inverse=True)
+        merged = np.zeros(len(first), dtype=np.int64)
+        np.add.at(merged, inverse, number)
+        order = np.argsort(first)
+        kept = first[order]
+
+        for name, value in (
+            ("items", features),
+            ("winners", won[kept]),
+            ("losers", lost[kept]),
+            ("counts", merged[order]),
+        ):
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "item_ids", ids)
+        object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "transform", transform)
+
+    @classmethod
+    def from_pairs(
+        cls,
+        X_winner: npt.ArrayLike,
+        X_loser: npt.ArrayLike,
+        counts: npt.ArrayLike | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+    ) -> Duels:
+        """Duels from stacked rows: row i of `X_winner` (t, D) beat row i of `X_loser` (t, D).
+
+        Equal rows become one item; items are numbered in order of first appearance, winners first.
+
+        Raises:
+            ValueError: arrays that are not (t, D), differ in shape or are not finite numbers; a
+                winner row equal to its loser row; and what `Duels` raises.
+        """
+        names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        if np.size(X_winner) == 0 and np.size(X_loser) == 0:
+            raise ValueError("There are no duels (X_winner has 0 rows); give at least one duel.")
+        won = check_features(X_winner, "X_winner", names)
+        lost = check_features(X_loser, "X_loser", names)
+        if won.shape != lost.shape:
+            raise ValueError(
+                f"X_winner has shape {won.shape} but X_loser has shape {lost.shape}; give two "
+                "arrays of the same shape."
+            )
+        same = np.flatnonzero((won == lost).all(axis=1))
+        if same.size:
+            raise ValueError(
+                f"Row {same[0]} of X_winner equals row {same[0]} of X_loser, a duel of an item "
+                "with itself; remove it, or use Duels(items, winners, losers) for different items "
+                "with equal features."
+            )
+        # Adding zero makes -0.0 and 0.0 the same row.
+        stacked = np.concatenate([won, lost]) + 0.0
+        _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        index = position[inverse.reshape(-1)]
+        t = len(won)
+        return cls(stacked[first[order]], index[:t], index[t:], counts, feature_names=names)
+
+    @property
+    def num_items(self) -> int:
+        """n, the number of items, compared or not."""
+        return int(self.items.shape[0])
+
+    @property
+    def num_features(self) -> int:
+        """D, the number of feature columns."""
+        return int(self.items.shape[1])
+
+    @property
+    def num_pairs(self) -> int:
+        """The number of distinct ordered pairs (winner, loser): the length of `winners`."""
+        return len(self.winners)
+
+    @property
+    def num_duels(self) -> int:
+        """t, the number of duels: the sum of `counts`."""
+        return int(self.counts.sum())
+
+    def differences(self) -> FloatArray:
+        """Features of the winner minus features of the loser, (num_pairs, D)."""
+        return np.asarray(self.items[self.winners] - self.items[self.losers])
+
+    def summary(self) -> DuelsSummary:
+        """What the duels look like: sizes, contradictions, and how the items are connected."""
+        # Kept out of the module: this import is slow, and only this method needs it.
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        n = self.num_items
+        low = np.minimum(self.winners, self.losers)
+        high = np.maximum(self.winners, self.losers)
+        unordered = len(np.unique(low * n + high))
+        equal = (self.items[self.winners] == self.items[self.losers]).all(axis=1)
+        compared = len(np.unique(np.concatenate([low, high])))
+        graph = coo_array((np.ones(len(low)), (low, high)), shape=(n, n))
+        components = int(connected_components(graph, directed=False, return_labels=False))
+        never = n - compared
+        return DuelsSummary(
+            num_items=n,
+            num_features=self.num_features,
+            num_duels=self.num_duels,
+            ordered_pairs=self.num_pairs,
+            unordered_pairs=unordered,
+            # Ordered pairs are distinct, so each contradicted pair is there exactly twice.
+            contradicted_pairs=self.num_pairs - unordered,
+            equal_feature_duels=int(self.counts[equal].sum()),
+            distinct_feature_rows=len(np.unique(self.items + 0.0, axis=0)),
+            constant_columns=() if self.transform is None else self.transform.dropped,
+            items_never_compared=never,
+            # Every item never compared is a component of its own; those are reported above.
+            components=components - never,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Duels(num_items={self.num_items}, num_features={self.num_features}, "
+            f"num_duels={self.num_duels}, num_pairs={self.num_pairs})"
+        )
+
+
+@dataclass(frozen=True)
+class DuelsSummary:
+    """Figures of a set of duels; `print` shows them as text.
+
+    `ordered_pairs` and `unordered_pairs` are distinct pairs; `contradicted_pairs` were won by
+    either side at least once; `equal_feature_duels` counts duels between different items with
+    equal features; `components` counts the connected parts of the comparison graph among the
+    items that were compared (information only).
+    """
+
+    num_items: int
+    num_features: int
+    num_duels: int
+    ordered_pairs: int
+    unordered_pairs: int
+    contradicted_pairs: int
+    equal_feature_duels: int
+    distinct_feature_rows: int
+    constant_columns: tuple[str, ...]
+    items_never_compared: int
+    components: int
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The summary as (label, value) rows, for a table."""
+        items = f"{self.num_items:,}"
+        if self.num_items > 1 and self.distinct_feature_rows == 1:
+            items += " (all with equal features: the duels cannot tell them apart)"
+        elif self.distinct_feature_rows < self.num_items:
+            items += f" ({self.distinct_feature_rows:,} distinct feature rows)"
+        constant = ", ".join(self.constant_columns) if self.constant_columns else "none"
+        components = f"{self.components:,}"
+        if self.components > 1:
+            components += (
+                " (information only: with features, utilities compare across components "
+                "through the prior)"
+            )
+        return [
+            ("items (n)", items),
+            ("features (D)", f"{self.num_features:,}"),
+            ("duels (t)", f"{self.num_duels:,}"),
+            ("distinct ordered pairs", f"{self.ordered_pairs:,}"),
+            ("distinct unordered pairs", f"{self.unordered_pairs:,}"),
+            ("contradicted pairs", f"{self.contradicted_pairs:,}"),
+            ("duels between items with equal features", f"{self.equal_feature_duels:,}"),
+            ("constant columns dropped", constant),
+            ("items never compared", f"{self.items_never_compared:,}"),
+            ("connected components", components),
+        ]
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(len(label) for label, _ in rows)
+        return "\n".join(f"{label:<{width}}  {value}" for label, value in rows)
+
+
+def check_features(
+    values: npt.ArrayLike, label: str, names: Sequence[str] | None = None
+) -> FloatArray:
+    """A float64 copy of an (n, D) array of finite numbers.
+
+    Raises:
+        ValueError: not two-dimensional, no rows, no columns, text, or a value that is not finite;
+            rows and columns are counted from 0.
+    """
+    raw = np.asarray(values)
+    if raw.ndim != 2:
+        raise ValueError(
+            f"{label} has shape {raw.shape}; give a two-dimensional array (rows, features)."
+        )
+    if raw.shape[0] == 0:
+        raise ValueError(f"{label} has no rows (shape {raw.shape}); give at least one.")
+    if raw.shape[1] == 0:
+        raise ValueError(f"{label} has no feature columns (shape {raw.shape}); give at least one.")
+
+    def column(j: int) -> str:
+        named = names is not None and j < len(names)
+        return f"column {j} ({names[j]!r})" if named and names is not None else f"column {j}"
+
+    if raw.dtype.kind in "biuf":
+        result = np.array(raw, dtype=np.float64, order="C")
+    else:
+        result = np.empty(raw.shape, dtype=np.float64)
+        for (i, j), value in np.ndenumerate(raw):
+            try:
+                result[i, j] = float(value)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"{label} has {value!r} in row {i}, {column(j)}, where a number is needed; "
+                    "give numbers, or read a table with categories through read_duels."
+                ) from None
+    bad = np.argwhere(~np.isfinite(result))
+    if len(bad):
+        i, j = (int(k) for k in bad[0])
+        raise ValueError(f"{label} has {result[i, j]} in row {i}, {column(j)}; {IMPUTATION_HINT}.")
+    return result
+
+
+def _checked_ids(item_ids: Sequence[Hashable] | npt.NDArray[Any], n: int) -> tuple[Hashable, ...]:
+    plain = item_ids.tolist() if isinstance(item_ids, np.ndarray) else item_ids
+    ids = tuple(plain)
+    if len(ids) != n:
+        raise ValueError(f"item_ids has {len(ids)} entries for {n} items; give one per item.")
+    seen: set[Hashable] = set()
+    for value in ids:
+        if value in seen:
+            raise ValueError(f"item_ids has {value!r} more than once; give every item its own id.")
+        seen.add(value)
+    return ids
+
+
+def _indices(
+    values: npt.NDArray[Any], label: str, n: int, ids: tuple[Hashable, ...] | None
+) -> IntArray:
+    if values.dtype.kind == "O" and all(
+        isinstance(value, Integral) and not isinstance(value, bool) for value in values
+    ):
+        values = values.astype(np.int64)
+    if values.dtype.kind in "iu":
+        outside = np.flatnonzero((values < 0) | (values >= n))
+        if outside.size:
+            row = outside[0]
+            raise ValueError(
+                f"{label} has {values[row]} in duel {row}, which is no item; indices go from 0 to "
+                f"{n - 1}."
+            )
+        return values.astype(np.int64)
+    if values.dtype.kind in "fbc":
+        raise ValueError(
+            f"{label} has {values[0].item()!r} of type {values.dtype} in duel 0, which is no "
+            "index; give integers, for example with .astype(int)."
+        )
+    if ids is None:
+        raise ValueError(
+            f"{label} has {values[0]!r} in duel 0, which is no index; give integers, or name the "
+            "items with item_ids."
+        )
+    position = {value: i for i, value in enumerate(ids)}
+    result = np.empty(len(values), dtype=np.int64)
+    for row, value in enumerate(values.tolist()):
+        try:
+            result[row] = position[value]
+        except (KeyError, TypeError):
+            raise ValueError(
+                f"{label} has {value!r} in duel {row}, which is not among item_ids; add that item "
+                "or remove the duel."
+            ) from None
+    return result
+
+
+def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
+    if counts is None:
+        return np.ones(t, dtype=np.int64)
+    raw = np.asarray(counts)
+    if raw.shape != (t,):
+        raise ValueError(
+            f"counts has shape {raw.shape} for {t} duels; give one count per duel, shape ({t},)."
+        )
+    if raw.dtype.kind == "b" or raw.dtype.kind not in "iuf":
+        raise ValueError(
+            f"counts has {raw[0]!r} of type {raw.dtype} in duel 0; give whole numbers of at "
+            "least 1."
+        )
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~((raw >= 1) & np.isfinite(raw) & (raw == np.floor(raw))))
+    if bad.size:
+        raise ValueError(
+            f"counts has {raw[bad[0]]} in duel {bad[0]}; give whole numbers of at least 1."
+        )
+    return raw.astype(np.int64)

@@ -1,0 +1,88 @@
+"""Scores of predicted duels."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+
+def score(
+    probabilities: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+    *,
+    log_probabilities: npt.ArrayLike | None = None,
+) -> dict[str, float | int]:
+    """Score the probabilities that were given to the observed winners.
+
+    Args:
+        probabilities: (t,) P(observed winner beats observed loser), within [0, 1].
+        counts: (t,) how often each duel was seen, positive; weights every figure. Default all 1.
+        log_probabilities: (t,) natural logarithms of the same, used for `nlp_nats` so that far
+            tails stay finite; `probabilities` may then be left out.
+
+    Returns:
+        `accuracy` (a probability of exactly one half counts as half right), `nlp_nats` and
+        `nlp_bits` (mean negative log probability of a duel), `brier` (mean of (1 - p) squared),
+        `calibration_error` (mean gap between confidence max(p, 1 - p) and accuracy over ten equal
+        bins on [0.5, 1]) and `duels` (the sum of counts). Nothing is clipped: a probability of
+        zero makes `nlp_nats` infinite.
+
+    Raises:
+        ValueError: no duels, a value that is not a (log) probability, counts that are not
+            positive, or arrays of unequal length.
+    """
+    if probabilities is None and log_probabilities is None:
+        raise ValueError("Nothing to score; give probabilities or log_probabilities.")
+    log_p = None
+    if log_probabilities is not None:
+        log_p = _vector(log_probabilities, "log_probabilities")
+        _refuse(log_p, ~(log_p <= 0.0), "log_probabilities", "give values of at most 0")
+    p = np.exp(log_p) if log_p is not None else np.empty(0)
+    if probabilities is not None:
+        p = _vector(probabilities, "probabilities")
+        _refuse(p, ~((p >= 0.0) & (p <= 1.0)), "probabilities", "give values within [0, 1]")
+    if log_p is None:
+        with np.errstate(divide="ignore"):
+            log_p = np.log(p)
+    elif len(log_p) != len(p):
+        raise ValueError(
+            f"log_probabilities has {len(log_p)} entries but probabilities has {len(p)}; give one "
+            "of each per duel."
+        )
+    weights = np.ones(len(p)) if counts is None else _vector(counts, "counts")
+    if len(weights) != len(p):
+        raise ValueError(f"counts has {len(weights)} entries for {len(p)} duels; give one each.")
+    _refuse(weights, ~((weights > 0) & np.isfinite(weights)), "counts", "give positive numbers")
+
+    total = float(weights.sum())
+    right = np.where(p > 0.5, 1.0, np.where(p == 0.5, 0.5, 0.0))
+    confidence = np.maximum(p, 1.0 - p)
+    bins = np.minimum(((confidence - 0.5) * 20.0).astype(int), 9)
+    gap = np.bincount(bins, weights=weights * (confidence - right), minlength=10)
+    nlp = float(-(weights @ log_p) / total)
+    return {
+        "accuracy": float(weights @ right / total),
+        "nlp_nats": nlp + 0.0,  # no minus sign on a perfect zero
+        "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
+        "brier": float(weights @ (1.0 - p) ** 2 / total),
+        "calibration_error": float(np.abs(gap).sum() / total),
+        "duels": round(total),
+    }
+
+
+def _vector(values: npt.ArrayLike, label: str) -> npt.NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(
+            f"{label} has shape {array.shape}; give a one-dimensional array with one entry per "
+            "duel, and at least one duel."
+        )
+    return array
+
+
+def _refuse(
+    values: npt.NDArray[np.float64], bad: npt.NDArray[np.bool_], label: str, remedy: str
+) -> None:
+    rows = np.flatnonzero(bad)
+    if rows.size:
+        raise ValueError(f"{label} has {values[rows[0]]} in duel {rows[0]}; {remedy}.")
