@@ -285,7 +285,12 @@ def check_features(
         ValueError: not two-dimensional, no rows, no columns, text, or a value that is not finite;
             rows and columns are counted from 0.
     """
-    raw = np.asarray(values)
+    try:
+        raw = np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{label} has rows of unequal length; give a two-dimensional array (rows, features)."
+        ) from None
     if raw.ndim != 2:
         raise ValueError(
             f"{label} has shape {raw.shape}; give a two-dimensional array (rows, features)."
@@ -305,6 +310,8 @@ def check_features(
         result = np.empty(raw.shape, dtype=np.float64)
         for (i, j), value in np.ndenumerate(raw):
             try:
+                if isinstance(value, complex):  # numpy would drop the imaginary part
+                    raise TypeError
                 result[i, j] = float(value)
             except (TypeError, ValueError):
                 raise ValueError(

@@ -63,16 +63,16 @@ class FeatureTransform:
         dropped: list[str] = []
         for name in numeric:
             values = numeric_column(frame, name, where)
-            spread = float(values.max() - values.min())
+            low, high = float(values.min()), float(values.max())
             # Relative, so that rounding noise on one value is not blown up to unit variance.
-            if spread <= 1e-14 * float(np.abs(values).max()):
+            if high - low <= 1e-14 * max(-low, high):
                 dropped.append(name)
                 continue
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 mean, scale = float(values.mean()), float(values.std())
             if not (np.isfinite(mean) and np.isfinite(scale) and scale > 0.0):
                 raise ValueError(
-                    f"Column {name!r} has values from {values.min()} to {values.max()}, which "
+                    f"Column {name!r} has values from {low} to {high}, which "
                     "cannot be standardised in double precision; rescale it or leave it out."
                 )
             kept.append(name)
@@ -261,9 +261,7 @@ def _column(frame: Any, name: str) -> Any:
             f"{', '.join(map(str, columns))})."
         )
     raw = frame[name]
-    return (
-        np.atleast_1d(np.asarray(raw)) if isinstance(raw, (list, tuple, int, float, str)) else raw
-    )
+    return np.asarray(raw) if isinstance(raw, (list, tuple)) else raw
 
 
 def _is_missing(value: Any) -> bool:

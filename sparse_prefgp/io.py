@@ -13,7 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels
-from sparse_prefgp.features import INSTALL_CLI, FeatureTransform, require_pandas
+from sparse_prefgp.features import (
+    INSTALL_CLI,
+    FeatureTransform,
+    numeric_column,
+    require_pandas,
+    text_column,
+)
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -182,7 +188,7 @@ def read_table(
     Raises:
         ValueError: a file that is missing, empty or not readable; a missing column; an id that is
             missing, repeated or unknown; an item against itself; counts that are not whole and
-            positive; text where numbers are needed; a text column with more than 50 levels or
+            positive; a feature value that is missing or infinite; text where numbers are needed; a text column with more than 50 levels or
             one level per row; no feature column.
     """
     item_table = _load_items(items)
@@ -396,9 +402,7 @@ def _load(source: Source, role: str, id_columns: tuple[str, ...] | None) -> _Tab
     columns = [str(column) for column in table.frame.columns]
     if not columns:
         raise ValueError(f"{table.name} has no columns, so it is empty; give a header and rows.")
-    twice = next((name for i, name in enumerate(columns) if name in columns[:i]), None)
-    if twice is not None:
-        raise ValueError(f"{table.name} has the column {twice!r} twice; rename one of them.")
+    _refuse_repeated(columns, table.name)
     return _Table(table.frame.set_axis(columns, axis=1), table.name, table.row)
 
 
@@ -409,10 +413,13 @@ def _load_csv(path: Path, role: str, id_columns: tuple[str, ...] | None) -> _Tab
         "encoding": "utf-8-sig",
         "index_col": False,
         "skip_blank_lines": False,
+        "skipinitialspace": True,
         "low_memory": False,
     }
     try:
-        header = [str(column) for column in pd.read_csv(path, nrows=0, **options).columns]
+        # As a row, not as a header: pandas would rename a repeated column.
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, **options)
+        header = [name for name in first.iloc[0] if isinstance(name, str)]
         if id_columns is None:
             id_columns = (ITEM_ID,) if ITEM_ID in header else tuple(header[:1])
         # Ids are read as they are written: 007 is not 7, and NA may be a name.
@@ -426,6 +433,7 @@ def _load_csv(path: Path, role: str, id_columns: tuple[str, ...] | None) -> _Tab
         ) from None
     except (OSError, EOFError, ValueError, pd.errors.ParserWarning) as error:
         raise _unreadable(path, role, error) from None
+    _refuse_repeated(header, path.name)
     numbers = np.arange(2, len(frame) + 2)
     # Texts read by a converter are empty, not NaN, on a blank line.
     blank = np.ones(len(frame), dtype=bool)
@@ -441,8 +449,16 @@ def _load_csv(path: Path, role: str, id_columns: tuple[str, ...] | None) -> _Tab
     return _Table(frame, path.name, _RowNames(path.name, numbers))
 
 
+def _refuse_repeated(columns: Sequence[str], table: str) -> None:
+    twice = next((name for i, name in enumerate(columns) if name in columns[:i]), None)
+    if twice is not None:
+        raise ValueError(f"{table} has the column {twice!r} twice; rename one of them.")
+
+
 def _unreadable(path: Path, role: str, error: BaseException) -> ValueError:
-    reason = " ".join(str(error).split()).rstrip(".")
+    # The reader's own message may run over several sentences; the first one says it.
+    text = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
+    reason = text.split(". ")[0].rstrip(".")
     return ValueError(
         f"The {role} file {str(path)!r} cannot be read ({reason}); give a comma-separated UTF-8 "
         "file (.csv, .csv.gz) or Parquet."
@@ -488,6 +504,11 @@ def _feature_kinds(table: _Table, columns: Sequence[str]) -> tuple[list[str], li
                 f"numbers nor categories; convert it, or leave it out with --ignore {name} "
                 f"(ignore=[{name!r}])."
             )
+    # Values are checked before anybody fits anything, in the training and the test part alike.
+    for name in numeric:
+        numeric_column(table.frame, name, table.row)
+    for name in categorical:
+        text_column(table.frame, name, table.row)
     if not numeric and not categorical:
         raise ValueError(
             f"{table.name} has no feature column left (columns found: "

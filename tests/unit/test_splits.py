@@ -1,0 +1,164 @@
+"""Parting duels into a training and a test part."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparse_prefgp.io import read_table
+from sparse_prefgp.splits import split_columns, split_duels
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(0)
+    n, t = 30, 400
+    items = pd.DataFrame(
+        {
+            "item_id": range(n),
+            "x": rng.normal(size=n),
+            "maker": rng.integers(5, size=n),
+            "made": pd.date_range("2020-01-01", periods=n).strftime("%Y-%m-%d"),
+        }
+    )
+    winner = rng.integers(n, size=t)
+    duels = pd.DataFrame(
+        {
+            "winner": winner,
+            "loser": (winner + rng.integers(1, n, size=t)) % n,
+            "person": rng.integers(20, size=t),
+            "day": [f"2021-01-{d:02d}" for d in rng.integers(1, 11, size=t)],
+        }
+    )
+    return read_table(items, duels, ignore=["maker", "made"])
+
+
+def split(table, how, fraction=0.2, seed=0, **options):
+    parts = split_duels(table, how, fraction, np.random.default_rng(seed), **options)
+    both = np.concatenate([parts.train_rows, parts.test_rows])
+    assert len(np.unique(both)) == len(both)
+    assert len(both) + parts.dropped + parts.unused == table.num_rows
+    assert (np.diff(parts.train_rows) > 0).all() and (np.diff(parts.test_rows) > 0).all()
+    assert parts.description.endswith(".")
+    return parts
+
+
+def test_duels(table):
+    parts = split(table, "duels")
+    assert len(parts.test_rows) == 80 and parts.dropped == 0
+    np.testing.assert_array_equal(parts.test_rows, split(table, "duels").test_rows)
+    assert not np.array_equal(parts.test_rows, split(table, "duels", seed=1).test_rows)
+
+
+def test_items(table):
+    parts = split(table, "items", 0.4)
+    sides = np.stack([table.winners, table.losers])
+    held = set(sides[:, parts.test_rows].ravel())
+    assert len(held) <= 12 and held.isdisjoint(sides[:, parts.train_rows].ravel())
+    assert parts.dropped > 0 and f"{parts.dropped:,} mixed" in parts.description
+
+
+def test_group_of_duels(table):
+    parts = split(table, "group:person", 0.25)
+    person = table.context["person"].to_numpy()
+    held = set(person[parts.test_rows])
+    assert len(held) == 5 and held.isdisjoint(person[parts.train_rows]) and parts.dropped == 0
+
+
+def test_group_of_items(table):
+    parts = split(table, "group:maker", 0.4)
+    maker = table.items["maker"].to_numpy()
+    sides = np.stack([maker[table.winners], maker[table.losers]])
+    assert set(sides[:, parts.test_rows].ravel()).isdisjoint(sides[:, parts.train_rows].ravel())
+    assert parts.dropped > 0
+
+
+def test_time_of_duels(table):
+    parts = split(table, "time:day")
+    day = table.context["day"].to_numpy()
+    assert max(day[parts.train_rows]) < min(day[parts.test_rows])
+    assert abs(len(parts.test_rows) - 80) <= 25  # about 40 duels a day
+
+
+def test_time_of_items_is_the_later_of_the_two(table):
+    parts = split(table, "time:made")
+    later = np.maximum(table.winners, table.losers)  # items were made in order
+    assert later[parts.train_rows].max() < later[parts.test_rows].min()
+
+
+def test_time_as_numbers(table):
+    day = table.context["day"].str[-2:].astype(float)
+    object.__setattr__(table, "context", table.context.assign(number=day))
+    np.testing.assert_array_equal(
+        split(table, "time:number").test_rows, split(table, "time:day").test_rows
+    )
+
+
+def test_max_train(table):
+    parts = split(table, "time:day", max_train=50)
+    day = table.context["day"].to_numpy()
+    assert len(parts.train_rows) == 50 and parts.unused > 0
+    everything = split(table, "time:day").train_rows
+    left_out = np.setdiff1d(everything, parts.train_rows)
+    assert max(day[left_out]) <= min(day[parts.train_rows])
+    assert len(split(table, "duels", max_train=50).train_rows) == 50
+    assert split(table, "duels", max_train=5000).unused == 0
+
+
+@pytest.mark.parametrize("how", ["duels", "items", "group:person", "time:day"])
+def test_nothing_held_out(table, how):
+    parts = split(table, how, 0.0)
+    assert len(parts.train_rows) == table.num_rows and len(parts.test_rows) == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "fraction", "words"),
+    [
+        ("rows", 0.2, "'rows' is unknown"),
+        ("group", 0.2, "'group' is unknown"),
+        ("time:", 0.2, "'time:' is unknown"),
+        ("duels:person", 0.2, "unknown"),
+        ("group:town", 0.2, "'town' is in neither table"),
+        ("group:town", 0.0, "'town' is in neither table"),
+        ("time:x", 0.99999, None),
+        ("duels", 1.0, "test fraction is 1.0"),
+        ("duels", -0.1, "test fraction is -0.1"),
+        ("duels", float("nan"), "test fraction is nan"),
+        ("items", 0.01, "test part of the split 'items'"),
+        ("time:text", 0.2, "'no' in row 0"),
+        ("time:gap", 0.2, "no value in row 1"),
+        ("group:same", 0.2, "at least two different"),
+        ("time:same", 0.2, "at least two different"),
+    ],
+)
+def test_bad_input(table, how, fraction, words):
+    extra = {"text": "no", "gap": np.where(np.arange(400) == 1, np.nan, 1.0), "same": 1}
+    object.__setattr__(table, "context", table.context.assign(**extra))
+    if words is None:
+        split(table, how, fraction)
+        return
+    with pytest.raises(ValueError, match=words) as error:
+        split_duels(table, how, fraction, np.random.default_rng(0))
+    assert str(error.value).endswith(".") and ". " not in str(error.value)
+
+
+def test_bad_max_train(table):
+    with pytest.raises(ValueError, match="max_train is 0"):
+        split_duels(table, "duels", 0.2, np.random.default_rng(0), max_train=0)
+
+
+def test_split_columns():
+    assert split_columns("time:date") == ("date",) and split_columns("duels") == ()
+    with pytest.raises(ValueError, match="unknown"):
+        split_columns("by date")
+
+
+def test_tennis_by_date(data_dir):
+    folder = data_dir / "tennis_atp"
+    table = read_table(
+        folder / "items.csv.gz", folder / "duels.csv.gz", ignore=["player_id", "date"]
+    )
+    parts = split(table, "time:date", 0.15, max_train=50_000)
+    date = table.context["date"].to_numpy()
+    assert max(date[parts.train_rows]) < min(date[parts.test_rows])
+    assert len(parts.train_rows) == 50_000
+    assert abs(len(parts.test_rows) / table.num_rows - 0.15) < 0.002
