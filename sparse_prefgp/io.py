@@ -188,8 +188,8 @@ def read_table(
     Raises:
         ValueError: a file that is missing, empty or not readable; a missing column; an id that is
             missing, repeated or unknown; an item against itself; counts that are not whole and
-            positive; a feature value that is missing or infinite; text where numbers are needed; a text column with more than 50 levels or
-            one level per row; no feature column.
+            positive; a feature value that is missing or infinite; text where numbers are needed;
+            a text column with more than 50 levels or one level per row; no feature column.
     """
     item_table = _load_items(items)
     duel_table = _load(duels, "duels", (WINNER, LOSER))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -275,6 +276,13 @@ def test_constant_features_are_refused():
     refused(ITEMS[["item_id", "wheels"]], DUELS, "constant", "wheels")
     near = ITEMS.assign(price=1.0 + np.array([0, 1, 0, 1]) * 2.0**-52)
     assert "price" in read_duels(near, DUELS).transform.dropped
+
+
+@pytest.mark.parametrize("module", ["pandas", "sklearn.preprocessing"])
+def test_says_what_to_install(monkeypatch, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "sparse_prefgp\[cli\]"'):
+        read_duels(ITEMS, DUELS)
 
 
 def test_tennis(data_dir):
