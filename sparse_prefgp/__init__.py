@@ -1,0 +1,73 @@
+"""Sparse and variational preference Gaussian processes on GPflow.
+
+Names are imported when they are first used, so that `import sparse_prefgp` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "DTC": "approximations",
+    "Duels": "duels",
+    "Exact": "approximations",
+    "FITC": "approximations",
+    "HeteroscedasticVFE": "approximations",
+    "InferenceResult": "engines",
+    "LowRankPlusDiagonal": "engines",
+    "OptimisationReport": "selection",
+    "ParallelEP": "engines",
+    "PreferenceGP": "models",
+    "PriorPower": "approximations",
+    "SequentialEP": "engines",
+    "Status": "engines",
+    "SubsetOfData": "approximations",
+    "TightVFE": "approximations",
+    "TruncatedNormalResult": "engines",
+    "VFE": "approximations",
+    "kmeans_inputs": "models",
+    "optimise": "selection",
+    "read_duels": "io",
+    "read_items": "io",
+    "truncated_normal_ep": "engines",
+}
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from sparse_prefgp.approximations import (
+        DTC,
+        FITC,
+        VFE,
+        Exact,
+        HeteroscedasticVFE,
+        PriorPower,
+        SubsetOfData,
+        TightVFE,
+    )
+    from sparse_prefgp.duels import Duels
+    from sparse_prefgp.engines import (
+        InferenceResult,
+        LowRankPlusDiagonal,
+        ParallelEP,
+        SequentialEP,
+        Status,
+        TruncatedNormalResult,
+        truncated_normal_ep,
+    )
+    from sparse_prefgp.io import read_duels, read_items
+    from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+    from sparse_prefgp.selection import OptimisationReport, optimise
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,28 @@
+"""Approximations: what each makes of the prior over z, and what it adds to the log evidence."""
+
+from sparse_prefgp.approximations.base import Approximation, DuelPrior, DuelProblem
+from sparse_prefgp.approximations.exact import Exact, SubsetOfData
+from sparse_prefgp.approximations.inducing import (
+    DTC,
+    FITC,
+    VFE,
+    HeteroscedasticVFE,
+    InducingApproximation,
+    PriorPower,
+    TightVFE,
+)
+
+__all__ = [
+    "DTC",
+    "FITC",
+    "VFE",
+    "Approximation",
+    "DuelPrior",
+    "DuelProblem",
+    "Exact",
+    "HeteroscedasticVFE",
+    "InducingApproximation",
+    "PriorPower",
+    "SubsetOfData",
+    "TightVFE",
+]

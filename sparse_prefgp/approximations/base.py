@@ -1,0 +1,106 @@
+"""What an approximation is given and what it hands over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.covariances import Covariance
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.graph import DuelGraph, differences
+from sparse_prefgp.sites import Factors
+
+
+class DuelProblem(NamedTuple):
+    """The model before any approximation: a GP prior over utilities, duels, and their noise.
+
+    noise_variance is sigma² per side, so a difference has noise 2 sigma².
+    """
+
+    graph: DuelGraph
+    kernel: gpflow.kernels.Kernel
+    mean_function: gpflow.functions.MeanFunction | None
+    noise_variance: tf.Tensor
+    inducing_variable: gpflow.inducing_variables.InducingPoints | None
+
+
+@dataclass(frozen=True, eq=False)
+class DuelPrior:
+    """The prior over z that an engine works on, and what goes with it.
+
+    covariance: of z, zero mean (a prior mean is in the limits of the factors).
+    factors: counts, noise variance D_i and limits of each site.
+    offset: (t,) difference of the prior means, loser minus winner, already taken off the limits.
+    correction: scalar, added to log Z.
+    features: maps new inputs (N, D) to the features (N, p) of the covariance's posterior terms.
+    jitter: scalar, what was added to a diagonal to factorise it.
+    clipped: scalar >= 0, the largest amount by which rounding had made a residual negative; such
+        residuals are set to 0.
+    """
+
+    covariance: Covariance
+    factors: Factors
+    offset: tf.Tensor
+    correction: tf.Tensor
+    features: Callable[[tf.Tensor], tf.Tensor]
+    jitter: tf.Tensor
+    clipped: tf.Tensor
+
+
+@dataclass(frozen=True)
+class Approximation(ABC):
+    """A small frozen value that turns a problem into a prior over z."""
+
+    needs_inducing: ClassVar[bool] = True
+
+    @abstractmethod
+    def prior(self, problem: DuelProblem) -> DuelPrior:
+        """Build the prior over z; differentiable in every parameter of the problem."""
+
+    def select(self, graph: DuelGraph) -> DuelGraph:
+        """The part of the duels that is used: all of them, for all approximations but one."""
+        return graph
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+
+def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.Tensor]:
+    """The factors of all sites with noise (t,), and the offset (t,) taken off their limits."""
+    graph = problem.graph
+    offset = tf.zeros([graph.num_sites], noise.dtype)
+    if problem.mean_function is not None:
+        mean = problem.mean_function(as_float(graph.rows))
+        offset = differences(graph, mean[:, 0])
+    lower = None if graph.one_sided else as_float(graph.lower) - offset
+    factors = Factors(as_float(graph.counts), noise, lower, as_float(graph.upper) - offset)
+    return factors, offset
+
+
+def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelGraph:
+    """`size` duels of the graph without replacement, as a graph over the same rows."""
+    duel = rng.choice(int(graph.counts.sum()), size=size, replace=False)
+    site = np.searchsorted(np.cumsum(graph.counts), duel, side="right")
+    kept, counts = np.unique(site, return_counts=True)
+    used, ends = np.unique(
+        np.stack([graph.winners[kept], graph.losers[kept]]), return_inverse=True
+    )
+    ends = ends.reshape(2, -1)
+    position = np.full(graph.num_rows + 1, -1)
+    position[used] = np.arange(len(used))
+    return DuelGraph(
+        rows=graph.rows[used],
+        winners=ends[0],
+        losers=ends[1],
+        counts=counts.astype(float),
+        lower=graph.lower[kept],
+        upper=graph.upper[kept],
+        row_of_item=position[graph.row_of_item],
+    )

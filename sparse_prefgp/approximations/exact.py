@@ -1,0 +1,114 @@
+"""No inducing inputs: exact over items or over duels, and exact on a subset of the duels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.approximations.base import (
+    Approximation,
+    DuelPrior,
+    DuelProblem,
+    build_factors,
+    sample_duels,
+)
+from sparse_prefgp.covariances import Covariance, DenseOverDuels, DenseOverItems
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.graph import DuelGraph
+
+
+@dataclass(frozen=True)
+class Exact(Approximation):
+    """The GP prior itself: `K_vv + 2 sigma² I` (method.md, section 1).
+
+    Works over items, O(n³ + t) a sweep, when there are fewer distinct items than distinct duels,
+    and over duels, O(t³), otherwise.
+
+    over: "items" or "duels" to decide it by hand; None chooses.
+    """
+
+    needs_inducing: ClassVar[bool] = False
+    over: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_over(self.over)
+
+    def prior(self, problem: DuelProblem) -> DuelPrior:
+        graph = problem.graph
+        rows = as_float(graph.rows)
+        winners, losers = graph.edges
+        over_items = is_over_items(self.over, graph)
+        covariance: Covariance
+        if over_items:
+            matrix = DenseOverItems(problem.kernel(rows), graph)
+            covariance, jitter = matrix, matrix.jitter
+        else:
+            covariance = DenseOverDuels(_between_duels(problem.kernel(rows), graph))
+            jitter = tf.zeros([], rows.dtype)
+
+        def features(inputs: tf.Tensor) -> tf.Tensor:
+            if over_items:
+                return problem.kernel(inputs, rows)
+            return problem.kernel(inputs, tf.gather(rows, losers)) - problem.kernel(
+                inputs, tf.gather(rows, winners)
+            )
+
+        noise = tf.fill([graph.num_sites], 2.0 * problem.noise_variance)
+        factors, offset = build_factors(problem, noise)
+        zero = tf.zeros([], rows.dtype)
+        return DuelPrior(covariance, factors, offset, zero, features, jitter, zero)
+
+
+@dataclass(frozen=True)
+class SubsetOfData(Approximation):
+    """Exact inference on `size` duels drawn without replacement; the others are not used.
+
+    Its log evidence is that of the subset and does not compare with the others'.
+
+    size: how many duels. seed: of the draw.
+    """
+
+    needs_inducing: ClassVar[bool] = False
+    size: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"SubsetOfData needs a size of at least 1, not {self.size}.")
+
+    def prior(self, problem: DuelProblem) -> DuelPrior:
+        return Exact().prior(problem)
+
+    def select(self, graph: DuelGraph) -> DuelGraph:
+        total = int(graph.counts.sum())
+        if self.size > total:
+            raise ValueError(
+                f"SubsetOfData(size={self.size}) asks for more than the {total} duels there are; "
+                "lower the size or use Exact()."
+            )
+        return sample_duels(graph, self.size, np.random.default_rng(self.seed))
+
+
+def is_over_items(over: str | None, graph: DuelGraph) -> bool:
+    """Whether the algebra runs over items: as asked, else wherever items are fewer than sites."""
+    return graph.num_rows < graph.num_sites if over is None else over == "items"
+
+
+def check_over(over: str | None) -> None:
+    if over not in (None, "items", "duels"):
+        raise ValueError(f"over must be 'items', 'duels' or None, not {over!r}.")
+
+
+def _between_duels(matrix: tf.Tensor, graph: DuelGraph) -> tf.Tensor:
+    """`A K A'`, (t, t), from K over rows, picked entry by entry: no n × t array on the way."""
+    winners, losers = graph.edges
+    flat = tf.reshape(matrix, [-1])
+
+    def pick(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+        return tf.gather(flat, first[:, None] * graph.num_rows + second[None, :])
+
+    between = pick(losers, winners)
+    return pick(losers, losers) + pick(winners, winners) - between - tf.transpose(between)

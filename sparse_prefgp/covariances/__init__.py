@@ -1,0 +1,19 @@
+"""What the covariance of z can be: dense or low rank, over duels or over items.
+
+Every class here offers the same door to the engines (`Covariance` in `base.py`); an engine never
+asks which one it got.
+"""
+
+from sparse_prefgp.covariances.base import Covariance, Marginals, SequentialState
+from sparse_prefgp.covariances.dense import DenseOverDuels, DenseOverItems
+from sparse_prefgp.covariances.low_rank import LowRankOverDuels, LowRankOverItems
+
+__all__ = [
+    "Covariance",
+    "DenseOverDuels",
+    "DenseOverItems",
+    "LowRankOverDuels",
+    "LowRankOverItems",
+    "Marginals",
+    "SequentialState",
+]

@@ -1,0 +1,75 @@
+"""The door between approximations and engines: a zero-mean Gaussian z that can be conditioned."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import tensorflow as tf
+
+
+class Marginals(NamedTuple):
+    """The Gaussian over z after multiplication with Gaussian sites.
+
+    mean, variance: (t,) of z.
+    half_log_det: ½ log|P|, with |P| = |I + T^½ K_vv T^½| the determinant by which the sites shrink
+        the prior.
+    left_out: mean and variance of each z_i without its own site, where the covariance can give
+        them more exactly than by dividing the site out; else None.
+    """
+
+    mean: tf.Tensor
+    variance: tf.Tensor
+    half_log_det: tf.Tensor
+    left_out: tuple[tf.Tensor, tf.Tensor] | None = None
+
+
+class SequentialState(NamedTuple):
+    """Posterior covariance and mean of the variables that the z_i are linear in."""
+
+    covariance: tf.Tensor
+    mean: tf.Tensor
+
+
+class Column(NamedTuple):
+    """What one site needs to be updated: Cov[variables, z_i], and the marginal of z_i."""
+
+    covariance: tf.Tensor
+    mean: tf.Tensor
+    variance: tf.Tensor
+
+
+class PosteriorTerms(NamedTuple):
+    """With features a of a new input: E f = a weights, Var f = k - a reduction a'."""
+
+    weights: tf.Tensor
+    reduction: tf.Tensor
+
+
+class Covariance(Protocol):
+    """Covariance of z over t sites.
+
+    `precision` and `shift` are the natural parameters of the Gaussian sites on z, (t,), already
+    multiplied by the counts: c tau and c nu.
+    """
+
+    def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
+        """Condition on the sites; O(1) passes over whatever the covariance keeps."""
+
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+        """A scalar with the gradient of ½ h'P⁻¹h - ½ log|P| in everything the covariance was
+        built from, the sites held constant. Its value means nothing."""
+
+    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+        """What prediction needs, for the features that the approximation names."""
+
+    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
+        """State of the sequential engine under the sites."""
+
+    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
+        """The column of one site under `state`."""
+
+    def left_out(
+        self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor] | None:
+        """Mean and variance of z_i without its site, recomputed exactly; None where dividing the
+        site out is exact enough."""

@@ -1,0 +1,197 @@
+"""Full covariances: over duels (`K_vv`, t × t) and over items (`K`, n × n; method.md, section 4)."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+from check_shapes import check_shapes
+
+from sparse_prefgp.covariances.base import (
+    Column,
+    Covariance,
+    Marginals,
+    PosteriorTerms,
+    SequentialState,
+)
+from sparse_prefgp.graph import DuelGraph, differences, incidence_transpose
+from sparse_prefgp.linalg import add_to_diagonal, cholesky_with_jitter, inverse_lower
+
+
+class DenseOverDuels(Covariance):
+    """`K_vv` itself, (t, t), positive semi-definite, singular allowed. O(t³) a sweep.
+
+    :param matrix: (t, t).
+    :param noise_free: the factors have no noise of their own (the v-form, D = 0). Dividing a site
+        out then loses its digits, and cavities are computed without the site instead
+        (method_details.md, section 2).
+    """
+
+    def __init__(self, matrix: tf.Tensor, *, noise_free: bool = False) -> None:
+        self._matrix = matrix
+        self._constant = tf.stop_gradient(matrix)
+        self._noise_free = noise_free
+
+    def _factor(self, root: tf.Tensor) -> tf.Tensor:
+        # B = I + T^½ K T^½ is positive definite whatever K and T >= 0 are. GPML eq. 3.26
+        scaled = root[:, None] * self._constant * root[None, :]
+        return tf.linalg.cholesky(add_to_diagonal(scaled, tf.ones([], scaled.dtype)))
+
+    def _covariance(self, factor: tf.Tensor, root: tf.Tensor) -> tf.Tensor:
+        half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
+        return self._constant - tf.matmul(half, half, transpose_a=True)
+
+    @check_shapes(
+        "precision: [t]",
+        "shift: [t]",
+        "return.mean: [t]",
+        "return.variance: [t]",
+        "return.half_log_det: []",
+    )
+    def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
+        root = tf.sqrt(precision)
+        factor = self._factor(root)
+        half_log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
+        if self._noise_free:
+            return self._marginals_left_out(factor, root, precision, shift, half_log_det)
+        half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
+        explained = tf.linalg.matvec(self._constant, shift)
+        mean = explained - tf.linalg.matvec(
+            half, tf.linalg.matvec(half, shift), transpose_a=True
+        )
+        variance = tf.linalg.diag_part(self._constant) - tf.reduce_sum(half * half, 0)
+        return Marginals(mean, variance, half_log_det)
+
+    def _marginals_left_out(
+        self,
+        factor: tf.Tensor,
+        root: tf.Tensor,
+        precision: tf.Tensor,
+        shift: tf.Tensor,
+        half_log_det: tf.Tensor,
+    ) -> Marginals:
+        covariance = self._covariance(factor, root)
+        inverse = inverse_lower(factor)
+        q = tf.reduce_sum(inverse * inverse, 0)  # diagonal of B⁻¹ = 1 - tau v
+        direct = tf.linalg.diag_part(covariance)
+        informative = precision * direct > 0.5
+        safe = tf.where(informative, precision, tf.ones_like(precision))
+        variance = tf.where(informative, (1.0 - q) / safe, direct)
+        # m_c = sum over j ≠ i of Sigma_ij nu_j / q_i, v_c = v_i / q_i
+        others = tf.linalg.set_diag(covariance, tf.zeros_like(shift))
+        from_others = tf.linalg.matvec(others, shift)
+        return Marginals(
+            mean=from_others + variance * shift,
+            variance=variance,
+            half_log_det=half_log_det,
+            left_out=(from_others / q, variance / q),
+        )
+
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+        # d/dK = ½ (a a' - T^½ B⁻¹ T^½), a = s - T mean. GPML eq. 5.9
+        terms = self.posterior_terms(precision, shift)
+        slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
+        return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
+
+    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+        root = tf.sqrt(precision)
+        factor = self._factor(root)
+        inverse = inverse_lower(factor) * root[None, :]
+        reduction = tf.matmul(inverse, inverse, transpose_a=True)
+        # s - T mean = s - M K s, for the mean is K (s - M K s)
+        weights = shift - tf.linalg.matvec(reduction, tf.linalg.matvec(self._constant, shift))
+        return PosteriorTerms(weights, reduction)
+
+    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
+        root = tf.sqrt(precision)
+        covariance = self._covariance(self._factor(root), root)
+        return SequentialState(covariance, tf.linalg.matvec(covariance, shift))
+
+    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
+        column = state.covariance[:, site]
+        return Column(column, mean=state.mean[site], variance=column[site])
+
+    def left_out(
+        self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor] | None:
+        if not self._noise_free:
+            return None
+        without = tf.one_hot(site, tf.shape(precision)[0], 0.0, 1.0, dtype=precision.dtype)
+        state = self.start(precision * without, shift * without)
+        return state.mean[site], state.covariance[site, site]
+
+
+class DenseOverItems(Covariance):
+    """`K` over the n distinct items of a graph, (n, n): exact inference in O(n³ + t) a sweep.
+
+    z = A L u with `K = L L'` and `u ~ N(0, I)`; L is never inverted, so a nearly singular K is
+    harmless. `jitter` is what was added to the diagonal of K to factorise it (most often 0).
+    """
+
+    def __init__(self, matrix: tf.Tensor, graph: DuelGraph) -> None:
+        self._matrix = matrix
+        self._graph = graph
+        self._root, self.jitter = cholesky_with_jitter(tf.stop_gradient(matrix))
+
+    def _condition(
+        self, precision: tf.Tensor, shift: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Cholesky factor of P, C with Sigma = C C' the covariance of f, and A' s."""
+        weighted = self._graph.laplacian.matmul(precision, self._root)
+        inner = tf.matmul(self._root, weighted, transpose_a=True)
+        factor = tf.linalg.cholesky(add_to_diagonal(inner, tf.ones([], inner.dtype)))
+        half = tf.matmul(self._root, inverse_lower(factor), transpose_b=True)
+        return factor, half, incidence_transpose(self._graph, shift)
+
+    @check_shapes(
+        "precision: [t]",
+        "shift: [t]",
+        "return.mean: [t]",
+        "return.variance: [t]",
+        "return.half_log_det: []",
+    )
+    def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
+        factor, half, summed = self._condition(precision, shift)
+        covariance = tf.matmul(half, half, transpose_b=True)
+        winners, losers = self._graph.edges
+        item_variance = tf.linalg.diag_part(covariance)
+        between = tf.gather_nd(covariance, tf.stack([winners, losers], 1))
+        return Marginals(
+            mean=differences(self._graph, tf.linalg.matvec(covariance, summed)),
+            variance=tf.gather(item_variance, winners)
+            + tf.gather(item_variance, losers)
+            - 2.0 * between,
+            half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
+        )
+
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+        # d/dK = ½ (a a' - W + W Sigma W): no gradient of a Cholesky factor is taken.
+        terms = self.posterior_terms(precision, shift)
+        slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
+        return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
+
+    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+        _, half, summed = self._condition(precision, shift)
+        weighted = self._graph.laplacian.matmul(precision, half)  # W C
+        weights = summed - tf.linalg.matvec(
+            weighted, tf.linalg.matvec(half, summed, transpose_a=True)
+        )
+        laplacian = self._graph.laplacian.dense(precision)
+        reduction = laplacian - tf.matmul(weighted, weighted, transpose_b=True)
+        return PosteriorTerms(weights, reduction)
+
+    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
+        _, half, summed = self._condition(precision, shift)
+        covariance = tf.matmul(half, half, transpose_b=True)
+        return SequentialState(covariance, tf.linalg.matvec(covariance, summed))
+
+    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
+        winners, losers = self._graph.edges
+        winner, loser = winners[site], losers[site]
+        column = state.covariance[:, loser] - state.covariance[:, winner]
+        return Column(
+            column,
+            mean=state.mean[loser] - state.mean[winner],
+            variance=column[loser] - column[winner],
+        )
+
+    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
+        return None

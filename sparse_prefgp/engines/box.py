@@ -1,0 +1,188 @@
+"""EP for any normal truncated to a box, without a model around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.covariances import Covariance, DenseOverDuels, LowRankOverDuels
+from sparse_prefgp.engines.base import Engine, InferenceResult, describe
+from sparse_prefgp.engines.parallel import ParallelEP
+from sparse_prefgp.sites import Factors, Sites
+
+
+@dataclass(frozen=True)
+class LowRankPlusDiagonal:
+    """The covariance `features features' + diag(diagonal)`, never formed.
+
+    features: (t, m). diagonal: (t,), >= 0.
+    """
+
+    features: np.ndarray
+    diagonal: np.ndarray
+
+    def dense(self) -> np.ndarray:
+        """The (t, t) array, for tests and small problems."""
+        return self.features @ self.features.T + np.diag(self.diagonal)
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedNormalResult:
+    """EP's approximation of a normal truncated to a box.
+
+    mean: (t,). variance: (t,). log_mass: log probability of the box under the normal, in nats.
+    nu, tau: (t,) natural parameters of the sites (on the noise-free part for a
+    `LowRankPlusDiagonal`). inference: converged or not, sweeps, status.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_mass: float
+    nu: np.ndarray
+    tau: np.ndarray
+    inference: InferenceResult
+    _prior: np.ndarray | LowRankPlusDiagonal
+
+    @property
+    def converged(self) -> bool:
+        return self.inference.converged
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """(t, t), made when asked for: prior minus what the sites explain."""
+        structured = isinstance(self._prior, LowRankPlusDiagonal)
+        prior = self._prior.dense() if structured else self._prior
+        # Sites on the noise-free part become sites on the whole: 1/tau_v = 1/tau_z - noise.
+        noise = self._prior.diagonal if structured else np.zeros(len(prior))
+        tau = self.tau / (1.0 - self.tau * noise)
+        root = np.sqrt(tau)
+        inner = np.eye(len(prior)) + root[:, None] * prior * root
+        half = np.linalg.solve(np.linalg.cholesky(inner), root[:, None] * prior)
+        covariance = prior - half.T @ half
+        np.fill_diagonal(covariance, self.variance)
+        return covariance
+
+
+def truncated_normal_ep(
+    mean: np.ndarray,
+    covariance: np.ndarray | LowRankPlusDiagonal,
+    lower: np.ndarray | float | None = None,
+    upper: np.ndarray | float | None = None,
+    *,
+    engine: Engine | None = None,
+) -> TruncatedNormalResult:
+    """EP for N(mean, covariance) truncated to lower < v < upper.
+
+    :param mean: (t,), or a number for all coordinates.
+    :param covariance: (t, t) symmetric positive semi-definite, or `LowRankPlusDiagonal`.
+    :param lower: (t,) or a number; -inf allowed; None is -inf.
+    :param upper: (t,) or a number; inf allowed; None is 0: the default box is the negative orthant.
+    :param engine: `ParallelEP()` by default, or `SequentialEP()`.
+    :raises ValueError: shapes do not fit, a value is NaN, the covariance is not symmetric or has a
+        negative variance, or a lower limit is not below its upper limit.
+
+    Source: Cunningham, Hennig & Lacoste-Julien (2011); Takeno, Nomura & Karasuyama (2023).
+    """
+    structured = isinstance(covariance, LowRankPlusDiagonal)
+    if structured:
+        features = np.asarray(covariance.features, float)
+        noise = np.asarray(covariance.diagonal, float)
+        if features.ndim != 2 or noise.shape != features.shape[:1]:
+            raise ValueError(
+                f"features must be (t, m) and diagonal (t,), not {features.shape} and "
+                f"{noise.shape}."
+            )
+        _check_finite("features", features)
+        _check_finite("diagonal", noise)
+        if np.any(noise < 0):
+            raise ValueError(f"diagonal must not be negative, but holds {noise.min()}.")
+        prior: np.ndarray | LowRankPlusDiagonal = LowRankPlusDiagonal(features, noise)
+        size = len(noise)
+    else:
+        matrix = np.asarray(covariance, float)
+        prior, size = matrix, len(matrix) if matrix.ndim == 2 else -1
+        _check_matrix(matrix)
+        noise = np.zeros(size)
+    mean, lower, upper = _check_box(size, mean, lower, upper)
+
+    dtype = gpflow.default_float()
+    low, high = lower - mean, upper - mean
+    one_sided = np.all(np.isneginf(low)) and np.all(np.isfinite(high))
+    factors = Factors(
+        counts=tf.ones([size], dtype),
+        noise=tf.constant(noise, dtype),
+        lower=None if one_sided else tf.constant(low, dtype),
+        upper=tf.constant(high, dtype),
+    )
+    door: Covariance = (
+        LowRankOverDuels(tf.constant(features, dtype))
+        if structured
+        else DenseOverDuels(tf.constant(matrix, dtype), noise_free=True)
+    )
+    engine = ParallelEP() if engine is None else engine
+    point = engine.run(door, factors, Sites.zeros(size, dtype))
+    # Of v, not of its noise-free part: at the fixed point they are those of cavity × factor.
+    scale = np.sqrt(point.cavity.variance.numpy() + noise)
+    tau = point.sites.tau.numpy()
+    # V = (1 - tau D) / (1 + tau v_c): from the definition of tau, without taking 1 - (1 - V).
+    shrink = (1.0 - tau * noise) / (1.0 + tau * point.cavity.variance.numpy())
+    return TruncatedNormalResult(
+        mean=mean + point.cavity.mean.numpy() + scale**2 * point.tilted.slope.numpy(),
+        variance=scale**2 * shrink,
+        log_mass=float(point.log_evidence(factors.counts)),
+        nu=point.sites.nu.numpy(),
+        tau=tau,
+        inference=describe(point, engine.tolerance),
+        _prior=prior,
+    )
+
+
+def _check_finite(name: str, values: np.ndarray) -> None:
+    if not np.all(np.isfinite(values)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise ValueError(f"{name} must be finite, but entry {where} is {values[where]}.")
+
+
+def _check_matrix(matrix: np.ndarray) -> None:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
+        raise ValueError(f"covariance must be (t, t) with t >= 1, not {matrix.shape}.")
+    _check_finite("covariance", matrix)
+    scale = np.max(np.abs(matrix))
+    if not np.allclose(matrix, matrix.T, rtol=0.0, atol=1e-10 * scale):
+        raise ValueError("covariance must be symmetric; pass (C + C.T) / 2 if C is meant.")
+    if np.any(np.diag(matrix) < 0):
+        i = int(np.argmin(np.diag(matrix)))
+        raise ValueError(f"covariance has the negative variance {matrix[i, i]} at {i}.")
+
+
+def _check_box(
+    size: int,
+    mean: np.ndarray | float,
+    lower: np.ndarray | float | None,
+    upper: np.ndarray | float | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    given = {
+        "mean": mean,
+        "lower": -np.inf if lower is None else lower,
+        "upper": 0.0 if upper is None else upper,
+    }
+    arrays = {}
+    for name, value in given.items():
+        array = np.asarray(value, float)
+        if array.shape not in ((), (size,)):
+            raise ValueError(f"{name} must be a number or ({size},), not {array.shape}.")
+        if np.any(np.isnan(array)):
+            raise ValueError(f"{name} must not be NaN.")
+        arrays[name] = np.broadcast_to(array, (size,)).astype(float)
+    _check_finite("mean", arrays["mean"])
+    wrong = np.flatnonzero(~(arrays["lower"] < arrays["upper"]))
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(
+            f"lower must be below upper, but coordinate {i} has {arrays['lower'][i]} and "
+            f"{arrays['upper'][i]}."
+        )
+    return arrays["mean"], arrays["lower"], arrays["upper"]

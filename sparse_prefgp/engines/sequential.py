@@ -1,0 +1,110 @@
+"""Expectation propagation, one site at a time: the reference and the fall-back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from sparse_prefgp.covariances import Covariance, SequentialState
+from sparse_prefgp.engines.base import (
+    FixedPoint,
+    check_settings,
+    constant_factors,
+    evaluate,
+    fixed_point,
+)
+from sparse_prefgp.sites import Cavity, Factors, Sites, cavity, match_moments, totals
+
+# Below this share of the marginal precision left to the cavity, digits are lost by division.
+_LEFT_OUT_BELOW = 1e-3
+
+
+@dataclass(frozen=True)
+class SequentialEP:
+    """Update sites one after the other, each from marginals that know all before it.
+
+    A rank-one update of the posterior covariance per site, refreshed after every sweep.
+
+    damping: share of each step taken. tolerance, max_sweeps: as for `ParallelEP`.
+    """
+
+    damping: float = 1.0
+    tolerance: float = 1e-8
+    max_sweeps: int = 500
+
+    def __post_init__(self) -> None:
+        check_settings(self.damping, self.tolerance, self.max_sweeps)
+
+    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        factors = constant_factors(factors)
+        sweeps = tf.constant(1)
+        evaluation = evaluate(covariance, factors, sites)
+
+        def unsettled(evaluation: object, sweeps: tf.Tensor) -> tf.Tensor:
+            return (evaluation.change > self.tolerance) & (sweeps < self.max_sweeps)
+
+        @tf.function(autograph=False)  # t small steps: too slow one by one
+        def one_by_one(nu: tf.Tensor, tau: tf.Tensor) -> Sites:
+            return self._sweep(covariance, factors, Sites(nu, tau))
+
+        def sweep(evaluation: object, sweeps: tf.Tensor) -> tuple[object, tf.Tensor]:
+            new = one_by_one(*evaluation.sites)
+            return evaluate(covariance, factors, new), sweeps + 1
+
+        evaluation, sweeps = tf.while_loop(unsettled, sweep, (evaluation, sweeps))
+        return fixed_point(evaluation, sweeps, tf.constant(self.damping, factors.upper.dtype))
+
+    def _sweep(self, covariance: Covariance, factors: Factors, sites: Sites) -> Sites:
+        state = covariance.start(*totals(sites, factors.counts))
+        count = factors.upper.shape[0]
+
+        def update(
+            site: tf.Tensor, nu: tf.Tensor, tau: tf.Tensor, state: SequentialState
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, SequentialState]:
+            column = covariance.column(state, site)
+            old = Sites(nu[site], tau[site])
+            around = self._cavity(covariance, factors, Sites(nu, tau), site, column)
+            new, _ = match_moments(around, Factors(*[x if x is None else x[site] for x in factors]))
+            copies = factors.counts[site]
+            step_tau = self.damping * copies * (new.tau - old.tau)
+            step_nu = self.damping * copies * (new.nu - old.nu)
+            # Rank-one change of the posterior, GPML eq. 3.61-3.63
+            gain = 1.0 + step_tau * column.variance
+            along = column.covariance
+            state = SequentialState(
+                state.covariance - (step_tau / gain) * along[:, None] * along[None, :],
+                state.mean + (step_nu - step_tau * column.mean) / gain * along,
+            )
+            index = [[site]]
+            nu = tf.tensor_scatter_nd_add(nu, index, [step_nu / copies])
+            tau = tf.tensor_scatter_nd_add(tau, index, [step_tau / copies])
+            return site + 1, nu, tau, state
+
+        _, nu, tau, _ = tf.while_loop(
+            lambda site, *_: site < count,
+            update,
+            (tf.constant(0), sites.nu, sites.tau, state),
+            parallel_iterations=1,
+        )
+        return Sites(nu, tau)
+
+    def _cavity(
+        self,
+        covariance: Covariance,
+        factors: Factors,
+        sites: Sites,
+        site: tf.Tensor,
+        column: object,
+    ) -> Cavity:
+        plain = cavity(column.mean, column.variance, Sites(sites.nu[site], sites.tau[site]))
+        precision, shift = totals(sites, factors.counts)
+        if covariance.left_out(precision, shift, site) is None:
+            return plain
+        left = 1.0 - sites.tau[site] * column.variance
+        mean, variance = tf.cond(
+            left < _LEFT_OUT_BELOW,
+            lambda: covariance.left_out(precision, shift, site),
+            lambda: (plain.mean, plain.variance),
+        )
+        return Cavity(mean, variance)

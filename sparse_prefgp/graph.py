@@ -1,0 +1,199 @@
+"""Duels as the edges of a graph over items: what the numerics see of the data.
+
+Only items that take part in a duel, only distinct feature rows, one *site* for each distinct
+(winner, loser, lower, upper), with a count. Weighted sums over duels are products with the graph
+Laplacian `W = A' diag(weights) A`, whose sparsity pattern is laid out once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import tensorflow as tf
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops as csr_ops
+
+from sparse_prefgp.duels import Duels
+
+# Above this many numbers a t × m temporary is worth the compilation that avoids it.
+_FUSE_ABOVE = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class DuelGraph:
+    """Distinct items and sites.
+
+    rows: (n, D) distinct feature rows of the items that take part in a duel.
+    winners, losers: (t,) row of the winner and of the loser of each site.
+    counts: (t,) how many duels the site stands for.
+    lower, upper: (t,) limits of v = f(loser) - f(winner) + noise; a win is (-inf, 0).
+    row_of_item: (number of items in the data,) row of each item, -1 where it takes no part.
+    """
+
+    rows: np.ndarray
+    winners: np.ndarray
+    losers: np.ndarray
+    counts: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    row_of_item: np.ndarray
+
+    @classmethod
+    def from_duels(cls, duels: Duels) -> DuelGraph:
+        """Merge items with equal features and duels between the same rows."""
+        used, position = np.unique(
+            np.concatenate([duels.winners, duels.losers]), return_inverse=True
+        )
+        # + 0.0 makes -0.0 and 0.0 the same row.
+        rows, row_of_used = np.unique(duels.items[used] + 0.0, axis=0, return_inverse=True)
+        row_of_used = row_of_used.reshape(-1)
+        ends = row_of_used[position.reshape(-1)].reshape(2, -1)
+        pairs, site = np.unique(ends.T, axis=0, return_inverse=True)
+        counts = np.bincount(site.reshape(-1), weights=duels.counts.astype(float))
+        row_of_item = np.full(len(duels.items), -1)
+        row_of_item[used] = row_of_used
+        t = len(pairs)
+        return cls(
+            rows=rows,
+            winners=pairs[:, 0],
+            losers=pairs[:, 1],
+            counts=counts,
+            lower=np.full(t, -np.inf),
+            upper=np.zeros(t),
+            row_of_item=row_of_item,
+        )
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.rows)
+
+    @property
+    def num_sites(self) -> int:
+        return len(self.winners)
+
+    @cached_property
+    def one_sided(self) -> bool:
+        """Whether every limit is (-inf, finite), as for wins without ties."""
+        return bool(np.all(np.isneginf(self.lower)) and np.all(np.isfinite(self.upper)))
+
+    @cached_property
+    def residual_rank(self) -> int:
+        """Upper bound on the rank of the residual: distinct items less connected components."""
+        n, ones = self.num_rows, np.ones(self.num_sites)
+        adjacency = coo_matrix((ones, (self.winners, self.losers)), shape=(n, n))
+        return n - int(connected_components(adjacency, directed=False)[0])
+
+    @cached_property
+    def laplacian(self) -> Laplacian:
+        return Laplacian(self.num_rows, self.winners, self.losers)
+
+    @cached_property
+    def edges(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """winners and losers as int32 tensors."""
+        with tf.init_scope():  # an eager tensor even while a function is being traced
+            return (
+                tf.constant(self.winners, dtype=tf.int32),
+                tf.constant(self.losers, dtype=tf.int32),
+            )
+
+
+class Laplacian:
+    """The weighted graph Laplacian `A' diag(w) A` over n rows, with a fixed sparsity pattern.
+
+    A (t × n) has +1 in the loser's and -1 in the winner's column of each site. Only the values
+    change with the weights; the pattern in CSR order is computed once.
+    """
+
+    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+        proper = winners != losers  # a duel between equal rows has z = 0 and no weight
+        first = np.minimum(winners, losers)
+        second = np.maximum(winners, losers)
+        key = np.where(proper, first * num_rows + second, -1)
+        pairs, pair_of_site = np.unique(key, return_inverse=True)
+        pair_of_site = pair_of_site.reshape(-1)
+        if pairs[0] == -1:
+            pairs, pair_of_site = pairs[1:], pair_of_site - 1
+        low, high = np.divmod(pairs, num_rows)
+        every = np.arange(num_rows)
+        row = np.concatenate([low, high, every])
+        column = np.concatenate([high, low, every])
+        order = np.lexsort((column, row))
+        self._num_rows = num_rows
+        self._num_pairs = len(pairs)
+        with tf.init_scope():
+            self._indices = tf.constant(np.stack([row, column], 1)[order], tf.int64)
+            self._order = tf.constant(order, tf.int32)
+            self._pair_of_site = tf.constant(pair_of_site, tf.int32)
+            self._ends = tf.constant(np.concatenate([low, high]), tf.int32)
+
+    def _values(self, weights: tf.Tensor) -> tf.Tensor:
+        """Stored entries in CSR order, (nonzeros,)."""
+        pair = tf.math.unsorted_segment_sum(weights, self._pair_of_site, self._num_pairs)
+        degree = tf.math.unsorted_segment_sum(
+            tf.concat([pair, pair], 0), self._ends, self._num_rows
+        )
+        return tf.gather(tf.concat([-pair, -pair, degree], 0), self._order)
+
+    def matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
+        """W @ dense for weights (t,) and dense (n, k), without gradient: (n, k)."""
+        shape = [self._num_rows, self._num_rows]
+        sparse = csr_ops.sparse_tensor_to_csr_sparse_matrix(
+            self._indices, self._values(weights), shape
+        )
+        return tf.ensure_shape(
+            csr_ops.sparse_matrix_mat_mul(sparse, dense), [self._num_rows, dense.shape[1]]
+        )
+
+    def dense(self, weights: tf.Tensor) -> tf.Tensor:
+        """W as an (n, n) array: for exact inference and log-determinants over items."""
+        return tf.scatter_nd(
+            self._indices, self._values(weights), [self._num_rows, self._num_rows]
+        )
+
+
+def incidence_transpose(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
+    """A' values: (t,) or (t, k) per site to (n,) or (n, k) per row, without a dense A."""
+    winners, losers = graph.edges
+    n = graph.num_rows
+    return tf.math.unsorted_segment_sum(values, losers, n) - tf.math.unsorted_segment_sum(
+        values, winners, n
+    )
+
+
+def differences(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
+    """A values: (n,) or (n, k) per row to (t,) or (t, k) per site, loser minus winner."""
+    winners, losers = graph.edges
+    return tf.gather(values, losers) - tf.gather(values, winners)
+
+
+def squared_distances(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
+    """|features[loser] - features[winner]|² per site, (t,), from features (n, k).
+
+    No t × k array is kept: the gradient is 2 W features with W the Laplacian of the incoming
+    weights, and above a size the forward pass is fused by the compiler.
+    """
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            return 2.0 * graph.laplacian.matmul(upstream, x)
+
+        return squared_distances_without_gradient(graph, x), gradient
+
+    return compute(features)
+
+
+def squared_distances_without_gradient(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
+    winners, losers = graph.edges
+    large = graph.num_sites * features.shape[1] > _FUSE_ABOVE
+    return (_fused_squared_distances if large else _squared_distances)(features, winners, losers)
+
+
+def _squared_distances(features: tf.Tensor, winners: tf.Tensor, losers: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum((tf.gather(features, losers) - tf.gather(features, winners)) ** 2, -1)
+
+
+_fused_squared_distances = tf.function(_squared_distances, jit_compile=True, autograph=False)

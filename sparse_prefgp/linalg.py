@@ -1,0 +1,59 @@
+"""Cholesky factors whose jitter is found, applied and reported, never hidden."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+MAX_CONDITION = 1e14
+_FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-4
+
+
+def cholesky_with_jitter(
+    matrix: tf.Tensor, max_condition: float = np.inf
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Lower Cholesky factor of a positive semi-definite matrix, and the jitter it took.
+
+    The matrix is factorised as it is first. Only if that fails, or if the condition number
+    (estimated from the factor's diagonal) exceeds `max_condition`, the smallest of
+    c · mean(diagonal), c = 1e-14, 1e-13, …, 1e-4, that mends it is added to the diagonal.
+
+    :param matrix: (m, m).
+    :param max_condition: set it where the factor will be inverted.
+    :return: the factor (m, m), NaN if not even the largest jitter helped, and the scalar that was
+        added to the diagonal. Gradients flow through the factor, the jitter is a constant.
+    """
+    constant = tf.stop_gradient(matrix)
+    scale = tf.reduce_mean(tf.linalg.diag_part(constant))
+    smallest = _FIRST_JITTER if matrix.dtype == tf.float64 else 1e8 * _FIRST_JITTER
+    largest = _LAST_JITTER
+
+    def usable(factor: tf.Tensor) -> tf.Tensor:
+        diagonal = tf.linalg.diag_part(factor)
+        ratio = tf.reduce_max(diagonal) / tf.reduce_min(diagonal)
+        # NaN compares false, so a failed factorisation is not usable.
+        return (ratio * ratio <= max_condition) & tf.reduce_all(tf.math.is_finite(factor))
+
+    def another(jitter: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+        return tf.logical_not(usable(factor)) & (jitter < largest * scale * 0.99)
+
+    def more(jitter: tf.Tensor, factor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        del factor
+        jitter = tf.maximum(10.0 * jitter, smallest * scale)
+        return jitter, tf.linalg.cholesky(add_to_diagonal(constant, jitter))
+
+    start = (tf.zeros([], matrix.dtype), tf.linalg.cholesky(constant))
+    jitter, _ = tf.while_loop(another, more, start)
+    jitter = tf.stop_gradient(jitter)
+    return tf.linalg.cholesky(add_to_diagonal(matrix, jitter)), jitter
+
+
+def add_to_diagonal(matrix: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """`matrix` (m, m) with `value`, a scalar or (m,), added to its diagonal."""
+    return tf.linalg.set_diag(matrix, tf.linalg.diag_part(matrix) + value)
+
+
+def inverse_lower(factor: tf.Tensor) -> tf.Tensor:
+    """Inverse of a lower triangular (m, m) factor."""
+    identity = tf.eye(tf.shape(factor)[0], dtype=factor.dtype)
+    return tf.linalg.triangular_solve(factor, identity)

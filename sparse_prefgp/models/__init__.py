@@ -1,0 +1,6 @@
+"""Models: a prior, duels, an approximation and an engine, composed."""
+
+from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.preference_gp import PreferenceGP
+
+__all__ = ["PreferenceGP", "kmeans_inputs"]

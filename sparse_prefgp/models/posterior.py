@@ -1,0 +1,68 @@
+"""Predictions from an inferred model (method.md, section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gpflow
+import tensorflow as tf
+
+from sparse_prefgp.covariances.base import PosteriorTerms
+from sparse_prefgp.covariances.kernels import pair_difference_variance
+
+# Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
+CHUNK = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """q(f) as E f = m(x) + a w and Cov f = k - a R a', a the features of an input.
+
+    Everything that does not depend on the new inputs is computed once, when this is made.
+    """
+
+    kernel: gpflow.kernels.Kernel
+    mean_function: gpflow.functions.MeanFunction | None
+    features: Callable[[tf.Tensor], tf.Tensor]
+    terms: PosteriorTerms
+
+    def marginal(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Mean and variance side by side, (N, 2), for inputs (N, D)."""
+        a = self.features(inputs)
+        variance = self.kernel(inputs, full_cov=False) - self._explained(a)
+        return tf.stack([self._mean(a, inputs), variance], -1)
+
+    def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean (N,) and covariance (N, N) for inputs (N, D)."""
+        a = self.features(inputs)
+        explained = tf.matmul(tf.matmul(a, self.terms.reduction), a, transpose_b=True)
+        return self._mean(a, inputs), self.kernel(inputs) - explained
+
+    def difference(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D)."""
+        first, second = inputs[:, 0], inputs[:, 1]
+        ahead, behind = self.features(first), self.features(second)
+        variance = pair_difference_variance(self.kernel, first, second)
+        variance -= self._explained(ahead - behind)
+        mean = self._mean(ahead, first) - self._mean(behind, second)
+        same = tf.reduce_all(first == second, -1)
+        return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
+
+    def _mean(self, a: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
+        mean = tf.linalg.matvec(a, self.terms.weights)
+        if self.mean_function is not None:
+            mean += self.mean_function(inputs)[:, 0]
+        return mean
+
+    def _explained(self, a: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(tf.matmul(a, self.terms.reduction) * a, -1)
+
+
+def in_chunks(function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
+    """`function` over rows of `inputs`, `CHUNK` at a time, concatenated."""
+    count = inputs.shape[0]
+    if count is None or count <= CHUNK:
+        return function(inputs)
+    parts = [function(inputs[i : i + CHUNK]) for i in range(0, count, CHUNK)]
+    return tf.concat(parts, 0)

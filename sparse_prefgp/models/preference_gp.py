@@ -1,0 +1,389 @@
+"""The model: composes a prior, duels, an approximation and an engine; computes nothing itself."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from check_shapes import check_shapes
+from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
+
+from sparse_prefgp.approximations import VFE, Approximation, DuelPrior, DuelProblem, Exact
+from sparse_prefgp.covariances.kernels import cancelling_parts
+from sparse_prefgp.duels import Duels
+from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
+from sparse_prefgp.engines.base import describe
+from sparse_prefgp.evidence import differentiable_log_evidence
+from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
+from sparse_prefgp.models.posterior import Posterior, in_chunks
+from sparse_prefgp.sites import Sites, totals
+from sparse_prefgp.truncated_normal import log_cdf
+
+EXACT_UP_TO = 1000
+DEFAULT_INDUCING = 128
+
+
+class _Memory:
+    """Sites between calls, and how the evaluations inside compiled functions went.
+
+    A plain object, so that its variables do not show up among the model's parameters.
+    """
+
+    def __init__(self, num_sites: int) -> None:
+        dtype = gpflow.default_float()
+        self.nu = tf.Variable(tf.zeros([num_sites], dtype), trainable=False)
+        self.tau = tf.Variable(tf.zeros([num_sites], dtype), trainable=False)
+        self.change = tf.Variable(tf.zeros([], dtype), trainable=False)
+        self.sweeps = tf.Variable(0, trainable=False)
+
+    def sites(self) -> Sites:
+        return Sites(self.nu.read_value(), self.tau.read_value())
+
+    def keep(self, point: FixedPoint) -> None:
+        nu, tau = point.sites
+        good = tf.reduce_all(tf.math.is_finite(nu)) & tf.reduce_all(tf.math.is_finite(tau))
+        self.nu.assign(tf.where(good, nu, self.nu))
+        self.tau.assign(tf.where(good, tau, self.tau))
+        self.change.assign(point.change)
+        self.sweeps.assign_add(point.sweeps)
+
+    def clear(self) -> None:
+        self.nu.assign(tf.zeros_like(self.nu))
+        self.tau.assign(tf.zeros_like(self.tau))
+
+
+class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
+    """A Gaussian-process utility learned from duels.
+
+    :param duels: `Duels`; t duels between n items with D features.
+    :param kernel: any GPflow kernel on D inputs.
+    :param approximation: `Exact()`, `VFE()`, `FITC()`, …; by default `Exact()` up to 1,000
+        distinct items and `VFE()` above.
+    :param inducing_variable: (m, D) array or GPflow `InducingPoints`, in the units of
+        `duels.items`; by default k-means centres, at most 128. Not for `Exact()`.
+    :param engine: `ParallelEP()` by default, or `SequentialEP()`.
+    :param noise_variance: sigma² per side of a duel, not trainable at first, because duels
+        determine only its ratio to the kernel variance; 0.5 is the standard probit scale.
+    :param mean_function: any GPflow mean function; None is zero.
+    :raises ValueError: a value that makes no sense, named in the message.
+    """
+
+    def __init__(
+        self,
+        duels: Duels,
+        kernel: gpflow.kernels.Kernel,
+        *,
+        approximation: Approximation | None = None,
+        inducing_variable: Any = None,
+        engine: Engine | None = None,
+        noise_variance: float = 0.5,
+        mean_function: gpflow.functions.MeanFunction | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(duels, Duels):
+            raise ValueError(
+                f"duels must be a Duels object, not {type(duels).__name__}; "
+                "make one with Duels(items, winners, losers) or read_duels."
+            )
+        if not isinstance(kernel, gpflow.kernels.Kernel):
+            raise ValueError(f"kernel must be a GPflow kernel, not {type(kernel).__name__}.")
+        constant = cancelling_parts(kernel)
+        if constant:
+            warnings.warn(
+                f"The {constant[0]} kernel cancels in duels and changes nothing but wastes an "
+                "inducing variable; leave it out.",
+                stacklevel=2,
+            )
+        full = DuelGraph.from_duels(duels)
+        if approximation is None:
+            small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
+            approximation = Exact() if small else VFE()
+        self.kernel = kernel
+        self.mean_function = mean_function
+        self.noise_variance = gpflow.Parameter(
+            _check_noise(noise_variance), transform=gpflow.utilities.positive(), trainable=False
+        )
+        self.inducing_variable = _inducing_variable(
+            approximation, inducing_variable, duels, full
+        )
+        # Not parameters: kept out of tf.Module's tracking by a container it does not look into.
+        self._fixed = _Fixed(duels, approximation, engine or ParallelEP(), full)
+
+    # What the model was made of.
+
+    @property
+    def duels(self) -> Duels:
+        return self._fixed.duels
+
+    @property
+    def graph(self) -> DuelGraph:
+        """The distinct items and sites that inference works on."""
+        return self._fixed.graph
+
+    @property
+    def approximation(self) -> Approximation:
+        return self._fixed.approximation
+
+    @property
+    def engine(self) -> Engine:
+        return self._fixed.engine
+
+    @engine.setter
+    def engine(self, engine: Engine) -> None:
+        self._fixed.engine = engine
+        self._fixed.fingerprint = None
+
+    def __repr__(self) -> str:
+        inducing = ""
+        if self.inducing_variable is not None:
+            inducing = f", {self.inducing_variable.num_inducing} inducing inputs"
+        return (
+            f"PreferenceGP({self.approximation!r}{inducing}, {self.engine!r}, "
+            f"{type(self.kernel).__name__} kernel, {self.duels.num_duels} duels between "
+            f"{self.graph.num_rows} distinct items)"
+        )
+
+    __str__ = __repr__
+
+    # Evidence and training.
+
+    def problem(self) -> DuelProblem:
+        """The model before any approximation, in tensors that follow the parameters."""
+        return DuelProblem(
+            self.graph,
+            self.kernel,
+            self.mean_function,
+            tf.convert_to_tensor(self.noise_variance),
+            self.inducing_variable,
+        )
+
+    def maximum_log_likelihood_objective(self) -> tf.Tensor:  # type: ignore[override]
+        """Log evidence with its exact gradient; runs inference inside, from the last sites."""
+        self._warn_about_scale()
+        prior = self.approximation.prior(self.problem())
+        memory = self._fixed.memory
+        point = self.engine.run(prior.covariance, prior.factors, memory.sites())
+        memory.keep(point)
+        value = point.log_evidence(prior.factors.counts, prior.correction)
+        return differentiable_log_evidence(prior, point.sites, point.cavity, point.tilted, value)
+
+    def infer(self, restart: bool = False) -> InferenceResult:
+        """Find the sites for the parameters as they are.
+
+        :param restart: forget the sites of earlier calls and begin at zero.
+        """
+        self._ensure_inferred(restart)
+        result = self._fixed.result
+        assert result is not None
+        return result
+
+    def log_evidence(self) -> float:
+        """Log evidence in nats, with the approximation's correction, over all duels."""
+        self._ensure_inferred()
+        point, prior = self._fixed.point, self._fixed.prior
+        assert point is not None and prior is not None
+        return float(point.log_evidence(prior.factors.counts, prior.correction))
+
+    # Prediction.
+
+    @property
+    def posterior(self) -> Posterior:
+        """q(f) for the parameters as they are."""
+        with tf.init_scope():
+            self._ensure_inferred()
+            if self._fixed.posterior is None:
+                point, prior = self._fixed.point, self._fixed.prior
+                assert point is not None and prior is not None
+                terms = prior.covariance.posterior_terms(
+                    *totals(point.sites, prior.factors.counts)
+                )
+                self._fixed.posterior = Posterior(
+                    self.kernel, self.mean_function, prior.features, terms
+                )
+            return self._fixed.posterior
+
+    @check_shapes(
+        "Xnew: [N, D]",
+        "return[0]: [N, 1]",
+        "return[1]: [N, 1] if not full_cov",
+        "return[1]: [1, N, N] if full_cov",
+    )
+    def predict_f(
+        self, Xnew: Any, full_cov: bool = False, full_output_cov: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean (N, 1) and variance (N, 1) of the utility at new items, GPflow's shapes.
+
+        :param Xnew: (N, D) in the units of `duels.items`.
+        :param full_cov: the joint covariance (1, N, N) in place of the variances.
+        :param full_output_cov: there is one output, so it changes nothing.
+
+        Utilities are relative: only differences mean anything. Without `full_cov` any number of
+        items takes bounded memory. (method.md, section 6)
+        """
+        inputs, posterior = self._inputs(Xnew), self.posterior
+        if full_cov:
+            mean, covariance = posterior.joint(inputs)
+            return mean[:, None], covariance[None]
+        both = in_chunks(posterior.marginal, inputs)
+        return both[:, :1], both[:, 1:]
+
+    @check_shapes("Xa: [N, D]", "Xb: [N, D]", "return: [N]")
+    def predict_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
+        """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,)."""
+        return tf.exp(self.predict_log_duel(Xa, Xb))
+
+    @check_shapes("Xa: [N, D]", "Xb: [N, D]", "return: [N]")
+    def predict_log_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
+        """Log of `predict_duel`, finite however small the probability is, (N,).
+
+        log Phi(E[f - f'] / sqrt(V[f - f'] + 2 sigma²)).
+        """
+        mean, variance = self._predict_difference(Xa, Xb)
+        return log_cdf(mean / tf.sqrt(variance + 2.0 * self.noise_variance))
+
+    @check_shapes("Xa: [N, D]", "Xb: [N, D]", "return[0]: [N]", "return[1]: [N]")
+    def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each."""
+        return self._predict_difference(Xa, Xb)
+
+    def _predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        pairs = tf.stack([self._inputs(Xa), self._inputs(Xb)], 1)
+        both = in_chunks(self.posterior.difference, pairs)
+        return both[:, 0], both[:, 1]
+
+    # Inside.
+
+    def _inputs(self, values: Any) -> tf.Tensor:
+        inputs = tf.convert_to_tensor(values, dtype=gpflow.default_float())
+        if inputs.shape[-1] != self.duels.num_features:
+            raise ValueError(
+                f"Items have {self.duels.num_features} features, but the new ones have "
+                f"{inputs.shape[-1]}; pass the same columns in the same units, for example with "
+                "read_items(path, like=model)."
+            )
+        return inputs
+
+    def _ensure_inferred(self, restart: bool = False) -> None:
+        fixed = self._fixed
+        fingerprint = b"".join(v.numpy().tobytes() for v in self.variables)
+        if fixed.fingerprint == fingerprint and not restart:
+            return
+        if restart:
+            fixed.memory.clear()
+        prior = self.approximation.prior(self.problem())
+        point = self.engine.run(prior.covariance, prior.factors, fixed.memory.sites())
+        fixed.memory.keep(point)
+        fixed.prior, fixed.point, fixed.posterior = prior, point, None
+        fixed.result = describe(
+            point,
+            self.engine.tolerance,
+            jitter=float(prior.jitter),
+            clipped=float(prior.clipped),
+        )
+        fixed.fingerprint = fingerprint
+
+    def scale_is_free(self) -> bool:
+        """Whether kernel variance and noise are both trainable, though only their ratio counts."""
+        names = gpflow.utilities.parameter_dict(self.kernel)
+        free = any(p.trainable for name, p in names.items() if "variance" in name)
+        return free and self.noise_variance.trainable
+
+    def silence_scale_warning(self) -> None:
+        """Whoever frees the scale on purpose need not be warned."""
+        self._fixed.warned_about_scale = True
+
+    def last_change(self) -> float:
+        """Largest change of the last inference, within `training_loss` too."""
+        return float(self._fixed.memory.change)
+
+    def total_sweeps(self) -> int:
+        """Sweeps of all inference on this model so far."""
+        return int(self._fixed.memory.sweeps)
+
+    def _warn_about_scale(self) -> None:
+        if self.scale_is_free() and not self._fixed.warned_about_scale:
+            self._fixed.warned_about_scale = True
+            warnings.warn(
+                "Kernel variance and noise variance are both trainable, but duels determine only "
+                "their ratio; fix one with gpflow.set_trainable, or give one a prior.",
+                stacklevel=3,
+            )
+
+
+class _Fixed:
+    """What belongs to a model but is no parameter; a plain object that tf.Module leaves alone."""
+
+    def __init__(
+        self, duels: Duels, approximation: Approximation, engine: Engine, full: DuelGraph
+    ) -> None:
+        self.duels = duels
+        self.approximation = approximation
+        self.engine = engine
+        self.graph = approximation.select(full)
+        self.memory = _Memory(self.graph.num_sites)
+        self.warned_about_scale = False
+        self.fingerprint: bytes | None = None
+        self.prior: DuelPrior | None = None
+        self.point: FixedPoint | None = None
+        self.posterior: Posterior | None = None
+        self.result: InferenceResult | None = None
+
+
+def _check_noise(noise_variance: float) -> np.ndarray:
+    try:
+        value = np.asarray(noise_variance, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"noise_variance must be a number, not {noise_variance!r}.") from None
+    if value.ndim != 0 or not np.isfinite(value) or value <= 0.0:
+        raise ValueError(
+            f"noise_variance must be one positive finite number, not {noise_variance}; "
+            "0.5 is the standard probit scale."
+        )
+    return value
+
+
+def _inducing_variable(
+    approximation: Approximation, given: Any, duels: Duels, graph: DuelGraph
+) -> gpflow.inducing_variables.InducingPoints | None:
+    if not approximation.needs_inducing:
+        if given is not None:
+            raise ValueError(
+                f"{approximation.name}() uses no inducing inputs; leave inducing_variable out, or "
+                "choose an approximation such as VFE()."
+            )
+        return None
+    if given is None:
+        count = min(DEFAULT_INDUCING, graph.num_rows)
+        given = kmeans_inputs(graph.rows, count, np.random.default_rng(0))
+    if isinstance(given, gpflow.inducing_variables.InducingPoints):
+        inducing = given
+    else:
+        inducing = gpflow.inducing_variables.InducingPoints(_check_z(given, duels))
+    _check_z(inducing.Z.numpy(), duels)
+    return inducing
+
+
+def _check_z(given: Any, duels: Duels) -> np.ndarray:
+    try:
+        z = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("inducing_variable must be an (m, D) array of numbers.") from None
+    columns = duels.num_features
+    if z.ndim != 2 or z.shape[1] != columns:
+        raise ValueError(
+            f"inducing_variable must be (m, {columns}) like the items, not {z.shape}."
+        )
+    if not np.all(np.isfinite(z)):
+        row = int(np.argwhere(~np.isfinite(z))[0, 0])
+        raise ValueError(f"inducing_variable has a NaN or infinite value in row {row}.")
+    check_count(len(z), len(np.unique(duels.items, axis=0)))
+    if len(np.unique(z, axis=0)) < len(z):
+        raise ValueError(
+            "inducing_variable has equal rows, which make its kernel matrix singular; "
+            "pass np.unique(Z, axis=0)."
+        )
+    return z
