@@ -1,0 +1,26 @@
+"""Every tolerance of the tests, each with its reason. Use these names; do not write numbers."""
+
+# Two exact ways to compute one number in float64 (v-form and z-form, items and duels, a
+# permutation): only rounding separates them, some 1e-13, and ill-conditioned covariances cost a
+# few digits more.
+IDENTITY = 1e-9
+
+# EP stopped when no site moves by more than SOLVER: the distance to the fixed point is a small
+# multiple of the last step, as sweeps contract slowly at low noise.
+FIXED_POINT = 1e-6
+SOLVER = 1e-10
+
+# Central differences of the re-converged evidence lose about half of the digits; EP must be
+# tighter than that, or its own error is divided by the step.
+GRADIENT = 1e-6
+GRADIENT_SOLVER = 1e-12
+
+# Tail functions, relative to values with 60 digits: the formulas are good to 1e-13.
+TAIL = 1e-12
+
+# Log evidence in nats. It is stationary in the sites, so it is far better than FIXED_POINT; what
+# remains is the conditioning of K_uu, factorised without jitter.
+EVIDENCE = 1e-7
+
+# A Monte Carlo estimate lies within four standard errors all but once in 16,000 times.
+MONTE_CARLO_STANDARD_ERRORS = 4.0
