@@ -31,8 +31,8 @@ demo: setup
 	$(BIN)/sparse-prefgp demo
 
 lint: setup
-	$(BIN)/ruff check sparse_prefgp tests
-	$(BIN)/ruff format --check sparse_prefgp tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 test: lint

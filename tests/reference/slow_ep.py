@@ -71,8 +71,9 @@ def slow_ep(
     low = (np.full(t, -np.inf) if lower is None else np.asarray(lower, dtype=float)) - prior_mean
     high = (np.zeros(t) if upper is None else np.asarray(upper, dtype=float)) - prior_mean
 
-    tau, nu = np.zeros(t), np.zeros(t)
-    for sweep in range(1, max_sweeps + 1):
+    tau, nu, sweeps = np.zeros(t), np.zeros(t), 0
+    for _ in range(max_sweeps):
+        sweeps += 1
         change = 0.0
         for i in range(t):
             old_tau, old_nu = tau[i], nu[i]
@@ -109,4 +110,4 @@ def slow_ep(
         # psi(m_c, v_c) - psi(m, v), method section 2, "zero variance is harmless"
         quadratic = tau[i] * m_c**2 - 2 * m_c * nu[i] - v_c * nu[i] ** 2
         log_evidence += log_mass + 0.5 * (quadratic / (1 + v_c * tau[i]) + np.log(1 + v_c * tau[i]))
-    return SlowEP(prior_mean + mu, sigma, float(log_evidence), sweep)
+    return SlowEP(prior_mean + mu, sigma, float(log_evidence), sweeps)
