@@ -24,7 +24,9 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt tools/make_venv.sh
 	@sh tools/make_venv.sh $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[cli,dev]"
+	@echo "Installing packages, which takes a minute or two."
+	@# The variable, unlike the option, also holds for the packages that build this one.
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable ".[cli,dev]"
 	@touch $@
 
 demo: setup
