@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Marginals
@@ -80,33 +81,64 @@ def match_moments(cavity: Cavity, factors: Factors) -> tuple[Sites, Tilted]:
     tau = (1 - V) / (D + v_c V) and nu = (upper (1 - V) - s (E - b V)) / (D + v_c V) with
     s² = v_c + D, which is Takeno et al.'s mu~, s~² with the signs put right.
     """
-    scale = tf.sqrt(cavity.variance + factors.noise)
-    upper = (factors.upper - cavity.mean) / scale
-    lower = None if factors.lower is None else (factors.lower - cavity.mean) / scale
-    m = truncated_moments(lower, upper)
+    total = cavity.variance + factors.noise
+    certain = total <= 0.0  # neither variance nor noise: the factor is a yes or a no
+    scale = tf.sqrt(tf.where(certain, tf.ones_like(total), total))
+    above = factors.upper - cavity.mean
+    below = None if factors.lower is None else factors.lower - cavity.mean
+    m = truncated_moments(None if below is None else below / scale, above / scale)
     denominator = factors.noise + cavity.variance * m.variance
     near_end = factors.upper
     if factors.lower is not None:
         near_end = tf.where(m.sign < 0.0, -factors.lower, factors.upper)
+        # The lean of an interval without limits is 0 and so is what its limits are multiplied by.
         near_end = tf.where(tf.math.is_inf(near_end), tf.zeros_like(near_end), near_end)
-    # An informative point mass (V = 0 without noise) has infinite precision; so it stays, and the
-    # engine reports it.
     sites = Sites(
         nu=m.sign * (near_end * m.reduction - scale * m.lean) / denominator,
         tau=m.reduction / denominator,
     )
-    return sites, Tilted(m.log_mass, m.mean / scale, -m.reduction / scale**2)
+    tilted = Tilted(m.log_mass, m.mean / scale, -m.reduction / scale**2)
+    zero = tf.zeros_like(total)
+
+    def unless_certain(values: tf.Tensor) -> tf.Tensor:
+        return tf.where(certain, zero, values)
+
+    return (
+        Sites(*map(unless_certain, sites)),
+        Tilted(
+            tf.where(certain, _log_certainty(below, above), tilted.log_mass),
+            unless_certain(tilted.slope),
+            unless_certain(tilted.curvature),
+        ),
+    )
 
 
-# Above this many sites compiling pays: some two hundred elementwise passes become one.
+def _log_certainty(below: tf.Tensor | None, above: tf.Tensor) -> tf.Tensor:
+    """Log mass of a point: 0 inside, -inf outside, log ½ on a limit, as Phi(0) has it."""
+    half = tf.fill(tf.shape(above), tf.cast(np.log(0.5), above.dtype))
+
+    def side(room: tf.Tensor) -> tf.Tensor:
+        never = tf.fill(tf.shape(above), tf.cast(-np.inf, above.dtype))
+        return tf.where(room > 0.0, tf.zeros_like(above), tf.where(room < 0.0, never, half))
+
+    return side(above) if below is None else side(above) + side(-below)
+
+
+# Above this many sites XLA pays: some two hundred elementwise passes become one.
 _FUSE_ABOVE = 50_000
 _fused_match_moments = tf.function(match_moments, jit_compile=True, autograph=False)
+# Below, a graph with free shapes is traced once and spares eager calls op by op.
+_graph_match_moments = tf.function(match_moments, autograph=False, reduce_retracing=True)
 
 
 def match_all_moments(cavity: Cavity, factors: Factors) -> tuple[Sites, Tilted]:
     """`match_moments`, fused by the compiler where there are many sites."""
-    many = factors.upper.shape[0] is not None and factors.upper.shape[0] > _FUSE_ABOVE
-    return (_fused_match_moments if many else match_moments)(cavity, factors)
+    size = factors.upper.shape[0]
+    if size is not None and size > _FUSE_ABOVE:
+        return _fused_match_moments(cavity, factors)
+    if tf.executing_eagerly():
+        return _graph_match_moments(cavity, factors)
+    return match_moments(cavity, factors)
 
 
 def damp(old: Sites, new: Sites, damping: tf.Tensor) -> Sites:
@@ -115,10 +147,17 @@ def damp(old: Sites, new: Sites, damping: tf.Tensor) -> Sites:
 
 
 def largest_change(old: Sites, new: Sites, variance: tf.Tensor) -> tf.Tensor:
-    """max(|d tau| v, |d nu| sqrt v) over the sites: free of scale, NaN if anything is."""
+    """max(|d tau| v, |d nu| sqrt v) over the sites: free of scale, NaN if anything is.
+
+    A change of a few units in the last place of a parameter is rounding and counts as none: far in
+    a tail nu sqrt(v) itself is so large that its last digit exceeds any tolerance.
+    """
     v = tf.abs(variance)
-    change = tf.maximum(
-        tf.abs(new.tau - old.tau) * v, tf.abs(new.nu - old.nu) * tf.sqrt(v)
-    )
+    change = tf.maximum(_moved(old.tau, new.tau) * v, _moved(old.nu, new.nu) * tf.sqrt(v))
     # reduce_max may drop a NaN; a sum keeps it.
     return tf.reduce_max(change) + 0.0 * tf.reduce_sum(change)
+
+
+def _moved(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+    rounding = 64.0 * np.finfo(old.dtype.as_numpy_dtype).eps * tf.abs(new)
+    return tf.maximum(tf.abs(new - old) - rounding, tf.zeros_like(new))

@@ -1,4 +1,4 @@
-"""Full covariances: over duels (`K_vv`, t × t) and over items (`K`, n × n; method.md, section 4)."""
+"""Full covariances over duels, `K_vv`, and over items, `K` (method.md, sections 2 and 4)."""
 
 from __future__ import annotations
 
@@ -71,10 +71,9 @@ class DenseOverDuels(Covariance):
         covariance = self._covariance(factor, root)
         inverse = inverse_lower(factor)
         q = tf.reduce_sum(inverse * inverse, 0)  # diagonal of B⁻¹ = 1 - tau v
-        direct = tf.linalg.diag_part(covariance)
-        informative = precision * direct > 0.5
+        informative = q < 0.5
         safe = tf.where(informative, precision, tf.ones_like(precision))
-        variance = tf.where(informative, (1.0 - q) / safe, direct)
+        variance = tf.where(informative, (1.0 - q) / safe, tf.linalg.diag_part(covariance))
         # m_c = sum over j ≠ i of Sigma_ij nu_j / q_i, v_c = v_i / q_i
         others = tf.linalg.set_diag(covariance, tf.zeros_like(shift))
         from_others = tf.linalg.matvec(others, shift)
