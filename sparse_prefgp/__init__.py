@@ -35,7 +35,31 @@ _HOME = {
     "truncated_normal_ep": "engines",
 }
 
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+__all__ = [
+    "DTC",
+    "FITC",
+    "VFE",
+    "Duels",
+    "Exact",
+    "HeteroscedasticVFE",
+    "InferenceResult",
+    "LowRankPlusDiagonal",
+    "OptimisationReport",
+    "ParallelEP",
+    "PreferenceGP",
+    "PriorPower",
+    "SequentialEP",
+    "Status",
+    "SubsetOfData",
+    "TightVFE",
+    "TruncatedNormalResult",
+    "__version__",
+    "kmeans_inputs",
+    "optimise",
+    "read_duels",
+    "read_items",
+    "truncated_normal_ep",
+]
 
 if TYPE_CHECKING:
     from sparse_prefgp.approximations import (

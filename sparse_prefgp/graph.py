@@ -149,9 +149,7 @@ class Laplacian:
 
     def dense(self, weights: tf.Tensor) -> tf.Tensor:
         """W as an (n, n) array: for exact inference and log-determinants over items."""
-        return tf.scatter_nd(
-            self._indices, self._values(weights), [self._num_rows, self._num_rows]
-        )
+        return tf.scatter_nd(self._indices, self._values(weights), [self._num_rows, self._num_rows])
 
 
 def incidence_transpose(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:

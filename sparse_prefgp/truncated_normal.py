@@ -142,11 +142,9 @@ def truncated_moments(a: tf.Tensor | None, b: tf.Tensor) -> Moments:
     e_a = width + at_a.distance
     # rho underflows before rho e_a² can: the products are 0 where rho is.
     wide_e = (at_b.distance - rho_wide * e_a) / (1.0 - rho_wide)
-    wide_v = (
-        at_b.variance
-        + at_b.distance**2
-        - rho_wide * (at_a.variance + e_a**2)
-    ) / (1.0 - rho_wide) - wide_e**2
+    wide_v = (at_b.variance + at_b.distance**2 - rho_wide * (at_a.variance + e_a**2)) / (
+        1.0 - rho_wide
+    ) - wide_e**2
     half = rho == 0.0
     wide_v = tf.where(half, at_b.variance, wide_v)
     wide_log_mass = at_b.log_mass + tf.math.log1p(-rho_wide)

@@ -89,9 +89,7 @@ def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelG
     duel = rng.choice(int(graph.counts.sum()), size=size, replace=False)
     site = np.searchsorted(np.cumsum(graph.counts), duel, side="right")
     kept, counts = np.unique(site, return_counts=True)
-    used, ends = np.unique(
-        np.stack([graph.winners[kept], graph.losers[kept]]), return_inverse=True
-    )
+    used, ends = np.unique(np.stack([graph.winners[kept], graph.losers[kept]]), return_inverse=True)
     ends = ends.reshape(2, -1)
     position = np.full(graph.num_rows + 1, -1)
     position[used] = np.arange(len(used))

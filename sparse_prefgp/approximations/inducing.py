@@ -166,7 +166,7 @@ class FITC(InducingApproximation):
 
 @dataclass(frozen=True)
 class HeteroscedasticVFE(InducingApproximation):
-    """FITC's posterior under a bound of the model whose noise is `2s² + k~`, `-½ sum c k~/(2s²+k~)`.
+    """`Q + diag(k~) + 2s²I`, `- ½ sum c k~/(2s² + k~)`: Titsias' bound for FITC.
 
     Not a lower bound of the evidence of the model that was asked for (method_details.md, 4).
     """

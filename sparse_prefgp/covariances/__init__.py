@@ -4,11 +4,12 @@ Every class here offers the same door to the engines (`Covariance` in `base.py`)
 asks which one it got.
 """
 
-from sparse_prefgp.covariances.base import Covariance, Marginals, SequentialState
+from sparse_prefgp.covariances.base import Column, Covariance, Marginals, SequentialState
 from sparse_prefgp.covariances.dense import DenseOverDuels, DenseOverItems
 from sparse_prefgp.covariances.low_rank import LowRankOverDuels, LowRankOverItems
 
 __all__ = [
+    "Column",
     "Covariance",
     "DenseOverDuels",
     "DenseOverItems",

@@ -54,9 +54,7 @@ class DenseOverDuels(Covariance):
             return self._marginals_left_out(factor, root, precision, shift, half_log_det)
         half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
         explained = tf.linalg.matvec(self._constant, shift)
-        mean = explained - tf.linalg.matvec(
-            half, tf.linalg.matvec(half, shift), transpose_a=True
-        )
+        mean = explained - tf.linalg.matvec(half, tf.linalg.matvec(half, shift), transpose_a=True)
         variance = tf.linalg.diag_part(self._constant) - tf.reduce_sum(half * half, 0)
         return Marginals(mean, variance, half_log_det)
 

@@ -13,9 +13,7 @@ def difference_variance(kernel: gpflow.kernels.Kernel, graph: DuelGraph) -> tf.T
     """Var[f(loser) - f(winner)] under the prior for each site of the graph, (t,)."""
     winners, losers = graph.edges
     rows = tf.constant(graph.rows, gpflow.default_float())
-    variance = pair_difference_variance(
-        kernel, tf.gather(rows, winners), tf.gather(rows, losers)
-    )
+    variance = pair_difference_variance(kernel, tf.gather(rows, winners), tf.gather(rows, losers))
     # A duel between equal rows compares f(x) with itself, whatever white noise a kernel holds.
     return tf.where(winners == losers, tf.zeros_like(variance), variance)
 

@@ -108,7 +108,11 @@ class Engine(Protocol):
     """Finds sites for factors under a covariance of z."""
 
     @property
-    def tolerance(self) -> float: ...
+    def tolerance(self) -> float:
+        """On the largest change that one more undamped sweep would make."""
+
+    def with_tolerance(self, tolerance: float) -> Engine:
+        """The same engine with another tolerance."""
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         """Iterate from `sites`; works eagerly and inside `tf.function`, without gradient."""

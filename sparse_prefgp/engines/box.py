@@ -53,15 +53,16 @@ class TruncatedNormalResult:
     @property
     def covariance(self) -> np.ndarray:
         """(t, t), made when asked for: prior minus what the sites explain."""
-        structured = isinstance(self._prior, LowRankPlusDiagonal)
-        prior = self._prior.dense() if structured else self._prior
+        if isinstance(self._prior, LowRankPlusDiagonal):
+            prior, noise = self._prior.dense(), self._prior.diagonal
+        else:
+            prior, noise = self._prior, np.zeros(len(self._prior))
         # Sites on the noise-free part become sites on the whole: 1/tau_v = 1/tau_z - noise.
-        noise = self._prior.diagonal if structured else np.zeros(len(prior))
         tau = self.tau / (1.0 - self.tau * noise)
         root = np.sqrt(tau)
         inner = np.eye(len(prior)) + root[:, None] * prior * root
         half = np.linalg.solve(np.linalg.cholesky(inner), root[:, None] * prior)
-        covariance = prior - half.T @ half
+        covariance: np.ndarray = prior - half.T @ half
         np.fill_diagonal(covariance, self.variance)
         return covariance
 
@@ -86,41 +87,26 @@ def truncated_normal_ep(
 
     Source: Cunningham, Hennig & Lacoste-Julien (2011); Takeno, Nomura & Karasuyama (2023).
     """
-    structured = isinstance(covariance, LowRankPlusDiagonal)
-    if structured:
-        features = np.asarray(covariance.features, float)
-        noise = np.asarray(covariance.diagonal, float)
-        if features.ndim != 2 or noise.shape != features.shape[:1]:
-            raise ValueError(
-                f"features must be (t, m) and diagonal (t,), not {features.shape} and "
-                f"{noise.shape}."
-            )
-        _check_finite("features", features)
-        _check_finite("diagonal", noise)
-        if np.any(noise < 0):
-            raise ValueError(f"diagonal must not be negative, but holds {noise.min()}.")
-        prior: np.ndarray | LowRankPlusDiagonal = LowRankPlusDiagonal(features, noise)
-        size = len(noise)
-    else:
-        matrix = np.asarray(covariance, float)
-        prior, size = matrix, len(matrix) if matrix.ndim == 2 else -1
-        _check_matrix(matrix)
-        noise = np.zeros(size)
-    mean, lower, upper = _check_box(size, mean, lower, upper)
-
     dtype = gpflow.default_float()
-    low, high = lower - mean, upper - mean
+    prior: np.ndarray | LowRankPlusDiagonal
+    door: Covariance
+    if isinstance(covariance, LowRankPlusDiagonal):
+        prior = _checked_low_rank(covariance)
+        noise = prior.diagonal
+        door = LowRankOverDuels(tf.constant(prior.features, dtype))
+    else:
+        prior = _checked_matrix(covariance)
+        noise = np.zeros(len(prior))
+        door = DenseOverDuels(tf.constant(prior, dtype), noise_free=True)
+    size = len(noise)
+    centre, lowest, highest = _check_box(size, mean, lower, upper)
+    low, high = lowest - centre, highest - centre
     one_sided = np.all(np.isneginf(low)) and np.all(np.isfinite(high))
     factors = Factors(
         counts=tf.ones([size], dtype),
         noise=tf.constant(noise, dtype),
         lower=None if one_sided else tf.constant(low, dtype),
         upper=tf.constant(high, dtype),
-    )
-    door: Covariance = (
-        LowRankOverDuels(tf.constant(features, dtype))
-        if structured
-        else DenseOverDuels(tf.constant(matrix, dtype), noise_free=True)
     )
     engine = ParallelEP() if engine is None else engine
     point = engine.run(door, factors, Sites.zeros(size, dtype))
@@ -130,7 +116,7 @@ def truncated_normal_ep(
     # V = (1 - tau D) / (1 + tau v_c): from the definition of tau, without taking 1 - (1 - V).
     shrink = (1.0 - tau * noise) / (1.0 + tau * point.cavity.variance.numpy())
     return TruncatedNormalResult(
-        mean=mean + point.cavity.mean.numpy() + scale**2 * point.tilted.slope.numpy(),
+        mean=centre + point.cavity.mean.numpy() + scale**2 * point.tilted.slope.numpy(),
         variance=scale**2 * shrink,
         log_mass=float(point.log_evidence(factors.counts)),
         nu=point.sites.nu.numpy(),
@@ -146,7 +132,22 @@ def _check_finite(name: str, values: np.ndarray) -> None:
         raise ValueError(f"{name} must be finite, but entry {where} is {values[where]}.")
 
 
-def _check_matrix(matrix: np.ndarray) -> None:
+def _checked_low_rank(given: LowRankPlusDiagonal) -> LowRankPlusDiagonal:
+    features = np.asarray(given.features, float)
+    diagonal = np.asarray(given.diagonal, float)
+    if features.ndim != 2 or diagonal.shape != features.shape[:1] or len(diagonal) == 0:
+        raise ValueError(
+            f"features must be (t, m) and diagonal (t,), not {features.shape} and {diagonal.shape}."
+        )
+    _check_finite("features", features)
+    _check_finite("diagonal", diagonal)
+    if np.any(diagonal < 0):
+        raise ValueError(f"diagonal must not be negative, but holds {diagonal.min()}.")
+    return LowRankPlusDiagonal(features, diagonal)
+
+
+def _checked_matrix(given: np.ndarray) -> np.ndarray:
+    matrix = np.asarray(given, float)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
         raise ValueError(f"covariance must be (t, t) with t >= 1, not {matrix.shape}.")
     _check_finite("covariance", matrix)
@@ -156,6 +157,7 @@ def _check_matrix(matrix: np.ndarray) -> None:
     if np.any(np.diag(matrix) < 0):
         i = int(np.argmin(np.diag(matrix)))
         raise ValueError(f"covariance has the negative variance {matrix[i, i]} at {i}.")
+    return matrix
 
 
 def _check_box(

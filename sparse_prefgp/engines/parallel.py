@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -44,6 +44,9 @@ class ParallelEP:
 
     def __post_init__(self) -> None:
         check_settings(self.damping, self.tolerance, self.max_sweeps)
+
+    def with_tolerance(self, tolerance: float) -> ParallelEP:
+        return replace(self, tolerance=tolerance)
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         factors = constant_factors(factors)

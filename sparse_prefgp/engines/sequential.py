@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from sparse_prefgp.covariances import Covariance, SequentialState
+from sparse_prefgp.covariances import Column, Covariance, SequentialState
 from sparse_prefgp.engines.base import (
+    Evaluation,
     FixedPoint,
     check_settings,
     constant_factors,
@@ -36,19 +37,22 @@ class SequentialEP:
     def __post_init__(self) -> None:
         check_settings(self.damping, self.tolerance, self.max_sweeps)
 
+    def with_tolerance(self, tolerance: float) -> SequentialEP:
+        return replace(self, tolerance=tolerance)
+
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         factors = constant_factors(factors)
         sweeps = tf.constant(1)
         evaluation = evaluate(covariance, factors, sites)
 
-        def unsettled(evaluation: object, sweeps: tf.Tensor) -> tf.Tensor:
+        def unsettled(evaluation: Evaluation, sweeps: tf.Tensor) -> tf.Tensor:
             return (evaluation.change > self.tolerance) & (sweeps < self.max_sweeps)
 
         @tf.function(autograph=False)  # t small steps: too slow one by one
         def one_by_one(nu: tf.Tensor, tau: tf.Tensor) -> Sites:
             return self._sweep(covariance, factors, Sites(nu, tau))
 
-        def sweep(evaluation: object, sweeps: tf.Tensor) -> tuple[object, tf.Tensor]:
+        def sweep(evaluation: Evaluation, sweeps: tf.Tensor) -> tuple[Evaluation, tf.Tensor]:
             new = one_by_one(*evaluation.sites)
             return evaluate(covariance, factors, new), sweeps + 1
 
@@ -95,7 +99,7 @@ class SequentialEP:
         factors: Factors,
         sites: Sites,
         site: tf.Tensor,
-        column: object,
+        column: Column,
     ) -> Cavity:
         plain = cavity(column.mean, column.variance, Sites(sites.nu[site], sites.tau[site]))
         precision, shift = totals(sites, factors.counts)

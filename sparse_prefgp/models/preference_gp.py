@@ -107,9 +107,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         self.noise_variance = gpflow.Parameter(
             _check_noise(noise_variance), transform=gpflow.utilities.positive(), trainable=False
         )
-        self.inducing_variable = _inducing_variable(
-            approximation, inducing_variable, duels, full
-        )
+        self.inducing_variable = _inducing_variable(approximation, inducing_variable, duels, full)
         # Not parameters: kept out of tf.Module's tracking by a container it does not look into.
         self._fixed = _Fixed(duels, approximation, engine or ParallelEP(), full)
 
@@ -161,7 +159,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             self.inducing_variable,
         )
 
-    def maximum_log_likelihood_objective(self) -> tf.Tensor:  # type: ignore[override]
+    def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
         self._warn_about_scale()
         prior = self.approximation.prior(self.problem())
@@ -198,9 +196,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             if self._fixed.posterior is None:
                 point, prior = self._fixed.point, self._fixed.prior
                 assert point is not None and prior is not None
-                terms = prior.covariance.posterior_terms(
-                    *totals(point.sites, prior.factors.counts)
-                )
+                terms = prior.covariance.posterior_terms(*totals(point.sites, prior.factors.counts))
                 self._fixed.posterior = Posterior(
                     self.kernel, self.mean_function, prior.features, terms
                 )
@@ -374,9 +370,7 @@ def _check_z(given: Any, duels: Duels) -> np.ndarray:
         raise ValueError("inducing_variable must be an (m, D) array of numbers.") from None
     columns = duels.num_features
     if z.ndim != 2 or z.shape[1] != columns:
-        raise ValueError(
-            f"inducing_variable must be (m, {columns}) like the items, not {z.shape}."
-        )
+        raise ValueError(f"inducing_variable must be (m, {columns}) like the items, not {z.shape}.")
     if not np.all(np.isfinite(z)):
         row = int(np.argwhere(~np.isfinite(z))[0, 0])
         raise ValueError(f"inducing_variable has a NaN or infinite value in row {row}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import gpflow
 import numpy as np
@@ -178,7 +178,7 @@ def optimise(
     engine = model.engine
     sweeps_before = model.total_sweeps()
     history: list[float] = []
-    model.engine = replace(engine, tolerance=max(engine.tolerance, LOOSE_TOLERANCE))
+    model.engine = engine.with_tolerance(max(engine.tolerance, LOOSE_TOLERANCE))
     try:
         objective = _Objective(model, variables)
         objective.compile()
