@@ -24,3 +24,19 @@ EVIDENCE = 1e-7
 
 # A Monte Carlo estimate lies within four standard errors all but once in 16,000 times.
 MONTE_CARLO_STANDARD_ERRORS = 4.0
+
+# The same numbers through the same formulas in another order or another batch: rounding only.
+ROUNDING = 1e-12
+
+# TensorFlow flushes numbers below the smallest normal float64 to zero.
+FLUSHED = 2.3e-308
+
+# How far EP's evidence lies from the truth at 2 sigma² = 1 and correlations as in random duels
+# (method section 2: 1.8e-3 nats on such a case): a bound may pass EP's value by that much.
+EP_ERROR = 5e-3
+
+# Power 1e-6 in place of the limit 0: what is neglected is of the order of the power.
+SMALL_POWER = 1e-4
+
+# float32 carries seven digits; a Cholesky factor and some sweeps cost three or four.
+SINGLE = 1e-3
