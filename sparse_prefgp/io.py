@@ -172,6 +172,7 @@ def read_table(
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     counts: str | npt.ArrayLike | None = None,
+    never_features: Sequence[str] = (),
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -184,6 +185,8 @@ def read_table(
         features: use only these columns as features.
         ignore: columns, of either table, that are no features.
         counts: name of the count column, or (t,) counts; default the column `count` if there.
+        never_features: columns that are no features, such as those a split is made by; unlike
+            those of `ignore` they need not exist.
 
     Raises:
         ValueError: a file that is missing, empty or not readable; a missing column; an id that is
@@ -219,7 +222,9 @@ def read_table(
                     f"The feature {name!r} is no column of {item_table.name}; choose from "
                     f"{_listing(others)}."
                 )
-    numeric, categorical = _feature_kinds(item_table, [c for c in wanted if c not in ignored])
+    numeric, categorical = _feature_kinds(
+        item_table, [c for c in wanted if c not in ignored and c not in never_features]
+    )
 
     ids, lookup = item_table.ids()
     winners = _match(duel_table, WINNER, lookup, item_table.name)

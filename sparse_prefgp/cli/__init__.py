@@ -1,0 +1,21 @@
+"""The command line `sparse-prefgp`; heavy packages are imported only inside its commands."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from sparse_prefgp.cli.app import app
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("typer", "rich", "click"):
+            raise
+        print(
+            f"Error: The command line needs {error.name}; install it with "
+            'pip install "sparse_prefgp[cli]".',
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    app()

@@ -1,0 +1,149 @@
+"""What all commands share: tables, the progress bar, and errors as one sentence."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from sparse_prefgp.selection import Progress
+
+MISTAKE = 2
+INTERRUPTED = 130
+PREDICTOR_NAMES = {"model": "model", "linear_probit": "linear probit", "coin": "coin"}
+SCORE_COLUMNS = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
+
+
+@contextmanager
+def sentences() -> Iterator[Console]:
+    """Errors that a person can mend become one sentence and exit code 2; hands out a console.
+
+    Our warnings become notes on the console, each once.
+    """
+    console = Console(highlight=False)
+    try:
+        with _notes(console):
+            yield console
+    except (ValueError, FileNotFoundError, ModuleNotFoundError, PermissionError) as error:
+        _stop(f"Error: {error}", MISTAKE, error)
+    except KeyboardInterrupt as error:
+        _stop("Stopped before the end; no file was written or changed.", INTERRUPTED, error)
+
+
+def _stop(message: str, code: int, error: BaseException) -> None:
+    # One line, not wrapped, so that scripts can read it.
+    typer.echo(" ".join(message.split()), err=True)
+    raise typer.Exit(code) from error
+
+
+@contextmanager
+def _notes(console: Console) -> Iterator[None]:
+    shown: set[str] = set()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: Any = None,
+        line: str | None = None,
+    ) -> None:
+        text = str(message)
+        # Other packages' deprecations mean nothing to whoever runs a command.
+        if "sparse_prefgp" in filename and text not in shown:
+            shown.add(text)
+            console.print(Text(f"Note: {text}", style="yellow"))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+def import_tensorflow(console: Console) -> None:
+    """Import the slow packages without the notices they print at the start."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    with console.status("Loading TensorFlow …"):
+        import tensorflow as tf
+
+        tf.get_logger().setLevel(logging.ERROR)
+        import sparse_prefgp.models  # noqa: F401
+
+
+def rows_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
+    """A table of labels and values."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for label, value in rows:
+        table.add_row(Text(label), Text(value))
+    return table
+
+
+def scores_table(title: str, scores: Mapping[str, Mapping[str, float]]) -> Table:
+    """One row of scores per predictor."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("")
+    for name in (*SCORE_COLUMNS, "duels"):
+        table.add_column(name.replace("_", " "), justify="right")
+    for name, figures in scores.items():
+        cells = [f"{figures[column]:.4f}" for column in SCORE_COLUMNS]
+        table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures['duels']:,}")
+    return table
+
+
+@contextmanager
+def progress_bar(
+    console: Console, label: str, max_iterations: int, duels: int
+) -> Iterator[Callable[[Progress], None]]:
+    """A bar over the iterations of `optimise`, with evidence per duel and the time left.
+
+    The time left is the most it can take: the optimiser often stops before the last iteration.
+    """
+    columns: Sequence[Any] = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[evidence]}"),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task(label, total=max_iterations, evidence="preparing", left="")
+        first: list[float] = []
+
+        def update(progress: Progress) -> None:
+            if not first:  # its time holds the compilation and says nothing about the rest
+                first.append(progress.seconds)
+            each = (progress.seconds - first[0]) / max(progress.iteration - 1, 1)
+            left = each * (max_iterations - progress.iteration)
+            known = progress.iteration > 1
+            bar.update(
+                task,
+                completed=progress.iteration,
+                evidence=f"log evidence per duel {progress.log_evidence / duels:.4f}",
+                left=f"at most {_clock(left)} left" if known else "",
+            )
+
+        yield update
+        done = int(bar.tasks[0].completed)
+        # An optimiser that stopped early has finished, so the bar is full.
+        bar.update(task, total=max(done, 1), completed=max(done, 1), left="")
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"

@@ -1,0 +1,57 @@
+"""`sparse-prefgp demo`: the same path as `fit`, on duels made without any download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from sparse_prefgp.cli.console import sentences
+
+EXAMPLE = "Example: sparse-prefgp demo"
+
+
+def demo(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write the files that fit writes.", show_default=False),
+    ] = None,
+    duels: Annotated[int, typer.Option(help="How many duels to make.")] = 5000,
+    approximation: Annotated[str, typer.Option(help="As for fit.")] = "vfe",
+    inducing: Annotated[int | None, typer.Option(help="As for fit.", show_default=False)] = None,
+    kernel: Annotated[str, typer.Option(help="As for fit.")] = "linear+matern52",
+    max_iterations: Annotated[int, typer.Option(help="As for fit.")] = 50,
+    seed: Annotated[int, typer.Option(help="Of the duels, the split and the model.")] = 0,
+) -> None:
+    """Fit thousands of duels made from a data set that ships inside scikit-learn."""
+    with sentences() as console:
+        from sparse_prefgp.cli.fitting import run
+        from sparse_prefgp.io import read_table
+        from sparse_prefgp.studies.examples import NOISE_SHARE, diabetes_duels
+        from sparse_prefgp.studies.holdout import HoldoutSettings
+
+        settings = HoldoutSettings(
+            approximation=approximation,
+            inducing=inducing,
+            kernel=kernel,
+            max_iterations=max_iterations,
+            seed=seed,
+        )
+        table = read_table(*diabetes_duels(duels, seed))
+        console.print(
+            Text(
+                "442 patients from scikit-learn's diabetes data are the items. In each duel two of "
+                "them, drawn at random, are compared by how far the disease has progressed after "
+                "a year; the larger value wins, after each has got noise of "
+                f"{NOISE_SHARE:g} standard deviations."
+            )
+        )
+        run(console, table, settings, out)
+        console.print(
+            Text(
+                "Next, your own data: sparse-prefgp fit --items items.csv --duels duels.csv "
+                "--out fitted"
+            )
+        )

@@ -1,0 +1,111 @@
+"""`sparse-prefgp fit`: a person's own items and duels, from tables to a scored model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparse_prefgp.cli.console import sentences
+
+EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
+
+
+def fit(
+    items: Annotated[
+        Path,
+        typer.Option(
+            help="Items: CSV, gzipped CSV or Parquet, a row each. The id is the column item_id, "
+            "else the first; other numeric or categorical columns are features."
+        ),
+    ],
+    duels: Annotated[
+        Path, typer.Option(help="Duels: columns winner and loser hold item ids; count is optional.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for metrics.json, ranking.csv and model/; new or ours.")
+    ],
+    split: Annotated[
+        str, typer.Option(help="What to hold out: duels, items, group:COLUMN or time:COLUMN.")
+    ] = "duels",
+    test_fraction: Annotated[
+        float, typer.Option(help="Share to hold out; 0 fits to everything and scores nothing.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(help="Of the split and the inducing inputs.")] = 0,
+    approximation: Annotated[
+        str,
+        typer.Option(
+            help="exact, dtc, vfe, tight-vfe, tight-vfe-rank, tight-vfe-logdet, fitc, hetero-vfe, "
+            "prior-power:P or subset:SIZE."
+        ),
+    ] = "vfe",
+    inducing: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of inducing inputs; 128, or all distinct items if fewer.",
+            show_default=False,
+        ),
+    ] = None,
+    fixed_inducing: Annotated[
+        bool, typer.Option("--fixed-inducing", help="Leave them where k-means puts them.")
+    ] = False,
+    kernel: Annotated[
+        str, typer.Option(help="se, matern32, matern52, linear, or a sum such as linear+se.")
+    ] = "linear+matern52",
+    max_iterations: Annotated[int, typer.Option(help="At most so many optimiser steps.")] = 100,
+    features: Annotated[
+        str | None, typer.Option(help="Use only these columns: a,b,c.", show_default=False)
+    ] = None,
+    ignore: Annotated[
+        str | None, typer.Option(help="Columns that are no features: x,y.", show_default=False)
+    ] = None,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="After scoring, fit the kept model to all duels.")
+    ] = False,
+    max_train: Annotated[
+        int | None,
+        typer.Option(
+            help="At most so many training duels: the last ones of a time split, else at random.",
+            show_default=False,
+        ),
+    ] = None,
+    noise_variance: Annotated[
+        float, typer.Option(help="Of each side of a duel; 0.5 is the standard probit scale.")
+    ] = 0.5,
+) -> None:
+    """Fit a preference model to your duels, score it on held-out ones, and rank the items."""
+    with sentences() as console:
+        # Imported here to keep `--help` quick.
+        from sparse_prefgp.cli.fitting import run
+        from sparse_prefgp.io import read_table
+        from sparse_prefgp.splits import split_columns
+        from sparse_prefgp.studies.folder import check_folder
+        from sparse_prefgp.studies.holdout import HoldoutSettings
+
+        settings = HoldoutSettings(
+            split=split,
+            test_fraction=test_fraction,
+            seed=seed,
+            approximation=approximation,
+            kernel=kernel,
+            inducing=inducing,
+            fixed_inducing=fixed_inducing,
+            max_iterations=max_iterations,
+            max_train=max_train,
+            noise_variance=noise_variance,
+            refit=refit,
+        )
+        check_folder(out)  # before a large table is read in vain
+        table = read_table(
+            items,
+            duels,
+            features=None if features is None else _names(features),
+            ignore=() if ignore is None else _names(ignore),
+            never_features=split_columns(split),
+        )
+        run(console, table, settings, out)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,184 @@
+"""The folder that a fit writes: metrics, ranking and model, put in place all at once."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.studies.holdout import Holdout
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+
+PROGRAM = "sparse-prefgp"
+METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
+VERSIONED = ("sparse_prefgp", "gpflow", "tensorflow", "tensorflow-probability", "numpy", "scipy")
+_ROWS_AT_ONCE = 10_000
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder whose files are not those of an earlier fit.
+
+    Raises:
+        ValueError: it is a file, or holds something that a fit did not write.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
+    present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if not present:
+        return
+    try:
+        ours = json.loads((folder / METRICS).read_text(encoding="utf-8"))["program"] == PROGRAM
+    except (OSError, ValueError, KeyError, TypeError):
+        ours = False
+    if not ours:
+        raise ValueError(
+            f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
+            "new or empty folder."
+        )
+    foreign = sorted(present - {METRICS, RANKING, MODEL})
+    if foreign:
+        raise ValueError(
+            f"The output folder {str(folder)!r} also holds {foreign[0]!r}, which would be lost; "
+            "move it away, or give another folder."
+        )
+
+
+@contextmanager
+def replaced_folder(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder` to write into, which takes its place when the block succeeds.
+
+    Raises:
+        ValueError: what `check_folder` raises, or a place that cannot be written.
+    """
+    check_folder(folder)
+    target = folder.resolve()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise ValueError(
+            f"The output folder {str(folder)!r} cannot be made ({error.strerror}); give another "
+            "place."
+        ) from None
+    try:
+        new = scratch / "new"
+        new.mkdir()  # with the permissions of any new folder, which mkdtemp does not give
+        yield new
+        check_folder(folder)  # again: a fit takes long enough for somebody to add a file
+        if target.exists():
+            os.rename(target, scratch / "old")
+            try:
+                os.rename(new, target)
+            except OSError:
+                os.rename(scratch / "old", target)
+                raise
+        else:
+            os.rename(new, target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_fit(folder: Path, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]) -> None:
+    """Write `metrics.json`, `ranking.csv` and `model/`, replacing those of an earlier fit.
+
+    Args:
+        folder: made if need be; left as it was when anything goes wrong.
+        holdout: the data the model was fitted to.
+        model: the model to keep.
+        figures: what goes into `metrics.json`; program and versions are added.
+
+    Raises:
+        ValueError: what `replaced_folder` raises.
+    """
+    with replaced_folder(folder) as new:
+        write_ranking(new / RANKING, holdout, model)
+        write_model(new / MODEL, holdout, model)
+        everything = {"program": PROGRAM, **figures, "versions": versions()}
+        _write_json(new / METRICS, everything)
+
+
+def write_ranking(path: Path, holdout: Holdout, model: PreferenceGP) -> None:
+    """All items by falling utility: rank, item_id, utility, sd, comparisons.
+
+    Utilities are centred over the items; sd is the posterior standard deviation of each item's
+    own utility; comparisons are its duels among those the model was fitted to.
+    """
+    duels = model.duels
+    n = duels.num_items
+    utility, deviation = np.empty(n), np.empty(n)
+    for start in range(0, n, _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        mean, variance = model.predict_f(duels.items[rows])
+        utility[rows] = mean.numpy()[:, 0]
+        deviation[rows] = np.sqrt(np.maximum(variance.numpy()[:, 0], 0.0))
+    utility -= utility.mean()
+    sides = np.concatenate([duels.winners, duels.losers])
+    comparisons = np.bincount(sides, weights=np.tile(duels.counts, 2), minlength=n).astype(int)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["rank", "item_id", "utility", "sd", "comparisons"])
+        # Stable, so that items of equal utility stay in the order of the table.
+        for rank, i in enumerate(np.argsort(-utility, kind="stable"), start=1):
+            row = (rank, holdout.table.item_ids[i], float(utility[i]), float(deviation[i]))
+            writer.writerow([*row, comparisons[i]])
+
+
+def write_model(folder: Path, holdout: Holdout, model: PreferenceGP) -> None:
+    """The values of all parameters (`parameters.npz`) and what they belong to (`model.json`)."""
+    import gpflow
+
+    folder.mkdir()
+    values = {
+        name: np.asarray(value) for name, value in gpflow.utilities.parameter_dict(model).items()
+    }
+    np.savez(folder / "parameters.npz", **values)  # type: ignore[arg-type]
+    settings, transform = holdout.settings, model.duels.transform
+    description = {
+        "kernel": str(settings.kernel_choice),
+        "approximation": str(settings.approximation_choice),
+        "inducing": holdout.num_inducing,
+        "features": list(model.duels.feature_names or ()),
+        "transform": None if transform is None else transform.to_dict(),
+        "versions": versions(),
+    }
+    _write_json(folder / "model.json", description)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the installed packages that figures depend on."""
+    found = {"python": platform.python_version()}
+    for name in VERSIONED:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    text = json.dumps(_plain(values), indent=2, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinities or NaN: they become null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,313 @@
+"""Hold out some duels, fit a model to the rest, and score it beside the baselines.
+
+`prepare` does everything that needs no TensorFlow, so that bad input is found at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.baselines import Coin, LinearProbit
+from sparse_prefgp.duels import Duels
+from sparse_prefgp.io import DuelTable
+from sparse_prefgp.metrics import score
+from sparse_prefgp.splits import Split, split_columns, split_duels
+from sparse_prefgp.studies.choices import (
+    DEFAULT_APPROXIMATION,
+    DEFAULT_KERNEL,
+    ApproximationChoice,
+    KernelChoice,
+)
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.selection import OptimisationReport, Progress
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+Scores = dict[str, dict[str, float | int]]
+
+DEFAULT_INDUCING = 128
+DEFAULT_ITERATIONS = 100
+PREDICTORS = ("model", "linear_probit", "coin")
+
+
+@dataclass(frozen=True)
+class HoldoutSettings:
+    """How to split, what to fit and how long.
+
+    inducing: m; None is 128, or all distinct training items where they are fewer.
+    fixed_inducing: leave the inducing inputs where k-means puts them.
+    max_train: at most this many training duels. refit: fit again on all duels after scoring.
+    noise_variance: sigma² per side of a duel; 0.5 is the standard probit scale.
+
+    Raises:
+        ValueError: an unknown name, or a number that makes no sense.
+    """
+
+    split: str = "duels"
+    test_fraction: float = 0.2
+    seed: int = 0
+    approximation: str = DEFAULT_APPROXIMATION
+    kernel: str = DEFAULT_KERNEL
+    inducing: int | None = None
+    fixed_inducing: bool = False
+    max_iterations: int = DEFAULT_ITERATIONS
+    max_train: int | None = None
+    noise_variance: float = 0.5
+    refit: bool = False
+    approximation_choice: ApproximationChoice = field(init=False, repr=False)
+    kernel_choice: KernelChoice = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        split_columns(self.split)
+        if not 0.0 <= self.test_fraction < 1.0:
+            raise ValueError(
+                f"The test fraction is {self.test_fraction}; give a number of at least 0 and "
+                "below 1."
+            )
+        if self.seed < 0:
+            raise ValueError(f"The seed is {self.seed}; give a whole number of at least 0.")
+        for label, value in (
+            ("The number of inducing inputs", self.inducing),
+            ("The number of iterations", self.max_iterations),
+            ("The largest number of training duels", self.max_train),
+        ):
+            if value is not None and value < 1:
+                raise ValueError(f"{label} is {value}; give a whole number of at least 1.")
+        if not (self.noise_variance > 0.0 and math.isfinite(self.noise_variance)):
+            raise ValueError(
+                f"The noise variance is {self.noise_variance}; give a positive number (0.5 is the "
+                "standard probit scale)."
+            )
+        approximation = ApproximationChoice.parse(self.approximation)
+        if self.inducing is not None and not approximation.needs_inducing:
+            raise ValueError(
+                f"The approximation {approximation} has no inducing inputs, but {self.inducing} "
+                "were asked for; leave their number out, or choose another approximation such as "
+                "vfe."
+            )
+        object.__setattr__(self, "approximation_choice", approximation)
+        object.__setattr__(self, "kernel_choice", KernelChoice.parse(self.kernel))
+
+
+@dataclass(frozen=True, eq=False)
+class Holdout:
+    """A table split into duels for training and for testing.
+
+    train: training duels; `train.items` has every item of the table, standardised on the training
+    items alone. everything: all duels of the table in the same units. num_inducing: m, None where
+    the approximation has no inducing inputs.
+    """
+
+    settings: HoldoutSettings
+    table: DuelTable
+    split: Split
+    train: Duels
+    everything: Duels
+    num_inducing: int | None
+
+    @property
+    def test_counts(self) -> npt.NDArray[np.int64]:
+        """How often each test duel was seen, one entry per test row."""
+        counts, rows = self.table.counts, self.split.test_rows
+        return np.ones(len(rows), dtype=np.int64) if counts is None else counts[rows]
+
+    @property
+    def num_train(self) -> int:
+        """Training duels, counts included."""
+        return self.train.num_duels
+
+    @property
+    def num_test(self) -> int:
+        """Test duels, counts included."""
+        return int(self.test_counts.sum())
+
+    def test_sides(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Items that won and items that lost the test duels, one entry per test row."""
+        rows = self.split.test_rows
+        return self.table.winners[rows], self.table.losers[rows]
+
+    def unseen(self, either_order: bool = False) -> BoolArray:
+        """Which test rows have an ordered pair (or a pair in either order) not in training."""
+        n = self.table.num_items
+        won, lost = self.test_sides()
+        known = self.train.winners * n + self.train.losers
+        if either_order:
+            known = np.concatenate([known, self.train.losers * n + self.train.winners])
+        return ~np.isin(won * n + lost, known)
+
+
+def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
+    """Split the table, standardise on the training items, and check what can be checked.
+
+    Raises:
+        ValueError: what `split_duels` and `DuelTable.to_duels` raise; more inducing inputs than
+            distinct training items; a subset larger than the training duels.
+    """
+    rng = np.random.default_rng(settings.seed)
+    split = split_duels(
+        table, settings.split, settings.test_fraction, rng, max_train=settings.max_train
+    )
+    train = table.to_duels(split.train_rows)
+    everything = table.to_duels(transform=train.transform)
+    choice = settings.approximation_choice
+    if choice.size is not None and choice.size > train.num_duels:
+        raise ValueError(
+            f"The approximation {choice} asks for more than the {train.num_duels} training duels; "
+            "lower the number, or use exact."
+        )
+    count = None
+    if choice.needs_inducing:
+        distinct = len(_distinct_rows(train))
+        count = min(DEFAULT_INDUCING, distinct) if settings.inducing is None else settings.inducing
+        if count > distinct:
+            raise ValueError(
+                f"{count} inducing inputs are more than the {distinct} distinct training items; "
+                f"use at most {distinct}, or the approximation exact."
+            )
+    return Holdout(settings, table, split, train, everything, count)
+
+
+def fit_model(
+    holdout: Holdout, callback: Callable[[Progress], None] | None = None
+) -> tuple[PreferenceGP, OptimisationReport]:
+    """Fit the model of the settings to the training duels."""
+    from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+    from sparse_prefgp.selection import optimise
+
+    settings, train = holdout.settings, holdout.train
+    inducing = None
+    if holdout.num_inducing is not None:
+        rng = np.random.default_rng(settings.seed)
+        inducing = kmeans_inputs(_distinct_rows(train), holdout.num_inducing, rng)
+    model = PreferenceGP(
+        train,
+        settings.kernel_choice.build(train.num_features),
+        approximation=settings.approximation_choice.build(settings.seed),
+        inducing_variable=inducing,
+        noise_variance=settings.noise_variance,
+    )
+    _fix_inducing(model, settings)
+    return model, optimise(model, settings.max_iterations, callback=callback)
+
+
+def refit_model(
+    holdout: Holdout, model: PreferenceGP, callback: Callable[[Progress], None] | None = None
+) -> tuple[PreferenceGP, OptimisationReport]:
+    """Fit to all duels, going on from the parameters of a model fitted to the training duels."""
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.selection import optimise
+
+    settings = holdout.settings
+    again = PreferenceGP(
+        holdout.everything,
+        model.kernel,
+        approximation=model.approximation,
+        inducing_variable=model.inducing_variable,
+        noise_variance=settings.noise_variance,
+    )
+    _fix_inducing(again, settings)
+    return again, optimise(again, settings.max_iterations, callback=callback)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Log probabilities that each predictor gave to the observed winners of the test duels.
+
+    log_probabilities: predictor -> (rows,) in nats. counts: (rows,).
+    """
+
+    log_probabilities: dict[str, FloatArray]
+    counts: npt.NDArray[np.int64]
+
+    def scores(self, rows: BoolArray | None = None) -> Scores:
+        """The scores of every predictor, over all test rows or those of a mask."""
+        chosen = np.ones(len(self.counts), dtype=bool) if rows is None else rows
+        return {
+            name: score(counts=self.counts[chosen], log_probabilities=values[chosen])
+            for name, values in self.log_probabilities.items()
+        }
+
+
+def predict_held_out(holdout: Holdout, model: PreferenceGP) -> HeldOut:
+    """Let the model, the linear probit and the coin predict the test duels."""
+    won, lost = holdout.test_sides()
+    items, train = holdout.train.items, holdout.train
+    differences = items[won] - items[lost]
+    rng = np.random.default_rng(holdout.settings.seed)
+    probit = LinearProbit.fit(train.differences(), train.counts, rng=rng)
+    # Rounding may leave a log probability a hair above 0.
+    log_model = np.minimum(np.asarray(model.predict_log_duel(items[won], items[lost])), 0.0)
+    predictions = (
+        log_model,
+        probit.predict_log_proba(differences),
+        Coin().predict_log_proba(differences),
+    )
+    return HeldOut(dict(zip(PREDICTORS, predictions, strict=True)), holdout.test_counts)
+
+
+def unseen_pair_scores(holdout: Holdout, held_out: HeldOut) -> dict[str, Scores]:
+    """Scores over test pairs that training did not have, when it had some of the test pairs.
+
+    Returns:
+        `ordered` (pairs not seen in this order) and `either_order` (not seen at all), each left
+        out where there are no such test duels; empty when no test pair was seen in training.
+    """
+    parts = {"ordered": holdout.unseen(), "either_order": holdout.unseen(either_order=True)}
+    if all(mask.all() for mask in parts.values()):
+        return {}
+    return {name: held_out.scores(mask) for name, mask in parts.items() if mask.any()}
+
+
+def fit_figures(
+    holdout: Holdout, model: PreferenceGP, report: OptimisationReport
+) -> dict[str, Any]:
+    """What was fitted and how it went, ready for JSON."""
+    settings = holdout.settings
+    duels = duels_in_evidence(model)
+    return {
+        "approximation": str(settings.approximation_choice),
+        "kernel": str(settings.kernel_choice),
+        "inducing": holdout.num_inducing,
+        "fixed_inducing": settings.fixed_inducing,
+        "noise_variance": settings.noise_variance,
+        "duels": duels,
+        "log_evidence": report.log_evidence,
+        "log_evidence_per_duel": report.log_evidence / duels,
+        "sweeps": report.sweeps,
+        "converged": report.inference.converged,
+        "inference": str(report.inference),
+        "jitter": report.inference.jitter,
+        "seconds": report.seconds,
+        "iterations": report.iterations,
+        "max_iterations": settings.max_iterations,
+        "optimiser_converged": report.converged,
+        "optimiser_message": report.message,
+        "evaluations": report.evaluations,
+        "failed_evaluations": report.failed_evaluations,
+        "unconverged_evaluations": report.unconverged_evaluations,
+    }
+
+
+def duels_in_evidence(model: PreferenceGP) -> int:
+    """How many duels the evidence is about: all of the model's, or its subset."""
+    return int(model.graph.counts.sum())
+
+
+def _fix_inducing(model: PreferenceGP, settings: HoldoutSettings) -> None:
+    if settings.fixed_inducing and model.inducing_variable is not None:
+        import gpflow
+
+        gpflow.set_trainable(model.inducing_variable, False)
+
+
+def _distinct_rows(duels: Duels) -> FloatArray:
+    used = np.unique(np.concatenate([duels.winners, duels.losers]))
+    return np.asarray(np.unique(duels.items[used] + 0.0, axis=0))
