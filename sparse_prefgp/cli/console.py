@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,11 +79,34 @@ def import_tensorflow(console: Console) -> None:
     """Import the slow packages without the notices they print at the start."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     logging.getLogger("absl").setLevel(logging.ERROR)
-    with console.status("Loading TensorFlow …"):
+    with console.status("Loading TensorFlow …"), _held_back_stderr():
         import tensorflow as tf
 
         tf.get_logger().setLevel(logging.ERROR)
         import sparse_prefgp.models  # noqa: F401
+
+
+@contextmanager
+def _held_back_stderr() -> Iterator[None]:
+    """Keep what libraries print to the error stream to themselves, unless the block fails.
+
+    TensorFlow's compiled part prints notices before it reads its own log level.
+    """
+    sys.stderr.flush()
+    visible = os.dup(2)
+    try:
+        with tempfile.TemporaryFile() as held:
+            os.dup2(held.fileno(), 2)
+            try:
+                yield
+            except BaseException:
+                os.dup2(visible, 2)
+                held.seek(0)
+                os.write(2, held.read())
+                raise
+    finally:
+        os.dup2(visible, 2)
+        os.close(visible)
 
 
 def rows_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
@@ -94,15 +119,19 @@ def rows_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def scores_table(title: str, scores: Mapping[str, Mapping[str, float]]) -> Table:
-    """One row of scores per predictor."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("")
+def scores_table(title: str, parts: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
+    """Scores, one row per predictor; `parts` of the test duels have headings unless empty."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True)
     for name in (*SCORE_COLUMNS, "duels"):
         table.add_column(name.replace("_", " "), justify="right")
-    for name, figures in scores.items():
-        cells = [f"{figures[column]:.4f}" for column in SCORE_COLUMNS]
-        table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures['duels']:,}")
+    for heading, scores in parts.items():
+        if heading:
+            table.add_row(Text(heading, style="italic"))
+        for name, figures in scores.items():
+            cells = [f"{figures[column]:.4f}" for column in SCORE_COLUMNS]
+            table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures['duels']:,}")
+        table.add_section()
     return table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -29,10 +29,10 @@ from sparse_prefgp.studies.holdout import (
     unseen_pair_scores,
 )
 
-UNSEEN_TITLES = {
-    "ordered": "Of these, ordered pairs never seen in training",
-    "either_order": "Of these, pairs never seen in training in either order",
-}
+if TYPE_CHECKING:
+    from sparse_prefgp.selection import OptimisationReport
+
+UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
 
 
 def run(console: Console, table: DuelTable, settings: HoldoutSettings, out: Path | None) -> None:
@@ -48,7 +48,7 @@ def run(console: Console, table: DuelTable, settings: HoldoutSettings, out: Path
     with progress_bar(console, "Fitting", settings.max_iterations, _evidence_duels(holdout)) as bar:
         model, report = fit_model(holdout, bar)
     figures["fit"] = fit_figures(holdout, model, report)
-    _print_fit(console, figures["fit"])
+    _print_fit(console, figures["fit"], report)
 
     if holdout.num_test:
         with console.status("Scoring the held-out duels …"):
@@ -56,19 +56,19 @@ def run(console: Console, table: DuelTable, settings: HoldoutSettings, out: Path
             scores = held_out.scores()
             unseen = unseen_pair_scores(holdout, held_out) if settings.split == "duels" else {}
         figures["held_out"] = scores
-        _print_scores(console, "Held-out duels", scores)
-        _print_verdict(console, scores)
+        console.print(scores_table("Held-out duels", {"": scores}))
         if unseen:
             figures["held_out_unseen_pairs"] = unseen
-            for part, part_scores in unseen.items():
-                _print_scores(console, UNSEEN_TITLES[part], part_scores)
+            parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}
+            console.print(scores_table("Of these, pairs never seen in training", parts))
+        _print_verdict(console, scores)
 
     if settings.refit:
         duels = _evidence_duels(holdout, holdout.everything.num_duels)
         with progress_bar(console, "Fitting to all duels", settings.max_iterations, duels) as bar:
             model, report = refit_model(holdout, model, bar)
         figures["refit_fit"] = fit_figures(holdout, model, report)
-        _print_fit(console, figures["refit_fit"])
+        _print_fit(console, figures["refit_fit"], report)
 
     if out is not None:
         figures["seconds"] = time.perf_counter() - started
@@ -121,29 +121,40 @@ def _print_data(console: Console, holdout: Holdout) -> None:
     )
 
 
-def _print_fit(console: Console, fit: dict[str, Any]) -> None:
+def _print_fit(console: Console, fit: dict[str, Any], report: OptimisationReport) -> None:
     console.print(
         Text(
             f"Log evidence {fit['log_evidence']:,.2f} nats, {fit['log_evidence_per_duel']:.4f} per "
-            f"duel, after {fit['iterations']} iterations in {fit['seconds']:.1f} s"
+            f"duel, after {report.iterations} iterations in {report.seconds:.1f} s"
         )
     )
-    if fit["converged"]:
-        console.print(Text(f"Inference {fit['inference']}"))
+    inference = report.inference
+    if inference.converged:
+        text = f"Inference converged in {inference.sweeps} sweeps"
+        if inference.jitter > 0.0:
+            text += f"; {inference.jitter:.1e} was added to a diagonal to factorise it"
+        console.print(Text(text))
     else:
-        console.print(Text(f"Warning: inference {fit['inference']}", style="bold yellow"))
-    if fit["failed_evaluations"]:
-        console.print(
-            Text(
-                f"Note: {fit['failed_evaluations']} of {fit['evaluations']} evaluations failed and "
-                "were backed off from",
-                style="yellow",
-            )
+        console.print(Text(f"Warning: inference {inference}", style="bold yellow"))
+    notes = []
+    if not report.converged and report.iterations >= fit["max_iterations"]:
+        notes.append(
+            f"the limit of {fit['max_iterations']} iterations ended the fit; more may help"
         )
-
-
-def _print_scores(console: Console, title: str, scores: Scores) -> None:
-    console.print(scores_table(title, scores))
+    elif not report.converged:
+        notes.append(f"the optimiser stopped early: {report.message}")
+    if report.failed_evaluations:
+        notes.append(
+            f"{report.failed_evaluations} of {report.evaluations} evaluations failed and were "
+            "backed off from"
+        )
+    if report.unconverged_evaluations:
+        notes.append(
+            f"inference had not converged in {report.unconverged_evaluations} of "
+            f"{report.evaluations} evaluations"
+        )
+    for note in notes:
+        console.print(Text(f"Note: {note}", style="yellow"))
 
 
 def _print_verdict(console: Console, scores: Scores) -> None:

@@ -144,7 +144,7 @@ def write_model(folder: Path, holdout: Holdout, model: PreferenceGP) -> None:
     values = {
         name: np.asarray(value) for name, value in gpflow.utilities.parameter_dict(model).items()
     }
-    np.savez(folder / "parameters.npz", **values)  # type: ignore[arg-type]
+    np.savez(folder / "parameters.npz", **values)
     settings, transform = holdout.settings, model.duels.transform
     description = {
         "kernel": str(settings.kernel_choice),
