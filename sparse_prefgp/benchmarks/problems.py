@@ -1,0 +1,82 @@
+"""Made-up duels with a known, smooth utility."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparse_prefgp.duels import Duels
+
+FEATURES = 4
+# Standard deviation of the utility and lengthscales of the process it is drawn from.
+SPREAD = 3.0
+LENGTHSCALES = (1.5, 2.0, 3.0, 4.0)
+NOISE_VARIANCE = 0.5  # per side, so 2 sigma² = 1
+
+Utility = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Training duels, and held-out duels between items of which none is in training.
+
+    winners, losers: (held-out duels, D) features.
+    """
+
+    duels: Duels
+    winners: np.ndarray
+    losers: np.ndarray
+
+
+def random_utility(rng: np.random.Generator, waves: int = 500) -> Utility:
+    """A draw from a Matérn-5/2 process, by random Fourier features."""
+    # The spectral density of Matérn nu is a multivariate t with 2 nu degrees of freedom.
+    degrees = 5.0
+    normal = rng.standard_normal((FEATURES, waves)) / np.asarray(LENGTHSCALES)[:, None]
+    frequencies = normal * np.sqrt(degrees / rng.chisquare(degrees, waves))
+    phases = rng.uniform(0.0, 2.0 * np.pi, waves)
+    weights = rng.standard_normal(waves) * SPREAD * np.sqrt(2.0 / waves)
+    return lambda x: np.cos(x @ frequencies + phases) @ weights
+
+
+def make_problem(t: int, n: int, held_out: int, seed: int = 0) -> Problem:
+    """`t` distinct duels between `n` items, normal features.
+
+    With n = 2t every item has one duel; with fewer items the pairs are drawn at random.
+    """
+    rng = np.random.default_rng(seed)
+    utility = random_utility(rng)
+    items = rng.standard_normal((n, FEATURES))
+    if n == 2 * t:
+        pairs = np.arange(n).reshape(t, 2)
+    else:
+        pairs = _random_pairs(t, n, rng)
+    first, second = _decide(utility(items)[pairs], rng)
+    rows = np.arange(t)
+    duels = Duels(items, pairs[rows, first], pairs[rows, second])
+
+    fresh = rng.standard_normal((held_out, 2, FEATURES))
+    values = utility(fresh.reshape(-1, FEATURES)).reshape(held_out, 2)
+    first, second = _decide(values, rng)
+    rows = np.arange(held_out)
+    return Problem(duels, fresh[rows, first], fresh[rows, second])
+
+
+def _random_pairs(t: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    if t > n * (n - 1) // 2:
+        raise ValueError(f"{n} items have fewer than {t} distinct pairs.")
+    keys = np.zeros(0, dtype=np.int64)
+    while len(keys) < t:
+        low, high = np.sort(rng.integers(0, n, (2, t)), axis=0)
+        keys = np.unique(np.concatenate([keys, (low * n + high)[low != high]]))
+    keys = rng.permutation(keys)[:t]
+    return np.stack(np.divmod(keys, n), 1)
+
+
+def _decide(values: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Position, 0 or 1, of the winner and of the loser of each pair of utilities (t, 2)."""
+    noisy = values + np.sqrt(NOISE_VARIANCE) * rng.standard_normal(values.shape)
+    winner = np.argmax(noisy, 1)
+    return winner, 1 - winner

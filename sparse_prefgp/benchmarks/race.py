@@ -1,0 +1,190 @@
+"""Joint optimisation of kernel and inducing inputs: `VFE` with EP against GPflow's `SVGP`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gpflow
+import numpy as np
+
+from sparse_prefgp.approximations import VFE
+from sparse_prefgp.benchmarks.problems import FEATURES, NOISE_VARIANCE, Problem, make_problem
+from sparse_prefgp.benchmarks.report import Report, Table
+from sparse_prefgp.benchmarks.svgp import (
+    NaturalGradients,
+    Trace,
+    make_svgp,
+    scorer,
+    train_lbfgs,
+    train_natural,
+)
+from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+from sparse_prefgp.selection import optimise
+
+# A score counts as reached within this many nats: well below what held-out duels can tell apart.
+MARGIN = 3e-4
+OURS = "VFE with EP"
+LBFGS = "SVGP, L-BFGS"
+NATURAL = "SVGP, natural"
+_MAX_ITERATIONS = 2000
+
+Curve = tuple[np.ndarray, np.ndarray]  # seconds and held-out score of each snapshot
+
+
+def run(*, quick: bool = False, budget: float | None = None) -> Report:
+    """5,000 and 20,000 duels, 100 inducing inputs; items in ten duels each, or in one.
+
+    :param budget: seconds of optimisation for each method on each set of duels.
+    """
+    if quick:
+        cases, m, held_out = [(500, 100)], 20, 1000
+        budget = 5.0 if budget is None else budget
+    else:
+        cases = [(5_000, 1_000), (20_000, 4_000), (5_000, 10_000), (20_000, 40_000)]
+        m, held_out = 100, 10_000
+        budget = 90.0 if budget is None else budget
+    return measure(cases, m, held_out, budget)
+
+
+def measure(cases: list[tuple[int, int]], m: int, held_out: int, budget: float) -> Report:
+    """Race all methods on each case, a number of duels and a number of items."""
+    tables, figures = [], []
+    for t, n in cases:
+        problem = make_problem(t, n, held_out)
+        start = kmeans_inputs(problem.duels.items, m, np.random.default_rng(0))
+        table, figure = _race(problem, start, budget)
+        tables.append(table)
+        figures.append(figure)
+    return Report(
+        "svgp", tuple(tables), {"margin_nats": MARGIN, "budget": budget, "cases": figures}
+    )
+
+
+def _kernel() -> gpflow.kernels.Kernel:
+    return gpflow.kernels.Matern52(lengthscales=np.ones(FEATURES))
+
+
+def _race(problem: Problem, start: np.ndarray, budget: float) -> tuple[Table, dict[str, Any]]:
+    t, n, m = len(problem.duels.winners), len(problem.duels.items), len(start)
+    traces = {OURS: _ours(problem, start, budget)}
+    items = problem.duels.items
+    pairs = np.concatenate([items[problem.duels.winners], items[problem.duels.losers]], 1)
+    batches = NaturalGradients(batch=min(1000, max(t // 5, 1)))
+    trainers: dict[str, Callable[[gpflow.models.SVGP], Trace]] = {
+        LBFGS: lambda model: train_lbfgs(model, pairs, budget),
+        NATURAL: lambda model: train_natural(model, pairs, budget, batches),
+    }
+    for name, train in trainers.items():
+        model = make_svgp(_kernel(), start, t)
+        trace = train(model)
+        traces[name] = trace, _score(trace, scorer(model, problem.winners, problem.losers))
+    runs = list(traces.items())
+    target, reached = time_to_target({name: curve for name, (_, curve) in traces.items()})
+
+    times = [reached[name] for name in trainers]
+    rivals = [seconds for seconds in times if seconds is not None]
+    ours = reached[OURS]
+    ratio = min(rivals) / ours if ours and rivals else None
+    figure: dict[str, Any] = {
+        "t": t,
+        "n": n,
+        "m": m,
+        "held_out": len(problem.winners),
+        "target_nats": target,
+        "ratio": ratio,
+        "methods": {
+            name: {
+                "best_nats": float(np.nanmin(curve[1])),
+                "seconds_to_target": reached[name],
+                "seconds": trace.total_seconds,
+                "steps": trace.steps,
+                "compile_seconds": trace.compile_seconds,
+                "ended": trace.ended,
+                "curve": [curve[0].tolist(), [x if np.isfinite(x) else None for x in curve[1]]],
+            }
+            for name, (trace, curve) in runs
+        },
+    }
+    rows = tuple(
+        (
+            name,
+            f"{np.nanmin(curve[1]):.4f}",
+            "never" if reached[name] is None else f"{reached[name]:.2f} s",
+            f"{trace.steps:,}",
+            f"{1e3 * trace.total_seconds / max(trace.steps, 1):.0f} ms",
+            f"{trace.compile_seconds:.1f} s",
+        )
+        for name, (trace, curve) in runs
+    )
+    table = Table(
+        title=f"Joint optimisation, {t:,} duels between {n:,} items, {m} inducing inputs",
+        columns=(
+            "method",
+            "best held-out",
+            "time to target",
+            "steps",
+            "a step",
+            "compiling",
+        ),
+        rows=rows,
+        notes=(
+            f"held-out: mean negative log predictive of {len(problem.winners):,} duels between "
+            f"new items, nats; target {target:.4f}, the worse of the two best scores + {MARGIN:g}",
+            "the better SVGP takes "
+            + ("(no figure)" if ratio is None else f"{ratio:.1f} times")
+            + " our time to the target; compiling and scoring are not in the times",
+            f"{OURS}: L-BFGS on the evidence; {LBFGS}: full batch; {NATURAL}: {batches}",
+            *(f"{name}: {trace.total_seconds:.1f} s, {trace.ended}" for name, (trace, _) in runs),
+        ),
+    )
+    return table, figure
+
+
+def time_to_target(curves: dict[str, Curve]) -> tuple[float, dict[str, float | None]]:
+    """The score that both sides reach, and when each method first does; None for never."""
+    best = {name: float(np.nanmin(scores)) for name, (_, scores) in curves.items()}
+    svgp = min(score for name, score in best.items() if name != OURS)
+    target = max(best[OURS], svgp) + MARGIN
+    reached: dict[str, float | None] = {}
+    for name, (seconds, scores) in curves.items():
+        hits = np.flatnonzero(scores <= target)  # NaN compares false
+        reached[name] = float(seconds[hits[0]]) if len(hits) else None
+    return target, reached
+
+
+def _ours(problem: Problem, start: np.ndarray, budget: float) -> tuple[Trace, Curve]:
+    model = PreferenceGP(
+        problem.duels,
+        _kernel(),
+        approximation=VFE(),
+        inducing_variable=start.copy(),
+        noise_variance=NOISE_VARIANCE,
+    )
+    trace = Trace(list(model.trainable_variables), budget)
+    trace.begin()
+    started = time.perf_counter()
+    report = optimise(
+        model,
+        _MAX_ITERATIONS,
+        callback=lambda _: trace.keep(time.perf_counter() - started),
+    )
+    trace.compile_seconds = report.compile_seconds
+    trace.seconds = [max(s - report.compile_seconds, 0.0) for s in trace.seconds]
+    if trace.total_seconds < budget:
+        trace.ended = f"converged: {report.message}"
+    trace.total_seconds -= report.compile_seconds
+
+    def score() -> float:
+        return -float(np.mean(model.predict_log_duel(problem.winners, problem.losers)))
+
+    return trace, _score(trace, score)
+
+
+def _score(trace: Trace, score: Callable[[], float]) -> Curve:
+    scores = []
+    for index in range(len(trace.values)):
+        trace.restore(index)
+        scores.append(score())
+    return np.asarray(trace.seconds), np.asarray(scores)

@@ -1,0 +1,116 @@
+"""The benchmarks at tiny sizes: that they run, and that the two sides solve the same problem."""
+
+import json
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sparse_prefgp import benchmarks
+from sparse_prefgp.benchmarks import exact, race, sweep
+from sparse_prefgp.benchmarks.problems import NOISE_VARIANCE, make_problem
+from sparse_prefgp.benchmarks.svgp import (
+    DifferenceKernel,
+    DuelLikelihood,
+    log_normal_cdf,
+    make_svgp,
+)
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.truncated_normal import half_line
+
+
+def _check_report(report):
+    json.dumps(report.as_json(), allow_nan=False)
+    for table in report.tables:
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_unknown_name_and_budget():
+    assert benchmarks.chosen("all") == benchmarks.BENCHMARKS
+    with pytest.raises(ValueError, match="no benchmark 'fast'; choose one of exact"):
+        benchmarks.chosen("fast")
+    with pytest.raises(ValueError, match="no benchmark"):
+        benchmarks.run("fast")
+    with pytest.raises(ValueError, match="budget must be a positive"):
+        benchmarks.run("svgp", budget=0.0)
+
+
+def test_exact_runs():
+    report = exact.measure(t=12, repeats=1)
+    _check_report(report)
+    assert all(run["converged"] for run in report.figures["runs"])
+
+
+def test_sweep_runs():
+    report = sweep.measure(t=60, n=20, m=5, repeats=1)
+    _check_report(report)
+    assert set(report.figures["ratio"]) == {"eager", "compiled"}
+
+
+def test_race_runs():
+    report = race.measure([(40, 15)], m=4, held_out=20, budget=0.3)
+    _check_report(report)
+    assert len(report.figures["cases"][0]["methods"]) == 3
+
+
+@pytest.mark.parametrize(("t", "n"), [(30, 60), (30, 12)])
+def test_problem(t, n):
+    problem = make_problem(t, n, held_out=7)
+    pairs = np.sort(np.stack([problem.duels.winners, problem.duels.losers]), axis=0)
+    assert np.unique(pairs, axis=1).shape == (2, t)
+    assert problem.winners.shape == problem.losers.shape == (7, 4)
+    again = make_problem(t, n, held_out=7)
+    assert np.array_equal(again.duels.winners, problem.duels.winners)
+
+
+def test_time_to_target():
+    when = np.array([1.0, 2.0, 3.0])
+    curves = {
+        race.OURS: (when, np.array([0.5, 0.30, 0.31])),
+        race.LBFGS: (when, np.array([0.6, 0.5, 0.2])),
+        race.NATURAL: (when, np.array([np.nan, 0.9, 0.8])),
+    }
+    target, reached = race.time_to_target(curves)
+    assert target == pytest.approx(0.3 + race.MARGIN)
+    assert reached == {race.OURS: 2.0, race.LBFGS: 3.0, race.NATURAL: None}
+
+
+def test_log_normal_cdf_slope_in_the_tail():
+    b = tf.constant([-1e4, -30.0, -1.0, 0.0, 3.0, 50.0], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(b)
+        value = log_normal_cdf(b)
+    np.testing.assert_allclose(tape.gradient(value, b), half_line(b).ratio, rtol=1e-11, atol=1e-300)
+
+
+def test_likelihood_expectation():
+    rng = np.random.default_rng(0)
+    likelihood = DuelLikelihood(NOISE_VARIANCE)
+    mean, variance = tf.constant([[0.7]], tf.float64), tf.constant([[0.4]], tf.float64)
+    expected = likelihood.variational_expectations(
+        tf.zeros([1, 1], tf.float64), mean, variance, tf.ones([1, 1], tf.float64)
+    )
+    draws = 0.7 + np.sqrt(0.4) * rng.standard_normal(400_000)
+    sample = log_normal_cdf(tf.constant(draws)).numpy()
+    error = 4 * sample.std() / np.sqrt(len(sample))
+    assert float(expected[0]) == pytest.approx(sample.mean(), abs=error)
+
+
+def test_both_sides_have_the_same_prior():
+    """With q(u) at the prior, SVGP's predictive variance is the prior variance of a difference."""
+    problem = make_problem(20, 40, held_out=5)
+    kernel = gpflow.kernels.Matern52(lengthscales=np.ones(4))
+    z = problem.duels.items[:6]
+    model = make_svgp(kernel, z, 20)
+    pairs = np.concatenate([problem.winners, problem.losers], 1)
+    mean, variance = model.predict_f(pairs)
+    np.testing.assert_allclose(mean, 0.0, atol=1e-12)
+    both = kernel(np.stack([problem.winners, problem.losers], 1)).numpy()
+    prior = both[:, 0, 0] + both[:, 1, 1] - 2 * both[:, 0, 1]
+    np.testing.assert_allclose(variance[:, 0], prior, rtol=1e-6)
+    full = DifferenceKernel(kernel)(pairs).numpy()
+    np.testing.assert_allclose(np.diag(full), prior, rtol=1e-9)
+    ours = PreferenceGP(problem.duels, kernel, inducing_variable=z)
+    assert np.array_equal(ours.inducing_variable.Z, model.inducing_variable.Z)
