@@ -128,6 +128,9 @@ def _print_fit(console: Console, fit: dict[str, Any], report: OptimisationReport
             f"duel, after {report.iterations} iterations in {report.seconds:.1f} s"
         )
     )
+    # A term whose variance is nearly 0 plays no part in the fit.
+    variances = ", ".join(f"{name} {value:.3g}" for name, value in fit["kernel_variances"].items())
+    console.print(Text(f"Kernel variance: {variances}"))
     inference = report.inference
     if inference.converged:
         text = f"Inference converged in {inference.sweeps} sweeps"

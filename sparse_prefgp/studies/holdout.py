@@ -271,10 +271,16 @@ def fit_figures(
 ) -> dict[str, Any]:
     """What was fitted and how it went, ready for JSON."""
     settings = holdout.settings
-    duels = duels_in_evidence(model)
+    # The duels of a subset are all that its evidence is about.
+    duels = int(model.graph.counts.sum())
+    parts = settings.kernel_choice.parts
+    terms = model.kernel.kernels if len(parts) > 1 else [model.kernel]
     return {
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
+        "kernel_variances": {
+            name: float(np.mean(term.variance.numpy())) for name, term in zip(parts, terms, strict=True)
+        },
         "inducing": holdout.num_inducing,
         "fixed_inducing": settings.fixed_inducing,
         "noise_variance": settings.noise_variance,
@@ -294,11 +300,6 @@ def fit_figures(
         "failed_evaluations": report.failed_evaluations,
         "unconverged_evaluations": report.unconverged_evaluations,
     }
-
-
-def duels_in_evidence(model: PreferenceGP) -> int:
-    """How many duels the evidence is about: all of the model's, or its subset."""
-    return int(model.graph.counts.sum())
 
 
 def _fix_inducing(model: PreferenceGP, settings: HoldoutSettings) -> None:

@@ -1,0 +1,359 @@
+"""The command line: files written, tables printed, mistakes answered in one sentence."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("pandas")
+
+from typer.testing import CliRunner
+
+from sparse_prefgp.cli import console as cli_console
+from sparse_prefgp.cli.app import app
+from sparse_prefgp.studies.choices import (
+    APPROXIMATION_NAMES,
+    ApproximationChoice,
+    KernelChoice,
+)
+
+SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
+ITEMS = 14
+
+
+def make_tables(folder: Path) -> tuple[Path, Path]:
+    """A small pair of tables: two numbers and a category; a person and a day for each duel."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(ITEMS, 2))
+    kinds = ["red", "green"] * (ITEMS // 2)
+    lines = [
+        f"i{i},{a:.6f},{b:.6f},{k}" for i, ((a, b), k) in enumerate(zip(x, kinds, strict=True))
+    ]
+    items = folder / "items.csv"
+    items.write_text("item_id,height,width,colour\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    rows = []
+    for i in range(90):
+        first, second = rng.choice(ITEMS, 2, replace=False)
+        if x[first].sum() + rng.normal() < x[second].sum() + rng.normal():
+            first, second = second, first
+        rows.append(f"i{first},i{second},p{i % 9},{i // 3}")
+    duels = folder / "duels.csv"
+    duels.write_text("winner,loser,person,day\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return items, duels
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> tuple[Path, Path]:
+    return make_tables(tmp_path)
+
+
+def call(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def fit(tables: tuple[Path, Path], out: Path, *more: Any) -> Any:
+    items, duels = tables
+    return call(
+        "fit", "--items", items, "--duels", duels, "--out", out, "--max-iterations", 3, *more
+    )
+
+
+def metrics(out: Path) -> Any:
+    return json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_fit_writes_metrics_ranking_and_model(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    result = fit(tables, out, "--inducing", 6)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    for text in ("items (n)", "Duels held out at random", "vfe", "linear probit", "coin"):
+        assert text in result.stdout
+
+    found = metrics(out)
+    assert set(found["held_out"]) == {"model", "linear_probit", "coin"}
+    for scores in found["held_out"].values():
+        assert set(scores) == SCORES
+        assert scores["duels"] == 18
+    assert found["held_out"]["coin"]["nlp_bits"] == pytest.approx(1.0)
+    wanted = {
+        "approximation": "vfe",
+        "kernel": "linear+matern52",
+        "inducing": 6,
+        "converged": True,
+        "failed_evaluations": 0,
+    }
+    assert wanted.items() <= found["fit"].items()
+    assert {"log_evidence", "sweeps", "seconds", "iterations"} <= set(found["fit"])
+    assert found["fit"]["log_evidence_per_duel"] == pytest.approx(found["fit"]["log_evidence"] / 72)
+    assert (found["refit"], found["split"], found["seed"]) == (False, "duels", 0)
+    assert {"python", "gpflow", "tensorflow"} <= set(found["versions"])
+    # So few items meet again and again.
+    unseen = found["held_out_unseen_pairs"]
+    assert unseen["either_order"]["model"]["duels"] <= unseen["ordered"]["model"]["duels"] < 18
+
+    with (out / "ranking.csv").open(encoding="utf-8", newline="") as file:
+        ranking = list(csv.DictReader(file))
+    assert list(ranking[0]) == ["rank", "item_id", "utility", "sd", "comparisons"]
+    assert [int(row["rank"]) for row in ranking] == list(range(1, ITEMS + 1))
+    assert {row["item_id"] for row in ranking} == {f"i{i}" for i in range(ITEMS)}
+    utility = np.array([float(row["utility"]) for row in ranking])
+    assert np.all(np.diff(utility) <= 0)
+    assert abs(utility.mean()) < 1e-12
+    assert all(float(row["sd"]) > 0 for row in ranking)
+    assert sum(int(row["comparisons"]) for row in ranking) == 2 * 72
+
+    assert {path.name for path in (out / "model").iterdir()} == {"model.json", "parameters.npz"}
+    with np.load(out / "model" / "parameters.npz") as values:
+        assert values[".inducing_variable.Z"].shape == (6, 4)
+    assert [path.name for path in out.parent.iterdir()] == ["out"], "nothing is left beside it"
+
+
+def test_fit_again_replaces_its_own_files(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()  # an empty folder may be used
+    assert fit(tables, out, "--approximation", "exact", "--seed", 1).exit_code == 0
+    assert metrics(out)["fit"]["inducing"] is None
+    result = fit(tables, out, "--approximation", "fitc", "--split", "group:person", "--refit")
+    assert result.exit_code == 0, result.output
+    found = metrics(out)
+    assert found["fit"]["approximation"] == "fitc"
+    assert found["refit"] is True
+    assert found["refit_fit"]["duels"] == 90 > found["fit"]["duels"]
+    assert "held_out_unseen_pairs" not in found
+    assert {path.name for path in tmp_path.iterdir()} == {"items.csv", "duels.csv", "out"}
+
+
+def test_test_fraction_zero_scores_nothing(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    more = ("--test-fraction", 0, "--kernel", "se", "--features", "height,width", "--max-train", 50)
+    result = fit(tables, out, *more, "--fixed-inducing")
+    assert result.exit_code == 0, result.output
+    assert "linear probit" not in result.stdout
+    found = metrics(out)
+    assert "held_out" not in found
+    assert found["data"]["features"] == ["height", "width"]
+    assert found["fit"]["duels"] == 50
+
+
+def test_split_columns_are_no_features(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    more = ("--split", "group:colour", "--approximation", "subset:20", "--test-fraction", 0.5)
+    result = fit(tables, out, *more)
+    assert result.exit_code == 0, result.output
+    found = metrics(out)
+    assert found["data"]["features"] == ["height", "width"]
+    assert found["data"]["dropped_rows"] > 0
+    assert found["fit"]["duels"] == 20
+
+
+def test_demo_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call("demo", "--duels", 300, "--inducing", 10, "--max-iterations", 2)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert "linear probit" in result.stdout
+    assert "sparse-prefgp fit --items" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- mistakes ----------------------------------------------------------------------------------
+
+
+def refused(result: Any, *words: str) -> None:
+    assert result.exit_code == 2, result.output
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("Error: ")
+    for word in words:
+        assert word in lines[0]
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--approximation", "vef"), ("'vef'", "did you mean vfe")),
+        (("--approximation", "prior-power:2"), ("prior-power:2", "power")),
+        (("--approximation", "subset"), ("subset", "whole number")),
+        (("--approximation", "subset:5000"), ("subset:5000", "72")),
+        (("--approximation", "vfe:3"), ("takes no number",)),
+        (("--approximation", "exact", "--inducing", "4"), ("exact", "no inducing inputs")),
+        (("--kernel", "matern5"), ("'matern5'", "did you mean matern52")),
+        (("--kernel", "linear+"), ("unknown", "linear+matern52")),
+        (("--kernel", "se+se"), ("se twice",)),
+        (("--inducing", "99"), ("99", "14 distinct")),
+        (("--inducing", "0"), ("inducing inputs is 0",)),
+        (("--split", "person"), ("'person'", "group:COLUMN")),
+        (("--split", "group:nobody"), ("'nobody'", "in neither table", "person")),
+        (("--split", "time:colour"), ("'colour'", "no date")),
+        (("--test-fraction", "1"), ("1.0", "below 1")),
+        (("--test-fraction", "nan"), ("nan", "below 1")),
+        (("--noise-variance", "0"), ("noise variance is 0",)),
+        (("--noise-variance", "nan"), ("noise variance is nan",)),
+        (("--max-iterations", "0"), ("iterations is 0",)),
+        (("--seed", "-1"), ("seed is -1",)),
+        (("--max-train", "0"), ("training duels is 0",)),
+        (("--features", "depth"), ("'depth'", "height")),
+        (("--ignore", "depth"), ("'depth'", "neither table")),
+    ],
+)
+def test_bad_options_are_refused(
+    tables: tuple[Path, Path], tmp_path: Path, more: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    out = tmp_path / "out"
+    refused(fit(tables, out, *more), *words)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new", "words"),
+    [
+        ("duels", "winner,loser", "winner,beaten", ("no column 'loser'",)),
+        ("duels", "i", "", ("winner",)),
+        ("items", "item_id,height", "item_id,width", ("'width' twice",)),
+        ("duels", "\ni", "\nz", ("no item id",)),
+        ("items", None, "", ("empty",)),
+        ("duels", None, "winner,loser\n", ("no duels",)),
+        ("duels", None, "winner,loser\ni1,i1\n", ("i1", "with itself", "row 2")),
+        ("items", None, "item_id,height\ni0,1\ni1,\n", ("height", "missing value", "imputation")),
+        ("items", None, "item_id,height\ni0,1\ni1,inf\n", ("height", "inf")),
+        ("items", None, "item_id,height\ni0,1\ni1,2\ni2,tall\ni3,3\n", ("'tall'", "numbers")),
+    ],
+)
+def test_bad_tables_are_refused(
+    tables: tuple[Path, Path],
+    tmp_path: Path,
+    table: str,
+    old: str | None,
+    new: str,
+    words: tuple[str, ...],
+) -> None:
+    path = tmp_path / f"{table}.csv"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(new if old is None else text.replace(old, new), encoding="utf-8")
+    out = tmp_path / "out"
+    refused(fit(tables, out), *words)
+    assert not out.exists()
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    refused(fit((tmp_path / "no.csv", tmp_path / "no.csv"), tmp_path / "out"), "no.csv")
+
+
+def test_foreign_folder_is_left_alone(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    foreign = tmp_path / "holidays"
+    foreign.mkdir()
+    (foreign / "photo.txt").write_text("beach", encoding="utf-8")
+    before = contents(tmp_path)
+    refused(fit(tables, foreign), "holidays", "did not write")
+    (foreign / "metrics.json").write_text('{"speed": 3}', encoding="utf-8")
+    refused(fit(tables, foreign), "did not write")
+    refused(fit(tables, tables[0]), "is a file")
+    (foreign / "metrics.json").write_text('{"program": "sparse-prefgp"}', encoding="utf-8")
+    refused(fit(tables, foreign), "photo.txt")
+    (foreign / "metrics.json").unlink()
+    assert contents(tmp_path) == before
+
+
+def test_a_failure_leaves_the_earlier_fit(
+    tables: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    assert fit(tables, out).exit_code == 0
+    before = contents(tmp_path)
+    refused(fit(tables, out, "--kernel", "cubic"), "cubic")
+    assert contents(tmp_path) == before
+
+    def broken(*_: Any) -> None:
+        raise PermissionError("the disk is read-only")
+
+    monkeypatch.setattr("sparse_prefgp.studies.folder.write_model", broken)
+    refused(fit(tables, out, "--seed", 3), "read-only")
+    assert contents(tmp_path) == before
+
+
+def test_interruption_is_one_sentence(
+    tables: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sparse_prefgp.cli.fitting.fit_model", interrupted)
+    result = fit(tables, tmp_path / "out")
+    assert result.exit_code == 130
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+# ---- pieces ------------------------------------------------------------------------------------
+
+
+def test_help_and_refusals_load_nothing_slow(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    """In a process of its own: TensorFlow comes in only when there is something to fit."""
+    items, duels = map(str, tables)
+    bad = ["fit", "--items", items, "--duels", duels, "--out", str(tmp_path / "o")]
+    bad += ["--inducing", "99"]
+    code = f"""
+import sys
+from typer.testing import CliRunner
+from sparse_prefgp.cli.app import app
+slow = ("tensorflow", "gpflow", "pandas", "sklearn", "scipy", "matplotlib")
+for command in ([], ["--help"], ["fit", "--help"], ["demo", "--help"], ["--version"]):
+    CliRunner().invoke(app, command)
+    assert not [name for name in slow if name in sys.modules], command
+result = CliRunner().invoke(app, {bad!r})
+assert result.exit_code == 2, result.output
+assert "tensorflow" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("command", ["fit", "demo"])
+def test_help_shows_an_example(command: str) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: sparse-prefgp {command}" in result.stdout
+
+
+def test_every_approximation_has_a_name() -> None:
+    built = set()
+    for name in APPROXIMATION_NAMES:
+        choice = ApproximationChoice.parse(f"{name}:10" if name == "subset" else name)
+        assert ApproximationChoice.parse(str(choice)) == choice
+        approximation = choice.build()
+        assert approximation.needs_inducing == choice.needs_inducing
+        built.add(approximation)
+    assert len(built) == len(APPROXIMATION_NAMES)
+    assert ApproximationChoice.parse("Prior-Power:0.25").power == 0.25
+
+
+def test_kernels_by_name() -> None:
+    import gpflow
+
+    kernel = KernelChoice.parse("Linear + SE").build(4)
+    linear, stationary = kernel.kernels
+    assert isinstance(linear, gpflow.kernels.Linear)
+    assert isinstance(stationary, gpflow.kernels.SquaredExponential)
+    np.testing.assert_allclose(stationary.lengthscales.numpy(), np.full(4, 2.0))
+    assert isinstance(KernelChoice.parse("matern32").build(1), gpflow.kernels.Matern32)
+
+
+def test_failed_import_still_says_why(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RuntimeError), cli_console._held_back_stderr():
+        subprocess.run([sys.executable, "-c", "import os; os.write(2, b'reason')"], check=True)
+        raise RuntimeError
+    with cli_console._held_back_stderr():
+        subprocess.run([sys.executable, "-c", "import os; os.write(2, b'notice')"], check=True)
+    assert capfd.readouterr().err == "reason"
