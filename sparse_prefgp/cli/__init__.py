@@ -18,4 +18,4 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
-    app()
+    app(prog_name="sparse-prefgp")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparse_prefgp.cli import demo, fit
+from sparse_prefgp.cli import bench, demo, fit
 
 app = typer.Typer(
     name="sparse-prefgp",
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command(epilog=fit.EXAMPLE)(fit.fit)
 app.command(epilog=demo.EXAMPLE)(demo.demo)
+app.command(epilog=bench.EXAMPLE)(bench.bench)
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+from sparse_prefgp.cli.console import import_tensorflow, sentences
+
+EXAMPLE = "Example: sparse-prefgp bench sweep --out bench"
+
 
 def bench(
     name: Annotated[str, typer.Argument(help="exact, sweep, svgp, or all.")] = "all",
@@ -23,34 +27,31 @@ def bench(
 
     exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product it
     replaces. svgp: joint optimisation against GPflow's SVGP, by time to the same held-out score.
-
-    Example:
-
-        sparse-prefgp bench sweep --out bench/
     """
-    import json
+    with sentences() as console:
+        import json
 
-    from rich.console import Console
-    from rich.table import Table
+        from rich.table import Table
 
-    from sparse_prefgp import benchmarks
+        from sparse_prefgp import benchmarks
 
-    console = Console()
-    for each in benchmarks.chosen(name):
-        with console.status(f"Running {each}"):
-            report = benchmarks.run(each, quick=quick, budget=budget)
-        for content in report.tables:
-            table = Table(title=content.title, title_justify="left")
-            for index, column in enumerate(content.columns):
-                table.add_column(column, justify="right" if index else "left")
-            for row in content.rows:
-                table.add_row(*row)
-            console.print(table)
-            for note in content.notes:
-                console.print(f"  {note}", highlight=False)
-            console.print()
-        if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            path = out / f"{each}.json"
-            path.write_text(json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
-            console.print(f"Wrote {path}")
+        names = benchmarks.chosen(name)
+        import_tensorflow(console)
+        for each in names:
+            with console.status(f"Running {each}"):
+                report = benchmarks.run(each, quick=quick, budget=budget)
+            for content in report.tables:
+                table = Table(title=content.title, title_justify="left")
+                for index, column in enumerate(content.columns):
+                    table.add_column(column, justify="right" if index else "left")
+                for row in content.rows:
+                    table.add_row(*row)
+                console.print(table)
+                for note in content.notes:
+                    console.print(f"  {note}", highlight=False)
+                console.print()
+            if out is not None:
+                out.mkdir(parents=True, exist_ok=True)
+                path = out / f"{each}.json"
+                path.write_text(json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
+                console.print(f"Wrote {path}")

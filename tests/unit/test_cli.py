@@ -310,7 +310,7 @@ import sys
 from typer.testing import CliRunner
 from sparse_prefgp.cli.app import app
 slow = ("tensorflow", "gpflow", "pandas", "sklearn", "scipy", "matplotlib")
-for command in ([], ["--help"], ["fit", "--help"], ["demo", "--help"], ["--version"]):
+for command in ([], ["--help"], ["fit", "--help"], ["bench", "--help"], ["--version"]):
     CliRunner().invoke(app, command)
     assert not [name for name in slow if name in sys.modules], command
 result = CliRunner().invoke(app, {bad!r})
@@ -320,7 +320,7 @@ assert "tensorflow" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-@pytest.mark.parametrize("command", ["fit", "demo"])
+@pytest.mark.parametrize("command", ["fit", "demo", "bench"])
 def test_help_shows_an_example(command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
