@@ -10,7 +10,7 @@ from sparse_prefgp.benchmarks.report import Report
 BENCHMARKS = ("exact", "sweep", "svgp")
 _MODULE = {"exact": "exact", "sweep": "sweep", "svgp": "race"}
 
-__all__ = ["BENCHMARKS", "Report", "chosen", "run"]
+__all__ = ["BENCHMARKS", "Report", "check_budget", "chosen", "run"]
 
 
 def chosen(name: str) -> tuple[str, ...]:
@@ -25,6 +25,12 @@ def chosen(name: str) -> tuple[str, ...]:
     return (name,)
 
 
+def check_budget(budget: float | None) -> None:
+    """:raises ValueError: the budget is not a positive number."""
+    if budget is not None and not budget > 0.0:
+        raise ValueError(f"budget must be a positive number of seconds, not {budget}.")
+
+
 def run(name: str, *, quick: bool = False, budget: float | None = None) -> Report:
     """Run one benchmark.
 
@@ -33,8 +39,7 @@ def run(name: str, *, quick: bool = False, budget: float | None = None) -> Repor
     :param budget: seconds of optimisation that `svgp` gives to each method on each data set.
     :raises ValueError: the name is unknown, or the budget is not positive.
     """
-    if budget is not None and not budget > 0.0:
-        raise ValueError(f"budget must be a positive number of seconds, not {budget}.")
+    check_budget(budget)
     if name not in BENCHMARKS:
         raise ValueError(_unknown(name))
     module = import_module(f"sparse_prefgp.benchmarks.{_MODULE[name]}")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from sparse_prefgp.cli.console import import_tensorflow, sentences
+
+if TYPE_CHECKING:
+    from sparse_prefgp.benchmarks import Report
 
 EXAMPLE = "Example: sparse-prefgp bench sweep --out bench"
 
@@ -15,12 +23,18 @@ EXAMPLE = "Example: sparse-prefgp bench sweep --out bench"
 def bench(
     name: Annotated[str, typer.Argument(help="exact, sweep, svgp, or all.")] = "all",
     out: Annotated[
-        Path | None, typer.Option(help="Folder for one JSON file per benchmark.")
+        Path | None,
+        typer.Option(help="Folder for one JSON file per benchmark.", show_default=False),
     ] = None,
-    quick: Annotated[bool, typer.Option(help="Small sizes, to see that it runs.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small sizes, to see that it runs.")
+    ] = False,
     budget: Annotated[
         float | None,
-        typer.Option(help="Seconds that svgp gives to each method on each set of duels."),
+        typer.Option(
+            help="Seconds that svgp gives to each method on each set of duels.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Measure what the package costs, as ratios within one run on this machine.
@@ -29,29 +43,30 @@ def bench(
     replaces. svgp: joint optimisation against GPflow's SVGP, by time to the same held-out score.
     """
     with sentences() as console:
-        import json
-
-        from rich.table import Table
-
         from sparse_prefgp import benchmarks
 
         names = benchmarks.chosen(name)
+        benchmarks.check_budget(budget)
         import_tensorflow(console)
         for each in names:
-            with console.status(f"Running {each}"):
+            with console.status(f"Running {each} …"):
                 report = benchmarks.run(each, quick=quick, budget=budget)
-            for content in report.tables:
-                table = Table(title=content.title, title_justify="left")
-                for index, column in enumerate(content.columns):
-                    table.add_column(column, justify="right" if index else "left")
-                for row in content.rows:
-                    table.add_row(*row)
-                console.print(table)
-                for note in content.notes:
-                    console.print(f"  {note}", highlight=False)
-                console.print()
+            _show(report, console)
             if out is not None:
                 out.mkdir(parents=True, exist_ok=True)
                 path = out / f"{each}.json"
                 path.write_text(json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
-                console.print(f"Wrote {path}")
+                console.print(Text(f"Wrote {path}"))
+
+
+def _show(report: Report, console: Console) -> None:
+    for content in report.tables:
+        table = Table(title=content.title, title_justify="left", box=box.SIMPLE_HEAD)
+        for index, column in enumerate(content.columns):
+            table.add_column(column, justify="right" if index else "left")
+        for row in content.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        console.print(table)
+        for note in content.notes:
+            console.print(Text(note))
+        console.print()

@@ -6,6 +6,8 @@ import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
+import typer
+from typer.testing import CliRunner
 
 from sparse_prefgp import benchmarks
 from sparse_prefgp.benchmarks import exact, race, sweep
@@ -16,6 +18,7 @@ from sparse_prefgp.benchmarks.svgp import (
     log_normal_cdf,
     make_svgp,
 )
+from sparse_prefgp.cli.bench import bench
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.truncated_normal import half_line
 
@@ -35,6 +38,30 @@ def test_unknown_name_and_budget():
         benchmarks.run("fast")
     with pytest.raises(ValueError, match="budget must be a positive"):
         benchmarks.run("svgp", budget=0.0)
+
+
+def _command(*arguments):
+    app = typer.Typer()
+    app.command()(bench)
+    return CliRunner().invoke(app, arguments)
+
+
+def test_command_refuses_in_one_sentence(tmp_path):
+    result = _command("fast", "--out", str(tmp_path / "bench"))
+    assert result.exit_code == 2
+    assert "no benchmark 'fast'" in result.output
+    assert not (tmp_path / "bench").exists()
+
+
+def test_command_prints_and_writes(tmp_path, monkeypatch):
+    report = exact.measure(t=5, repeats=1)
+    monkeypatch.setattr(exact, "run", lambda **settings: report)
+    result = _command("exact", "--out", str(tmp_path / "bench"))
+    assert result.exit_code == 0, result.output
+    assert "dense inverses" in result.output
+    written = json.loads((tmp_path / "bench" / "exact.json").read_text())
+    assert written["name"] == "exact"
+    assert written["machine"]["cores"] >= 1
 
 
 def test_exact_runs():
