@@ -237,7 +237,7 @@ def test_subset_is_exact_on_what_it_drew() -> None:
 # Bounds.
 
 
-@pytest.fixture(scope="module", params=range(4))
+@pytest.fixture(scope="module", params=range(2))
 def bounded(request: pytest.FixtureRequest) -> dict[str, float]:
     """Evidences of one random problem at the standard noise, where EP errs by some 1e-3."""
     duels = random_duels(20 + request.param, items=10, duels=25)

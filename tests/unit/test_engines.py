@@ -1,0 +1,198 @@
+"""Engines: settings, status, damping, agreement with one another."""
+
+from __future__ import annotations
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sparse_prefgp as spg
+from sparse_prefgp.covariances import DenseOverDuels
+from sparse_prefgp.engines.base import describe
+from sparse_prefgp.sites import Factors, Sites
+from tests.cases import DUEL_CASES, case_duels, case_model, random_duels
+from tests.tolerances import IDENTITY, SOLVER
+
+ENGINES = [spg.ParallelEP, spg.SequentialEP]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"damping": 0.0}, r"damping must be in \(0, 1\].*not 0.0"),
+        ({"damping": 1.1}, "not 1.1"),
+        ({"damping": float("nan")}, "not nan"),
+        ({"tolerance": 0.0}, "tolerance must be positive, not 0.0"),
+        ({"tolerance": float("nan")}, "not nan"),
+        ({"max_sweeps": 0}, "max_sweeps must be at least 1, not 0"),
+    ],
+)
+def test_bad_settings_are_refused(engine: type, settings: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        engine(**settings)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_are_values(engine: type) -> None:
+    assert engine(tolerance=1e-3) == engine(tolerance=1e-3) != engine()
+    with pytest.raises(AttributeError):
+        engine().damping = 0.5
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_sweep_is_reported_as_too_few(engine: type) -> None:
+    result = case_model(DUEL_CASES[1], spg.VFE(), engine(max_sweeps=1)).infer()
+    assert not result.converged
+    assert result.status is spg.Status.MAX_SWEEPS
+    assert result.sweeps == 1
+    assert result.largest_change > 1e-8
+    assert "raise max_sweeps" in str(result)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sweeps_are_never_more_than_asked(engine: type) -> None:
+    result = case_model(DUEL_CASES[2], spg.FITC(), engine(max_sweeps=3)).infer()
+    assert result.sweeps == 3
+    assert not result.converged
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_convergence_is_reported(engine: type) -> None:
+    result = case_model(DUEL_CASES[1], spg.VFE(), engine()).infer()
+    assert result.converged
+    assert result.status is spg.Status.CONVERGED
+    assert result.largest_change <= 1e-8
+    assert 2 <= result.sweeps < 60
+    assert "converged" in str(result)
+    assert result.jitter == 0.0
+
+
+class Indefinite(gpflow.kernels.Kernel):
+    """No covariance at all: -10 off the diagonal, 1 on it."""
+
+    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+        second = X if X2 is None else X2
+        same = tf.reduce_all(X[..., :, None, :] == second[..., None, :, :], -1)
+        return tf.where(same, tf.ones([], X.dtype), -10.0 * tf.ones([], X.dtype))
+
+    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+        return tf.ones(tf.shape(X)[:-1], X.dtype)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_indefinite_covariance_between_duels_does_not_pass_for_converged(engine: type) -> None:
+    # Positive on the diagonal, indefinite as a matrix.
+    bad = tf.constant([[1.0, 5.0, -5.0], [5.0, 1.0, 5.0], [-5.0, 5.0, 1.0]], tf.float64)
+    noise = tf.fill([3], tf.constant(0.01, tf.float64))
+    factors = Factors(tf.ones(3, tf.float64), noise, None, tf.zeros(3, tf.float64))
+    point = engine().run(DenseOverDuels(bad), factors, Sites.zeros(3, tf.float64))
+    assert not describe(point, engine().tolerance).converged
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_broken_kernel_matrix_is_reported_without_an_exception(engine: type) -> None:
+    model = spg.PreferenceGP(
+        random_duels(0), Indefinite(), approximation=spg.Exact(over="items"), engine=engine()
+    )
+    result = model.infer()
+    assert not result.converged
+    assert result.status is spg.Status.NOT_FINITE
+    assert "not finite" in str(result)
+    assert not np.isfinite(model.log_evidence())
+
+
+def test_broken_inducing_matrix_is_reported() -> None:
+    model = spg.PreferenceGP(
+        random_duels(0),
+        Indefinite(),
+        approximation=spg.VFE(),
+        inducing_variable=np.random.default_rng(0).normal(size=(3, 2)),
+    )
+    assert model.infer().status is spg.Status.NOT_FINITE
+    assert not np.isfinite(model.log_evidence())
+
+
+def test_a_model_recovers_after_a_failed_inference() -> None:
+    model = case_model(DUEL_CASES[1], spg.FITC())
+    before = model.log_evidence()
+    model.kernel.variance.unconstrained_variable.assign(np.nan)
+    assert model.infer().status is spg.Status.NOT_FINITE
+    model.kernel.variance.assign(DUEL_CASES[1]["variance"])
+    assert model.infer().converged
+    assert model.log_evidence() == pytest.approx(before, abs=IDENTITY)
+
+
+@pytest.mark.parametrize("damping", [0.3, 0.8])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_damping_does_not_move_the_fixed_point(engine: type, damping: float) -> None:
+    case = DUEL_CASES[3]
+    engine = engine(damping=damping, tolerance=SOLVER)
+    model = case_model(case, spg.Exact(), engine)
+    reference = case_model(case, spg.Exact())
+    assert model.infer().converged
+    assert model.infer().sweeps > reference.infer().sweeps or isinstance(engine, spg.SequentialEP)
+    assert model.log_evidence() == pytest.approx(reference.log_evidence(), abs=IDENTITY)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_very_low_noise_with_contradictions_converges(seed: int) -> None:
+    # Every duel also the other way round.
+    duels = random_duels(seed, items=8, duels=30)
+    both = spg.Duels(
+        duels.items,
+        np.concatenate([duels.winners, duels.losers]),
+        np.concatenate([duels.losers, duels.winners]),
+    )
+    model = spg.PreferenceGP(
+        both,
+        gpflow.kernels.SquaredExponential(),
+        approximation=spg.VFE(),
+        inducing_variable=duels.items[:4].copy(),
+        noise_variance=1e-4,
+    )
+    result = model.infer()
+    assert result.converged, str(result)
+    assert np.isfinite(model.log_evidence())
+
+
+def test_large_counts_converge() -> None:
+    duels = spg.Duels(np.array([[0.0], [1.0]]), [0, 1], [1, 0], counts=[100_000, 99_900])
+    model = spg.PreferenceGP(duels, gpflow.kernels.SquaredExponential())
+    result = model.infer()
+    assert result.converged, str(result)
+    p = float(model.predict_duel([[0.0]], [[1.0]])[0])
+    assert p == pytest.approx(100_000 / 199_900, abs=1 / np.sqrt(199_900))
+
+
+@pytest.mark.parametrize("over", ["items", "duels"])
+@pytest.mark.parametrize("row", ["Exact", "VFE"])
+def test_sequential_and_parallel_agree_with_counts(row: str, over: str) -> None:
+    duels = random_duels(3, items=4, duels=15)
+    assert duels.counts.max() > 1
+    models = [
+        spg.PreferenceGP(
+            duels,
+            gpflow.kernels.Matern32(),
+            approximation=getattr(spg, row)(over=over),
+            inducing_variable=None if row == "Exact" else duels.items[:2].copy(),
+            engine=engine(tolerance=SOLVER),
+            noise_variance=0.1,
+        )
+        for engine in ENGINES
+    ]
+    assert all(m.infer().converged for m in models)
+    first, second = (m.log_evidence() for m in models)
+    assert first == pytest.approx(second, abs=IDENTITY)
+    for a, b in zip(*(m.predict_f(duels.items, full_cov=True) for m in models), strict=True):
+        np.testing.assert_allclose(a, b, atol=IDENTITY, rtol=IDENTITY)
+
+
+def test_engine_can_be_changed() -> None:
+    model = spg.PreferenceGP(
+        case_duels(DUEL_CASES[1]), gpflow.kernels.SquaredExponential(), engine=spg.ParallelEP()
+    )
+    model.infer()
+    model.engine = spg.ParallelEP(max_sweeps=1, tolerance=1e-14)
+    assert not model.infer(restart=True).converged

@@ -1,0 +1,113 @@
+"""Jitter: none without need, as little as mends, reported, NaN when hopeless."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sparse_prefgp.linalg import (
+    MAX_CONDITION,
+    add_to_diagonal,
+    cholesky_with_jitter,
+    inverse_lower,
+)
+from tests.tolerances import IDENTITY, TAIL
+
+
+def positive(seed: int = 0, n: int = 5) -> np.ndarray:
+    root = np.random.default_rng(seed).normal(size=(n, n))
+    return root @ root.T + np.eye(n)
+
+
+def test_no_jitter_when_none_is_needed() -> None:
+    matrix = positive()
+    factor, jitter = cholesky_with_jitter(tf.constant(matrix), MAX_CONDITION)
+    assert float(jitter) == 0.0
+    np.testing.assert_array_equal(factor, tf.linalg.cholesky(tf.constant(matrix)))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_singular_matrix_takes_the_smallest_jitter_that_mends(scale: float) -> None:
+    ones = scale * np.ones((4, 4))
+    factor, jitter = cholesky_with_jitter(tf.constant(ones), MAX_CONDITION)
+    share = float(jitter) / scale
+    assert share > 0.0
+    exponent = np.log10(share)
+    assert exponent == pytest.approx(round(exponent), abs=IDENTITY)  # one of 1e-14, 1e-13, …
+    np.testing.assert_allclose(
+        factor @ tf.transpose(factor), ones + float(jitter) * np.eye(4), rtol=TAIL
+    )
+    diagonal = np.diag(factor)
+    assert (diagonal.max() / diagonal.min()) ** 2 <= MAX_CONDITION
+    if share > 1e-14 * (1 + IDENTITY):  # a tenth of it would not have done
+        less = np.linalg.cholesky  # NaN in TensorFlow, an error in NumPy
+        try:
+            diagonal = np.diag(less(ones + 0.1 * float(jitter) * np.eye(4)))
+        except np.linalg.LinAlgError:
+            return
+        assert (diagonal.max() / diagonal.min()) ** 2 > MAX_CONDITION
+
+
+def test_slightly_indefinite_matrix_takes_what_it_lacks() -> None:
+    values = np.array([1.0, 0.5, -3e-9])
+    q = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    matrix = q @ np.diag(values) @ q.T
+    factor, jitter = cholesky_with_jitter(tf.constant(0.5 * (matrix + matrix.T)))
+    assert np.all(np.isfinite(factor))
+    # c · mean(diag) is the first power of ten above 3e-9: between 3e-9 and 3e-8.
+    assert 3e-9 < float(jitter) < 3e-8
+
+
+@pytest.mark.parametrize("bad", [np.array([[1.0, 5.0], [5.0, 1.0]]), np.full((2, 2), np.nan)])
+def test_hopeless_matrix_is_nan_not_an_exception(bad: np.ndarray) -> None:
+    factor, _ = cholesky_with_jitter(tf.constant(bad))
+    assert not np.all(np.isfinite(factor))
+
+
+def test_condition_number_is_looked_at_only_when_asked() -> None:
+    matrix = np.diag([1.0, 1e-15])
+    assert float(cholesky_with_jitter(tf.constant(matrix))[1]) == 0.0
+    assert float(cholesky_with_jitter(tf.constant(matrix), MAX_CONDITION)[1]) > 0.0
+
+
+def test_gradient_flows_through_the_factor() -> None:
+    matrix = tf.constant(positive(2))
+    with tf.GradientTape() as tape:
+        tape.watch(matrix)
+        factor, _ = cholesky_with_jitter(matrix)
+        half_log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
+    gradient = tape.gradient(half_log_det, matrix).numpy()
+    np.testing.assert_allclose(
+        0.5 * (gradient + gradient.T), 0.5 * np.linalg.inv(matrix), rtol=IDENTITY, atol=IDENTITY
+    )
+
+
+def test_single_precision_starts_at_its_own_rounding() -> None:
+    factor, jitter = cholesky_with_jitter(tf.ones((4, 4), tf.float32), MAX_CONDITION)
+    assert np.all(np.isfinite(factor))
+    assert 1e-8 < float(jitter) <= 1e-4
+
+
+def test_works_in_a_compiled_function() -> None:
+    compiled = tf.function(lambda m: cholesky_with_jitter(m, MAX_CONDITION))
+    ones = tf.ones((4, 4), tf.float64)
+    assert float(compiled(ones)[1]) == float(cholesky_with_jitter(ones, MAX_CONDITION)[1]) > 0
+
+
+def test_add_to_diagonal() -> None:
+    matrix = positive(3)
+    np.testing.assert_array_equal(
+        add_to_diagonal(tf.constant(matrix), tf.constant(2.0, tf.float64)), matrix + 2 * np.eye(5)
+    )
+    each = np.arange(5.0)
+    np.testing.assert_array_equal(
+        add_to_diagonal(tf.constant(matrix), tf.constant(each)), matrix + np.diag(each)
+    )
+
+
+def test_inverse_lower() -> None:
+    factor = np.linalg.cholesky(positive(4))
+    inverse = inverse_lower(tf.constant(factor)).numpy()
+    np.testing.assert_allclose(inverse @ factor, np.eye(5), atol=TAIL)
+    assert np.all(np.triu(inverse, 1) == 0.0)
