@@ -91,6 +91,10 @@ class DuelGraph:
         return Laplacian(self.num_rows, self.winners, self.losers)
 
     @cached_property
+    def incidence(self) -> Incidence:
+        return Incidence(self.num_rows, self.winners, self.losers)
+
+    @cached_property
     def edges(self) -> tuple[tf.Tensor, tf.Tensor]:
         """winners and losers as int32 tensors."""
         with tf.init_scope():  # an eager tensor even while a function is being traced
@@ -98,6 +102,27 @@ class DuelGraph:
                 tf.constant(self.winners, dtype=tf.int32),
                 tf.constant(self.losers, dtype=tf.int32),
             )
+
+
+class Incidence:
+    """A' (n × t), +1 where a row loses and -1 where it wins, in CSR order."""
+
+    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+        proper = np.flatnonzero(winners != losers)  # between equal rows +1 and -1 cancel
+        row = np.concatenate([losers[proper], winners[proper]])
+        column = np.tile(proper, 2)
+        order = np.lexsort((column, row))
+        self._shape = [num_rows, len(winners)]
+        with tf.init_scope():
+            self._indices = tf.constant(np.stack([row, column], 1)[order], tf.int64)
+            self._signs = tf.constant(np.repeat([1.0, -1.0], len(proper))[order])
+
+    def transpose_matmul(self, dense: tf.Tensor) -> tf.Tensor:
+        """A' @ dense for (t, k), without gradient: (n, k). Twice as fast as segment sums."""
+        signs = tf.cast(self._signs, dense.dtype)
+        sparse = csr_ops.sparse_tensor_to_csr_sparse_matrix(self._indices, signs, self._shape)
+        product = csr_ops.sparse_matrix_mat_mul(sparse, dense)
+        return tf.ensure_shape(product, [self._shape[0], dense.shape[1]])
 
 
 class Laplacian:
@@ -114,7 +139,7 @@ class Laplacian:
         key = np.where(proper, first * num_rows + second, -1)
         pairs, pair_of_site = np.unique(key, return_inverse=True)
         pair_of_site = pair_of_site.reshape(-1)
-        if pairs[0] == -1:
+        if pairs[0] == -1:  # the improper ones come first
             pairs, pair_of_site = pairs[1:], pair_of_site - 1
         low, high = np.divmod(pairs, num_rows)
         every = np.arange(num_rows)
@@ -154,6 +179,8 @@ class Laplacian:
 
 def incidence_transpose(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
     """A' values: (t,) or (t, k) per site to (n,) or (n, k) per row, without a dense A."""
+    if values.shape.rank == 2:
+        return graph.incidence.transpose_matmul(values)
     winners, losers = graph.edges
     n = graph.num_rows
     return tf.math.unsorted_segment_sum(values, losers, n) - tf.math.unsorted_segment_sum(
@@ -164,7 +191,15 @@ def incidence_transpose(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
 def differences(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
     """A values: (n,) or (n, k) per row to (t,) or (t, k) per site, loser minus winner."""
     winners, losers = graph.edges
-    return tf.gather(values, losers) - tf.gather(values, winners)
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        # By itself, the gradient of each gather would copy (t, k) twice more.
+        return tf.gather(x, losers) - tf.gather(x, winners), lambda upstream: (
+            incidence_transpose(graph, upstream)
+        )
+
+    return compute(values)
 
 
 def squared_distances(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:

@@ -23,7 +23,7 @@ from sparse_prefgp.approximations.base import (
 from sparse_prefgp.approximations.exact import check_over, is_over_items
 from sparse_prefgp.covariances import Covariance, LowRankOverDuels, LowRankOverItems
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
-from sparse_prefgp.graph import DuelGraph, squared_distances
+from sparse_prefgp.graph import DuelGraph, differences, squared_distances
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 
 RESIDUAL_BOUNDS = ("diagonal", "rank", "logdet")
@@ -71,17 +71,13 @@ class InducingApproximation(Approximation):
         def features(inputs: tf.Tensor) -> tf.Tensor:
             return whitened_features(problem, factor, inputs)
 
-        rows = as_float(graph.rows)
+        item_features = features(as_float(graph.rows))
         covariance: Covariance
         if is_over_items(self.over, graph):
-            item_features = features(rows)
             covariance = LowRankOverItems(item_features, graph)
             explained = squared_distances(graph, item_features)
         else:
-            winners, losers = graph.edges
-            k_uf = gpflow.covariances.Kuf(inducing, problem.kernel, rows)
-            k_uv = tf.gather(k_uf, losers, axis=1) - tf.gather(k_uf, winners, axis=1)
-            duel_features = tf.transpose(tf.linalg.triangular_solve(factor, k_uv))
+            duel_features = differences(graph, item_features)
             covariance = LowRankOverDuels(duel_features)
             explained = tf.reduce_sum(duel_features**2, -1)
 
