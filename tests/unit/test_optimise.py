@@ -1,0 +1,197 @@
+"""`optimise`: what it returns, where it leaves the model, how it survives failed evaluations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_probability import distributions as tfd
+
+import sparse_prefgp as spg
+from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.selection import Progress
+from tests.tolerances import FIXED_POINT, IDENTITY
+
+
+def learnable(seed: int = 0) -> spg.Duels:
+    """Duels that follow a smooth utility of the first feature."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(12, 2))
+    pairs = np.array([(i, j) for i in range(12) for j in range(i)])
+    pairs = pairs[rng.choice(len(pairs), 40, replace=False)]
+    utility = 2.0 * np.sin(x[:, 0])
+    swap = utility[pairs[:, 0]] - utility[pairs[:, 1]] + 0.3 * rng.normal(size=40) < 0
+    pairs[swap] = pairs[swap][:, ::-1]
+    return spg.Duels(x, pairs[:, 0], pairs[:, 1])
+
+
+def build(approximation: object = None, **settings: object) -> spg.PreferenceGP:
+    duels = learnable()
+    approximation = spg.VFE() if approximation is None else approximation
+    return spg.PreferenceGP(
+        duels,
+        gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0]),
+        approximation=approximation,
+        inducing_variable=duels.items[:4].copy() if approximation.needs_inducing else None,
+        **settings,
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[spg.PreferenceGP, spg.OptimisationReport, list[Progress], float]:
+    model = build(engine=spg.ParallelEP(tolerance=1e-9))
+    before = model.log_evidence()
+    seen: list[Progress] = []
+    return model, spg.optimise(model, 15, callback=seen.append), seen, before
+
+
+def test_evidence_rises(fitted: tuple) -> None:
+    model, report, _, before = fitted
+    assert report.log_evidence_start == pytest.approx(before, abs=FIXED_POINT)
+    assert report.log_evidence > before + 1.0
+    assert model.log_evidence() == report.log_evidence
+    lengthscales = model.kernel.lengthscales.numpy()
+    assert lengthscales[1] > lengthscales[0]  # the second feature does not matter
+
+
+def test_report(fitted: tuple) -> None:
+    model, report, _, _ = fitted
+    assert 1 <= report.iterations <= 15
+    assert report.evaluations >= report.iterations
+    assert report.failed_evaluations == 0
+    assert report.unconverged_evaluations == 0
+    assert report.sweeps > report.evaluations
+    assert report.seconds > report.compile_seconds > 0.0
+    assert report.inference.converged
+    assert report.inference.largest_change <= 1e-9
+    assert len(report.history) == report.iterations
+    assert np.all(np.diff(report.history) >= -FIXED_POINT)
+    assert report.history[-1] == pytest.approx(report.log_evidence, abs=FIXED_POINT)
+    assert report.message
+    text = str(report)
+    assert f"{report.log_evidence:.3f}" in text
+    assert "failed" not in text
+    assert model.engine == spg.ParallelEP(tolerance=1e-9)  # as it was
+
+
+def test_callback(fitted: tuple) -> None:
+    _, report, seen, _ = fitted
+    assert [p.iteration for p in seen] == list(range(1, report.iterations + 1))
+    assert {p.max_iterations for p in seen} == {15}
+    assert [p.log_evidence for p in seen] == list(report.history)
+    assert all(np.isfinite(p.gradient_norm) and p.gradient_norm >= 0 for p in seen)
+    assert np.all(np.diff([p.sweeps for p in seen]) > 0)
+    assert np.all(np.diff([p.seconds for p in seen]) > 0)
+
+
+def test_inducing_inputs_move_and_noise_does_not(fitted: tuple) -> None:
+    model, *_ = fitted
+    assert not np.allclose(model.inducing_variable.Z.numpy(), model.duels.items[:4])
+    assert model.noise_variance.numpy() == 0.5
+
+
+@dataclass(frozen=True)
+class Fragile(spg.VFE):
+    """Not a number as soon as the first lengthscale exceeds 1.3."""
+
+    def prior(self, problem: DuelProblem) -> DuelPrior:
+        prior = super().prior(problem)
+        bad = problem.kernel.lengthscales[0] > 1.3
+        nan = tf.constant(np.nan, tf.float64)
+        return replace(prior, correction=tf.where(bad, nan, prior.correction))
+
+
+def test_failed_evaluations_are_backed_off_from() -> None:
+    # Without the wall L-BFGS goes beyond it.
+    free = build()
+    free.kernel.lengthscales.assign([0.5, 0.5])
+    spg.optimise(free, 15)
+    assert free.kernel.lengthscales.numpy()[0] > 1.3
+    model = build(Fragile())
+    model.kernel.lengthscales.assign([0.5, 0.5])
+    before = model.log_evidence()
+    report = spg.optimise(model, 15)
+    assert report.failed_evaluations > 0
+    assert f"{report.failed_evaluations} failed evaluations" in str(report)
+    assert np.isfinite(report.log_evidence)
+    assert report.log_evidence > before + 1.0
+    assert model.kernel.lengthscales.numpy()[0] <= 1.3
+    assert report.log_evidence >= max(report.history) - FIXED_POINT
+
+
+def test_not_finite_at_the_start_is_refused_and_the_model_stays() -> None:
+    model = build(Fragile())
+    model.kernel.lengthscales.assign([2.0, 1.0])
+    engine = model.engine
+    with pytest.raises(ValueError, match="not finite at the starting parameters"):
+        spg.optimise(model, 3)
+    np.testing.assert_allclose(model.kernel.lengthscales.numpy(), [2.0, 1.0])
+    assert model.engine == engine
+
+
+def test_an_exception_in_the_callback_restores_the_engine() -> None:
+    model = build(spg.Exact())
+    engine = model.engine
+
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        spg.optimise(model, 3, callback=stop)
+    assert model.engine == engine
+
+
+def test_too_few_iterations_are_refused() -> None:
+    with pytest.raises(ValueError, match="max_iterations must be at least 1, not 0"):
+        spg.optimise(build(), 0)
+
+
+def test_nothing_trainable_is_refused() -> None:
+    model = build()
+    gpflow.set_trainable(model, False)
+    with pytest.raises(ValueError, match="no trainable parameter"):
+        spg.optimise(model)
+
+
+def test_free_scale_is_refused_unless_asked_for() -> None:
+    model = build(spg.Exact())
+    gpflow.set_trainable(model.noise_variance, True)
+    with pytest.raises(ValueError, match="only their ratio.*free_scale=True"):
+        spg.optimise(model)
+    # With the kernel variance fixed, the noise may move.
+    gpflow.set_trainable(model.kernel.variance, False)
+    spg.optimise(model, 2)
+    assert model.noise_variance.numpy() != 0.5
+
+
+def test_free_scale_with_a_prior() -> None:
+    model = build(spg.Exact())
+    model.noise_variance.prior = tfd.LogNormal(np.float64(-2.0), np.float64(0.1))
+    spg.optimise(model, 15, free_scale=True)
+    assert model.noise_variance.trainable
+    # Data leave the scale open, so the prior decides it.
+    assert abs(np.log(model.noise_variance.numpy()) + 2.0) < 0.5
+    assert model.kernel.variance.numpy() != 1.0
+
+
+def test_unconverged_evaluations_are_counted() -> None:
+    model = build(spg.Exact(), engine=spg.ParallelEP(max_sweeps=1))
+    report = spg.optimise(model, 1)
+    assert report.unconverged_evaluations > 0
+    assert not report.inference.converged
+    assert "had not converged" in str(report)
+
+
+def test_optimised_value_is_stationary() -> None:
+    model = build(spg.Exact())
+    report = spg.optimise(model, 60)
+    assert report.converged, report.message
+    with tf.GradientTape() as tape:
+        loss = model.training_loss()
+    gradients = tape.gradient(loss, model.trainable_variables)
+    assert max(float(tf.reduce_max(tf.abs(g))) for g in gradients) < 1e-2
+    again = spg.optimise(model, 5)
+    assert again.log_evidence >= report.log_evidence - IDENTITY
