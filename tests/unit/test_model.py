@@ -1,0 +1,445 @@
+"""`PreferenceGP`: input it refuses, staleness, GPflow habits, and what it never allocates."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sparse_prefgp as spg
+from tests.cases import ALL, FORMS, SPARSE, random_duels
+from tests.tolerances import IDENTITY, ROUNDING, SINGLE
+
+DUELS = random_duels(0, items=8, duels=14)
+Z = DUELS.items[:3].copy()
+
+
+def kernel() -> gpflow.kernels.Kernel:
+    return gpflow.kernels.SquaredExponential(lengthscales=[0.8, 1.1])
+
+
+def build(approximation: Any = None, **settings: Any) -> spg.PreferenceGP:
+    approximation = spg.VFE() if approximation is None else approximation
+    if approximation.needs_inducing:
+        settings.setdefault("inducing_variable", Z.copy())
+    return spg.PreferenceGP(DUELS, kernel(), approximation=approximation, **settings)
+
+
+# Bad input.
+
+BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: spg.PreferenceGP([(0, 1)], kernel()), "Duels object, not list"),
+        (lambda: spg.PreferenceGP(DUELS, "matern"), "GPflow kernel, not str"),
+        (lambda: build(noise_variance=0.0), "positive finite number, not 0.0"),
+        (lambda: build(noise_variance=-1.0), "not -1.0.*probit"),
+        (lambda: build(noise_variance=np.nan), "not nan"),
+        (lambda: build(noise_variance=np.inf), "not inf"),
+        (lambda: build(noise_variance=[0.1, 0.2]), "one positive finite number"),
+        (lambda: build(noise_variance="low"), "must be a number, not 'low'"),
+        (lambda: build(noise_variance=None), "noise_variance must be"),
+        (lambda: build(spg.Exact(), inducing_variable=Z), r"Exact\(\) uses no inducing inputs"),
+        (lambda: build(spg.SubsetOfData(3), inducing_variable=Z), r"SubsetOfData\(\) uses no"),
+        (lambda: build(inducing_variable=np.zeros((2, 3))), r"\(m, 2\) like the items, not \(2, 3\)"),
+        (lambda: build(inducing_variable=np.zeros(4)), r"\(m, 2\)"),
+        (lambda: build(inducing_variable=np.zeros((0, 2))), "at least 1 inducing input, not 0"),
+        (lambda: build(inducing_variable=BAD_Z), "NaN or infinite value in row 1"),
+        (lambda: build(inducing_variable=[["a", "b"]]), "array of numbers"),
+        (lambda: build(inducing_variable=np.zeros((2, 2))), "equal rows"),
+        (
+            lambda: build(inducing_variable=np.random.default_rng(0).normal(size=(9, 2))),
+            "9 inducing inputs are more than the 8 distinct items",
+        ),
+        (
+            lambda: build(
+                inducing_variable=gpflow.inducing_variables.InducingPoints(np.zeros((2, 5)))
+            ),
+            r"\(m, 2\) like the items, not \(2, 5\)",
+        ),
+        (lambda: spg.kmeans_inputs(Z, 0, np.random.default_rng(0)), "at least 1"),
+        (lambda: spg.kmeans_inputs(Z, 4, np.random.default_rng(0)), "more than the 3"),
+    ],
+)
+def test_bad_input_is_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+# Defaults.
+
+
+def test_default_is_exact_for_few_items() -> None:
+    model = spg.PreferenceGP(DUELS, kernel())
+    assert model.approximation == spg.Exact()
+    assert model.inducing_variable is None
+    assert model.engine == spg.ParallelEP()
+    assert model.noise_variance.numpy() == 0.5
+    assert not model.noise_variance.trainable
+    text = str(model)
+    assert "Exact" in text
+    assert "14 duels" in text
+
+
+def test_default_is_vfe_for_many_items_or_given_inducing_inputs() -> None:
+    rng = np.random.default_rng(1)
+    duels = spg.Duels(rng.normal(size=(1002, 2)), np.arange(1001), np.arange(1, 1002))
+    model = spg.PreferenceGP(duels, kernel())
+    assert model.approximation == spg.VFE()
+    assert model.inducing_variable.num_inducing == 128
+    assert "128 inducing inputs" in str(model)
+    given = spg.PreferenceGP(DUELS, kernel(), inducing_variable=Z)
+    assert given.approximation == spg.VFE()
+
+
+@pytest.mark.parametrize("count", [1, 5, 8])
+def test_kmeans_inputs_are_distinct(count: int) -> None:
+    rows = np.unique(np.round(DUELS.items), axis=0)
+    count = min(count, len(rows))
+    z = spg.kmeans_inputs(rows, count, np.random.default_rng(0))
+    assert z.shape == (count, 2)
+    assert len(np.unique(z, axis=0)) == count
+    assert np.all(z >= rows.min(0))
+    assert np.all(z <= rows.max(0))
+    again = spg.kmeans_inputs(rows, count, np.random.default_rng(0))
+    np.testing.assert_array_equal(z, again)
+
+
+# GPflow habits.
+
+
+def test_parameters_are_the_models_and_nothing_else() -> None:
+    model = build(mean_function=gpflow.functions.Linear(A=np.zeros((2, 1))))
+    model.infer()
+    names = set(gpflow.utilities.parameter_dict(model))
+    assert names == {
+        ".kernel.variance",
+        ".kernel.lengthscales",
+        ".noise_variance",
+        ".inducing_variable.Z",
+        ".mean_function.A",
+        ".mean_function.b",
+    }
+    assert len(model.variables) == 6
+    assert len(model.trainable_variables) == 5
+    gpflow.utilities.print_summary(model)
+
+
+@pytest.mark.parametrize("name", ["Exact", "FITC"])
+def test_gpflow_scipy_optimiser_raises_the_evidence(name: str) -> None:
+    model = build(ALL[name]())
+    before = model.log_evidence()
+    result = gpflow.optimizers.Scipy().minimize(
+        model.training_loss, model.trainable_variables, options={"maxiter": 8}
+    )
+    assert result.nit > 1
+    assert model.log_evidence() > before + 0.1
+    assert model.log_evidence() == pytest.approx(-result.fun, abs=IDENTITY * 1e3)
+    assert model.infer().converged
+
+
+def test_fixed_parameters_stay() -> None:
+    model = build()
+    gpflow.set_trainable(model.inducing_variable, False)
+    gpflow.set_trainable(model.kernel.variance, False)
+    assert len(model.trainable_variables) == 1
+    gpflow.optimizers.Scipy().minimize(
+        model.training_loss, model.trainable_variables, options={"maxiter": 2}
+    )
+    np.testing.assert_array_equal(model.inducing_variable.Z.numpy(), Z)
+    assert model.kernel.variance.numpy() == 1.0
+
+
+def test_free_scale_warns_once() -> None:
+    model = build()
+    gpflow.set_trainable(model.noise_variance, True)
+    with pytest.warns(UserWarning, match="only their ratio|determine only"):
+        model.training_loss()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.training_loss()
+
+
+# Staleness.
+
+CHANGES: dict[str, Callable[[spg.PreferenceGP], None]] = {
+    "lengthscale": lambda m: m.kernel.lengthscales.assign([0.3, 2.0]),
+    "variance": lambda m: m.kernel.variance.assign(4.0),
+    "noise": lambda m: m.noise_variance.assign(0.05),
+    "Z": lambda m: m.inducing_variable.Z.assign(Z + 0.4),
+    "mean": lambda m: m.mean_function.A.assign([[1.0], [-1.0]]),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_changed_parameter_makes_everything_stale(what: str) -> None:
+    mean_function = gpflow.functions.Linear(A=np.zeros((2, 1)))
+    model = build(mean_function=mean_function)
+    model.infer()
+    new, other = Z + 0.1, Z[::-1] - 0.3
+    before = [
+        np.array(model.log_evidence()),
+        model.predict_f(new)[0].numpy(),
+        model.predict_duel(new, other).numpy(),
+    ]
+    CHANGES[what](model)
+    fresh = build(mean_function=gpflow.functions.Linear(A=np.zeros((2, 1))))
+    CHANGES[what](fresh)
+    # Predictions first: nothing has inferred since the change.
+    after = [model.predict_duel(new, other).numpy(), model.predict_f(new)[0].numpy()]
+    after = [np.array(model.log_evidence()), *after[::-1]]
+    expected = [
+        np.array(fresh.log_evidence()),
+        fresh.predict_f(new)[0].numpy(),
+        fresh.predict_duel(new, other).numpy(),
+    ]
+    for old, now, right in zip(before, after, expected, strict=True):
+        assert np.max(np.abs(old - now)) > 1e-3
+        np.testing.assert_allclose(now, right, atol=1e2 * IDENTITY)
+
+
+def test_infer_twice_is_cached_and_restart_is_not() -> None:
+    model = build()
+    first = model.infer()
+    swept = model.total_sweeps()
+    assert swept == first.sweeps > 2
+    assert model.infer() is first
+    model.log_evidence()
+    model.predict_f(Z)
+    assert model.posterior is model.posterior
+    assert model.total_sweeps() == swept
+    again = model.infer(restart=True)
+    assert again.sweeps == first.sweeps  # from cold sites: the same way again
+    assert model.total_sweeps() == 2 * swept
+
+
+def test_sites_are_warm_after_a_small_change() -> None:
+    model = build(noise_variance=0.05)
+    cold = model.infer().sweeps
+    model.kernel.variance.assign(1.001)
+    assert model.infer().sweeps < cold
+
+
+# Small and odd data.
+
+
+@pytest.mark.parametrize("over", FORMS)
+@pytest.mark.parametrize("name", ["Exact", "VFE", "FITC", "TightVFE-rank", "TightVFE-logdet"])
+def test_all_items_equal(name: str, over: str) -> None:
+    duels = spg.Duels(np.ones((4, 2)), [0, 1, 2], [1, 2, 3])
+    approximation = ALL[name](over=over)
+    model = spg.PreferenceGP(
+        duels,
+        kernel(),
+        approximation=approximation,
+        inducing_variable=np.ones((1, 2)) if approximation.needs_inducing else None,
+    )
+    assert model.infer().converged
+    assert model.log_evidence() == pytest.approx(3 * np.log(0.5), abs=IDENTITY)
+    mean, variance = model.predict_f(np.ones((1, 2)))
+    assert abs(float(mean[0, 0])) < IDENTITY
+    # The prior variance of 1 is untouched: such duels say nothing about the utility.
+    assert float(variance[0, 0]) == pytest.approx(1.0, abs=IDENTITY)
+    loss = model.training_loss()
+    assert np.isfinite(loss)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_gradient_is_finite_when_all_items_are_equal(name: str) -> None:
+    duels = spg.Duels(np.ones((3, 2)), [0, 1], [1, 2])
+    approximation = ALL[name]()
+    model = spg.PreferenceGP(
+        duels,
+        gpflow.kernels.Matern32(),
+        approximation=approximation,
+        inducing_variable=np.ones((1, 2)) if approximation.needs_inducing else None,
+    )
+    with tf.GradientTape() as tape:
+        loss = model.training_loss()
+    for gradient in tape.gradient(
+        loss, model.trainable_variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+    ):
+        assert np.all(np.isfinite(gradient))
+
+
+def test_one_item_has_no_duels() -> None:
+    with pytest.raises(ValueError, match=r"itself|at least one duel|indices go from 0 to 0"):
+        spg.Duels(np.ones((1, 2)), [0], [0])
+    with pytest.raises(ValueError, match="at least one duel"):
+        spg.Duels(np.ones((1, 2)), [], [])
+
+
+def test_one_duel_predicts_its_winner() -> None:
+    duels = spg.Duels(np.array([[0.0], [1.0]]), [1], [0])
+    model = spg.PreferenceGP(duels, gpflow.kernels.Matern32())
+    assert 0.5 < float(model.predict_duel([[1.0]], [[0.0]])[0]) < 1.0
+
+
+@pytest.mark.parametrize("noise", [1e-4, 10.0])
+@pytest.mark.parametrize("name", ["Exact", "VFE", "FITC"])
+def test_swapping_winners_and_losers_flips_the_mean(name: str, noise: float) -> None:
+    approximation = ALL[name]()
+    z = Z if approximation.needs_inducing else None
+    results = []
+    for w, loser in ((DUELS.winners, DUELS.losers), (DUELS.losers, DUELS.winners)):
+        model = spg.PreferenceGP(
+            spg.Duels(DUELS.items, w, loser, DUELS.counts),
+            kernel(),
+            approximation=approximation,
+            inducing_variable=z,
+            noise_variance=noise,
+            engine=spg.ParallelEP(tolerance=1e-11),
+        )
+        results.append((model.log_evidence(), *model.predict_f(DUELS.items, full_cov=True)))
+    assert results[0][0] == pytest.approx(results[1][0], abs=IDENTITY, rel=IDENTITY)
+    np.testing.assert_allclose(results[0][1], -results[1][1], atol=IDENTITY)
+    np.testing.assert_allclose(results[0][2], results[1][2], atol=IDENTITY)
+
+
+# Jitter.
+
+
+def test_jitter_is_reported() -> None:
+    # Inducing inputs so close that float64 sees them as one.
+    near = np.array([[0.0, 0.0], [1e-9, 0.0], [1.0, 0.0]])
+    result = build(inducing_variable=near).infer()
+    assert 0.0 < result.jitter <= 1e-10
+    assert "jitter" in str(result)
+    assert build().infer().jitter == 0.0
+    assert "jitter" not in str(build().infer())
+
+
+# Number types.
+
+
+@pytest.mark.parametrize("name", ["Exact", "VFE", "FITC"])
+def test_float32_end_to_end(name: str) -> None:
+    approximation = ALL[name]()
+    z = Z if approximation.needs_inducing else None
+    double = spg.PreferenceGP(
+        DUELS, gpflow.kernels.Matern32(), approximation=approximation, inducing_variable=z
+    )
+    expected = double.log_evidence(), double.predict_f(Z), double.predict_duel(Z, Z[::-1])
+    with gpflow.config.as_context(gpflow.config.Config(float=np.float32, jitter=1e-6)):
+        single = spg.PreferenceGP(
+            DUELS,
+            gpflow.kernels.Matern32(),
+            approximation=approximation,
+            inducing_variable=z,
+            engine=spg.ParallelEP(tolerance=1e-4),
+        )
+        assert single.infer().converged
+        assert single.log_evidence() == pytest.approx(expected[0], rel=SINGLE)
+        for a, b in zip(single.predict_f(Z), expected[1], strict=True):
+            assert a.dtype == tf.float32
+            np.testing.assert_allclose(a, b, atol=SINGLE)
+        np.testing.assert_allclose(single.predict_duel(Z, Z[::-1]), expected[2], atol=SINGLE)
+        assert single.training_loss().dtype == tf.float32
+        gpflow.optimizers.Scipy().minimize(
+            single.training_loss, single.trainable_variables, options={"maxiter": 2}
+        )
+        assert single.log_evidence() > expected[0]
+
+
+# What is never allocated.
+
+SIZES = {"t": 97, "n": 41, "m": 7, "D": 2}
+
+
+def operations(graph: tf.Graph) -> Iterator[tf.Operation]:
+    """All operations of a graph and of every function that it calls."""
+    seen: set[str] = set()
+
+    def walk(g: Any) -> Iterator[tf.Operation]:
+        yield from g.get_operations()
+        for name in list(getattr(g, "_functions", {})):
+            if name not in seen:
+                seen.add(name)
+                function = g._functions[name]
+                inner = getattr(function, "graph", None)
+                if inner is not None:
+                    yield from walk(inner)
+
+    yield from walk(graph)
+
+
+def shapes_of_training(model: spg.PreferenceGP) -> tuple[set[tuple[int, ...]], int]:
+    variables = model.trainable_variables
+
+    @tf.function(autograph=False)
+    def loss_and_gradient() -> Any:
+        with tf.GradientTape() as tape:
+            loss = model.training_loss()
+        return loss, tape.gradient(loss, variables)
+
+    shapes, loops = set(), 0
+    for op in operations(loss_and_gradient.get_concrete_function().graph):
+        loops += op.type in ("While", "StatelessWhile")
+        for output in op.outputs:
+            if output.shape.rank is not None:
+                shapes.add(tuple(size for size in output.shape.as_list() if size is not None))
+    return shapes, loops
+
+
+@pytest.fixture(scope="module")
+def sized_duels() -> spg.Duels:
+    """Exactly t distinct ordered pairs between n distinct items."""
+    rng = np.random.default_rng(9)
+    n, t = SIZES["n"], SIZES["t"]
+    pairs = np.array([(i, j) for i in range(n) for j in range(n) if i != j])
+    ring = np.array([(i, (i + 1) % n) for i in range(n)])
+    is_ring = (pairs[:, 1] - pairs[:, 0]) % n == 1
+    rest = rng.choice(pairs[~is_ring], t - n, replace=False)
+    chosen = np.concatenate([ring, rest])
+    return spg.Duels(rng.normal(size=(n, SIZES["D"])), chosen[:, 0], chosen[:, 1])
+
+
+@pytest.mark.parametrize("over", FORMS)
+@pytest.mark.parametrize("name", ALL)
+def test_nothing_is_duels_by_duels_or_items_by_duels(
+    sized_duels: spg.Duels, name: str, over: str
+) -> None:
+    t, n, m = SIZES["t"], SIZES["n"], SIZES["m"]
+    approximation = ALL[name](over=over)
+    model = spg.PreferenceGP(
+        sized_duels,
+        kernel(),
+        approximation=approximation,
+        inducing_variable=sized_duels.items[:m].copy() if name in SPARSE else None,
+    )
+    assert (model.graph.num_sites, model.graph.num_rows) == (t, n)
+    shapes, loops = shapes_of_training(model)
+    # The walk saw the sweeps inside the loop, and shapes are known there.
+    assert loops >= 1
+    if name in SPARSE:
+        assert (n, m) in shapes or (m, n) in shapes
+    for shape in shapes:
+        assert not (t in shape and n in shape), shape
+        if name in SPARSE or over == "items":
+            assert shape.count(t) < 2, shape
+        # A stored t × n array by another name: flattened.
+        if name in SPARSE:
+            assert t * t not in shape, shape
+        assert t * n not in shape, shape
+
+
+def test_the_walk_would_see_such_an_array(sized_duels: spg.Duels) -> None:
+    model = spg.PreferenceGP(sized_duels, kernel(), approximation=spg.Exact(over="duels"))
+    shapes, _ = shapes_of_training(model)
+    assert (SIZES["t"], SIZES["t"]) in shapes
+
+
+def test_prediction_is_a_function_of_the_batch_alone() -> None:
+    model = build()
+    first, second = (model.predict_f(Z)[0].numpy() for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(model.predict_f(Z[::-1])[0][::-1], first, rtol=ROUNDING)
