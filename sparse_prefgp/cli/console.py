@@ -99,7 +99,7 @@ def _held_back_stderr() -> Iterator[None]:
             os.dup2(held.fileno(), 2)
             try:
                 yield
-            except BaseException:
+            except Exception:
                 os.dup2(visible, 2)
                 held.seek(0)
                 os.write(2, held.read())
@@ -122,6 +122,7 @@ def rows_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
 def scores_table(title: str, parts: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
     """Scores, one row per predictor; `parts` of the test duels have headings unless empty."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.padding = (0, 1, 0, 0)  # so that all columns fit in 80 characters
     table.add_column("", no_wrap=True)
     for name in (*SCORE_COLUMNS, "duels"):
         table.add_column(name.replace("_", " "), justify="right")

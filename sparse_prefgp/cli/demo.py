@@ -53,5 +53,6 @@ def demo(
             Text(
                 "Next, your own data: sparse-prefgp fit --items items.csv --duels duels.csv "
                 "--out fitted"
-            )
+            ),
+            soft_wrap=True,  # a command is copied, so it must stay in one line
         )

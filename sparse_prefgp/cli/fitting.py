@@ -76,7 +76,8 @@ def run(console: Console, table: DuelTable, settings: HoldoutSettings, out: Path
             write_fit(out, holdout, model, figures)
         part = "all duels" if settings.refit or not holdout.num_test else "the training duels"
         console.print(
-            Text(f"Written to {out}: metrics.json, ranking.csv and model/ (fitted to {part}).")
+            Text(f"Written to {out}: metrics.json, ranking.csv and model/ (fitted to {part})."),
+            soft_wrap=True,
         )
 
 

@@ -144,15 +144,17 @@ class KernelChoice:
         """The kernel with starting values for `num_features` standardised features.
 
         Stationary terms have variance 1 and one lengthscale per feature, at first sqrt(D): the
-        size of a typical distance between items. The linear term has one variance for all
-        features, at first 1 / D.
+        size of a typical distance between items. The linear term has one variance per feature, at
+        first 1 / D.
         """
         import gpflow
 
         terms: list[gpflow.kernels.Kernel] = []
         for part in self.parts:
             if part == "linear":
-                terms.append(gpflow.kernels.Linear(variance=1.0 / num_features))
+                terms.append(
+                    gpflow.kernels.Linear(variance=np.full(num_features, 1.0 / num_features))
+                )
             else:
                 make = getattr(gpflow.kernels, STATIONARY_KERNELS[part])
                 terms.append(make(lengthscales=np.full(num_features, math.sqrt(num_features))))

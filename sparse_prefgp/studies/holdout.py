@@ -279,7 +279,8 @@ def fit_figures(
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
         "kernel_variances": {
-            name: float(np.mean(term.variance.numpy())) for name, term in zip(parts, terms, strict=True)
+            name: float(np.mean(term.variance.numpy()))
+            for name, term in zip(parts, terms, strict=True)
         },
         "inducing": holdout.num_inducing,
         "fixed_inducing": settings.fixed_inducing,
