@@ -171,7 +171,9 @@ def progress_bar(
         yield update
         done = int(bar.tasks[0].completed)
         # An optimiser that stopped early has finished, so the bar is full.
-        bar.update(task, total=max(done, 1), completed=max(done, 1), left="")
+        bar.update(task, total=done, completed=done, left="")
+        if not first:
+            bar.update(task, evidence="no step improves on the starting values")
 
 
 def _clock(seconds: float) -> str:
