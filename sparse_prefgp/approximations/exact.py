@@ -31,7 +31,7 @@ class Exact(Approximation):
     """
 
     needs_inducing: ClassVar[bool] = False
-    over: str | None = field(default=None, kw_only=True)
+    over: str | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         check_over(self.over)

@@ -49,7 +49,7 @@ class InducingApproximation(Approximation):
     over: "items" or "duels" to force the form of the algebra; None takes the cheaper one.
     """
 
-    over: str | None = field(default=None, kw_only=True)
+    over: str | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         check_over(self.over)
