@@ -30,24 +30,28 @@ class Problem:
     losers: np.ndarray
 
 
-def random_utility(rng: np.random.Generator, waves: int = 500) -> Utility:
-    """A draw from a Matérn-5/2 process, by random Fourier features."""
-    # The spectral density of Matérn nu is a multivariate t with 2 nu degrees of freedom.
-    degrees = 5.0
-    normal = rng.standard_normal((FEATURES, waves)) / np.asarray(LENGTHSCALES)[:, None]
-    frequencies = normal * np.sqrt(degrees / rng.chisquare(degrees, waves))
+def random_utility(rng: np.random.Generator, smooth: bool = False, waves: int = 500) -> Utility:
+    """A draw from a Matérn-5/2 process, by random Fourier features.
+
+    :param smooth: from a squared-exponential process instead, which few inducing inputs explain.
+    """
+    frequencies = rng.standard_normal((FEATURES, waves)) / np.asarray(LENGTHSCALES)[:, None]
+    if not smooth:
+        # The spectral density of Matérn nu is a multivariate t with 2 nu degrees of freedom.
+        frequencies *= np.sqrt(5.0 / rng.chisquare(5.0, waves))
     phases = rng.uniform(0.0, 2.0 * np.pi, waves)
     weights = rng.standard_normal(waves) * SPREAD * np.sqrt(2.0 / waves)
     return lambda x: np.cos(x @ frequencies + phases) @ weights
 
 
-def make_problem(t: int, n: int, held_out: int, seed: int = 0) -> Problem:
+def make_problem(t: int, n: int, held_out: int, smooth: bool = False, seed: int = 0) -> Problem:
     """`t` distinct duels between `n` items, normal features.
 
-    With n = 2t every item has one duel; with fewer items the pairs are drawn at random.
+    With n = 2t every item has one duel; with fewer items the pairs are drawn at random. `smooth` as
+    for `random_utility`.
     """
     rng = np.random.default_rng(seed)
-    utility = random_utility(rng)
+    utility = random_utility(rng, smooth)
     items = rng.standard_normal((n, FEATURES))
     if n == 2 * t:
         pairs = np.arange(n).reshape(t, 2)

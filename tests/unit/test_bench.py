@@ -77,7 +77,7 @@ def test_sweep_runs():
 
 
 def test_race_runs():
-    report = race.measure([(40, 15)], m=4, held_out=20, budget=0.3)
+    report = race.measure([race.Case(40, 15, smooth=True)], m=4, held_out=20, budget=0.3)
     _check_report(report)
     assert len(report.figures["cases"][0]["methods"]) == 3
 
