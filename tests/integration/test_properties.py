@@ -98,9 +98,7 @@ def check_order(d: Data) -> None:
     to = rng.permutation(len(d.items))  # item i is now row to[i]
     items = np.empty_like(d.items)
     items[to] = d.items
-    renamed = build(
-        d, GRADIENT_SOLVER, items=items, winners=to[d.winners], losers=to[d.losers]
-    )
+    renamed = build(d, GRADIENT_SOLVER, items=items, winners=to[d.winners], losers=to[d.losers])
     assert renamed.log_evidence() == pytest.approx(value, abs=IDENTITY * size)
     np.testing.assert_allclose(renamed.predict_f(d.items)[0], mean, atol=IDENTITY * size)
 

@@ -98,9 +98,8 @@ def test_tight_forms_against_slow_code(index: int, residual: str, over: str) -> 
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("index", [1, 3])
-def test_items_and_duels_agree(index: int, name: str) -> None:
-    case = DUEL_CASES[index]
+def test_items_and_duels_agree(name: str) -> None:
+    case = DUEL_CASES[1]
     items, duels = (case_model(case, ALL[name](over=over)) for over in FORMS)
     assert items.log_evidence() == pytest.approx(duels.log_evidence(), abs=IDENTITY, rel=IDENTITY)
     new = np.array(case["test_items"])
@@ -152,6 +151,14 @@ def test_counts_equal_separate_duels(name: str, over: str) -> None:
 # When Z is all items nothing is approximated.
 
 
+@pytest.fixture(scope="module")
+def exact_of_all_items() -> spg.PreferenceGP:
+    duels, kernel = all_items_case(11)
+    return spg.PreferenceGP(
+        duels, kernel, engine=spg.ParallelEP(tolerance=SOLVER), noise_variance=0.3
+    )
+
+
 def all_items_case(seed: int) -> tuple[spg.Duels, gpflow.kernels.Kernel]:
     duels = random_duels(seed, items=8, duels=20)
     kernel = gpflow.kernels.Matern32(variance=1.7, lengthscales=[0.6, 0.9])
@@ -161,18 +168,17 @@ def all_items_case(seed: int) -> tuple[spg.Duels, gpflow.kernels.Kernel]:
 
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", SPARSE)
-def test_all_items_as_inducing_inputs_is_exact(name: str, over: str) -> None:
-    duels, kernel = all_items_case(11)
-    engine = spg.ParallelEP(tolerance=SOLVER)
-    exact = spg.PreferenceGP(
-        duels, kernel, approximation=spg.Exact(), engine=engine, noise_variance=0.3
-    )
+def test_all_items_as_inducing_inputs_is_exact(
+    exact_of_all_items: spg.PreferenceGP, name: str, over: str
+) -> None:
+    exact = exact_of_all_items
+    duels = exact.duels
     sparse = spg.PreferenceGP(
         duels,
-        kernel,
+        exact.kernel,
         approximation=SPARSE[name](over=over),
         inducing_variable=duels.items.copy(),
-        engine=engine,
+        engine=exact.engine,
         noise_variance=0.3,
     )
     assert sparse.log_evidence() == pytest.approx(exact.log_evidence(), abs=IDENTITY, rel=0)
@@ -338,7 +344,7 @@ def one_duel(approximation: Approximation, noise: float = 0.5) -> spg.Preference
     )
 
 
-@pytest.mark.parametrize("noise", [1e-4, 0.5, 10.0])
+@pytest.mark.parametrize("noise", [1e-4, 0.5])
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", ALL)
 def test_one_duel_has_evidence_of_one_half(name: str, over: str, noise: float) -> None:
@@ -360,7 +366,9 @@ def test_one_duel_has_evidence_of_one_half(name: str, over: str, noise: float) -
     }[name]
     model = one_duel(ALL[name](over=over), noise)
     assert model.infer().converged
-    assert model.log_evidence() == pytest.approx(np.log(0.5) + correction, abs=ROUNDING, rel=ROUNDING)
+    assert model.log_evidence() == pytest.approx(
+        np.log(0.5) + correction, abs=ROUNDING, rel=ROUNDING
+    )
 
 
 def test_one_duel_subset() -> None:

@@ -186,10 +186,11 @@ KERNELS: dict[str, Callable[[], gpflow.kernels.Kernel]] = {
     "active_slice": lambda: k.Linear(variance=[1.0, 3.0], active_dims=slice(1, 3)),
     "Sum": lambda: k.Matern32() + k.Linear(variance=[0.2, 1.0, 0.5]) + k.White(0.1),
     "Product": lambda: k.SquaredExponential(active_dims=[0]) * k.Linear(active_dims=[1, 2]),
-    "Nested": lambda: (k.Matern12(active_dims=[1]) + k.Constant(2.0)) * k.Periodic(
-        k.SquaredExponential(active_dims=[0])
-    )
-    + k.ArcCosine(),
+    "Nested": lambda: (
+        (k.Matern12(active_dims=[1]) + k.Constant(2.0))
+        * k.Periodic(k.SquaredExponential(active_dims=[0]))
+        + k.ArcCosine()
+    ),
     "ChangePoints": lambda: k.ChangePoints(
         [k.Matern32(active_dims=[1]), k.Linear(active_dims=[1])], locations=[0.2], steepness=3.0
     ),
@@ -262,7 +263,9 @@ def test_difference_variance_near_zero_keeps_its_digits() -> None:
     first = np.zeros((1, 3))
     second = first + 1e-9
     kernel = k.Linear(variance=2.0)
-    actual = float(pair_difference_variance(kernel, tf.constant(first + 5), tf.constant(second + 5)))
+    actual = float(
+        pair_difference_variance(kernel, tf.constant(first + 5), tf.constant(second + 5))
+    )
     step = (second + 5) - (first + 5)
     assert actual == pytest.approx(2.0 * float(np.sum(step**2)), rel=ROUNDING)
 

@@ -35,8 +35,7 @@ def test_equal_rows_and_equal_duels_are_merged() -> None:
     np.testing.assert_array_equal(graph.rows[graph.row_of_item[:4]], ITEMS[:4])
     zero, one, two = graph.row_of_item[:3]
     sites = {
-        (w, loser): c
-        for w, loser, c in zip(graph.winners, graph.losers, graph.counts, strict=True)
+        (w, loser): c for w, loser, c in zip(graph.winners, graph.losers, graph.counts, strict=True)
     }
     # 2 + 3 duels merge because their items are equal; the other direction is a site of its own.
     assert sites == {(zero, one): 5, (one, zero): 1, (zero, zero): 4, (one, two): 1}

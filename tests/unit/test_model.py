@@ -49,7 +49,10 @@ BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
         (lambda: build(noise_variance=None), "noise_variance must be"),
         (lambda: build(spg.Exact(), inducing_variable=Z), r"Exact\(\) uses no inducing inputs"),
         (lambda: build(spg.SubsetOfData(3), inducing_variable=Z), r"SubsetOfData\(\) uses no"),
-        (lambda: build(inducing_variable=np.zeros((2, 3))), r"\(m, 2\) like the items, not \(2, 3\)"),
+        (
+            lambda: build(inducing_variable=np.zeros((2, 3))),
+            r"\(m, 2\) like the items, not \(2, 3\)",
+        ),
         (lambda: build(inducing_variable=np.zeros(4)), r"\(m, 2\)"),
         (lambda: build(inducing_variable=np.zeros((0, 2))), "at least 1 inducing input, not 0"),
         (lambda: build(inducing_variable=BAD_Z), "NaN or infinite value in row 1"),
@@ -386,7 +389,9 @@ def shapes_of_training(model: spg.PreferenceGP) -> tuple[set[tuple[int, ...]], i
         loops += op.type in ("While", "StatelessWhile")
         for output in op.outputs:
             if output.shape.rank is not None:
-                shapes.add(tuple(size for size in output.shape.as_list() if size is not None))
+                # An unknown size could hide what is looked for.
+                assert output.shape.rank < 2 or output.shape.is_fully_defined(), op
+                shapes.add(tuple(output.shape.as_list()))
     return shapes, loops
 
 

@@ -159,7 +159,7 @@ def test_nothing_trainable_is_refused() -> None:
 def test_free_scale_is_refused_unless_asked_for() -> None:
     model = build(spg.Exact())
     gpflow.set_trainable(model.noise_variance, True)
-    with pytest.raises(ValueError, match="only their ratio.*free_scale=True"):
+    with pytest.raises(ValueError, match=r"only their ratio.*free_scale=True"):
         spg.optimise(model)
     # With the kernel variance fixed, the noise may move.
     gpflow.set_trainable(model.kernel.variance, False)

@@ -59,9 +59,7 @@ def test_marginal_is_the_diagonal_of_the_joint(model: spg.PreferenceGP) -> None:
     mean, variance = model.predict_f(NEW)
     joint_mean, covariance = model.predict_f(NEW, full_cov=True)
     np.testing.assert_allclose(mean, joint_mean, rtol=ROUNDING, atol=ROUNDING)
-    np.testing.assert_allclose(
-        variance[:, 0], np.diag(covariance[0]), rtol=ROUNDING, atol=ROUNDING
-    )
+    np.testing.assert_allclose(variance[:, 0], np.diag(covariance[0]), rtol=ROUNDING, atol=ROUNDING)
     assert np.linalg.eigvalsh(covariance[0]).min() > -IDENTITY
 
 
@@ -97,9 +95,7 @@ def test_training_winner_is_favoured(model: spg.PreferenceGP) -> None:
     assert np.average(p, weights=duels.counts) > 0.55
 
 
-def test_chunks_equal_one_by_one(
-    model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_equal_one_by_one(model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(5).normal(size=(11, 2))
     partners = rows[::-1].copy()
     monkeypatch.setattr(posterior_module, "CHUNK", 4)
