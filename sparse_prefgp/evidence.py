@@ -37,21 +37,27 @@ def log_evidence(
 
 
 def differentiable_log_evidence(
-    prior: DuelPrior, sites: Sites, cavity: Cavity, tilted: Tilted, value: tf.Tensor
+    prior: DuelPrior,
+    sites: Sites,
+    tilted: Tilted,
+    kept: tuple[tf.Tensor, ...],
+    value: tf.Tensor,
 ) -> tf.Tensor:
     """`value` with its exact gradient in everything `prior` was built from.
+
+    `kept` is what the covariance's `marginals` kept for the same sites.
 
     At a fixed point log Z is stationary in sites and cavities, so they are held, and what is left
     is the surrogate of method.md, section 5, linear in the covariance, the noise of each duel and
     the offsets, with weights known in closed form.
     """
     factors = prior.factors
-    precision, shift = totals(sites, factors.counts)
+    precision, shift = map(tf.stop_gradient, totals(sites, factors.counts))
     slope, curvature = tilted.slope, tilted.curvature
     by_noise = tf.stop_gradient(0.5 * factors.counts * (slope**2 + curvature))
     by_offset = tf.stop_gradient(factors.counts * slope)
     surrogate = (
-        prior.covariance.surrogate(tf.stop_gradient(precision), tf.stop_gradient(shift))
+        prior.covariance.surrogate(precision, shift, kept)
         + tf.reduce_sum(by_noise * factors.noise)
         + tf.reduce_sum(by_offset * prior.offset)
         + prior.correction

@@ -19,7 +19,7 @@ from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops as csr_ops
 from sparse_prefgp.duels import Duels
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
-_FUSE_ABOVE = 2_000_000
+_FUSE_ABOVE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,8 +195,8 @@ def differences(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
     @tf.custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
         # By itself, the gradient of each gather would copy (t, k) twice more.
-        return tf.gather(x, losers) - tf.gather(x, winners), lambda upstream: (
-            incidence_transpose(graph, upstream)
+        return tf.gather(x, losers) - tf.gather(x, winners), lambda upstream: incidence_transpose(
+            graph, upstream
         )
 
     return compute(values)

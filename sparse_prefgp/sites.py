@@ -125,7 +125,7 @@ def _log_certainty(below: tf.Tensor | None, above: tf.Tensor) -> tf.Tensor:
 
 
 # Above this many sites XLA pays: some two hundred elementwise passes become one.
-_FUSE_ABOVE = 50_000
+_FUSE_ABOVE = 10_000
 _fused_match_moments = tf.function(match_moments, jit_compile=True, autograph=False)
 # Below, a graph with free shapes is traced once and spares eager calls op by op.
 _graph_match_moments = tf.function(match_moments, autograph=False, reduce_retracing=True)

@@ -15,11 +15,13 @@ class Marginals(NamedTuple):
         the prior.
     left_out: mean and variance of each z_i without its own site, where the covariance can give
         them more exactly than by dividing the site out; else None.
+    kept: tensors that `surrogate` wants back, so that nothing is factorised twice.
     """
 
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
+    kept: tuple[tf.Tensor, ...]
     left_out: tuple[tf.Tensor, tf.Tensor] | None = None
 
 
@@ -55,9 +57,13 @@ class Covariance(Protocol):
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         """Condition on the sites; O(1) passes over whatever the covariance keeps."""
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    def surrogate(
+        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
+    ) -> tf.Tensor:
         """A scalar with the gradient of ½ h'P⁻¹h - ½ log|P| in everything the covariance was
-        built from, the sites held constant. Its value means nothing."""
+        built from, the sites held constant. Its value means nothing.
+
+        `kept` is what `marginals` returned for the same sites."""
 
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         """What prediction needs, for the features that the approximation names."""

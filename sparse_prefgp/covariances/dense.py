@@ -56,7 +56,7 @@ class DenseOverDuels(Covariance):
         explained = tf.linalg.matvec(self._constant, shift)
         mean = explained - tf.linalg.matvec(half, tf.linalg.matvec(half, shift), transpose_a=True)
         variance = tf.linalg.diag_part(self._constant) - tf.reduce_sum(half * half, 0)
-        return Marginals(mean, variance, half_log_det)
+        return Marginals(mean, variance, half_log_det, kept=(factor,))
 
     def _marginals_left_out(
         self,
@@ -79,19 +79,23 @@ class DenseOverDuels(Covariance):
             mean=from_others + variance * shift,
             variance=variance,
             half_log_det=half_log_det,
+            kept=(factor,),
             left_out=(from_others / q, variance / q),
         )
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    def surrogate(
+        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
+    ) -> tf.Tensor:
         # d/dK = ½ (a a' - T^½ B⁻¹ T^½), a = s - T mean. GPML eq. 5.9
-        terms = self.posterior_terms(precision, shift)
+        terms = self._terms(precision, shift, kept[0])
         slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
         return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
 
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
-        root = tf.sqrt(precision)
-        factor = self._factor(root)
-        inverse = inverse_lower(factor) * root[None, :]
+        return self._terms(precision, shift, self._factor(tf.sqrt(precision)))
+
+    def _terms(self, precision: tf.Tensor, shift: tf.Tensor, factor: tf.Tensor) -> PosteriorTerms:
+        inverse = inverse_lower(factor) * tf.sqrt(precision)[None, :]
         reduction = tf.matmul(inverse, inverse, transpose_a=True)
         # s - T mean = s - M K s, for the mean is K (s - M K s)
         weights = shift - tf.linalg.matvec(reduction, tf.linalg.matvec(self._constant, shift))
@@ -157,16 +161,22 @@ class DenseOverItems(Covariance):
             + tf.gather(item_variance, losers)
             - 2.0 * between,
             half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
+            kept=(half,),
         )
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    def surrogate(
+        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
+    ) -> tf.Tensor:
         # d/dK = ½ (a a' - W + W Sigma W): no gradient of a Cholesky factor is taken.
-        terms = self.posterior_terms(precision, shift)
+        terms = self._terms(precision, shift, kept[0])
         slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
         return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
 
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
-        _, half, summed = self._condition(precision, shift)
+        return self._terms(precision, shift, self._condition(precision, shift)[1])
+
+    def _terms(self, precision: tf.Tensor, shift: tf.Tensor, half: tf.Tensor) -> PosteriorTerms:
+        summed = incidence_transpose(self._graph, shift)
         weighted = self._graph.laplacian.matmul(precision, half)  # W C
         weights = summed - tf.linalg.matvec(
             weighted, tf.linalg.matvec(half, summed, transpose_a=True)

@@ -78,17 +78,20 @@ class _LowRank(Covariance, ABC):
         "return.half_log_det: []",
     )
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
-        _, factor, inverse, mean = self._condition(precision, shift)
+        weighted, factor, inverse, mean = self._condition(precision, shift)
         scaled = tf.matmul(self._constant, inverse, transpose_b=True)
         return Marginals(
             mean=self._project(tf.matmul(self._constant, mean)[:, 0]),
             variance=self._squared_lengths(scaled),
             half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
+            kept=(weighted, inverse, mean),
         )
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+    def surrogate(
+        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
+    ) -> tf.Tensor:
         # d(½ h'P⁻¹h - ½ log|P|)/d features = (s - T features mu) mu' - T features P⁻¹
-        weighted, _, inverse, mean = self._condition(precision, shift)
+        weighted, inverse, mean = kept
         covariance = tf.matmul(inverse, inverse, transpose_a=True)
         slope = tf.matmul(self._summed(shift) - tf.matmul(weighted, mean), mean, transpose_b=True)
         slope -= tf.matmul(weighted, covariance)

@@ -49,6 +49,7 @@ class Evaluation(NamedTuple):
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
+    kept: tuple[tf.Tensor, ...]
     cavity: Cavity
     tilted: Tilted
     change: tf.Tensor
@@ -57,6 +58,7 @@ class Evaluation(NamedTuple):
 class FixedPoint(NamedTuple):
     """Where an engine stopped, as tensors, so that it can run inside a compiled function.
 
+    kept: what the covariance wants back for the gradient (`Marginals.kept`).
     sweeps: passes over all sites; change: the largest change that one more undamped sweep would
     make (`sites.largest_change`); damping: as it was at the end.
     """
@@ -67,6 +69,7 @@ class FixedPoint(NamedTuple):
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
+    kept: tuple[tf.Tensor, ...]
     sweeps: tf.Tensor
     change: tf.Tensor
     damping: tf.Tensor
@@ -124,8 +127,8 @@ def evaluate(covariance: Covariance, factors: Factors, sites: Sites) -> Evaluati
     cavity = cavities(marginals, sites)
     proposal, tilted = match_all_moments(cavity, factors)
     change = largest_change(sites, proposal, marginals.variance)
-    mean, variance, half_log_det, _ = marginals
-    return Evaluation(sites, proposal, mean, variance, half_log_det, cavity, tilted, change)
+    mean, variance, half_log_det, kept, _ = marginals
+    return Evaluation(sites, proposal, mean, variance, half_log_det, kept, cavity, tilted, change)
 
 
 def fixed_point(evaluation: Evaluation, sweeps: tf.Tensor, damping: tf.Tensor) -> FixedPoint:
@@ -136,6 +139,7 @@ def fixed_point(evaluation: Evaluation, sweeps: tf.Tensor, damping: tf.Tensor) -
         evaluation.mean,
         evaluation.variance,
         evaluation.half_log_det,
+        evaluation.kept,
         sweeps,
         evaluation.change,
         damping,

@@ -167,7 +167,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         point = self.engine.run(prior.covariance, prior.factors, memory.sites())
         memory.keep(point)
         value = point.log_evidence(prior.factors.counts, prior.correction)
-        return differentiable_log_evidence(prior, point.sites, point.cavity, point.tilted, value)
+        return differentiable_log_evidence(prior, point.sites, point.tilted, point.kept, value)
 
     def infer(self, restart: bool = False) -> InferenceResult:
         """Find the sites for the parameters as they are.

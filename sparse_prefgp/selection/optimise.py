@@ -113,7 +113,7 @@ class _Objective:
 
     def compile(self) -> None:
         started = time.perf_counter()
-        self._loss_and_gradient.get_concrete_function()
+        self._loss_and_gradient()  # tracing alone leaves part of the compiling to the first call
         self.compile_seconds = time.perf_counter() - started
 
     def __call__(self, flat: np.ndarray) -> tuple[float, np.ndarray]:

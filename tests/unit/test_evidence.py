@@ -103,7 +103,7 @@ def test_differentiable_evidence_keeps_the_value() -> None:
         np.array(case["inducing"]),
     )
     given = tf.constant(value, tf.float64)
-    out = differentiable_log_evidence(prior, point.sites, point.cavity, point.tilted, given)
+    out = differentiable_log_evidence(prior, point.sites, point.tilted, point.kept, given)
     assert float(out) == value
 
 

@@ -140,7 +140,7 @@ def test_cavity_at_zero_variance_is_the_marginal() -> None:
 def test_cavities_prefer_what_the_covariance_left_out() -> None:
     sites = Sites(tensor(0.1), tensor(0.2))
     left_out = (tensor(5.0), tensor(6.0))
-    marginals = Marginals(tensor(1.0), tensor(2.0), tensor(0.0)[0], left_out)
+    marginals = Marginals(tensor(1.0), tensor(2.0), tensor(0.0)[0], (), left_out)
     assert cavities(marginals, sites) == Cavity(*left_out)
     plain = cavities(marginals._replace(left_out=None), sites)
     assert float(plain.variance[0]) == pytest.approx(2.0 / (1 - 0.4), rel=ROUNDING)
