@@ -82,7 +82,8 @@ def match_moments(cavity: Cavity, factors: Factors) -> tuple[Sites, Tilted]:
     s² = v_c + D, which is Takeno et al.'s mu~, s~² with the signs put right.
     """
     total = cavity.variance + factors.noise
-    certain = total <= 0.0  # neither variance nor noise: the factor is a yes or a no
+    # Neither variance nor noise: the factor is a yes or a no. A negative total stays, as NaN.
+    certain = total == 0.0
     scale = tf.sqrt(tf.where(certain, tf.ones_like(total), total))
     above = factors.upper - cavity.mean
     below = None if factors.lower is None else factors.lower - cavity.mean

@@ -37,7 +37,13 @@ def pair_difference_variance(
         step, _ = kernel.slice(second - first, None)
         squared = tf.reduce_sum((step / kernel.lengthscales) ** 2, -1)
         return 2.0 * (kernel.variance - kernel.K_r2(squared))
-    blocks = kernel(tf.stack([first, second], 1))
+    try:
+        blocks = kernel(tf.stack([first, second], 1))
+    except Exception as error:
+        raise ValueError(
+            f"The kernel {type(kernel).__name__} fails on stacked pairs [t, 2, D]; like those of "
+            "GPflow's own kernels, its K must accept leading batch dimensions."
+        ) from error
     return blocks[:, 0, 0] + blocks[:, 1, 1] - 2.0 * blocks[:, 0, 1]
 
 

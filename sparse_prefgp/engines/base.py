@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
@@ -150,6 +151,7 @@ def describe(point: FixedPoint, tolerance: float, **extra: float) -> InferenceRe
     """The result of an eager run."""
     change = float(point.change)
     finite = math.isfinite(change) and math.isfinite(float(point.half_log_det))
+    finite = finite and all(np.all(np.isfinite(x)) for x in (*point.cavity, *point.sites))
     converged = finite and change <= tolerance
     status = Status.CONVERGED if converged else Status.MAX_SWEEPS
     if not finite:
