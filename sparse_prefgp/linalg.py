@@ -48,6 +48,29 @@ def cholesky_with_jitter(
     return tf.linalg.cholesky(add_to_diagonal(matrix, jitter)), jitter
 
 
+# Multiplications from which on the detour pays.
+_LARGE_PRODUCT = 1e8
+
+
+def constant_matmul(
+    a: tf.Tensor, b: tf.Tensor, *, transpose_a: bool = False, transpose_b: bool = False
+) -> tf.Tensor:
+    """`tf.matmul` without gradient, by NumPy's BLAS where the product is large.
+
+    TensorFlow multiplies float64 at about half the speed of a BLAS that knows the processor's
+    widest instructions: 26 ms against 13 for (256 × 10,000) times (10,000 × 256) on two cores.
+    """
+    rows, inner = a.shape[::-1] if transpose_a else a.shape
+    columns = b.shape[0] if transpose_b else b.shape[1]
+    if None in (rows, inner, columns) or rows * inner * columns < _LARGE_PRODUCT:
+        return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+    def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return (x.T if transpose_a else x) @ (y.T if transpose_b else y)
+
+    return tf.ensure_shape(tf.numpy_function(multiply, [a, b], a.dtype), [rows, columns])
+
+
 def add_to_diagonal(matrix: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     """`matrix` (m, m) with `value`, a scalar or (m,), added to its diagonal."""
     return tf.linalg.set_diag(matrix, tf.linalg.diag_part(matrix) + value)

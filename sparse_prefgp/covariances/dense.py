@@ -13,7 +13,12 @@ from sparse_prefgp.covariances.base import (
     SequentialState,
 )
 from sparse_prefgp.graph import DuelGraph, differences, incidence_transpose
-from sparse_prefgp.linalg import add_to_diagonal, cholesky_with_jitter, inverse_lower
+from sparse_prefgp.linalg import (
+    add_to_diagonal,
+    cholesky_with_jitter,
+    constant_matmul,
+    inverse_lower,
+)
 
 
 class DenseOverDuels(Covariance):
@@ -37,7 +42,7 @@ class DenseOverDuels(Covariance):
 
     def _covariance(self, factor: tf.Tensor, root: tf.Tensor) -> tf.Tensor:
         half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
-        return self._constant - tf.matmul(half, half, transpose_a=True)
+        return self._constant - constant_matmul(half, half, transpose_a=True)
 
     @check_shapes(
         "precision: [t]",
@@ -96,7 +101,7 @@ class DenseOverDuels(Covariance):
 
     def _terms(self, precision: tf.Tensor, shift: tf.Tensor, factor: tf.Tensor) -> PosteriorTerms:
         inverse = inverse_lower(factor) * tf.sqrt(precision)[None, :]
-        reduction = tf.matmul(inverse, inverse, transpose_a=True)
+        reduction = constant_matmul(inverse, inverse, transpose_a=True)
         # s - T mean = s - M K s, for the mean is K (s - M K s)
         weights = shift - tf.linalg.matvec(reduction, tf.linalg.matvec(self._constant, shift))
         return PosteriorTerms(weights, reduction)
@@ -137,9 +142,9 @@ class DenseOverItems(Covariance):
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Cholesky factor of P, C with Sigma = C C' the covariance of f, and A' s."""
         weighted = self._graph.laplacian.matmul(precision, self._root)
-        inner = tf.matmul(self._root, weighted, transpose_a=True)
+        inner = constant_matmul(self._root, weighted, transpose_a=True)
         factor = tf.linalg.cholesky(add_to_diagonal(inner, tf.ones([], inner.dtype)))
-        half = tf.matmul(self._root, inverse_lower(factor), transpose_b=True)
+        half = constant_matmul(self._root, inverse_lower(factor), transpose_b=True)
         return factor, half, incidence_transpose(self._graph, shift)
 
     @check_shapes(
@@ -151,7 +156,7 @@ class DenseOverItems(Covariance):
     )
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         factor, half, summed = self._condition(precision, shift)
-        covariance = tf.matmul(half, half, transpose_b=True)
+        covariance = constant_matmul(half, half, transpose_b=True)
         winners, losers = self._graph.edges
         item_variance = tf.linalg.diag_part(covariance)
         between = tf.gather_nd(covariance, tf.stack([winners, losers], 1))
@@ -182,12 +187,12 @@ class DenseOverItems(Covariance):
             weighted, tf.linalg.matvec(half, summed, transpose_a=True)
         )
         laplacian = self._graph.laplacian.dense(precision)
-        reduction = laplacian - tf.matmul(weighted, weighted, transpose_b=True)
+        reduction = laplacian - constant_matmul(weighted, weighted, transpose_b=True)
         return PosteriorTerms(weights, reduction)
 
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
         _, half, summed = self._condition(precision, shift)
-        covariance = tf.matmul(half, half, transpose_b=True)
+        covariance = constant_matmul(half, half, transpose_b=True)
         return SequentialState(covariance, tf.linalg.matvec(covariance, summed))
 
     def column(self, state: SequentialState, site: tf.Tensor) -> Column:

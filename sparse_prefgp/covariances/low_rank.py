@@ -25,7 +25,7 @@ from sparse_prefgp.graph import (
     incidence_transpose,
     squared_distances_without_gradient,
 )
-from sparse_prefgp.linalg import add_to_diagonal, inverse_lower
+from sparse_prefgp.linalg import add_to_diagonal, constant_matmul, inverse_lower
 
 
 class _LowRank(Covariance, ABC):
@@ -56,7 +56,7 @@ class _LowRank(Covariance, ABC):
         """Row of Phi of one site, (m,)."""
 
     def _factor(self, weighted: tf.Tensor) -> tf.Tensor:
-        precision = tf.matmul(self._constant, weighted, transpose_a=True)
+        precision = constant_matmul(self._constant, weighted, transpose_a=True)
         one = tf.ones([], precision.dtype)
         return tf.linalg.cholesky(add_to_diagonal(precision, one))
 
@@ -79,7 +79,7 @@ class _LowRank(Covariance, ABC):
     )
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         weighted, factor, inverse, mean = self._condition(precision, shift)
-        scaled = tf.matmul(self._constant, inverse, transpose_b=True)
+        scaled = constant_matmul(self._constant, inverse, transpose_b=True)
         return Marginals(
             mean=self._project(tf.matmul(self._constant, mean)[:, 0]),
             variance=self._squared_lengths(scaled),
@@ -94,7 +94,7 @@ class _LowRank(Covariance, ABC):
         weighted, inverse, mean = kept
         covariance = tf.matmul(inverse, inverse, transpose_a=True)
         slope = tf.matmul(self._summed(shift) - tf.matmul(weighted, mean), mean, transpose_b=True)
-        slope -= tf.matmul(weighted, covariance)
+        slope -= constant_matmul(weighted, covariance)
         return tf.reduce_sum(tf.stop_gradient(slope) * self.features)
 
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
