@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import time
@@ -59,30 +58,6 @@ def seconds(function: Callable[[], Any]) -> float:
     started = time.perf_counter()
     function()
     return time.perf_counter() - started
-
-
-def peak_megabytes(function: Callable[[], Any]) -> float | None:
-    """By how much a call raises resident memory at its peak; None where Linux does not tell.
-
-    Memory that earlier calls freed is handed back first, or the call would hide in it.
-    """
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # resets the high-water mark
-        before = _status_megabytes("VmRSS")
-        function()
-        return max(_status_megabytes("VmHWM") - before, 0.0)
-    except (OSError, AttributeError):
-        return None
-
-
-def _status_megabytes(key: str) -> float:
-    with open("/proc/self/status") as file:
-        for line in file:
-            if line.startswith(key + ":"):
-                return int(line.split()[1]) / 1024
-    raise OSError(f"no {key} in /proc/self/status")
 
 
 def milliseconds(value: float) -> str:

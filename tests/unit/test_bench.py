@@ -79,7 +79,7 @@ def test_sweep_runs():
 def test_race_runs():
     report = race.measure([race.Case(40, 15, smooth=True)], m=4, held_out=20, budget=0.3)
     _check_report(report)
-    assert len(report.figures["cases"][0]["methods"]) == 3
+    assert len(report.figures["cases"][0]["methods"]) == 4
 
 
 @pytest.mark.parametrize(("t", "n"), [(30, 60), (30, 12)])
@@ -92,16 +92,17 @@ def test_problem(t, n):
     assert np.array_equal(again.duels.winners, problem.duels.winners)
 
 
-def test_time_to_target():
+def test_compare():
     when = np.array([1.0, 2.0, 3.0])
+    ours = next(iter(race.OURS))
     curves = {
-        race.OURS: (when, np.array([0.5, 0.30, 0.31])),
+        ours: (when, np.array([0.5, 0.30, 0.31])),
         race.LBFGS: (when, np.array([0.6, 0.5, 0.2])),
         race.NATURAL: (when, np.array([np.nan, 0.9, 0.8])),
     }
-    target, reached = race.time_to_target(curves)
-    assert target == pytest.approx(0.3 + race.MARGIN)
-    assert reached == {race.OURS: 2.0, race.LBFGS: 3.0, race.NATURAL: None}
+    found = race.compare(curves, ours)
+    assert found.target == pytest.approx(0.3 + race.MARGIN)
+    assert (found.ours, found.rival, found.ratio) == (2.0, 3.0, 1.5)
 
 
 def test_log_normal_cdf_slope_in_the_tail():
