@@ -107,7 +107,7 @@ def _race(
         "kernel": case.kernel_name,
         "m": m,
         "held_out": len(problem.winners),
-        "comparisons": {name: asdict(found) for name, found in comparisons.items()},
+        "comparisons": {name: found.figures() for name, found in comparisons.items()},
         "methods": {
             name: {
                 "best_nats": float(np.nanmin(curve[1])),
@@ -167,6 +167,14 @@ class Comparison:
     @property
     def ratio(self) -> float:
         return self.rival / self.ours if self.ours > 0.0 else float("inf")
+
+    def figures(self) -> dict[str, Any]:
+        """For JSON, which has no infinity: null stands for never."""
+        values = {**asdict(self), "ratio": self.ratio}
+        return {
+            key: None if isinstance(x, float) and not np.isfinite(x) else x
+            for key, x in values.items()
+        }
 
     def __str__(self) -> str:
         return (
