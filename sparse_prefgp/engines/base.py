@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import tensorflow as tf
@@ -165,10 +165,28 @@ def constant_factors(factors: Factors) -> Factors:
     return Factors(*[None if x is None else tf.stop_gradient(x) for x in factors])
 
 
-def check_settings(damping: float, tolerance: float, max_sweeps: int) -> None:
-    if not 0.0 < damping <= 1.0:
-        raise ValueError(f"damping must be in (0, 1] (1 is undamped), not {damping}.")
-    if not tolerance > 0.0:
-        raise ValueError(f"tolerance must be positive, not {tolerance}; try 1e-8.")
-    if max_sweeps < 1:
-        raise ValueError(f"max_sweeps must be at least 1, not {max_sweeps}.")
+@dataclass(frozen=True)
+class Iteration:
+    """Settings that the EP engines share.
+
+    damping: share of each step taken, at first. tolerance: on the largest change that one more
+    undamped sweep would make. max_sweeps: always finite; the result says when it was reached.
+
+    :raises ValueError: damping outside (0, 1], tolerance not positive, max_sweeps below 1.
+    """
+
+    damping: float = 1.0
+    tolerance: float = 1e-8
+    max_sweeps: int = 500
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.damping <= 1.0:
+            raise ValueError(f"damping must be in (0, 1] (1 is undamped), not {self.damping}.")
+        if not self.tolerance > 0.0:
+            raise ValueError(f"tolerance must be positive, not {self.tolerance}; try 1e-8.")
+        if self.max_sweeps < 1:
+            raise ValueError(f"max_sweeps must be at least 1, not {self.max_sweeps}.")
+
+    def with_tolerance(self, tolerance: float) -> Self:
+        """The same engine with another tolerance."""
+        return replace(self, tolerance=tolerance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.engines.base import (
     Evaluation,
     FixedPoint,
-    check_settings,
+    Iteration,
     constant_factors,
     evaluate,
     fixed_point,
@@ -29,7 +29,7 @@ class _Loop(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParallelEP:
+class ParallelEP(Iteration):
     """Update every site from the same marginals (method.md, section 2).
 
     damping: share of each step taken at first; halved whenever two sweeps in a row do not bring
@@ -37,16 +37,6 @@ class ParallelEP:
     tolerance: on the largest change an undamped sweep would make.
     max_sweeps: always finite; the result says when it was reached.
     """
-
-    damping: float = 1.0
-    tolerance: float = 1e-8
-    max_sweeps: int = 500
-
-    def __post_init__(self) -> None:
-        check_settings(self.damping, self.tolerance, self.max_sweeps)
-
-    def with_tolerance(self, tolerance: float) -> ParallelEP:
-        return replace(self, tolerance=tolerance)
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         factors = constant_factors(factors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import tensorflow as tf
 
@@ -10,7 +10,7 @@ from sparse_prefgp.covariances import Column, Covariance, SequentialState
 from sparse_prefgp.engines.base import (
     Evaluation,
     FixedPoint,
-    check_settings,
+    Iteration,
     constant_factors,
     evaluate,
     fixed_point,
@@ -22,23 +22,13 @@ _LEFT_OUT_BELOW = 1e-3
 
 
 @dataclass(frozen=True)
-class SequentialEP:
+class SequentialEP(Iteration):
     """Update sites one after the other, each from marginals that know all before it.
 
     A rank-one update of the posterior covariance per site, refreshed after every sweep.
 
     damping: share of each step taken. tolerance, max_sweeps: as for `ParallelEP`.
     """
-
-    damping: float = 1.0
-    tolerance: float = 1e-8
-    max_sweeps: int = 500
-
-    def __post_init__(self) -> None:
-        check_settings(self.damping, self.tolerance, self.max_sweeps)
-
-    def with_tolerance(self, tolerance: float) -> SequentialEP:
-        return replace(self, tolerance=tolerance)
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         factors = constant_factors(factors)
