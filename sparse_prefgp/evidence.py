@@ -16,7 +16,7 @@ def site_terms(sites: Sites, cavity: Cavity, tilted: Tilted, counts: tf.Tensor) 
 
     log Z_i + ½ m_c (tau m_c - nu) / (1 + v_c tau) + ½ log(1 + v_c tau), each as often as it
     counts: the sum of log Z_i, the psi terms and ½ nu' mu, without their cancellation
-    (method_details.md, section 3).
+    (docs/method.md, section 3).
     """
     m, v = cavity
     gain = 1.0 + v * sites.tau
@@ -48,7 +48,7 @@ def differentiable_log_evidence(
     `kept` is what the covariance's `marginals` kept for the same sites.
 
     At a fixed point log Z is stationary in sites and cavities, so they are held, and what is left
-    is the surrogate of method.md, section 5, linear in the covariance, the noise of each duel and
+    is the surrogate of docs/method.md, section 5, linear in the covariance, the noise of each duel and
     the offsets, with weights known in closed form.
     """
     factors = prior.factors

@@ -76,7 +76,7 @@ def cavities(marginals: Marginals, sites: Sites) -> Cavity:
 
 
 def match_moments(cavity: Cavity, factors: Factors) -> tuple[Sites, Tilted]:
-    """The sites that give cavity × site the moments of cavity × factor (method_details.md, 2).
+    """The sites that give cavity × site the moments of cavity × factor (docs/method.md, section 2).
 
     tau = (1 - V) / (D + v_c V) and nu = (upper (1 - V) - s (E - b V)) / (D + v_c V) with
     s² = v_c + D, which is Takeno et al.'s mu~, s~² with the signs put right.

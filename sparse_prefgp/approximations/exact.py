@@ -22,7 +22,7 @@ from sparse_prefgp.graph import DuelGraph
 
 @dataclass(frozen=True)
 class Exact(Approximation):
-    """The GP prior itself: `K_vv + 2 sigma² I` (method.md, section 1).
+    """The GP prior itself: `K_vv + 2 sigma² I` (docs/method.md, section 1).
 
     Works over items, O(n³ + t) a sweep, when there are fewer distinct items than distinct duels,
     and over duels, O(t³), otherwise.

@@ -1,4 +1,4 @@
-"""Inducing-point approximations: the rows of the table of method.md, section 3.
+"""Inducing-point approximations: the rows of the table of docs/method.md, section 3.
 
 With `Q = Phi Phi'` the covariance of z that the inducing values explain and k~ the diagonal of the
 residual `K_vv - Q`, a row is two decisions: how much of k~ joins the noise of each duel, and what
@@ -164,7 +164,7 @@ class FITC(InducingApproximation):
 class HeteroscedasticVFE(InducingApproximation):
     """`Q + diag(k~) + 2s²I`, `- ½ sum c k~/(2s² + k~)`: Titsias' bound for FITC.
 
-    Not a lower bound of the evidence of the model that was asked for (method_details.md, 4).
+    Not a lower bound of the evidence of the model that was asked for (docs/method.md, section 3).
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Full covariances over duels, `K_vv`, and over items, `K` (method.md, sections 2 and 4)."""
+"""Full covariances over duels, `K_vv`, and over items, `K` (docs/method.md, sections 2 and 4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DenseOverDuels(Covariance):
     :param matrix: (t, t).
     :param noise_free: the factors have no noise of their own (the v-form, D = 0). Dividing a site
         out then loses its digits, and cavities are computed without the site instead
-        (method_details.md, section 2).
+        (docs/method.md, section 2).
     """
 
     def __init__(self, matrix: tf.Tensor, *, noise_free: bool = False) -> None:

@@ -30,7 +30,7 @@ class _Loop(NamedTuple):
 
 @dataclass(frozen=True)
 class ParallelEP(Iteration):
-    """Update every site from the same marginals (method.md, section 2).
+    """Update every site from the same marginals (docs/method.md, section 2).
 
     damping: share of each step taken at first; halved whenever two sweeps in a row do not bring
         the largest change below the smallest seen so far.

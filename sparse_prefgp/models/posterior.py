@@ -1,4 +1,4 @@
-"""Predictions from an inferred model (method.md, section 6)."""
+"""Predictions from an inferred model (docs/method.md, section 6)."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         :param full_output_cov: there is one output, so it changes nothing.
 
         Utilities are relative: only differences mean anything. Without `full_cov` any number of
-        items takes bounded memory. (method.md, section 6)
+        items takes bounded memory. (docs/method.md, section 6)
         """
         inputs, posterior = self._inputs(Xnew), self.posterior
         if full_cov:

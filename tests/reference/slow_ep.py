@@ -28,7 +28,7 @@ class SlowEP(NamedTuple):
 
 
 def _marginal(covariance: Array, tau: Array, nu: Array, i: int) -> tuple[float, float]:
-    """Mean and variance of v_i under N(0, covariance) and the sites (method_details section 2).
+    """Mean and variance of v_i under N(0, covariance) and the sites (docs/method.md, section 2).
 
     Sigma = S - S T^½ B^-1 T^½ S with B = I + T^½ S T^½, and the mean is Sigma nu.
     """
@@ -67,7 +67,7 @@ def slow_ep(
     prior_mean = np.asarray(mean, dtype=float)
     s = np.asarray(covariance, dtype=float)
     t = len(prior_mean)
-    # Zero-mean frame: shift the limits instead (method_details section 3, prior mean).
+    # Zero-mean frame: shift the limits instead (docs/method.md, section 1).
     low = (np.full(t, -np.inf) if lower is None else np.asarray(lower, dtype=float)) - prior_mean
     high = (np.zeros(t) if upper is None else np.asarray(upper, dtype=float)) - prior_mean
 

@@ -53,7 +53,7 @@ def test_v_form_and_z_form_agree(index: int, row: str) -> None:
 
 @pytest.mark.parametrize("index", CASES)
 def test_short_form_equals_the_long_form(index: int) -> None:
-    """method.md section 3: sum [log Z_i + psi(m_c, v_c) - psi(m, v)] + ½ h'P⁻¹h - ½ log|P|."""
+    """docs/method.md section 3: sum [log Z_i + psi(m_c, v_c) - psi(m, v)] + ½ h'P⁻¹h - ½ log|P|."""
     case = DUEL_CASES[index]
     graph = DuelGraph.from_duels(case_duels(case))
     prior, point, value = run_problem(
