@@ -48,8 +48,8 @@ def differentiable_log_evidence(
     `kept` is what the covariance's `marginals` kept for the same sites.
 
     At a fixed point log Z is stationary in sites and cavities, so they are held, and what is left
-    is the surrogate of docs/method.md, section 5, linear in the covariance, the noise of each duel and
-    the offsets, with weights known in closed form.
+    is the surrogate of docs/method.md, section 5: linear in the covariance, the noise of each duel
+    and the offsets, with weights known in closed form.
     """
     factors = prior.factors
     precision, shift = map(tf.stop_gradient, totals(sites, factors.counts))

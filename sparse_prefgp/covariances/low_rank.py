@@ -1,4 +1,4 @@
-"""Low-rank covariances `K_vv ≈ Phi Phi'`, over duels and over items (docs/method.md, sections 3 and 4).
+"""Low-rank covariances `K_vv ≈ Phi Phi'`, over duels and over items (docs/method.md, 3 and 4).
 
 The variables are whitened inducing values, `u ~ N(0, I)`, and `z = Phi u`. Under sites with
 precision `T` and shift `s` the posterior of u is `N(P⁻¹ h, P⁻¹)` with `P = I + Phi' T Phi` and
