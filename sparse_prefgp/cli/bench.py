@@ -44,9 +44,12 @@ def bench(
     """
     with sentences() as console:
         from sparse_prefgp import benchmarks
+        from sparse_prefgp.studies.folder import check_place
 
         names = benchmarks.chosen(name)
         benchmarks.check_budget(budget)
+        if out is not None:
+            check_place(out.absolute(), out)
         import_tensorflow(console)
         for each in names:
             with console.status(f"Running {each} …"):

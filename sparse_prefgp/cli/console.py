@@ -38,10 +38,24 @@ def sentences() -> Iterator[Console]:
     try:
         with _notes(console):
             yield console
-    except (ValueError, FileNotFoundError, ModuleNotFoundError, PermissionError) as error:
+    except BrokenPipeError:  # whoever reads the output has had enough: not worth a sentence
+        raise
+    except OSError as error:
+        _stop(f"Error: {_os_sentence(error)}", MISTAKE, error)
+    except (ValueError, ModuleNotFoundError) as error:
         _stop(f"Error: {error}", MISTAKE, error)
     except KeyboardInterrupt as error:
         _stop("Stopped before the end; no file was written or changed.", INTERRUPTED, error)
+
+
+def _os_sentence(error: OSError) -> str:
+    if error.strerror is None:  # one of ours, which is a sentence already
+        return str(error)
+    where = "" if error.filename is None else f" for {os.fsdecode(error.filename)!r}"
+    return (
+        f"The system reports {error.strerror!r}{where}; check that disk space and permissions "
+        "suffice, or give another place."
+    )
 
 
 def _stop(message: str, code: int, error: BaseException) -> None:

@@ -29,11 +29,37 @@ _ROWS_AT_ONCE = 10_000
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder whose files are not those of an earlier fit.
+    """Refuse a folder that cannot be made, or whose files are not those of an earlier fit.
 
     Raises:
-        ValueError: it is a file, or holds something that a fit did not write.
+        ValueError: it is a file, or holds something that a fit did not write; a parent is a file,
+            or cannot be written to.
     """
+    _check_contents(folder)
+    check_place(Path(os.path.realpath(folder)).parent, folder)
+
+
+def check_place(place: Path, folder: Path) -> None:
+    """Refuse a place, existing or not, in which nothing can be made; `folder` names it.
+
+    Raises:
+        ValueError: the nearest part that exists is a file or cannot be written to.
+    """
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    cannot = f"The output folder {str(folder)!r} cannot be made"
+    if not place.is_dir():
+        raise ValueError(f"{cannot}: {str(place)!r} is a file; give another place.")
+    try:
+        # Permissions alone do not tell: root may write where a file system lets nobody write.
+        os.rmdir(tempfile.mkdtemp(prefix=f".{PROGRAM}.", dir=place))
+    except OSError as error:
+        raise ValueError(
+            f"{cannot}: {str(place)!r} is not writable ({error.strerror}); give another place."
+        ) from None
+
+
+def _check_contents(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -64,7 +90,7 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         ValueError: what `check_folder` raises, or a place that cannot be written.
     """
     check_folder(folder)
-    target = folder.resolve()
+    target = Path(os.path.realpath(folder))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -77,18 +103,43 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
         new = scratch / "new"
         new.mkdir()  # with the permissions of any new folder, which mkdtemp does not give
         yield new
-        check_folder(folder)  # again: a fit takes long enough for somebody to add a file
-        if target.exists():
-            os.rename(target, scratch / "old")
-            try:
-                os.rename(new, target)
-            except OSError:
-                os.rename(scratch / "old", target)
-                raise
-        else:
-            os.rename(new, target)
+        _check_contents(folder)  # again: a fit takes long enough for somebody to add a file
+        _put_in_place(new, target, scratch / "old")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _put_in_place(new: Path, target: Path, old: Path) -> None:
+    if not target.exists():
+        os.rename(new, target)
+        return
+    try:
+        os.rename(target, old)
+    except OSError:
+        # A mount point cannot be renamed, but an empty one can be filled.
+        if any(target.iterdir()):
+            raise
+        _fill(target, new)
+        return
+    try:
+        os.rename(new, target)
+    except OSError:
+        os.rename(old, target)
+        raise
+
+
+def _fill(target: Path, new: Path) -> None:
+    """Move everything in `new` into the empty folder `target`, or leave that empty."""
+    try:
+        for path in sorted(new.iterdir()):
+            shutil.move(path, target / path.name)
+    except BaseException:
+        for path in target.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        raise
 
 
 def write_fit(folder: Path, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]) -> None:

@@ -1,7 +1,10 @@
 """The command line: files written, tables printed, mistakes answered in one sentence."""
 
 import csv
+import errno
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +25,7 @@ from sparse_prefgp.studies.choices import (
     ApproximationChoice,
     KernelChoice,
 )
+from sparse_prefgp.studies.folder import replaced_folder
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
 ITEMS = 14
@@ -265,6 +269,71 @@ def test_foreign_folder_is_left_alone(tables: tuple[Path, Path], tmp_path: Path)
     refused(fit(tables, foreign), "photo.txt")
     (foreign / "metrics.json").unlink()
     assert contents(tmp_path) == before
+
+
+def test_unusable_place_is_refused_before_the_fit(
+    tables: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_late(*_: Any, **__: Any) -> None:
+        raise AssertionError("the tables were read although nothing can be written")
+
+    monkeypatch.setattr("sparse_prefgp.io.read_table", too_late)
+    monkeypatch.setattr("sparse_prefgp.benchmarks.run", too_late)
+    before = contents(tmp_path)
+    file = tables[0]
+    refused(fit(tables, file / "sub"), "items.csv' is a file")
+    refused(fit(tables, file / "sub" / "deeper"), "items.csv' is a file")
+    refused(call("bench", "sweep", "--quick", "--out", file / "sub"), "items.csv' is a file")
+    if Path("/proc").is_dir():
+        refused(fit(tables, Path("/proc/nowhere/out")), "'/proc' is not writable")
+    assert contents(tmp_path) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"items.csv", "duels.csv"}
+
+
+def test_full_disk_is_one_sentence(
+    tables: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, *_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("sparse_prefgp.studies.folder.write_model", full)
+    refused(fit(tables, tmp_path / "out"), "No space left on device", "model")
+    assert {path.name for path in tmp_path.iterdir()} == {"items.csv", "duels.csv"}
+
+
+def test_mount_point_is_filled_when_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mount, rename, move = tmp_path / "mount", os.rename, shutil.move
+    mount.mkdir()
+
+    def busy(source: Any, target: Any, **more: Any) -> None:
+        if Path(source) == mount:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(source))
+        rename(source, target, **more)
+
+    def full(source: Path, target: Path) -> None:
+        if source.name == "model":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        move(source, target)
+
+    def write() -> None:
+        with replaced_folder(mount) as new:
+            (new / "metrics.json").write_text('{"program": "sparse-prefgp"}', encoding="utf-8")
+            (new / "model").mkdir()
+            (new / "model" / "parameters.npz").write_bytes(b"1")
+
+    monkeypatch.setattr(os, "rename", busy)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "move", full)
+        with pytest.raises(OSError, match="No space"):
+            write()
+    assert list(mount.iterdir()) == [], "an empty folder stays empty when something goes wrong"
+    write()
+    before = contents(tmp_path)
+    assert set(before) == {"mount/metrics.json", "mount/model/parameters.npz"}
+    with pytest.raises(OSError, match="busy"):
+        write()
+    assert contents(tmp_path) == before
+    assert list(tmp_path.iterdir()) == [mount]
 
 
 def test_a_failure_leaves_the_earlier_fit(
