@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
+# Up to here a double holds every whole number, and sums stay far from the end of int64.
+MAX_COUNT = 2**53
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -26,9 +28,11 @@ class Duels:
     Args:
         items: (n, D) features, one row per item. Two items may have equal features.
         winners: (t,) the winner of each duel: an index into the rows of `items`, or one of
-            `item_ids` when the values are not integers (integers are always indices).
+            `item_ids` when the values are not integers (integers are always indices, and are
+            refused when `item_ids` holds integers other than the indices).
         losers: (t,) the loser of each duel, in the same form.
-        counts: (t,) how often each duel was seen, whole numbers of at least 1; default all 1.
+        counts: (t,) how often each duel was seen, whole numbers of at least 1 whose sum is at
+            most 2**53; default all 1.
         item_ids: n distinct names of the items.
         feature_names: D names of the columns of `items`.
         transform: how the columns were made from a raw table, as recorded by `read_duels`.
@@ -39,8 +43,8 @@ class Duels:
     Raises:
         ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners and
             losers of unequal length; indices that are not integers or are out of range; unknown
-            ids; a duel of an item with itself; counts that are not whole and positive; ids or
-            names of the wrong length.
+            ids; integers where `item_ids` holds other integers; a duel of an item with itself;
+            counts that are not whole and positive, or too large; ids or names of the wrong length.
     """
 
     items: FloatArray
@@ -62,6 +66,38 @@ class Duels:
         feature_names: Sequence[str] | None = None,
         transform: FeatureTransform | None = None,
     ) -> None:
+        self._fill(items, winners, losers, counts, item_ids, feature_names, transform)
+
+    @classmethod
+    def _from_rows(
+        cls,
+        items: npt.ArrayLike,
+        winners: IntArray,
+        losers: IntArray,
+        counts: npt.ArrayLike | None,
+        *,
+        item_ids: Sequence[Hashable],
+        feature_names: Sequence[str],
+        transform: FeatureTransform,
+    ) -> Duels:
+        """Duels whose winners and losers are known to be row indices, whatever the ids are."""
+        duels = cls.__new__(cls)
+        duels._fill(
+            items, winners, losers, counts, item_ids, feature_names, transform, rows_only=True
+        )
+        return duels
+
+    def _fill(
+        self,
+        items: npt.ArrayLike,
+        winners: npt.ArrayLike,
+        losers: npt.ArrayLike,
+        counts: npt.ArrayLike | None,
+        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None,
+        feature_names: Sequence[str] | None,
+        transform: FeatureTransform | None,
+        rows_only: bool = False,
+    ) -> None:
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
         features = check_features(items, "items", names)
         n, d = features.shape
@@ -71,7 +107,7 @@ class Duels:
                 "column."
             )
         ids = None if item_ids is None else _checked_ids(item_ids, n)
-        won, lost = np.asarray(winners), np.asarray(losers)
+        won, lost = _array(winners, "winners"), _array(losers, "losers")
         for label, values in (("winners", won), ("losers", lost)):
             if values.ndim != 1:
                 raise ValueError(
@@ -85,7 +121,9 @@ class Duels:
             )
         if len(won) == 0:
             raise ValueError("There are no duels (winners has 0 entries); give at least one duel.")
-        won, lost = _indices(won, "winners", n, ids), _indices(lost, "losers", n, ids)
+        other = None if rows_only or ids is None else _other_integer(ids)
+        won = _indices(won, "winners", n, ids, other)
+        lost = _indices(lost, "losers", n, ids, other)
         same = np.flatnonzero(won == lost)
         if same.size:
             row = same[0]
@@ -313,10 +351,15 @@ def check_features(
                 if isinstance(value, complex):  # numpy would drop the imaginary part
                     raise TypeError
                 result[i, j] = float(value)
+            except OverflowError:
+                raise ValueError(
+                    f"{label} has {shortened(value)} in row {i}, {column(j)}, which is too large "
+                    "for double precision; rescale that column."
+                ) from None
             except (TypeError, ValueError):
                 raise ValueError(
-                    f"{label} has {value!r} in row {i}, {column(j)}, where a number is needed; "
-                    "give numbers, or read a table with categories through read_duels."
+                    f"{label} has {shortened(value)} in row {i}, {column(j)}, where a number is "
+                    "needed; give numbers, or read a table with categories through read_duels."
                 ) from None
     bad = np.argwhere(~np.isfinite(result))
     if len(bad):
@@ -325,33 +368,99 @@ def check_features(
     return result
 
 
+def shortened(value: Any) -> str:
+    """How a message shows a value that may be very long."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        # Python refuses to write out integers of several thousand digits.
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, np.generic):
+        value = value.item()
+    text = value if isinstance(value, str) else repr(value)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return repr(text) if isinstance(value, str) else text
+
+
+def check_total(counts: IntArray, where: Callable[[int], str]) -> None:
+    """Refuse counts, each at most MAX_COUNT, whose sum is larger.
+
+    Raises:
+        ValueError: the sum is above MAX_COUNT; `where` names the row at which it gets there.
+    """
+    # The first sum that is too large is below 2**54; int64 may overflow only after it.
+    above = np.flatnonzero(np.cumsum(counts) > MAX_COUNT)
+    if above.size:
+        raise ValueError(
+            f"The counts up to {where(int(above[0]))} add up to more than 2**53 ({MAX_COUNT}); "
+            "give smaller counts."
+        )
+
+
+def _array(values: npt.ArrayLike, label: str) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{label} has entries of unequal length; give a one-dimensional array with one entry "
+            "per duel."
+        ) from None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _other_integer(ids: tuple[Hashable, ...]) -> int | None:
+    """The row of the first id that is an integer but not its own row index."""
+    return next((i for i, value in enumerate(ids) if _whole(value) and value != i), None)
+
+
 def _checked_ids(item_ids: Sequence[Hashable] | npt.NDArray[Any], n: int) -> tuple[Hashable, ...]:
-    plain = item_ids.tolist() if isinstance(item_ids, np.ndarray) else item_ids
-    ids = tuple(plain)
+    try:
+        ids = tuple(item_ids.tolist() if isinstance(item_ids, np.ndarray) else item_ids)
+    except TypeError:
+        raise ValueError(
+            f"item_ids is of type {type(item_ids).__name__}; give a list with one id per item."
+        ) from None
     if len(ids) != n:
         raise ValueError(f"item_ids has {len(ids)} entries for {n} items; give one per item.")
     seen: set[Hashable] = set()
-    for value in ids:
-        if value in seen:
+    for i, value in enumerate(ids):
+        try:
+            repeated = value in seen
+        except TypeError:
+            raise ValueError(
+                f"item_ids has {shortened(value)} of type {type(value).__name__} in row {i}, which "
+                "cannot be an id; give texts or integers."
+            ) from None
+        if repeated:
             raise ValueError(f"item_ids has {value!r} more than once; give every item its own id.")
         seen.add(value)
     return ids
 
 
 def _indices(
-    values: npt.NDArray[Any], label: str, n: int, ids: tuple[Hashable, ...] | None
+    values: npt.NDArray[Any],
+    label: str,
+    n: int,
+    ids: tuple[Hashable, ...] | None,
+    other: int | None,
 ) -> IntArray:
-    if values.dtype.kind == "O" and all(
-        isinstance(value, Integral) and not isinstance(value, bool) for value in values
+    """Row indices; `other` is a row whose id is an integer that is not its index, if any."""
+    if values.dtype.kind in "iu" or (
+        values.dtype.kind == "O" and all(_whole(value) for value in values)
     ):
-        values = values.astype(np.int64)
-    if values.dtype.kind in "iu":
+        if ids is not None and other is not None:
+            raise ValueError(
+                f"{label} has the integer {shortened(values[0])} in duel 0, and integers are row "
+                f"indices, but item_ids holds other integers ({ids[other]!r} for row {other}); "
+                "give item_ids, winners and losers as text, or row indices without item_ids."
+            )
         outside = np.flatnonzero((values < 0) | (values >= n))
         if outside.size:
             row = outside[0]
             raise ValueError(
-                f"{label} has {values[row]} in duel {row}, which is no item; indices go from 0 to "
-                f"{n - 1}."
+                f"{label} has {shortened(values[row])} in duel {row}, which is no item; integers "
+                f"are row indices, so give one from 0 to {n - 1}, or text ids with item_ids."
             )
         return values.astype(np.int64)
     if values.dtype.kind in "fbc":
@@ -380,11 +489,14 @@ def _indices(
 def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
     if counts is None:
         return np.ones(t, dtype=np.int64)
-    raw = np.asarray(counts)
+    raw = given = _array(counts, "counts")
     if raw.shape != (t,):
         raise ValueError(
             f"counts has shape {raw.shape} for {t} duels; give one count per duel, shape ({t},)."
         )
+    if raw.dtype.kind == "O" and all(_whole(value) for value in raw):
+        # Integers beyond 64 bits; as these they are refused below for their size.
+        raw = np.array([min(max(int(value), -1), 2 * MAX_COUNT) for value in raw])
     if raw.dtype.kind == "b" or raw.dtype.kind not in "iuf":
         raise ValueError(
             f"counts has {raw[0]!r} of type {raw.dtype} in duel 0; give whole numbers of at "
@@ -394,6 +506,15 @@ def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
         bad = np.flatnonzero(~((raw >= 1) & np.isfinite(raw) & (raw == np.floor(raw))))
     if bad.size:
         raise ValueError(
-            f"counts has {raw[bad[0]]} in duel {bad[0]}; give whole numbers of at least 1."
+            f"counts has {shortened(given[bad[0]])} in duel {bad[0]}; give whole numbers of at "
+            "least 1."
         )
-    return raw.astype(np.int64)
+    large = np.flatnonzero(raw > MAX_COUNT)
+    if large.size:
+        raise ValueError(
+            f"counts has {shortened(given[large[0]])} in duel {large[0]}, which is "
+            f"above 2**53 ({MAX_COUNT}); give a smaller count."
+        )
+    number = raw.astype(np.int64)
+    check_total(number, lambda row: f"duel {row}")
+    return number

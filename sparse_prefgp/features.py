@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import IMPUTATION_HINT
+from sparse_prefgp.duels import IMPUTATION_HINT, shortened
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -212,16 +212,16 @@ def numeric_column(frame: Any, name: str, where: Callable[[int], str] | None = N
             values = raw.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
             values = np.asarray(raw, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.empty(len(raw), dtype=np.float64)
         for i, value in enumerate(raw):
             try:
                 # Missing values of any type are reported below, as such.
                 values[i] = np.nan if _is_missing(value) else float(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise ValueError(
-                    f"Column {name!r} has {str(value)!r} in {locate(i)} where numbers are needed; "
-                    "correct that value, or leave the column out with ignore= (--ignore)."
+                    f"Column {name!r} has {shortened(value)} in {locate(i)} where numbers are "
+                    "needed; correct that value, or leave the column out with ignore= (--ignore)."
                 ) from None
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:

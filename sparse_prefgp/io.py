@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import Duels
+from sparse_prefgp.duels import MAX_COUNT, Duels, check_total, shortened
 from sparse_prefgp.features import (
     INSTALL_CLI,
     FeatureTransform,
@@ -127,7 +128,7 @@ class DuelTable:
         position = np.zeros(self.num_items, dtype=np.int64)
         position[kept] = np.arange(len(kept))
         features = transform.apply(self.items.iloc[kept], lambda i: self.row_names(int(kept[i])))
-        return Duels(
+        return Duels._from_rows(
             features,
             position[self.winners[index]],
             position[self.losers[index]],
@@ -498,6 +499,7 @@ def _feature_kinds(table: _Table, columns: Sequence[str]) -> tuple[list[str], li
         elif pd.api.types.is_numeric_dtype(column.dtype) and column.dtype.kind != "c":
             numeric.append(name)
         elif pd.api.types.is_string_dtype(column.dtype) or column.dtype == object:
+            _check_cells(table, name, column)
             if _is_numeric_text(table, name, column):
                 numeric.append(name)
             else:
@@ -520,6 +522,21 @@ def _feature_kinds(table: _Table, columns: Sequence[str]) -> tuple[list[str], li
             f"{_listing(table.frame.columns)}); add one, or ignore fewer."
         )
     return numeric, categorical
+
+
+def _check_cells(table: _Table, name: str, column: Any) -> None:
+    """Refuse cells that are neither a number nor text, which pandas cannot handle either."""
+    for i, value in enumerate(column):
+        if isinstance(value, (list, tuple, set, dict, np.ndarray)):
+            problem, remedy = f"of type {type(value).__name__}", "give a number or text"
+        elif isinstance(value, int) and abs(value) > sys.float_info.max:
+            problem, remedy = "too large for double precision", "rescale the column"
+        else:
+            continue
+        raise ValueError(
+            f"The column {name!r} has {shortened(value)} in {table.row(i)}, which is {problem}; "
+            f"{remedy}, or leave the column out with --ignore {name} (ignore=[{name!r}])."
+        )
 
 
 def _is_numeric_text(table: _Table, name: str, column: Any) -> bool:
@@ -612,14 +629,22 @@ def _counts(table: _Table, name: str, values: Any) -> IntArray:
     for i, value in enumerate(values):
         try:
             number = float(value)
+        except OverflowError:
+            number = float("inf")
         except (TypeError, ValueError):
             number = float("nan")
+        if number > MAX_COUNT:
+            raise ValueError(
+                f"The column {name!r} has {shortened(value)} in {table.row(i)}, which is above "
+                f"2**53 ({MAX_COUNT}); give a smaller count."
+            )
         if not (number >= 1.0 and number.is_integer()):
             raise ValueError(
                 f"The column {name!r} has {str(value)!r} in {table.row(i)}; give a whole number of "
                 "at least 1."
             )
         result[i] = int(number)
+    check_total(result, table.row)
     return result
 
 

@@ -59,7 +59,8 @@ def test_winners_by_id():
     duels = Duels(X, ["b", "c"], ["a", "a"], item_ids=["a", "b", "c", "d"])
     assert duels.winners.tolist() == [1, 2] and duels.losers.tolist() == [0, 0]
     # Integers are always indices.
-    assert Duels(X, [1], [0], item_ids=[1, 0, 5, 7]).winners.tolist() == [1]
+    assert Duels(X, [1], [0], item_ids=["a", "b", "c", "d"]).winners.tolist() == [1]
+    assert Duels(X, [1], [0], item_ids=range(4)).winners.tolist() == [1]
 
 
 def test_equal_features_stay_separate_items():
@@ -112,6 +113,17 @@ BAD = [
     (dict(counts=[1.5]), ["counts has 1.5", "duel 0"]),
     (dict(counts=[np.nan]), ["counts has nan"]),
     (dict(counts=[1, 2]), ["counts", "(2,)"]),
+    (dict(counts=[1e19]), ["counts has 1e+19", "duel 0", "2**53"]),
+    (dict(counts=[10**400]), ["counts", "duel 0", "2**53"]),
+    (dict(counts=[-(10**400)]), ["counts", "duel 0", "at least 1"]),
+    (dict(winners=[0, 0], losers=[1, 2], counts=[2**62] * 2), ["duel 0", "2**53"]),
+    (dict(winners=[0, 0], losers=[1, 2], counts=[2**53, 1]), ["up to duel 1", "2**53"]),
+    (dict(items=[[10**400], [1]]), ["row 0", "column 0", "too large"]),
+    (dict(winners=np.array([10**30], dtype=object)), ["winners", "duel 0", "row indices"]),
+    (dict(winners=[[0], [1, 2]]), ["winners", "unequal length"]),
+    (dict(item_ids=[["a"], ["b"], ["c"], ["d"]]), ["['a']", "row 0", "list"]),
+    (dict(item_ids=3), ["item_ids", "int"]),
+    (dict(item_ids=[1, 0, 5, 7]), ["row indices", "winners", "text", "without item_ids"]),
     (dict(counts=["x"]), ["counts", "x"]),
     (dict(item_ids=["a"]), ["item_ids has 1", "4 items"]),
     (dict(item_ids=["a", "a", "b", "c"]), ["'a'", "more than once"]),
@@ -126,6 +138,10 @@ def test_bad_input_is_one_sentence(change, words):
     message = one_sentence(error)
     for word in words:
         assert word in message
+
+
+def test_the_largest_counts():
+    assert Duels(X, [0, 0], [1, 2], counts=[2**53 - 1, 1]).num_duels == 2**53
 
 
 def test_one_item_is_refused():

@@ -124,6 +124,8 @@ def test_counts():
     refused(ITEMS, DUELS.assign(count=[1, 0, 3]), "'count'", "'0'", "row 1")
     refused(ITEMS, DUELS.assign(count=[1, 1.5, 3]), "'1.5'", "row 1")
     refused(ITEMS, DUELS, "'nope'", counts="nope")
+    refused(ITEMS, DUELS.assign(count=[1, 1e19, 3]), "'count'", "1e+19", "row 1", "2**53")
+    refused(ITEMS, DUELS, "row 2", "2**53", counts=[2**53 - 1, 1, 1])
     refused(ITEMS, DUELS, "(2,)", counts=[1, 2])
 
 
@@ -225,6 +227,18 @@ def test_bad_values(tmp_path):
     lines[3] = "b,inf,3"
     refused(write(tmp_path / "i.csv", "\n".join(lines)), duels, "inf", "row 4", "imputation")
     refused(ITEMS.assign(colour=["red", None, "red", "red"]), DUELS, "'colour'", "row 1")
+
+
+def test_cells_that_are_neither_numbers_nor_text():
+    duels = DUELS
+    refused(ITEMS.assign(price=[[1], [2], [3], [4]]), duels, "'price'", "row 0", "list")
+    refused(
+        ITEMS.assign(price=pd.Series([1, 10**400, 3, 4], dtype=object)),
+        duels,
+        "'price'",
+        "row 1",
+        "too large",
+    )
 
 
 def test_bad_ids(tmp_path):
