@@ -76,8 +76,10 @@ class SubsetOfData(Approximation):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"SubsetOfData needs a size of at least 1, not {self.size}.")
+        if self.size < 1 or self.size != int(self.size):
+            raise ValueError(
+                f"SubsetOfData needs a whole number of at least 1 duel, not {self.size}."
+            )
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         return Exact().prior(problem)

@@ -105,6 +105,8 @@ class InferenceResult:
             text += f", damping {self.damping:g}"
         if self.jitter > 0.0:
             text += f", jitter {self.jitter:.1e}"
+        if self.clipped > 1e-10:  # below, it is the rounding of any sum
+            text += f", residual variances down to -{self.clipped:.1e} set to 0"
         return text + ")"
 
 
@@ -180,12 +182,17 @@ class Iteration:
     max_sweeps: int = 500
 
     def __post_init__(self) -> None:
+        for name in ("damping", "tolerance", "max_sweeps"):
+            if not isinstance(getattr(self, name), int | float | np.number):
+                raise ValueError(f"{name} must be a number, not {getattr(self, name)!r}.")
         if not 0.0 < self.damping <= 1.0:
             raise ValueError(f"damping must be in (0, 1] (1 is undamped), not {self.damping}.")
         if not self.tolerance > 0.0:
             raise ValueError(f"tolerance must be positive, not {self.tolerance}; try 1e-8.")
-        if self.max_sweeps < 1:
-            raise ValueError(f"max_sweeps must be at least 1, not {self.max_sweeps}.")
+        if self.max_sweeps < 1 or self.max_sweeps != int(self.max_sweeps):
+            raise ValueError(
+                f"max_sweeps must be a whole number of at least 1, not {self.max_sweeps}."
+            )
 
     def with_tolerance(self, tolerance: float) -> Self:
         """The same engine with another tolerance."""

@@ -157,6 +157,11 @@ def _checked_matrix(given: np.ndarray) -> np.ndarray:
     if np.any(np.diag(matrix) < 0):
         i = int(np.argmin(np.diag(matrix)))
         raise ValueError(f"covariance has the negative variance {matrix[i, i]} at {i}.")
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if smallest < -1e-8 * scale:
+        raise ValueError(
+            f"covariance must be positive semi-definite, but has the eigenvalue {smallest:.3g}."
+        )
     return matrix
 
 
@@ -173,7 +178,10 @@ def _check_box(
     }
     arrays = {}
     for name, value in given.items():
-        array = np.asarray(value, float)
+        try:
+            array = np.asarray(value, float)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be numbers, not {value!r}.") from None
         if array.shape not in ((), (size,)):
             raise ValueError(f"{name} must be a number or ({size},), not {array.shape}.")
         if np.any(np.isnan(array)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 import warnings
 from typing import Any
 
@@ -12,7 +14,7 @@ from check_shapes import check_shapes
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.approximations import VFE, Approximation, DuelPrior, DuelProblem, Exact
-from sparse_prefgp.covariances.kernels import cancelling_parts
+from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
@@ -89,8 +91,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
                 f"duels must be a Duels object, not {type(duels).__name__}; "
                 "make one with Duels(items, winners, losers) or read_duels."
             )
-        if not isinstance(kernel, gpflow.kernels.Kernel):
-            raise ValueError(f"kernel must be a GPflow kernel, not {type(kernel).__name__}.")
+        _check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
         constant = cancelling_parts(kernel)
         if constant:
             warnings.warn(
@@ -174,7 +175,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
 
         :param restart: forget the sites of earlier calls and begin at zero.
         """
-        self._ensure_inferred(restart)
+        self._ensure_inferred(restart, warn=False)
         result = self._fixed.result
         assert result is not None
         return result
@@ -190,17 +191,22 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
 
     @property
     def posterior(self) -> Posterior:
-        """q(f) for the parameters as they are."""
-        with tf.init_scope():
-            self._ensure_inferred()
-            if self._fixed.posterior is None:
-                point, prior = self._fixed.point, self._fixed.prior
-                assert point is not None and prior is not None
-                terms = prior.covariance.posterior_terms(*totals(point.sites, prior.factors.counts))
-                self._fixed.posterior = Posterior(
-                    self.kernel, self.mean_function, prior.features, terms
-                )
-            return self._fixed.posterior
+        """q(f) for the parameters as they are now; what is held does not change with them.
+
+        While a `tf.function` is traced, inference becomes part of the graph, so that the compiled
+        prediction follows the parameters.
+        """
+        if not tf.executing_eagerly():
+            problem = self.problem()
+            prior = self.approximation.prior(problem)
+            point = self.engine.run(prior.covariance, prior.factors, self._fixed.memory.sites())
+            return _posterior(problem, prior, point)
+        self._ensure_inferred()
+        fixed = self._fixed
+        if fixed.posterior is None:
+            assert fixed.point is not None and fixed.prior is not None
+            fixed.posterior = _posterior(fixed.problem, fixed.prior, fixed.point)
+        return fixed.posterior
 
     @check_shapes(
         "Xnew: [N, D]",
@@ -263,14 +269,24 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             )
         return inputs
 
-    def _ensure_inferred(self, restart: bool = False) -> None:
+    def _ensure_inferred(self, restart: bool = False, warn: bool = True) -> None:
         fixed = self._fixed
+        parts = (self.kernel, self.mean_function, self.inducing_variable)
         fingerprint = b"".join(v.numpy().tobytes() for v in self.variables)
-        if fixed.fingerprint == fingerprint and not restart:
+        same = all(x is y for x, y in zip(fixed.parts, parts, strict=True))
+        if fixed.fingerprint == fingerprint and same and not restart:
             return
         if restart:
             fixed.memory.clear()
-        prior = self.approximation.prior(self.problem())
+        # On copies, so that nothing kept from here changes when a parameter is assigned.
+        fixed.problem = DuelProblem(
+            self.graph,
+            copy.deepcopy(self.kernel),
+            copy.deepcopy(self.mean_function),
+            tf.constant(self.noise_variance.numpy()),
+            copy.deepcopy(self.inducing_variable),
+        )
+        prior = self.approximation.prior(fixed.problem)
         point = self.engine.run(prior.covariance, prior.factors, fixed.memory.sites())
         fixed.memory.keep(point)
         fixed.prior, fixed.point, fixed.posterior = prior, point, None
@@ -280,7 +296,9 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             jitter=float(prior.jitter),
             clipped=float(prior.clipped),
         )
-        fixed.fingerprint = fingerprint
+        fixed.fingerprint, fixed.parts = fingerprint, parts
+        if warn and not fixed.result.converged:
+            warnings.warn(f"Inference did not converge: {fixed.result}.", stacklevel=4)
 
     def scale_is_free(self) -> bool:
         """Whether kernel variance and noise are both trainable, though only their ratio counts."""
@@ -323,10 +341,51 @@ class _Fixed:
         self.memory = _Memory(self.graph.num_sites)
         self.warned_about_scale = False
         self.fingerprint: bytes | None = None
+        self.parts: tuple[Any, ...] = (None, None, None)
+        self.problem: DuelProblem | None = None
         self.prior: DuelPrior | None = None
         self.point: FixedPoint | None = None
         self.posterior: Posterior | None = None
         self.result: InferenceResult | None = None
+
+
+def _posterior(problem: DuelProblem | None, prior: DuelPrior, point: FixedPoint) -> Posterior:
+    assert problem is not None
+    terms = prior.covariance.posterior_terms(*totals(point.sites, prior.factors.counts))
+    return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
+
+
+def _check_parts(
+    kernel: Any, mean_function: Any, approximation: Any, engine: Any, duels: Duels
+) -> None:
+    """What TensorFlow would complain about later, and in its own words."""
+    for label, value, good, example in (
+        ("approximation", approximation, isinstance(approximation, Approximation), "VFE()"),
+        ("engine", engine, hasattr(engine, "run") and not isinstance(engine, type), "ParallelEP()"),
+    ):
+        if not good:
+            raise ValueError(f"{label} must be a value such as spg.{example}, not {value!r}.")
+    if not isinstance(kernel, gpflow.kernels.Kernel):
+        raise ValueError(f"kernel must be a GPflow kernel, not {type(kernel).__name__}.")
+    rows = as_float(duels.items[[0, 0]])
+    for label, function, shape in (
+        (f"The kernel {type(kernel).__name__}", kernel, [2, 2]),
+        ("The mean function", mean_function, [2, 1]),
+    ):
+        if function is None:
+            continue
+        try:
+            found = list(function(rows).shape)
+        except Exception as error:
+            reason = re.sub(r"\{\{.*?\}\} ", "", str(error).splitlines()[0])[:100]
+            raise ValueError(
+                f"{label} cannot be evaluated on items with {duels.num_features} features "
+                f"({reason}); check lengthscales, weights and active_dims."
+            ) from error
+        if found != shape:
+            raise ValueError(
+                f"{label} gives {found} for two items instead of {shape}; a utility has one output."
+            )
 
 
 def _check_noise(noise_variance: float) -> np.ndarray:

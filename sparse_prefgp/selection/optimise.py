@@ -22,7 +22,7 @@ LOOSE_TOLERANCE = 1e-4
 class Progress:
     """After each iteration: what a progress bar shows.
 
-    log_evidence in nats, log prior density included; gradient_norm of the largest component in
+    log_evidence in nats, without log prior density; gradient_norm: the largest component, in
     unconstrained units; sweeps so far; seconds since the start.
     """
 
@@ -39,10 +39,11 @@ class OptimisationReport:
     """What `optimise` did.
 
     log_evidence_start, log_evidence: in nats, at the first and the last parameters, the last from
-    a tight run of inference from cold sites.
+    a tight run of inference from cold sites; log_prior_start, log_prior: log prior density of the
+    parameters at both, which is maximised too.
     failed_evaluations: not finite, backed off from. unconverged_evaluations: inference had not
     converged, though the value was finite. message: why the optimiser stopped.
-    inference: of the last run. history: (evaluations at iteration ends,) log evidence.
+    inference: of the last run. history: log evidence after each iteration.
     """
 
     iterations: int
@@ -52,6 +53,8 @@ class OptimisationReport:
     sweeps: int
     log_evidence_start: float
     log_evidence: float
+    log_prior_start: float
+    log_prior: float
     converged: bool
     message: str
     seconds: float
@@ -184,6 +187,7 @@ def optimise(
         objective.compile()
         begin = objective.get()
         first, _ = objective(begin)
+        first_prior = _log_prior(model)
         last: list[tuple[float, np.ndarray]] = []
 
         def watched(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -192,7 +196,7 @@ def optimise(
             return value, gradient
 
         def after(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-            history.append(-float(intermediate_result.fun))
+            history.append(-float(intermediate_result.fun) - _log_prior(model))
             if callback is not None:
                 callback(
                     Progress(
@@ -223,8 +227,10 @@ def optimise(
         failed_evaluations=objective.failed,
         unconverged_evaluations=objective.unconverged,
         sweeps=model.total_sweeps() - sweeps_before,
-        log_evidence_start=-first,
+        log_evidence_start=-first - first_prior,
         log_evidence=model.log_evidence(),
+        log_prior_start=first_prior,
+        log_prior=_log_prior(model),
         converged=bool(found.success),
         message=str(found.message).rstrip(". "),
         seconds=time.perf_counter() - started,
@@ -232,3 +238,8 @@ def optimise(
         inference=inference,
         history=tuple(history),
     )
+
+
+def _log_prior(model: PreferenceGP) -> float:
+    """Log prior density of the trainable parameters as they are."""
+    return float(model.log_prior_density())

@@ -26,7 +26,7 @@ ENGINES = [spg.ParallelEP, spg.SequentialEP]
         ({"damping": float("nan")}, "not nan"),
         ({"tolerance": 0.0}, "tolerance must be positive, not 0.0"),
         ({"tolerance": float("nan")}, "not nan"),
-        ({"max_sweeps": 0}, "max_sweeps must be at least 1, not 0"),
+        ({"max_sweeps": 0}, "max_sweeps must be a whole number of at least 1, not 0"),
     ],
 )
 def test_bad_settings_are_refused(engine: type, settings: dict, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +14,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from tests.cases import ALL, FORMS, SPARSE, random_duels
-from tests.tolerances import IDENTITY, ROUNDING, SINGLE
+from tests.tolerances import FIXED_POINT, IDENTITY, ROUNDING, SINGLE
 
 DUELS = random_duels(0, items=8, duels=14)
 Z = DUELS.items[:3].copy()
@@ -448,3 +449,75 @@ def test_prediction_is_a_function_of_the_batch_alone() -> None:
     first, second = (model.predict_f(Z)[0].numpy() for _ in range(2))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(model.predict_f(Z[::-1])[0][::-1], first, rtol=ROUNDING)
+
+
+# What is kept must not mix with parameters that changed later.
+
+
+def small_model(**settings: object) -> tuple[spg.PreferenceGP, np.ndarray]:
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(12, 2))
+    winners = rng.integers(0, 12, 30)
+    duels = spg.Duels(items, winners, (winners + rng.integers(1, 12, 30)) % 12)
+    kernel = gpflow.kernels.Matern52(lengthscales=np.ones(2))
+    return spg.PreferenceGP(duels, kernel, **settings), rng.normal(size=(4, 2))
+
+
+@pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE()], ids=repr)
+def test_copies_and_held_posteriors_keep_their_parameters(approximation) -> None:
+    model, new = small_model(approximation=approximation)
+    before = model.predict_f(new)[0].numpy()
+    copied, held = copy.deepcopy(model), model.posterior
+    model.kernel.lengthscales.assign([0.3, 0.3])
+    assert np.abs(model.predict_f(new)[0] - before).max() > 0.01
+    np.testing.assert_array_equal(copied.predict_f(new)[0], before)
+    np.testing.assert_array_equal(held.marginal(tf.constant(new))[:, :1], before)
+    copied.kernel.lengthscales.assign([0.3, 0.3])
+    np.testing.assert_allclose(copied.predict_f(new)[0], model.predict_f(new)[0], atol=IDENTITY)
+
+
+def test_compiled_prediction_follows_the_parameters() -> None:
+    model, new = small_model(approximation=spg.VFE())
+    predict = tf.function(model.predict_f, autograph=False)
+    duel = tf.function(model.predict_duel, autograph=False)
+    x = tf.constant(new)
+    predict(x), duel(x, x[::-1])
+    model.kernel.lengthscales.assign([0.3, 0.3])
+    for compiled, eager in zip(predict(x), model.predict_f(x), strict=True):
+        np.testing.assert_allclose(compiled, eager, atol=FIXED_POINT)
+    np.testing.assert_allclose(duel(x, x[::-1]), model.predict_duel(x, x[::-1]), atol=FIXED_POINT)
+
+
+def test_a_new_kernel_or_mean_function_is_noticed() -> None:
+    model, _ = small_model()
+    first = model.log_evidence()
+    model.kernel = gpflow.kernels.Matern12(lengthscales=np.ones(2))
+    second = model.log_evidence()
+    fresh = spg.PreferenceGP(model.duels, gpflow.kernels.Matern12(lengthscales=np.ones(2)))
+    assert second == pytest.approx(fresh.log_evidence(), abs=FIXED_POINT)
+    model.mean_function = lambda x: 3.0 * x[:, :1]
+    assert len({round(v, 3) for v in (first, second, model.log_evidence())}) == 3
+
+
+def test_predicting_without_convergence_warns() -> None:
+    model, new = small_model(engine=spg.ParallelEP(max_sweeps=1))
+    with pytest.warns(UserWarning, match="did not converge: stopped at max_sweeps"):
+        model.predict_f(new)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kernel": gpflow.kernels.RBF(lengthscales=np.ones(3))}, "cannot be evaluated on items"),
+        ({"kernel": gpflow.kernels.RBF(active_dims=[5])}, "with 2 features"),
+        ({"mean_function": gpflow.functions.Linear(np.ones((3, 1)))}, "The mean function cannot"),
+        ({"mean_function": gpflow.functions.Linear(np.ones((2, 2)))}, "has one output"),
+        ({"approximation": "vfe"}, "such as spg.VFE"),
+        ({"approximation": spg.VFE}, "such as spg.VFE"),
+        ({"engine": spg.ParallelEP}, "such as spg.ParallelEP"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(settings: dict, message: str) -> None:
+    model, _ = small_model()
+    with pytest.raises(ValueError, match=message):
+        spg.PreferenceGP(model.duels, **{"kernel": gpflow.kernels.RBF(), **settings})

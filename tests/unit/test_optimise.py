@@ -195,3 +195,19 @@ def test_optimised_value_is_stationary() -> None:
     assert max(float(tf.reduce_max(tf.abs(g))) for g in gradients) < 1e-2
     again = spg.optimise(model, 5)
     assert again.log_evidence >= report.log_evidence - IDENTITY
+
+
+def test_log_prior_is_kept_apart_from_the_evidence() -> None:
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(10, 2))
+    winners = rng.integers(0, 10, 20)
+    duels = spg.Duels(items, winners, (winners + rng.integers(1, 10, 20)) % 10)
+    kernel = gpflow.kernels.Matern52()
+    kernel.lengthscales.prior = tfd.Normal(np.float64(5.0), np.float64(0.1))
+    model = spg.PreferenceGP(duels, kernel)
+    evidence, prior = model.log_evidence(), float(model.log_prior_density())
+    report = spg.optimise(model, 3)
+    assert report.log_evidence_start == pytest.approx(evidence, abs=FIXED_POINT)
+    assert report.log_prior_start == pytest.approx(prior, abs=IDENTITY)
+    assert report.log_prior == pytest.approx(float(model.log_prior_density()), abs=IDENTITY)
+    assert report.history[-1] == pytest.approx(report.log_evidence, abs=FIXED_POINT)
