@@ -29,6 +29,7 @@ Source = Any  # a path, or a pandas data frame
 MAX_LEVELS = 50
 ITEM_ID, WINNER, LOSER, COUNT = "item_id", "winner", "loser", "count"
 WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
+DECIMAL_COMMA = r"-?\d+,\d+"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,6 +44,7 @@ class DuelTable:
         context: data frame with t rows: the other columns of the duels table.
         numeric, categorical: the names of the columns of `items` that are features.
         row_names: how a message names each row of `items`.
+        duel_row_names: the same for the rows of the duels, or None.
     """
 
     items: Any
@@ -54,6 +56,7 @@ class DuelTable:
     numeric: tuple[str, ...]
     categorical: tuple[str, ...]
     row_names: _RowNames
+    duel_row_names: _RowNames | None = None
 
     @property
     def num_rows(self) -> int:
@@ -82,6 +85,7 @@ class DuelTable:
             self.numeric,
             self.categorical,
             self.row_names,
+            None if self.duel_row_names is None else self.duel_row_names.select(index),
         )
 
     def to_duels(
@@ -258,6 +262,7 @@ def read_table(
         tuple(numeric),
         tuple(categorical),
         item_table.row,
+        duel_table.row,
     )
 
 
@@ -320,11 +325,18 @@ class _RowNames:
 
     table: str
     numbers: IntArray | None
+    from_header: bool = True
 
     def __call__(self, i: int) -> str:
-        if self.numbers is None:
-            return f"row {i} of {self.table} (counted from 0)"
+        if self.numbers is None or not self.from_header:
+            row = i if self.numbers is None else self.numbers[i]
+            return f"row {row} of {self.table} (counted from 0)"
         return f"row {self.numbers[i]} of {self.table} (the header is row 1)"
+
+    def select(self, index: IntArray) -> _RowNames:
+        """The names of these rows."""
+        numbers = index if self.numbers is None else self.numbers[index]
+        return _RowNames(self.table, numbers, self.numbers is not None and self.from_header)
 
 
 @dataclass(frozen=True)
@@ -425,11 +437,13 @@ def _load_csv(path: Path, role: str, id_columns: tuple[str, ...] | None) -> _Tab
     try:
         # As a row, not as a header: pandas would rename a repeated column.
         first = pd.read_csv(path, header=None, nrows=1, dtype=str, **options)
-        header = [name for name in first.iloc[0] if isinstance(name, str)]
+        written = [name for name in first.iloc[0] if isinstance(name, str)]
+        header = [name.strip() for name in written]
+        _refuse_other_separator(header, path, role)
         if id_columns is None:
             id_columns = (ITEM_ID,) if ITEM_ID in header else tuple(header[:1])
         # Ids are read as they are written: 007 is not 7, and NA may be a name.
-        converters = {name: str.strip for name in id_columns if name in header}
+        converters = {name: str.strip for name in written if name.strip() in id_columns}
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(path, converters=converters, **options)
@@ -437,6 +451,8 @@ def _load_csv(path: Path, role: str, id_columns: tuple[str, ...] | None) -> _Tab
         raise ValueError(
             f"The {role} file {str(path)!r} is empty; give a header and rows."
         ) from None
+    except _WrongSeparator:
+        raise
     except (OSError, EOFError, ValueError, pd.errors.ParserWarning) as error:
         raise _unreadable(path, role, error) from None
     _refuse_repeated(header, path.name)
@@ -452,7 +468,21 @@ def _load_csv(path: Path, role: str, id_columns: tuple[str, ...] | None) -> _Tab
         kept = ~blank
         frame = frame[kept].reset_index(drop=True).infer_objects()
         numbers = numbers[kept]
+    frame.columns = [str(name).strip() for name in frame.columns]
     return _Table(frame, path.name, _RowNames(path.name, numbers))
+
+
+class _WrongSeparator(ValueError):
+    """A header that is not separated by commas; says more than the reader's own error."""
+
+
+def _refuse_other_separator(header: Sequence[str], path: Path, role: str) -> None:
+    for mark, what in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and mark in header[0]:
+            raise _WrongSeparator(
+                f"The {role} file {str(path)!r} has the header {header[0]!r}, separated by {what}; "
+                "separate the columns by commas (and write decimal points in numbers)."
+            )
 
 
 def _refuse_repeated(columns: Sequence[str], table: str) -> None:
@@ -546,9 +576,18 @@ def _is_numeric_text(table: _Table, name: str, column: Any) -> bool:
     parsed = ~np.asarray(pd.to_numeric(column, errors="coerce").isna(), dtype=bool)
     texts = present & ~parsed
     # Written-out missing values are numbers for this purpose; they are reported as missing later.
-    texts &= ~np.asarray(column.astype(str).str.strip().str.lower() == "nan", dtype=bool)
+    written = column.astype(str).str.strip()
+    commas = texts & np.asarray(written.str.fullmatch(DECIMAL_COMMA), dtype=bool)
+    if commas.any() and 2 * (commas | parsed).sum() > present.sum():
+        i = int(np.flatnonzero(commas)[0])
+        raise ValueError(
+            f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, a number with a "
+            f"decimal comma; write decimal points, or leave the column out with --ignore {name} "
+            f"(ignore=[{name!r}])."
+        )
     if not parsed.any():
         return not present.any()
+    texts &= ~np.asarray(written.str.lower() == "nan", dtype=bool)
     if not texts.any():
         return True
     if parsed.sum() <= texts.sum():

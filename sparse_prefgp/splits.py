@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.duels import shortened
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io import DuelTable
 
@@ -173,14 +175,18 @@ def _codes(table: DuelTable, column: str, ordered: bool) -> tuple[IntArray, IntA
         raise ValueError(
             f"The split column {column!r} is in neither table; choose from {names or 'none'}."
         )
+    row_names = table.duel_row_names if owner == "duels" else table.row_names
+
+    def where(row: int) -> str:
+        return f"row {row} of the {owner} (counted from 0)" if row_names is None else row_names(row)
+
     missing = np.flatnonzero(np.asarray(values.isna(), dtype=bool))
     if missing.size:
         raise ValueError(
-            f"The split column {column!r} of the {owner} has no value in row {missing[0]} (counted "
-            "from 0); fill it in."
+            f"The split column {column!r} has no value in {where(int(missing[0]))}; fill it in."
         )
     if ordered and not pd.api.types.is_numeric_dtype(values.dtype):
-        values = _dates(values, column, owner)
+        values = _moments(values, column, where)
     # Codes of sorted values: equal values get equal codes and the order is kept.
     _, codes = np.unique(np.asarray(values if ordered else values.astype(str)), return_inverse=True)
     if owner == "duels":
@@ -188,14 +194,32 @@ def _codes(table: DuelTable, column: str, ordered: bool) -> tuple[IntArray, IntA
     return codes[table.winners], codes[table.losers]
 
 
-def _dates(values: Any, column: str, owner: str) -> Any:
+def _moments(values: Any, column: str, where: Callable[[int], str]) -> Any:
+    """Numbers or dates that are not stored as numbers, in a form that sorts."""
     pd = require_pandas()
-    dates = pd.to_datetime(values, errors="coerce", utc=True)
-    bad = np.flatnonzero(np.asarray(dates.isna(), dtype=bool))
-    if bad.size:
-        row = int(bad[0])
-        raise ValueError(
-            f"The split column {column!r} of the {owner} has {str(values.iloc[row])!r} in row "
-            f"{row} (counted from 0), which is no date; use dates such as 2024-01-31, or numbers."
-        )
-    return dates.to_numpy()
+    if values.dtype.kind == "m":
+        return values.to_numpy()
+    dates = values
+    if values.dtype.kind != "M" and not isinstance(values.dtype, pd.DatetimeTZDtype):
+        texts = values.astype(str).str.strip()
+        numbers = pd.to_numeric(texts, errors="coerce")
+        bad = np.flatnonzero(np.asarray(numbers.isna(), dtype=bool))
+        if not bad.size:
+            return numbers.to_numpy()
+        if 2 * len(bad) < len(values):
+            row = int(bad[0])
+            raise ValueError(
+                f"The split column {column!r} has {shortened(texts.iloc[row])} in {where(row)}, "
+                "where the other values are numbers; correct that value."
+            )
+        # One form only: 05/03/2020 is in March or in May.
+        dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+        bad = np.flatnonzero(np.asarray(dates.isna(), dtype=bool))
+        if bad.size:
+            row = int(bad[0])
+            raise ValueError(
+                f"The split column {column!r} has {shortened(texts.iloc[row])} in {where(row)}, "
+                "which is no unambiguous date; use dates such as 2024-01-31, or numbers."
+            )
+    # Without a zone, numpy sorts plain integers.
+    return dates.dt.tz_convert(None).to_numpy() if dates.dt.tz is not None else dates.to_numpy()

@@ -252,7 +252,8 @@ def test_bad_ids(tmp_path):
     refused(items, duels("winner,loser\n1,2\n2,2\n"), "row 3 of d.csv", "'2'", "itself")
     refused(items, duels("winner,loser\n"), "no duels", "d.csv")
     refused(items, duels("a,b\n1,2\n"), "'winner'", "a, b")
-    refused(items, duels("winner;loser\n1;2\n"), "'winner'", "winner;loser")
+    refused(items, duels("winner;loser\n1;2\n"), "d.csv", "winner;loser", "by commas")
+    refused(items, duels("winner\tloser\n1\t2\n"), "d.csv", "tabs", "by commas")
     refused(ITEMS, DUELS.assign(winner=[99, 10, 12]), "99", "Row 0")
     twice = write(tmp_path / "t.csv", "item_id,x\n1,1\n2,2\n1,3\n")
     refused(twice, duels("winner,loser\n1,2\n"), "'1'", "row 4", "row 2")
@@ -282,6 +283,19 @@ def test_bad_files(tmp_path):
 def test_spaces_and_marks_around_names(tmp_path):
     items = write(tmp_path / "i.csv", "\ufeffitem_id, x\n1, 1\n2, 2\n")
     assert read_duels(items, write(tmp_path / "d.csv", "winner, loser\n1, 2\n")).num_duels == 1
+
+    items = write(tmp_path / "i.csv", "item_id ,x \n007 ,1\n2,2\n")
+    duels = read_duels(items, write(tmp_path / "d.csv", "winner ,loser , count \n007,2,3\n"))
+    assert duels.num_duels == 3 and duels.feature_names == ("x",) and duels.item_ids[0] == "007"
+    refused(write(tmp_path / "t.csv", "item_id,x,x \n1,1,1\n2,2,2\n"), tmp_path / "d.csv", "twice")
+
+
+def test_commas_that_are_not_separators(tmp_path):
+    duels = write(tmp_path / "d.csv", "winner,loser\n1,2\n")
+    lines = 'item_id,x\n1,"1,5"\n2,"-2,5"\n3,3\n'
+    refused(write(tmp_path / "i.csv", lines), duels, "'x'", "'1,5'", "row 2", "decimal points")
+    semicolons = write(tmp_path / "s.csv", "item_id;x\n1;1,5\n2;2,5\n")
+    refused(semicolons, duels, "s.csv", "item_id;x", "semicolons", "by commas")
 
 
 def test_constant_features_are_refused():

@@ -93,6 +93,29 @@ def test_time_as_numbers(table):
     )
 
 
+@pytest.mark.filterwarnings("error")
+def test_times_as_text(table):
+    day = table.context["day"]
+    mixed = day.where(day < "2021-01-05", day + " 10:00:00")
+    # As text, 10 would come before 9.
+    columns = {"mixed": mixed, "stamp": pd.to_datetime(day), "text": day.str[-2:].str.lstrip("0")}
+    columns["zone"] = columns["stamp"].dt.tz_localize("Europe/Paris")
+    columns["python"] = columns["stamp"].dt.date.astype(object)
+    object.__setattr__(table, "context", table.context.assign(**columns))
+    expected = split(table, "time:day").test_rows
+    for name in columns:
+        np.testing.assert_array_equal(split(table, f"time:{name}").test_rows, expected)
+
+
+def test_rows_are_named_as_in_the_file(tmp_path):
+    (tmp_path / "i.csv").write_text("item_id,x\na,1\nb,2\n")
+    (tmp_path / "d.csv").write_text("winner,loser,day\na,b,2020-01-01\n\nb,a,1/2/2020\n")
+    table = read_table(tmp_path / "i.csv", tmp_path / "d.csv")
+    for part in (table, table.select([1])):
+        with pytest.raises(ValueError, match=r"'1/2/2020' in row 4 of d.csv \(the header is row 1"):
+            split_duels(part, "time:day", 0.5, np.random.default_rng(0))
+
+
 def test_max_train(table):
     parts = split(table, "time:day", max_train=50)
     day = table.context["day"].to_numpy()
@@ -125,6 +148,8 @@ def test_nothing_held_out(table, how):
         ("duels", float("nan"), "test fraction is nan"),
         ("items", 0.01, "test part of the split 'items'"),
         ("time:text", 0.2, "'no' in row 0"),
+        ("time:slashes", 0.2, "'05/03/2020' in row 0 of .*2024-01-31"),
+        ("time:odd", 0.2, "'soon' in row 3 of .*numbers"),
         ("time:gap", 0.2, "no value in row 1"),
         ("group:same", 0.2, "at least two different"),
         ("time:same", 0.2, "at least two different"),
@@ -132,6 +157,8 @@ def test_nothing_held_out(table, how):
 )
 def test_bad_input(table, how, fraction, words):
     extra = {"text": "no", "gap": np.where(np.arange(400) == 1, np.nan, 1.0), "same": 1}
+    extra["slashes"] = "05/03/2020"
+    extra["odd"] = ["soon" if i == 3 else str(i) for i in range(400)]
     object.__setattr__(table, "context", table.context.assign(**extra))
     if words is None:
         split(table, how, fraction)
