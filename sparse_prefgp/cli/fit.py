@@ -104,7 +104,7 @@ def fit(
             ignore=() if ignore is None else _names(ignore),
             never_features=split_columns(split),
         )
-        run(console, table, settings, out)
+        run(console, table, settings, out, show_columns=True)
 
 
 def _names(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from sparse_prefgp.cli.console import (
     rows_table,
     scores_table,
 )
+from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.studies.folder import check_folder, write_fit
 from sparse_prefgp.studies.holdout import (
@@ -32,16 +34,26 @@ from sparse_prefgp.studies.holdout import (
 if TYPE_CHECKING:
     from sparse_prefgp.selection import OptimisationReport
 
+NAMES_SHOWN = 10
 UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
 
 
-def run(console: Console, table: DuelTable, settings: HoldoutSettings, out: Path | None) -> None:
-    """Split, fit, score, print, and write to `out` if given."""
+def run(
+    console: Console,
+    table: DuelTable,
+    settings: HoldoutSettings,
+    out: Path | None,
+    show_columns: bool = False,
+) -> None:
+    """Split, fit, score, print, and write to `out` if given.
+
+    show_columns: print how the columns were read, which nobody knows of a table from files.
+    """
     started = time.perf_counter()
     if out is not None:
         check_folder(out)
     holdout = prepare(table, settings)
-    _print_data(console, holdout)
+    _print_data(console, holdout, show_columns)
     import_tensorflow(console)
 
     figures = _base_figures(holdout)
@@ -107,9 +119,13 @@ def _base_figures(holdout: Holdout) -> dict[str, Any]:
     }
 
 
-def _print_data(console: Console, holdout: Holdout) -> None:
+def _print_data(console: Console, holdout: Holdout, show_columns: bool) -> None:
     settings = holdout.settings
     console.print(rows_table("Data", holdout.everything.summary().rows()))
+    transform = holdout.train.transform
+    if show_columns and transform is not None:
+        for line in column_lines(transform):
+            console.print(Text(line))
     console.print(Text(holdout.split.description))
     number = holdout.num_inducing
     inducing = "" if number is None else f", {number:,} inducing inputs"
@@ -120,6 +136,24 @@ def _print_data(console: Console, holdout: Holdout) -> None:
             f"{holdout.num_train:,} training duels{test}"
         )
     )
+
+
+def column_lines(transform: FeatureTransform) -> list[str]:
+    """Which columns were read as numbers and which as levels."""
+    coded = [
+        f"{name} ({len(levels)} levels)"
+        for name, levels in zip(transform.categorical, transform.categories, strict=True)
+    ]
+    kinds = {"Numeric features": transform.numeric, "Categorical, one-hot encoded": coded}
+    return [f"{kind}: {_shortened(names)}" for kind, names in kinds.items() if names]
+
+
+def _shortened(names: Sequence[str]) -> str:
+    rest = len(names) - NAMES_SHOWN
+    # "and 1 more" is no shorter than the name.
+    if rest <= 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMES_SHOWN])} and {rest} more"
 
 
 def _print_fit(console: Console, fit: dict[str, Any], report: OptimisationReport) -> None:

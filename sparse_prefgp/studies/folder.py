@@ -149,32 +149,39 @@ def write_fit(folder: Path, holdout: Holdout, model: PreferenceGP, figures: dict
         folder: made if need be; left as it was when anything goes wrong.
         holdout: the data the model was fitted to.
         model: the model to keep.
-        figures: what goes into `metrics.json`; program and versions are added.
+        figures: what goes into `metrics.json`; program and versions are added, and
+            `negative_variances_set_to_zero` (in the ranking) to the figures of the kept fit.
 
     Raises:
         ValueError: what `replaced_folder` raises.
     """
     with replaced_folder(folder) as new:
-        write_ranking(new / RANKING, holdout, model)
+        negative = write_ranking(new / RANKING, holdout, model)
         write_model(new / MODEL, holdout, model)
-        everything = {"program": PROGRAM, **figures, "versions": versions()}
+        kept = "refit_fit" if "refit_fit" in figures else "fit"
+        fit = {**figures.get(kept, {}), "negative_variances_set_to_zero": negative}
+        everything = {"program": PROGRAM, **figures, kept: fit, "versions": versions()}
         _write_json(new / METRICS, everything)
 
 
-def write_ranking(path: Path, holdout: Holdout, model: PreferenceGP) -> None:
+def write_ranking(path: Path, holdout: Holdout, model: PreferenceGP) -> int:
     """All items by falling utility: rank, item_id, utility, sd, comparisons.
 
     Utilities are centred over the items; sd is the posterior standard deviation of each item's
     own utility; comparisons are its duels among those the model was fitted to.
+
+    Returns:
+        How many variances rounding had made negative; their sd is 0.
     """
     duels = model.duels
     n = duels.num_items
-    utility, deviation = np.empty(n), np.empty(n)
+    utility, variances = np.empty(n), np.empty(n)
     for start in range(0, n, _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
         mean, variance = model.predict_f(duels.items[rows])
         utility[rows] = mean.numpy()[:, 0]
-        deviation[rows] = np.sqrt(np.maximum(variance.numpy()[:, 0], 0.0))
+        variances[rows] = variance.numpy()[:, 0]
+    deviation = np.sqrt(np.maximum(variances, 0.0))
     utility -= utility.mean()
     sides = np.concatenate([duels.winners, duels.losers])
     comparisons = np.bincount(sides, weights=np.tile(duels.counts, 2), minlength=n).astype(int)
@@ -185,6 +192,7 @@ def write_ranking(path: Path, holdout: Holdout, model: PreferenceGP) -> None:
         for rank, i in enumerate(np.argsort(-utility, kind="stable"), start=1):
             row = (rank, holdout.table.item_ids[i], float(utility[i]), float(deviation[i]))
             writer.writerow([*row, comparisons[i]])
+    return int(np.count_nonzero(variances < 0.0))
 
 
 def write_model(folder: Path, holdout: Holdout, model: PreferenceGP) -> None:

@@ -243,10 +243,8 @@ def predict_held_out(holdout: Holdout, model: PreferenceGP) -> HeldOut:
     differences = items[won] - items[lost]
     rng = np.random.default_rng(holdout.settings.seed)
     probit = LinearProbit.fit(train.differences(), train.counts, rng=rng)
-    # Rounding may leave a log probability a hair above 0.
-    log_model = np.minimum(np.asarray(model.predict_log_duel(items[won], items[lost])), 0.0)
     predictions = (
-        log_model,
+        np.asarray(model.predict_log_duel(items[won], items[lost])),
         probit.predict_log_proba(differences),
         Coin().predict_log_proba(differences),
     )
@@ -292,6 +290,7 @@ def fit_figures(
         "converged": report.inference.converged,
         "inference": str(report.inference),
         "jitter": report.inference.jitter,
+        "clipped": report.inference.clipped,
         "seconds": report.seconds,
         "iterations": report.iterations,
         "max_iterations": settings.max_iterations,

@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 pytest.importorskip("typer")
 pytest.importorskip("pandas")
@@ -20,12 +22,14 @@ from typer.testing import CliRunner
 
 from sparse_prefgp.cli import console as cli_console
 from sparse_prefgp.cli.app import app
+from sparse_prefgp.cli.fitting import column_lines
+from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.studies.choices import (
     APPROXIMATION_NAMES,
     ApproximationChoice,
     KernelChoice,
 )
-from sparse_prefgp.studies.folder import replaced_folder
+from sparse_prefgp.studies.folder import replaced_folder, write_ranking
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
 ITEMS = 14
@@ -84,6 +88,8 @@ def test_fit_writes_metrics_ranking_and_model(tables: tuple[Path, Path], tmp_pat
     assert result.stderr == ""
     for text in ("items (n)", "Duels held out at random", "vfe", "linear probit", "coin"):
         assert text in result.stdout
+    assert "\nNumeric features: height, width\n" in result.stdout
+    assert "\nCategorical, one-hot encoded: colour (2 levels)\n" in result.stdout
 
     found = metrics(out)
     assert set(found["held_out"]) == {"model", "linear_probit", "coin"}
@@ -97,7 +103,10 @@ def test_fit_writes_metrics_ranking_and_model(tables: tuple[Path, Path], tmp_pat
         "inducing": 6,
         "converged": True,
         "failed_evaluations": 0,
+        "jitter": 0.0,
+        "negative_variances_set_to_zero": 0,
     }
+    assert 0.0 <= found["fit"]["clipped"] < 1e-9
     assert wanted.items() <= found["fit"].items()
     assert {"log_evidence", "sweeps", "seconds", "iterations"} <= set(found["fit"])
     assert found["fit"]["log_evidence_per_duel"] == pytest.approx(found["fit"]["log_evidence"] / 72)
@@ -136,6 +145,9 @@ def test_fit_again_replaces_its_own_files(tables: tuple[Path, Path], tmp_path: P
     assert found["refit"] is True
     assert found["refit_fit"]["duels"] == 90 > found["fit"]["duels"]
     assert "held_out_unseen_pairs" not in found
+    # It is about the ranking, so about the fit that was kept.
+    assert found["refit_fit"]["negative_variances_set_to_zero"] == 0
+    assert "negative_variances_set_to_zero" not in found["fit"]
     assert {path.name for path in tmp_path.iterdir()} == {"items.csv", "duels.csv", "out"}
 
 
@@ -168,6 +180,7 @@ def test_demo_prints_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
     assert "linear probit" in result.stdout
+    assert "Numeric features" not in result.stdout, "there is no file that was read"
     assert "sparse-prefgp fit --items" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
@@ -417,6 +430,34 @@ def test_kernels_by_name() -> None:
     assert isinstance(stationary, gpflow.kernels.SquaredExponential)
     np.testing.assert_allclose(stationary.lengthscales.numpy(), np.full(4, 2.0))
     assert isinstance(KernelChoice.parse("matern32").build(1), gpflow.kernels.Matern32)
+
+
+def test_negative_variances_are_counted(tmp_path: Path) -> None:
+    """A model whose variances rounding has made negative for two items of three."""
+    duels = SimpleNamespace(
+        num_items=3,
+        items=np.zeros((3, 1)),
+        winners=np.array([0]),
+        losers=np.array([1]),
+        counts=np.array([1]),
+    )
+    values = tf.constant([[2.0], [1.0], [0.0]]), tf.constant([[-1e-12], [0.25], [-1e-13]])
+    model = SimpleNamespace(duels=duels, predict_f=lambda _: values)
+    holdout = SimpleNamespace(table=SimpleNamespace(item_ids=("a", "b", "c")))
+    path = tmp_path / "ranking.csv"
+    assert write_ranking(path, holdout, model) == 2
+    with path.open(encoding="utf-8", newline="") as file:
+        assert [float(row["sd"]) for row in csv.DictReader(file)] == [0.0, 0.5, 0.0]
+
+
+def test_long_lists_of_columns_are_shortened() -> None:
+    def lines(numeric: int) -> list[str]:
+        names = tuple(f"c{i}" for i in range(numeric))
+        transform = FeatureTransform(names, (0.0,) * numeric, (1.0,) * numeric)
+        return column_lines(transform)
+
+    assert lines(11) == ["Numeric features: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10"]
+    assert lines(56) == ["Numeric features: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 46 more"]
 
 
 def test_failed_import_still_says_why(capfd: pytest.CaptureFixture[str]) -> None:
