@@ -29,6 +29,7 @@ Source = Any  # a path, or a pandas data frame
 MAX_LEVELS = 50
 ITEM_ID, WINNER, LOSER, COUNT = "item_id", "winner", "loser", "count"
 WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
+MISSING_NUMBERS = ("nan", "na", "n/a", "none", "null", "<na>")
 DECIMAL_COMMA = r"-?\d+,\d+"
 
 
@@ -447,6 +448,19 @@ def _load_csv(path: Path, role: str, id_columns: tuple[str, ...] | None) -> _Tab
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             frame = pd.read_csv(path, converters=converters, **options)
+            # In texts NA, None and null may be names; only empty cells are missing there.
+            texts = [
+                name
+                for name in frame.columns
+                if name in written
+                and name not in converters
+                and pd.api.types.infer_dtype(frame[name], skipna=True) == "string"
+                and frame[name].isna().any()
+            ]
+            if texts and len(set(written)) == len(written):
+                only_empty = {"keep_default_na": False, "na_values": [""], "dtype": str}
+                again = pd.read_csv(path, usecols=texts, **only_empty, **options)
+                frame[texts] = again[texts]
     except pd.errors.EmptyDataError:
         raise ValueError(
             f"The {role} file {str(path)!r} is empty; give a header and rows."
@@ -575,7 +589,7 @@ def _is_numeric_text(table: _Table, name: str, column: Any) -> bool:
     present = ~np.asarray(column.isna(), dtype=bool)
     parsed = ~np.asarray(pd.to_numeric(column, errors="coerce").isna(), dtype=bool)
     texts = present & ~parsed
-    # Written-out missing values are numbers for this purpose; they are reported as missing later.
+    # Written-out missing values are numbers for this purpose; they are refused as such later.
     written = column.astype(str).str.strip()
     commas = texts & np.asarray(written.str.fullmatch(DECIMAL_COMMA), dtype=bool)
     if commas.any() and 2 * (commas | parsed).sum() > present.sum():
@@ -587,7 +601,7 @@ def _is_numeric_text(table: _Table, name: str, column: Any) -> bool:
         )
     if not parsed.any():
         return not present.any()
-    texts &= ~np.asarray(written.str.lower() == "nan", dtype=bool)
+    texts &= ~np.asarray(written.str.lower().isin(MISSING_NUMBERS), dtype=bool)
     if not texts.any():
         return True
     if parsed.sum() <= texts.sum():

@@ -96,6 +96,19 @@ def test_text_ids_and_first_column_as_id(tmp_path):
     assert duels.item_ids == ("NA", "b") and duels.winners.tolist() == [1]
 
 
+def test_levels_named_like_missing_values(tmp_path):
+    duels = write(tmp_path / "d.csv", "winner,loser\n1,2\n")
+    lines = "item_id,x,kind ,y\n1,1,NA,p\n\n2,2,None,q\n3,3,null,q\n4,4,NA,p\n5,5,big,p\n"
+    found = read_duels(write(tmp_path / "i.csv", lines), duels)
+    assert found.feature_names[1:5] == ("kind=NA", "kind=None", "kind=big", "kind=null")
+    np.testing.assert_array_equal(found.items[:, 1], [1, 0, 0, 1, 0])
+    refused(write(tmp_path / "i.csv", lines.replace("null", "")), duels, "'kind'", "row 5")
+    # Among numbers it is a missing value still.
+    refused(write(tmp_path / "i.csv", lines.replace("3,3", "3,NA")), duels, "'x'", "NaN", "row 5")
+    odd = lines.replace("1,1,", "1,NA,").replace("5,5", "5,oops")
+    refused(write(tmp_path / "i.csv", odd), duels, "'x'", "'oops'", "row 7")
+
+
 def test_item_id_column_need_not_be_first():
     frame = ITEMS[["price", "item_id", "new"]]
     assert read_duels(frame, DUELS).feature_names == ("price", "new")
