@@ -24,12 +24,12 @@ def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.
     spread = rows.std(0)
     spread = np.where(spread > 0, spread, 1.0)
     centres, _ = kmeans2(rows / spread, count, iter=20, minit="++", missing="warn", seed=rng)
-    centres = np.unique(centres * spread, axis=0)
-    # Clusters that emptied or met are replaced by rows that are no centre yet.
-    spare = rows[rng.permutation(len(rows))]
-    while len(centres) < count:
-        centres = np.unique(np.concatenate([centres, spare[: count - len(centres)]]), axis=0)
-        spare = spare[count:] if len(spare) > count else rows
+    centres = np.unique(centres * spread + 0.0, axis=0)
+    if len(centres) < count:
+        # Clusters that emptied or met are replaced by rows that are no centre yet.
+        known = {centre.tobytes() for centre in centres}
+        spare = [row for row in rng.permutation(rows + 0.0) if row.tobytes() not in known]
+        centres = np.concatenate([centres, spare[: count - len(centres)]])
     return centres
 
 
