@@ -17,6 +17,7 @@ _HOME = {
     "FITC": "approximations",
     "HeteroscedasticVFE": "approximations",
     "InferenceResult": "engines",
+    "ItemEffect": "covariances",
     "LowRankPlusDiagonal": "engines",
     "OptimisationReport": "selection",
     "ParallelEP": "engines",
@@ -43,6 +44,7 @@ __all__ = [
     "Exact",
     "HeteroscedasticVFE",
     "InferenceResult",
+    "ItemEffect",
     "LowRankPlusDiagonal",
     "OptimisationReport",
     "ParallelEP",
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
         SubsetOfData,
         TightVFE,
     )
+    from sparse_prefgp.covariances import ItemEffect
     from sparse_prefgp.duels import Duels
     from sparse_prefgp.engines import (
         InferenceResult,

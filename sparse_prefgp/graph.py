@@ -42,13 +42,20 @@ class DuelGraph:
     row_of_item: np.ndarray
 
     @classmethod
-    def from_duels(cls, duels: Duels) -> DuelGraph:
-        """Merge items with equal features and duels between the same rows."""
+    def from_duels(cls, duels: Duels, numbered: bool = False) -> DuelGraph:
+        """Merge items with equal features and duels between the same rows.
+
+        numbered: rows get a last column, the number of the item in the data, so that items with
+        equal features stay apart.
+        """
         used, position = np.unique(
             np.concatenate([duels.winners, duels.losers]), return_inverse=True
         )
         # + 0.0 makes -0.0 and 0.0 the same row.
-        rows, row_of_used = np.unique(duels.items[used] + 0.0, axis=0, return_inverse=True)
+        inputs = duels.items[used] + 0.0
+        if numbered:
+            inputs = np.column_stack([inputs, used])
+        rows, row_of_used = np.unique(inputs, axis=0, return_inverse=True)
         row_of_used = row_of_used.reshape(-1)
         ends = row_of_used[position.reshape(-1)].reshape(2, -1)
         pairs, site = np.unique(ends.T, axis=0, return_inverse=True)
@@ -81,6 +88,12 @@ class DuelGraph:
     def one_sided(self) -> bool:
         """Whether every limit is (-inf, finite), as for wins without ties."""
         return bool(np.all(np.isneginf(self.lower)) and np.all(np.isfinite(self.upper)))
+
+    @cached_property
+    def comparisons(self) -> np.ndarray:
+        """Duels that each row takes part in, (n,)."""
+        ends = np.concatenate([self.winners, self.losers])
+        return np.bincount(ends, weights=np.tile(self.counts, 2), minlength=self.num_rows)
 
     @cached_property
     def residual_rank(self) -> int:

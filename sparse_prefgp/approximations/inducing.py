@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import gpflow
+import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import (
@@ -22,11 +23,14 @@ from sparse_prefgp.approximations.base import (
 )
 from sparse_prefgp.approximations.exact import check_over, is_over_items
 from sparse_prefgp.covariances import Covariance, LowRankOverDuels, LowRankOverItems
+from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item_effects
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
 from sparse_prefgp.graph import DuelGraph, differences, squared_distances
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 
 RESIDUAL_BOUNDS = ("diagonal", "rank", "logdet")
+# So many item effects are inducing variables of their own: those of the most compared items.
+MAX_ITEM_EFFECTS = 1000
 
 
 class Residual(NamedTuple):
@@ -65,7 +69,7 @@ class InducingApproximation(Approximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph, inducing = problem.graph, problem.inducing_variable
-        k_uu = gpflow.covariances.Kuu(inducing, problem.kernel, jitter=0.0)
+        k_uu = gpflow.covariances.Kuu(inducing, feature_part(problem.kernel), jitter=0.0)
         factor, jitter = cholesky_with_jitter(k_uu, MAX_CONDITION)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
@@ -95,9 +99,31 @@ class InducingApproximation(Approximation):
 
 
 def whitened_features(problem: DuelProblem, factor: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """B = K_xu L⁻ᵀ, (N, m), for inputs (N, D) and K_uu = L L'."""
-    k_uf = gpflow.covariances.Kuf(problem.inducing_variable, problem.kernel, inputs)
-    return tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
+    """B = K_xu L⁻ᵀ, (N, m), for inputs (N, D) and K_uu = L L'.
+
+    With item effects, inputs are (N, D + 1) and B has one more column for each effect that is an
+    inducing variable.
+    """
+    kernel = problem.kernel
+    effects = item_effects(kernel)
+    rows = inputs[..., :-1] if effects else inputs
+    k_uf = gpflow.covariances.Kuf(problem.inducing_variable, feature_part(kernel), rows)
+    features = tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
+    if not effects:
+        return features
+    return tf.concat([features, _effect_features(effects[0], problem.graph, inputs)], 1)
+
+
+def items_with_effects(graph: DuelGraph) -> np.ndarray:
+    """Numbers of the items whose effects are inducing variables: the most compared ones."""
+    numbers = graph.rows[:, -1]
+    order = np.argsort(-graph.comparisons, kind="stable")
+    return np.sort(numbers[order[:MAX_ITEM_EFFECTS]])
+
+
+def _effect_features(effect: ItemEffect, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
+    same = inputs[:, -1:] == as_float(items_with_effects(graph))[None, :]
+    return tf.sqrt(effect.variance) * tf.cast(same, inputs.dtype)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ asks which one it got.
 
 from sparse_prefgp.covariances.base import Column, Covariance, Marginals, SequentialState
 from sparse_prefgp.covariances.dense import DenseOverDuels, DenseOverItems
+from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.covariances.low_rank import LowRankOverDuels, LowRankOverItems
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Covariance",
     "DenseOverDuels",
     "DenseOverItems",
+    "ItemEffect",
     "LowRankOverDuels",
     "LowRankOverItems",
     "Marginals",

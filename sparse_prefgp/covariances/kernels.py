@@ -6,6 +6,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.graph import DuelGraph
 
 
@@ -30,6 +31,9 @@ def pair_difference_variance(
         return tf.add_n([pair_difference_variance(k, first, second) for k in kernel.kernels])
     if isinstance(kernel, gpflow.kernels.Constant):
         return tf.zeros(tf.shape(first)[:1], first.dtype)
+    if isinstance(kernel, ItemEffect):
+        same = first[:, -1] == second[:, -1]
+        return tf.where(same, tf.zeros_like(first[:, -1]), 2.0 * kernel.variance)
     if type(kernel) is gpflow.kernels.Linear:
         step, _ = kernel.slice(second - first, None)
         return tf.reduce_sum(kernel.variance * step**2, -1)

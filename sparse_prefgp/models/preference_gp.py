@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import gpflow
@@ -14,6 +15,8 @@ from check_shapes import check_shapes
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.approximations import VFE, Approximation, DuelPrior, DuelProblem, Exact
+from sparse_prefgp.approximations.inducing import items_with_effects
+from sparse_prefgp.covariances.item_effect import feature_part, item_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
@@ -99,7 +102,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
                 "inducing variable; leave it out.",
                 stacklevel=2,
             )
-        full = DuelGraph.from_duels(duels)
+        numbered = bool(item_effects(kernel))
+        full = DuelGraph.from_duels(duels, numbered)
         if approximation is None:
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
             approximation = Exact() if small else VFE()
@@ -108,9 +112,14 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         self.noise_variance = gpflow.Parameter(
             _check_noise(noise_variance), transform=gpflow.utilities.positive(), trainable=False
         )
-        self.inducing_variable = _inducing_variable(approximation, inducing_variable, duels, full)
+        if approximation.needs_inducing and feature_part(kernel) is None:
+            raise ValueError(
+                f"ItemEffect alone leaves nothing for the inducing inputs of {approximation.name}; "
+                "add a kernel on the features, or use Exact()."
+            )
+        self.inducing_variable = _inducing_variable(approximation, inducing_variable, duels)
         # Not parameters: kept out of tf.Module's tracking by a container it does not look into.
-        self._fixed = _Fixed(duels, approximation, engine or ParallelEP(), full)
+        self._fixed = _Fixed(duels, approximation, engine or ParallelEP(), full, numbered)
 
     # What the model was made of.
 
@@ -136,10 +145,18 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         self._fixed.engine = engine
         self._fixed.fingerprint = None
 
+    @property
+    def has_item_effect(self) -> bool:
+        """Whether the kernel holds an `ItemEffect`, so that inputs may name items."""
+        return self._fixed.numbered
+
     def __repr__(self) -> str:
         inducing = ""
         if self.inducing_variable is not None:
             inducing = f", {self.inducing_variable.num_inducing} inducing inputs"
+            if self.has_item_effect:
+                effects = len(items_with_effects(self.graph))
+                inducing += f" and {effects} of {self.graph.num_rows} item effects"
         return (
             f"PreferenceGP({self.approximation!r}{inducing}, {self.engine!r}, "
             f"{type(self.kernel).__name__} kernel, {self.duels.num_duels} duels between "
@@ -154,11 +171,17 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         """The model before any approximation, in tensors that follow the parameters."""
         return DuelProblem(
             self.graph,
-            self.kernel,
-            self.mean_function,
+            self._on_rows(self.kernel),
+            _on_features(self.mean_function, self.has_item_effect),
             tf.convert_to_tensor(self.noise_variance),
             self.inducing_variable,
         )
+
+    def _on_rows(self, kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel:
+        """The kernel on the rows of the graph, which may end in the item's number."""
+        if not self.has_item_effect:
+            return kernel
+        return numbered_kernel(kernel, self.duels.num_features)
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
@@ -253,21 +276,41 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         return self._predict_difference(Xa, Xb)
 
     def _predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        pairs = tf.stack([self._inputs(Xa), self._inputs(Xb)], 1)
+        first = self._inputs(Xa)
+        pairs = tf.stack([first, self._inputs(Xb, before=tf.shape(first)[0])], 1)
         both = in_chunks(self.posterior.difference, pairs)
         return both[:, 0], both[:, 1]
 
     # Inside.
 
-    def _inputs(self, values: Any) -> tf.Tensor:
+    def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor:
+        """Items as the kernel takes them; `before` counts unknown items of the same call."""
         inputs = tf.convert_to_tensor(values, dtype=gpflow.default_float())
-        if inputs.shape[-1] != self.duels.num_features:
+        columns, found = self.duels.num_features, inputs.shape[-1]
+        if found != columns and not (self.has_item_effect and found == columns + 1):
+            more = ", or these and the row number of the item" if self.has_item_effect else ""
             raise ValueError(
-                f"Items have {self.duels.num_features} features, but the new ones have "
-                f"{inputs.shape[-1]}; pass the same columns in the same units, for example with "
-                "read_items(path, like=model)."
+                f"Items have {columns} features, but the new ones have {found}; pass the same "
+                f"columns in the same units{more}, for example with read_items(path, like=model)."
             )
-        return inputs
+        if not self.has_item_effect:
+            return inputs
+        # Each unknown item has a number, and so an effect, of its own.
+        unknown = -1.0 - tf.cast(before + tf.range(tf.shape(inputs)[0]), inputs.dtype)[:, None]
+        if found == columns:
+            return tf.concat([inputs, unknown], 1)
+        number = inputs[:, -1:]
+        if tf.executing_eagerly():
+            self._check_numbers(number.numpy()[:, 0])
+        return tf.concat([inputs[:, :-1], tf.where(number < 0.0, unknown, number)], 1)
+
+    def _check_numbers(self, numbers: np.ndarray) -> None:
+        bad = np.flatnonzero((numbers >= self.duels.num_items) | (numbers != np.floor(numbers)))
+        if bad.size:
+            raise ValueError(
+                f"The last column has {numbers[bad[0]]:g} in row {bad[0]}, which is no row number "
+                f"of an item; give 0 to {self.duels.num_items - 1}, or -1 for an unknown item."
+            )
 
     def _ensure_inferred(self, restart: bool = False, warn: bool = True) -> None:
         fixed = self._fixed
@@ -281,8 +324,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         # On copies, so that nothing kept from here changes when a parameter is assigned.
         fixed.problem = DuelProblem(
             self.graph,
-            copy.deepcopy(self.kernel),
-            copy.deepcopy(self.mean_function),
+            self._on_rows(copy.deepcopy(self.kernel)),
+            _on_features(copy.deepcopy(self.mean_function), self.has_item_effect),
             tf.constant(self.noise_variance.numpy()),
             copy.deepcopy(self.inducing_variable),
         )
@@ -310,6 +353,28 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         """Whoever frees the scale on purpose need not be warned."""
         self._fixed.warned_about_scale = True
 
+    def sites(self) -> tuple[np.ndarray, np.ndarray]:
+        """nu and tau of one copy of each site, (t,) each, in the order of `graph`."""
+        return tuple(x.numpy() for x in self._fixed.memory.sites())
+
+    def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
+        """Let the next inference begin from these sites, (t,) each, in the order of `graph`.
+
+        :raises ValueError: of another length, not finite, or a negative tau.
+        """
+        sites = self.graph.num_sites
+        for name, values in (("nu", nu), ("tau", tau)):
+            if np.shape(values) != (sites,) or not np.all(np.isfinite(values)):
+                raise ValueError(
+                    f"{name} must hold {sites} finite numbers, one for each site, not an array of "
+                    f"shape {np.shape(values)}."
+                )
+        if np.any(np.asarray(tau) < 0.0):
+            raise ValueError(f"tau has {np.min(tau)}, but a precision is at least 0.")
+        self._fixed.memory.nu.assign(nu)
+        self._fixed.memory.tau.assign(tau)
+        self._fixed.fingerprint = None
+
     def last_change(self) -> float:
         """Largest change of the last inference, within `training_loss` too."""
         return float(self._fixed.memory.change)
@@ -332,9 +397,15 @@ class _Fixed:
     """What belongs to a model but is no parameter; a plain object that tf.Module leaves alone."""
 
     def __init__(
-        self, duels: Duels, approximation: Approximation, engine: Engine, full: DuelGraph
+        self,
+        duels: Duels,
+        approximation: Approximation,
+        engine: Engine,
+        full: DuelGraph,
+        numbered: bool,
     ) -> None:
         self.duels = duels
+        self.numbered = numbered
         self.approximation = approximation
         self.engine = engine
         self.graph = approximation.select(full)
@@ -368,8 +439,10 @@ def _check_parts(
     if not isinstance(kernel, gpflow.kernels.Kernel):
         raise ValueError(f"kernel must be a GPflow kernel, not {type(kernel).__name__}.")
     rows = as_float(duels.items[[0, 0]])
+    # Everything but item effects, which look at no feature.
+    on_features = feature_part(kernel) if item_effects(kernel) else kernel
     for label, function, shape in (
-        (f"The kernel {type(kernel).__name__}", kernel, [2, 2]),
+        (f"The kernel {type(kernel).__name__}", on_features, [2, 2]),
         ("The mean function", mean_function, [2, 1]),
     ):
         if function is None:
@@ -401,8 +474,17 @@ def _check_noise(noise_variance: float) -> np.ndarray:
     return value
 
 
+def _on_features(
+    function: gpflow.functions.MeanFunction | None, numbered: bool
+) -> Callable[[tf.Tensor], tf.Tensor] | None:
+    """The mean function on rows that may end in the item's number."""
+    if function is None or not numbered:
+        return function
+    return lambda rows: function(rows[:, :-1])
+
+
 def _inducing_variable(
-    approximation: Approximation, given: Any, duels: Duels, graph: DuelGraph
+    approximation: Approximation, given: Any, duels: Duels
 ) -> gpflow.inducing_variables.InducingPoints | None:
     if not approximation.needs_inducing:
         if given is not None:
@@ -412,8 +494,8 @@ def _inducing_variable(
             )
         return None
     if given is None:
-        count = min(DEFAULT_INDUCING, graph.num_rows)
-        given = kmeans_inputs(graph.rows, count, np.random.default_rng(0))
+        rows = DuelGraph.from_duels(duels).rows
+        given = kmeans_inputs(rows, min(DEFAULT_INDUCING, len(rows)), np.random.default_rng(0))
     if isinstance(given, gpflow.inducing_variables.InducingPoints):
         inducing = given
     else:

@@ -1,0 +1,96 @@
+"""Independent effects of the items beside what their features say."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+
+class ItemEffect(gpflow.kernels.Kernel):
+    """An independent normal effect of every item, for items that are seen many times.
+
+    Written as `kernel + ItemEffect()`: the utility of an item is a function of its features plus
+    an effect of its own, k(i, j) = variance where i and j are the same item, else 0. An item that
+    the model does not know has an effect too, with its prior variance.
+
+    `Exact()` takes it as it is. Approximations with inducing inputs let the effects of the most
+    compared items, up to 1,000, be inducing variables of their own; the effects of all others
+    count among what the inducing variables leave unexplained.
+
+    The last column of its input is the item's number; `PreferenceGP` adds that column by itself.
+
+    :param variance: of the effects; one positive number, trainable.
+    """
+
+    def __init__(self, variance: Any = 1.0, name: str | None = None) -> None:
+        super().__init__(active_dims=slice(-1, None), name=name)
+        self.variance = gpflow.Parameter(variance, transform=gpflow.utilities.positive())
+
+    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+        apart = gpflow.utilities.ops.difference_matrix(X, X2)[..., 0]
+        return tf.where(apart == 0.0, self.variance, tf.zeros_like(apart))
+
+    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+        return tf.fill(tf.shape(X)[:-1], tf.squeeze(self.variance))
+
+
+def item_effects(kernel: gpflow.kernels.Kernel) -> list[ItemEffect]:
+    """The item effects in a kernel or a sum of kernels.
+
+    :raises ValueError: more than one, or one inside something that is not a sum.
+    """
+    parts = _parts(kernel)
+    found = [part for part in parts if isinstance(part, ItemEffect)]
+    if len(found) > 1:
+        raise ValueError(
+            f"The kernel has {len(found)} ItemEffect terms, of which duels see only the sum; keep "
+            "one."
+        )
+    if any(_holds_effect(part) for part in parts if not isinstance(part, ItemEffect)):
+        raise ValueError(
+            "ItemEffect stands inside a product or another combination of kernels; add it to the "
+            "others, kernel + ItemEffect()."
+        )
+    return found
+
+
+def feature_part(kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel | None:
+    """The kernel without its item effect; None where nothing else is left."""
+    parts = [part for part in _parts(kernel) if not isinstance(part, ItemEffect)]
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else gpflow.kernels.Sum(parts)
+
+
+def numbered_kernel(kernel: gpflow.kernels.Kernel, num_features: int) -> gpflow.kernels.Kernel:
+    """The kernel on inputs (N, D + 1) whose last column is the item's number.
+
+    A copy that shares the parameters; all terms but the item effect look at the first D columns.
+    """
+    result = copy.deepcopy(kernel, {id(p): p for p in kernel.parameters})
+    for part in _leaves(result):
+        if not isinstance(part, ItemEffect):
+            columns = np.arange(num_features)[part.active_dims]
+            whole = np.array_equal(columns, np.arange(num_features))
+            part.active_dims = slice(0, num_features) if whole else columns
+    return result
+
+
+def _parts(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
+    if isinstance(kernel, gpflow.kernels.Sum):
+        return [part for inner in kernel.kernels for part in _parts(inner)]
+    return [kernel]
+
+
+def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
+    if isinstance(kernel, gpflow.kernels.Combination):
+        return [leaf for inner in kernel.kernels for leaf in _leaves(inner)]
+    return [kernel]
+
+
+def _holds_effect(kernel: gpflow.kernels.Kernel) -> bool:
+    return any(isinstance(module, ItemEffect) for module in kernel.submodules)

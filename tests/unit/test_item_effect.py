@@ -1,0 +1,200 @@
+"""Item effects: the kernel, and models that hold one, against dense arithmetic."""
+
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sparse_prefgp as spg
+from tests.tolerances import FIXED_POINT, GRADIENT, IDENTITY
+
+TIGHT = spg.ParallelEP(tolerance=1e-12)
+N, D = 9, 2
+
+
+@pytest.fixture(scope="module")
+def duels() -> spg.Duels:
+    """Nine items, two of them with equal features, and sixty duels."""
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(N, D))
+    items[4] = items[3]
+    effect = 1.5 * rng.normal(size=N)
+    pairs = rng.permuted(np.tile(np.arange(N), (60, 1)), axis=1)[:, :2]
+    ahead = (items[:, 0] + effect)[pairs] + 0.7 * rng.normal(size=pairs.shape)
+    losers, winners = np.take_along_axis(pairs, np.argsort(ahead, 1), 1).T
+    return spg.Duels(items, winners, losers)
+
+
+def features_kernel() -> gpflow.kernels.Kernel:
+    return gpflow.kernels.SquaredExponential(lengthscales=[1.2, 0.8])
+
+
+def with_effect(variance: float = 0.7) -> gpflow.kernels.Kernel:
+    return features_kernel() + spg.ItemEffect(variance)
+
+
+def model(duels: spg.Duels, kernel: Any = None, **options: Any) -> spg.PreferenceGP:
+    return spg.PreferenceGP(duels, kernel or with_effect(), engine=TIGHT, **options)
+
+
+def one_hot(duels: spg.Duels) -> spg.PreferenceGP:
+    """The same prior without item effects: a linear kernel on one indicator per item."""
+    inputs = np.hstack([duels.items, np.eye(N)])
+    kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.2, 0.8], active_dims=[0, 1])
+    kernel += gpflow.kernels.Linear(0.7, active_dims=range(2, 2 + N))
+    same = spg.Duels(inputs, duels.winners, duels.losers, duels.counts)
+    return spg.PreferenceGP(same, kernel, approximation=spg.Exact(), engine=TIGHT)
+
+
+def numbered(duels: spg.Duels) -> np.ndarray:
+    return np.column_stack([duels.items, np.arange(N)])
+
+
+def test_kernel_is_the_variance_for_the_same_number_and_zero_otherwise() -> None:
+    kernel = spg.ItemEffect(0.7)
+    rows = tf.constant([[5.0, 0.0], [6.0, 1.0], [7.0, 0.0]], tf.float64)
+    expected = 0.7 * np.array([[1, 0, 1], [0, 1, 0], [1, 0, 1]])
+    np.testing.assert_allclose(kernel(rows), expected, rtol=IDENTITY)
+    np.testing.assert_allclose(kernel(rows, rows[:1])[:, 0], expected[:, 0], rtol=IDENTITY)
+    np.testing.assert_allclose(kernel(rows, full_cov=False), np.full(3, 0.7), rtol=IDENTITY)
+
+
+@pytest.mark.parametrize("over", ["items", "duels"])
+def test_exact_equals_a_linear_kernel_on_indicators(duels: spg.Duels, over: str) -> None:
+    ours, other = model(duels, approximation=spg.Exact(over=over)), one_hot(duels)
+    assert ours.log_evidence() == pytest.approx(other.log_evidence(), rel=IDENTITY)
+    for mine, theirs in zip(
+        ours.predict_f(numbered(duels), full_cov=True),
+        other.predict_f(other.duels.items, full_cov=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, theirs, atol=FIXED_POINT)
+
+
+def test_items_with_equal_features_differ_by_their_effects(duels: spg.Duels) -> None:
+    assert model(duels).graph.num_rows == N
+    plain = spg.PreferenceGP(duels, features_kernel())
+    assert plain.graph.num_rows == N - 1 and not plain.has_item_effect
+    mean, _ = model(duels).predict_f(numbered(duels)[3:5])
+    assert abs(float(mean[0, 0] - mean[1, 0])) > 0.01
+
+
+@pytest.mark.parametrize("approximation", [spg.VFE(), spg.FITC(), spg.TightVFE("logdet")])
+@pytest.mark.parametrize("over", ["items", "duels"])
+def test_inducing_inputs_at_all_items_are_exact(
+    duels: spg.Duels, approximation: Any, over: str
+) -> None:
+    z = np.unique(duels.items, axis=0)
+    approximation = type(approximation)(
+        **{**{k: v for k, v in vars(approximation).items() if k != "over"}, "over": over}
+    )
+    sparse = model(duels, approximation=approximation, inducing_variable=z)
+    exact = model(duels, approximation=spg.Exact())
+    assert sparse.log_evidence() == pytest.approx(exact.log_evidence(), abs=FIXED_POINT)
+    inputs = np.concatenate([numbered(duels), [[0.3, 0.1, -1.0]]])
+    for mine, theirs in zip(sparse.predict_f(inputs), exact.predict_f(inputs), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=FIXED_POINT)
+
+
+def test_effects_beyond_the_limit_join_the_residual(
+    duels: spg.Duels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparse_prefgp.approximations.inducing.MAX_ITEM_EFFECTS", 4)
+    sparse = model(duels, approximation=spg.FITC(), inducing_variable=duels.items[:3])
+    assert "3 inducing inputs and 4 of 9 item effects" in str(sparse)
+    most = np.argsort(-sparse.graph.comparisons, kind="stable")[:4]
+    _, variance = sparse.predict_f(numbered(duels))
+    _, unknown = sparse.predict_f(duels.items)
+    known = set(sparse.graph.rows[most, -1].astype(int))
+    for item in range(N):
+        if item in known:
+            assert float(variance[item, 0]) < float(unknown[item, 0]) - 0.01
+        else:
+            assert float(variance[item, 0]) == pytest.approx(float(unknown[item, 0]), rel=IDENTITY)
+
+
+def test_an_unknown_item_has_an_effect_of_its_own(duels: spg.Duels) -> None:
+    ours = model(duels)
+    mean, variance = ours.predict_f(duels.items[:1])
+    as_unknown = ours.predict_f([[*duels.items[0], -1.0]])
+    np.testing.assert_array_equal(mean, as_unknown[0])
+    _, covariance = ours.predict_f(duels.items[[0, 0]], full_cov=True)
+    # Two unknown items with equal features share all but their effects.
+    gap = covariance[0, 0, 0] + covariance[0, 1, 1] - 2 * covariance[0, 0, 1]
+    assert float(gap) == pytest.approx(2 * 0.7, rel=IDENTITY)
+    assert float(variance[0, 0]) == pytest.approx(float(covariance[0, 0, 0]), rel=IDENTITY)
+    _, spread = ours.predict_difference(duels.items[:2], duels.items[:2])
+    np.testing.assert_allclose(spread, 2 * 0.7, rtol=IDENTITY)
+    _, same = ours.predict_difference(numbered(duels)[:2], numbered(duels)[:2])
+    np.testing.assert_array_equal(same, 0.0)
+
+
+def test_gradient_reaches_the_variance_of_the_effect(duels: spg.Duels) -> None:
+    for approximation, z in ((spg.Exact(), None), (spg.VFE(), duels.items[:3])):
+        ours = model(duels, approximation=approximation, inducing_variable=z)
+        variable = ours.kernel.kernels[1].variance.unconstrained_variable
+        with tf.GradientTape() as tape:
+            loss = ours.training_loss()
+        slope = float(tape.gradient(loss, variable))
+        start, step, values = variable.numpy(), 1e-4, []
+        for sign in (1, -1):
+            variable.assign(start + sign * step)
+            values.append(float(ours.training_loss()))
+        variable.assign(start)
+        assert slope == pytest.approx((values[0] - values[1]) / (2 * step), rel=GRADIENT)
+        assert abs(slope) > 1e-3
+
+
+def test_active_dims_of_the_other_terms_count_features(duels: spg.Duels) -> None:
+    kernel = gpflow.kernels.SquaredExponential(active_dims=slice(1, None)) + spg.ItemEffect()
+    ours = model(duels, kernel)
+    moved = duels.items + np.array([3.0, 0.0])
+    np.testing.assert_array_equal(ours.predict_f(duels.items)[0], ours.predict_f(moved)[0])
+    # The kernel that was passed in is untouched.
+    assert kernel.kernels[0].active_dims == slice(1, None)
+
+
+def test_mean_function_sees_the_features_only(duels: spg.Duels) -> None:
+    mean = gpflow.functions.Linear(A=[[1.0], [0.0]], b=[0.0])
+    ours = model(duels, mean_function=mean)
+    far = np.array([[100.0, 100.0]])
+    assert float(ours.predict_f(far)[0]) == pytest.approx(100.0, rel=FIXED_POINT)
+
+
+def test_optimise_learns_the_variance(duels: spg.Duels) -> None:
+    ours = model(duels)
+    before = ours.log_evidence()
+    spg.optimise(ours, max_iterations=10)
+    assert ours.log_evidence() > before
+    assert float(ours.kernel.kernels[1].variance.numpy()) != pytest.approx(0.7, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "message"),
+    [
+        (lambda: with_effect() + spg.ItemEffect(), {}, "has 2 ItemEffect terms"),
+        (lambda: features_kernel() * spg.ItemEffect(), {}, "add it to the others"),
+        (spg.ItemEffect, {"approximation": spg.VFE()}, "ItemEffect alone"),
+    ],
+)
+def test_refusals(duels: spg.Duels, kernel: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model(duels, kernel(), **options)
+
+
+def test_row_numbers_that_are_none_are_refused(duels: spg.Duels) -> None:
+    for number in (float(N), 0.5):
+        with pytest.raises(ValueError, match="no row number"):
+            model(duels).predict_f([[0.0, 0.0, number]])
+    with pytest.raises(ValueError, match="2 features, but the new ones have 4"):
+        model(duels).predict_f(np.zeros((1, 4)))
+
+
+def test_item_effect_alone_is_a_model_of_the_items(duels: spg.Duels) -> None:
+    ours = model(duels, spg.ItemEffect(1.0))
+    mean, _ = ours.predict_f(numbered(duels))
+    wins = np.bincount(duels.winners, duels.counts, N) - np.bincount(duels.losers, duels.counts, N)
+    assert np.corrcoef(mean[:, 0], wins)[0, 1] > 0.8
+    np.testing.assert_array_equal(ours.predict_f(duels.items)[0], 0.0)
