@@ -221,6 +221,27 @@ class Duels:
         """Features of the winner minus features of the loser, (num_pairs, D)."""
         return np.asarray(self.items[self.winners] - self.items[self.losers])
 
+    def distinct_rows(self, numbered: bool = False) -> tuple[FloatArray, IntArray]:
+        """Distinct feature rows of the items that take part in a duel, in ascending order.
+
+        Args:
+            numbered: rows get a last column, the number of the item, so that items with equal
+                features stay apart.
+
+        Returns:
+            The rows (k, D), or (k, D + 1), and the row of each item (n,), -1 where it takes part
+            in no duel.
+        """
+        used = np.unique(np.concatenate([self.winners, self.losers]))
+        # Adding zero makes -0.0 and 0.0 the same row.
+        inputs = self.items[used] + 0.0
+        if numbered:
+            inputs = np.column_stack([inputs, used])
+        rows, row_of_used = np.unique(inputs, axis=0, return_inverse=True)
+        row_of_item = np.full(self.num_items, -1, dtype=np.int64)
+        row_of_item[used] = row_of_used.reshape(-1)
+        return rows, row_of_item
+
     def summary(self) -> DuelsSummary:
         """What the duels look like: sizes, contradictions, and how the items are connected."""
         # Kept out of the module: this import is slow, and only this method needs it.

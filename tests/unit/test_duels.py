@@ -74,6 +74,19 @@ def test_one_duel_of_two_items_works():
     assert Duels([[0.0], [1.0]], [0], [1]).num_duels == 1
 
 
+def test_distinct_rows_of_the_items_that_were_compared():
+    items = np.array([[2.0, 1.0], [0.0, 5.0], [-0.0, 5.0], [9.0, 9.0], [0.0, 4.0]])
+    duels = Duels(items, [0, 4], [1, 2])
+    rows, row_of_item = duels.distinct_rows()
+    np.testing.assert_array_equal(rows, [[0.0, 4.0], [0.0, 5.0], [2.0, 1.0]])
+    assert row_of_item.tolist() == [2, 1, 1, -1, 0]
+    rows, row_of_item = duels.distinct_rows(numbered=True)
+    np.testing.assert_array_equal(rows[:, -1], [4, 1, 2, 0])
+    assert row_of_item.tolist() == [3, 1, 2, -1, 0]
+    compared = row_of_item >= 0
+    np.testing.assert_array_equal(rows[row_of_item[compared], :2], items[compared])
+
+
 def test_summary_counts():
     items = np.array([[0.0], [1.0], [2.0], [3.0], [0.0], [5.0], [6.0]])
     duels = Duels(items, [0, 1, 0, 2, 0], [1, 0, 1, 3, 4])
