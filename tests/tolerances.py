@@ -40,3 +40,11 @@ SMALL_POWER = 1e-4
 
 # float32 carries seven digits; a Cholesky factor and some sweeps cost three or four.
 SINGLE = 1e-3
+
+# What a worked example prints, against what its page states: a fit of some dozen L-BFGS steps on
+# another processor ends a little elsewhere, and numbers are printed with two to four digits.
+EXAMPLE_RELATIVE = 0.05
+EXAMPLE_ABSOLUTE = 0.01
+
+# Share of pixels of an example's picture that may differ: a curve moved by a line's width does.
+EXAMPLE_PIXELS = 0.05
