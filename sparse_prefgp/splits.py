@@ -13,6 +13,7 @@ from sparse_prefgp.duels import shortened
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io import DuelTable
 
+BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 
 KINDS = "duels, items, group:COLUMN or time:COLUMN"
@@ -68,6 +69,10 @@ def split_duels(
         max_train: keep at most this many training rows: the last ones before the test part for
             `time`, a random choice otherwise.
 
+    Duels that come from one choice or ranking (`table.set_column`) are never parted: `duels` holds
+    out whole sets, a set is as late as the latest of its duels, and one that would lie in both
+    parts, or partly in neither, is dropped.
+
     Raises:
         ValueError: an unknown kind; a missing column or a missing value in it; a fraction outside
             [0, 1); `max_train` below 1; a part without duels.
@@ -81,17 +86,26 @@ def split_duels(
         raise ValueError(f"max_train is {max_train}; give a whole number of at least 1.")
     t = table.num_rows
     first, second = (None, None) if not column else _codes(table, column, kind == "time")
+    sets = table.sets()
     moment = None
     if kind == "time" and first is not None and second is not None:
-        moment = np.maximum(first, second)
+        moment = _latest(np.maximum(first, second), sets)
 
     held = np.zeros(t, dtype=bool)
     dropped = np.zeros(t, dtype=bool)
     if test_fraction == 0.0:
         description = f"All {t:,} duels for training, none held out"
     elif kind == "duels":
-        held[rng.permutation(t)[: _share(test_fraction, t, "duels")]] = True
+        number = int(sets.max()) + 1
+        what = "duels" if table.set_column is None else f"values of {table.set_column!r}"
+        chosen = rng.permutation(number)[: _share(test_fraction, number, what)]
+        held = np.isin(sets, chosen)
         description = f"Duels held out at random: {held.sum():,} of {t:,}"
+        if table.set_column is not None:
+            description = (
+                f"Whole sets of duels held out at random: {len(chosen):,} of {number:,} {what} "
+                f"({held.sum():,} of {t:,} duels)"
+            )
     elif kind == "time" and moment is not None:
         held = moment >= _cut(moment, test_fraction, column)
         dates = len(np.unique(moment))
@@ -106,7 +120,9 @@ def split_duels(
         units = np.unique(np.concatenate([first, second]))
         chosen = rng.permutation(units)[: _share(test_fraction, len(units), what)]
         won, lost = np.isin(first, chosen), np.isin(second, chosen)
-        held, dropped = won & lost, won ^ lost
+        # A whole set is held out, kept or dropped.
+        held, kept = ~_any(~(won & lost), sets), ~_any(won | lost, sets)
+        dropped = ~held & ~kept
         description = f"{len(chosen):,} of {len(units):,} {what} held out"
 
     test = np.flatnonzero(held)
@@ -119,19 +135,42 @@ def split_duels(
             )
     unused = 0
     if max_train is not None and len(train) > max_train:
-        unused = len(train) - max_train
+        # Units that stay whole, those to keep first.
+        units, first_row = np.unique(sets[train], return_index=True)
         if moment is not None:
-            order = np.argsort(moment[train], kind="stable")
-            train = np.sort(train[order[unused:]])
+            units = units[np.argsort(moment[train][first_row], kind="stable")[::-1]]
         else:
-            train = np.sort(rng.permutation(train)[:max_train])
+            units = rng.permutation(units)
+        within = np.cumsum(np.bincount(sets[train])[units]) <= max_train
+        if not within[0]:
+            raise ValueError(
+                f"max_train is {max_train}, fewer than the duels of one set of "
+                f"{table.set_column!r}, which stay together; give a larger number."
+            )
+        kept_train = train[np.isin(sets[train], units[within])]
+        unused = len(train) - len(kept_train)
+        train = kept_train
     number = int(dropped.sum())
     if number:
         description += f"; {number:,} mixed duels dropped"
+        if table.set_column is not None:
+            description += f", with all others of their {table.set_column!r}"
     if unused:
         which = "earlier" if moment is not None else "randomly chosen"
         description += f"; {unused:,} {which} training duels left out"
     return Split(train, test, number, description + ".", unused)
+
+
+def _any(mask: BoolArray, sets: IntArray) -> BoolArray:
+    """For each row, whether the mask is true for any row of its set."""
+    return np.asarray(np.bincount(sets, weights=mask)[sets] > 0)
+
+
+def _latest(moment: IntArray, sets: IntArray) -> IntArray:
+    """For each row, the latest moment of its set."""
+    latest = np.full(int(sets.max()) + 1, moment.min())
+    np.maximum.at(latest, sets, moment)
+    return np.asarray(latest[sets])
 
 
 def _kind(how: str) -> tuple[str, str]:

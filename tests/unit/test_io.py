@@ -219,7 +219,7 @@ def test_text_columns_that_are_no_features():
     names = [f"name {i}" for i in range(4)]
     refused(ITEMS.assign(title=names), DUELS, "'title'", "--ignore", "ignore=", "each of its 4")
     many = pd.DataFrame(
-        {"id": range(200), "x": range(200), "town": [f"town {i % 51}" for i in range(200)]}
+        {"id": range(200), "x": np.arange(200) / 7, "town": [f"town {i % 51}" for i in range(200)]}
     )
     duels = pd.DataFrame({"winner": [0], "loser": [1]})
     refused(many, duels, "'town'", "51", "--ignore")
@@ -228,6 +228,27 @@ def test_text_columns_that_are_no_features():
     assert read_duels(fifty, duels).num_features == 51
     dates = many.assign(town=pd.Timestamp("2024-01-01"))
     refused(dates, duels, "'town'", "datetime64", "--ignore")
+
+
+def test_an_id_is_no_feature():
+    kept = ("beside", "kernel + spg.ItemEffect()", "linear+matern52+item")
+    refused(ITEMS[["item_id"]], DUELS, "no feature column, only the id 'item_id'", *kept)
+    refused(ITEMS, DUELS, "asked for is the id 'item_id'", *kept, features=["item_id"])
+    refused(ITEMS, DUELS, "'item_id' is no column", features=["item_id", "price"])
+    for name in ("car_id", "ID", "index", "row number", "key", "Unnamed: 0"):
+        items = ITEMS[["item_id"]].assign(**{name: [7, 3, 5, 11]})
+        refused(items, DUELS, repr(name), "by its name and values", *kept)
+        refused(items, DUELS, repr(name), "by its name and values", features=[name])
+        # A repeated or a broken number says something about more than one item.
+        assert read_duels(items.assign(**{name: [7, 3, 7, 11]}), DUELS).num_features == 1
+        assert read_duels(items.assign(**{name: [7, 3, 5.5, 11]}), DUELS).num_features == 1
+        assert read_duels(items.assign(price=[1, 2, 3, 5]), DUELS).num_features == 2
+    rows = pd.DataFrame({"item_id": range(20), "x": range(1, 21)})
+    duels = pd.DataFrame({"winner": [0], "loser": [1]})
+    refused(rows, duels, "'x'", "from 1 to 20", "--features x", *kept)
+    assert read_duels(rows, duels, features=["x"]).num_features == 1
+    assert read_duels(rows[::-1], duels).num_features == 1
+    assert read_duels(rows[:19], duels).num_features == 1
 
 
 def test_bad_values(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_prefgp.io import read_table
+from sparse_prefgp.io import read_ranking_table, read_table
 from sparse_prefgp.splits import split_columns, split_duels
 
 
@@ -125,6 +125,56 @@ def test_max_train(table):
     assert max(day[left_out]) <= min(day[parts.train_rows])
     assert len(split(table, "duels", max_train=50).train_rows) == 50
     assert split(table, "duels", max_train=5000).unused == 0
+
+
+@pytest.fixture
+def rankings(table):
+    """150 rankings of two to five items, by thirty people on ten days."""
+    rng = np.random.default_rng(1)
+    places = np.array([rng.permutation(30)[:5] for _ in range(150)])
+    frame = pd.DataFrame(places, columns=[f"rank_{k}" for k in range(1, 6)]).astype(object)
+    for row, size in enumerate(rng.integers(2, 6, size=150)):
+        frame.iloc[row, size:] = None
+    frame["person"] = rng.integers(20, size=150)
+    frame["day"] = rng.integers(1, 11, size=150)
+    items = table.items.assign(item_id=range(30))
+    with pytest.warns(UserWarning, match="150 rankings"):
+        return read_ranking_table(items, frame, ignore=["maker", "made"])
+
+
+HOWS = ["duels", "items", "group:person", "group:maker", "time:day", "time:made"]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("max_train", [None, 120])
+def test_sets_stay_whole(rankings, how, max_train):
+    by_items = how in ("items", "group:maker")
+    parts = split(rankings, how, 0.6 if by_items else 0.3, max_train=max_train)
+    number = rankings.context["ranking"].to_numpy()
+    size = np.bincount(number)
+    for rows in (parts.train_rows, parts.test_rows):
+        found = np.bincount(number[rows], minlength=150)
+        assert ((found == 0) | (found == size)).all() and found.any()
+    if max_train is not None:
+        assert len(parts.train_rows) <= 120
+        assert by_items or (parts.unused and len(parts.train_rows) > 110)
+    elif how == "duels":
+        assert len(np.unique(number[parts.test_rows])) == 45
+        assert "45 of 150 values of 'ranking'" in parts.description
+    if by_items:
+        assert parts.dropped and "with all others of their 'ranking'" in parts.description
+    if how == "time:made":
+        latest = pd.Series(np.maximum(rankings.winners, rankings.losers)).groupby(number).max()
+        held = np.unique(number[parts.test_rows])
+        kept = np.unique(number[parts.train_rows])
+        assert latest[kept].max() < latest[held].min()
+
+
+def test_a_set_larger_than_max_train(rankings):
+    with pytest.raises(ValueError, match=r"max_train is 1, fewer than .* 'ranking'"):
+        biggest = np.bincount(rankings.sets()).argmax()
+        one = rankings.select(rankings.sets() == biggest)
+        split_duels(one, "duels", 0.0, np.random.default_rng(0), max_train=1)
 
 
 @pytest.mark.parametrize("how", ["duels", "items", "group:person", "time:day"])

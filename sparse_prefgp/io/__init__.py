@@ -1,0 +1,22 @@
+"""Reading items, duels, choices and rankings: CSV, gzipped CSV, Parquet and data frames."""
+
+from sparse_prefgp.io.choices import (
+    read_choice_table,
+    read_choices,
+    read_ranking_table,
+    read_rankings,
+)
+from sparse_prefgp.io.reading import read_duels, read_items, read_items_with_ids, read_table
+from sparse_prefgp.io.table import DuelTable
+
+__all__ = [
+    "DuelTable",
+    "read_choice_table",
+    "read_choices",
+    "read_duels",
+    "read_items",
+    "read_items_with_ids",
+    "read_ranking_table",
+    "read_rankings",
+    "read_table",
+]

@@ -1,0 +1,310 @@
+"""What the columns of a table hold: features, ids and counts."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.duels import MAX_COUNT, check_total, shortened
+from sparse_prefgp.features import numeric_column, require_pandas, text_column
+from sparse_prefgp.io.files import Table, column_names, id_text, listing
+
+IntArray = npt.NDArray[np.int64]
+
+MAX_LEVELS = 50
+WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
+MISSING_NUMBERS = ("nan", "na", "n/a", "none", "null", "<na>")
+DECIMAL_COMMA = r"-?\d+,\d+"
+
+
+# Names that say of a column of whole numbers that it counts or names the rows.
+ID_NAME = re.compile(r"(.*[ _.-])?(id|ids|index|idx|key|number|nr|no)|unnamed: \d+", re.IGNORECASE)
+# From here on 0, 1, 2, … in the order of the rows is no chance.
+MANY_ROWS = 20
+ID_REMEDY = (
+    "says nothing about another item; add columns that describe the items, beside which "
+    "--kernel linear+matern52+item (kernel + spg.ItemEffect()) gives each an effect of its own"
+)
+
+
+@dataclass(frozen=True)
+class ItemColumns:
+    """What a table of items holds.
+
+    Attributes:
+        table: the table itself.
+        others: every column but the id.
+        numeric, categorical: the columns that are features.
+        ids: n ids, in row order.
+        lookup: the row of each id as text.
+    """
+
+    table: Table
+    others: list[str]
+    numeric: list[str]
+    categorical: list[str]
+    ids: tuple[Hashable, ...]
+    lookup: dict[str, int]
+
+
+def item_columns(
+    items: Table,
+    answers: Table,
+    *,
+    features: Sequence[str] | None,
+    ignore: Sequence[str],
+    never_features: Sequence[str],
+) -> ItemColumns:
+    """Ids and features of a table of items, with the options of `read_table`.
+
+    Args:
+        items: the table of items.
+        answers: the other table, whose columns may be ignored too.
+
+    Raises:
+        ValueError: what `read_table` says of names, ids and feature columns.
+    """
+    others = [column for column in items.frame.columns if column != items.id_column]
+    ignored = column_names(ignore, "ignore")
+    known = {*items.frame.columns, *answers.frame.columns}
+    for name in ignored:
+        if name not in known:
+            raise ValueError(
+                f"The column {name!r} to ignore is in neither table; correct its name (columns of "
+                f"{items.name}: {listing(items.frame.columns)})."
+            )
+    wanted = others
+    if not others:
+        raise ValueError(
+            f"{items.name} has no feature column, only the id {items.id_column!r}, which "
+            f"{ID_REMEDY}."
+        )
+    if features is not None:
+        wanted = column_names(features, "features")
+        if wanted and all(name == items.id_column for name in wanted):
+            raise ValueError(
+                f"The only feature asked for is the id {items.id_column!r}, which {ID_REMEDY}."
+            )
+        for name in wanted:
+            if name not in others:
+                raise ValueError(
+                    f"The feature {name!r} is no column of {items.name}; choose from "
+                    f"{listing(others)}."
+                )
+    numeric, categorical = _feature_kinds(
+        items, [c for c in wanted if c not in ignored and c not in never_features]
+    )
+    if len(numeric) == 1 and not categorical:
+        _refuse_id(items, numeric[0], named=features is not None)
+    ids, lookup = items.ids()
+    return ItemColumns(items, others, numeric, categorical, ids, lookup)
+
+
+def _refuse_id(items: Table, name: str, named: bool) -> None:
+    """Refuse an only feature that is evidently an id; `named`: somebody asked for it by name."""
+    values = numeric_column(items.frame, name, items.row)
+    n = len(values)
+    if n < 2 or not (values == np.floor(values)).all() or len(np.unique(values)) < n:
+        return
+    if ID_NAME.fullmatch(name):
+        raise ValueError(
+            f"The only feature column of {items.name} is {name!r}, by its name and values an id "
+            f"(a whole number of its own for each item), which {ID_REMEDY}."
+        )
+    in_order = any(np.array_equal(values, np.arange(start, start + n)) for start in (0, 1))
+    if in_order and n >= MANY_ROWS and not named:
+        raise ValueError(
+            f"The only feature column of {items.name}, {name!r}, counts its rows from "
+            f"{int(values[0])} to {int(values[-1])} like an id, which {ID_REMEDY}; if it is a "
+            f"measurement, say so with --features {name} (features=[{name!r}])."
+        )
+
+
+def _feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The numeric and the categorical ones among these columns."""
+    pd = require_pandas()
+    numeric: list[str] = []
+    categorical: list[str] = []
+    for name in columns:
+        column = table.frame[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            _check_levels(table, name, column)
+            categorical.append(name)
+        elif pd.api.types.is_numeric_dtype(column.dtype) and column.dtype.kind != "c":
+            numeric.append(name)
+        elif pd.api.types.is_string_dtype(column.dtype) or column.dtype == object:
+            _check_cells(table, name, column)
+            if _is_numeric_text(table, name, column):
+                numeric.append(name)
+            else:
+                _check_levels(table, name, column)
+                categorical.append(name)
+        else:
+            raise ValueError(
+                f"The column {name!r} of {table.name} is of type {column.dtype}, which is neither "
+                f"numbers nor categories; convert it, or leave it out with --ignore {name} "
+                f"(ignore=[{name!r}])."
+            )
+    # Values are checked before anybody fits anything, in the training and the test part alike.
+    for name in numeric:
+        numeric_column(table.frame, name, table.row)
+    for name in categorical:
+        text_column(table.frame, name, table.row)
+    if not numeric and not categorical:
+        raise ValueError(
+            f"{table.name} has no feature column left (columns found: "
+            f"{listing(table.frame.columns)}); add one, or ignore fewer."
+        )
+    return numeric, categorical
+
+
+def _check_cells(table: Table, name: str, column: Any) -> None:
+    """Refuse cells that are neither a number nor text, which pandas cannot handle either."""
+    for i, value in enumerate(column):
+        if isinstance(value, (list, tuple, set, dict, np.ndarray)):
+            problem, remedy = f"of type {type(value).__name__}", "give a number or text"
+        elif isinstance(value, int) and abs(value) > sys.float_info.max:
+            problem, remedy = "too large for double precision", "rescale the column"
+        else:
+            continue
+        raise ValueError(
+            f"The column {name!r} has {shortened(value)} in {table.row(i)}, which is {problem}; "
+            f"{remedy}, or leave the column out with --ignore {name} (ignore=[{name!r}])."
+        )
+
+
+def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
+    """Whether a text column holds numbers: all of it does, or it is refused for the odd one out."""
+    pd = require_pandas()
+    present = ~np.asarray(column.isna(), dtype=bool)
+    parsed = ~np.asarray(pd.to_numeric(column, errors="coerce").isna(), dtype=bool)
+    texts = present & ~parsed
+    # Written-out missing values are numbers for this purpose; they are refused as such later.
+    written = column.astype(str).str.strip()
+    commas = texts & np.asarray(written.str.fullmatch(DECIMAL_COMMA), dtype=bool)
+    if commas.any() and 2 * (commas | parsed).sum() > present.sum():
+        i = int(np.flatnonzero(commas)[0])
+        raise ValueError(
+            f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, a number with a "
+            f"decimal comma; write decimal points, or leave the column out with --ignore {name} "
+            f"(ignore=[{name!r}])."
+        )
+    if not parsed.any():
+        return not present.any()
+    texts &= ~np.asarray(written.str.lower().isin(MISSING_NUMBERS), dtype=bool)
+    if not texts.any():
+        return True
+    if parsed.sum() <= texts.sum():
+        return False
+    i = int(np.flatnonzero(texts)[0])
+    raise ValueError(
+        f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)} where numbers are "
+        f"needed; correct that value, or leave the column out with --ignore {name} "
+        f"(ignore=[{name!r}])."
+    )
+
+
+def _check_levels(table: Table, name: str, column: Any) -> None:
+    levels, n = int(column.nunique()), len(column)
+    if levels > MAX_LEVELS:
+        reason = f"{levels} levels, more than {MAX_LEVELS}"
+    elif levels == n and n > 1:
+        reason = f"a level of its own in each of its {n} rows"
+    else:
+        return
+    raise ValueError(
+        f"The text column {name!r} of {table.name} has {reason}, so it is no feature; leave it out "
+        f"with --ignore {name} (ignore=[{name!r}]), or encode it as numbers."
+    )
+
+
+def match(
+    table: Table,
+    column: str,
+    lookup: dict[str, int],
+    items_name: str,
+    *,
+    what: str = "duel",
+    optional: bool = False,
+) -> IntArray:
+    """Row of each id of a column in the items table.
+
+    Args:
+        table, column: where the ids are.
+        lookup: the row of each id, from `Table.ids`.
+        items_name: the items table, for messages.
+        what: what a row of the table stands for.
+        optional: an empty cell is no item, -1.
+
+    Raises:
+        ValueError: an id that is missing or unknown; the message names the row.
+    """
+    result = np.empty(len(table.frame), dtype=np.int64)
+    by_number: dict[int, int] | None = None
+    for i, value in enumerate(table.frame[column]):
+        text = id_text(value)
+        row = -1 if optional and not text else lookup.get(text)
+        if row is None and WHOLE_NUMBER.fullmatch(text):
+            # One file may hold 7 or 7.0 and the other 007; only where that leaves no doubt.
+            if by_number is None:
+                by_number = _rows_by_number(lookup)
+            row = by_number.get(_whole(text))
+        if row is None:
+            shown = f"the {column} {text!r}" if text else f"a missing {column}"
+            raise ValueError(
+                f"{table.row(i)[0].upper()}{table.row(i)[1:]} has {shown}, which is no item id of "
+                f"{items_name}; add that item or remove the {what}."
+            )
+        result[i] = row
+    return result
+
+
+def _rows_by_number(lookup: dict[str, int]) -> dict[int, int]:
+    rows: dict[int, int] = {}
+    repeated: set[int] = set()
+    for text, row in lookup.items():
+        if WHOLE_NUMBER.fullmatch(text):
+            number = _whole(text)
+            if number in rows:
+                repeated.add(number)
+            rows[number] = row
+    return {number: row for number, row in rows.items() if number not in repeated}
+
+
+def _whole(text: str) -> int:
+    return int(text.split(".")[0])
+
+
+def parse_counts(table: Table, name: str, values: Any) -> IntArray:
+    """Counts, one for each row of the table.
+
+    Raises:
+        ValueError: one that is not whole and positive, or too large; the message names the row.
+    """
+    result = np.empty(len(values), dtype=np.int64)
+    for i, value in enumerate(values):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = float("inf")
+        except (TypeError, ValueError):
+            number = float("nan")
+        if number > MAX_COUNT:
+            raise ValueError(
+                f"The column {name!r} has {shortened(value)} in {table.row(i)}, which is above "
+                f"2**53 ({MAX_COUNT}); give a smaller count."
+            )
+        if not (number >= 1.0 and number.is_integer()):
+            raise ValueError(
+                f"The column {name!r} has {str(value)!r} in {table.row(i)}; give a whole number of "
+                "at least 1."
+            )
+        result[i] = int(number)
+    check_total(result, table.row)
+    return result

@@ -1,0 +1,181 @@
+"""Items and duels from tables."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.duels import Duels
+from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts
+from sparse_prefgp.io.files import RowNames, Source, load, load_items
+from sparse_prefgp.io.table import DuelTable
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+WINNER, LOSER, COUNT = "winner", "loser", "count"
+
+
+def read_table(
+    items: Source,
+    duels: Source,
+    *,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    counts: str | npt.ArrayLike | None = None,
+    never_features: Sequence[str] = (),
+) -> DuelTable:
+    """Read items and duels, one row per duel.
+
+    Args:
+        items: path of a CSV, gzipped CSV or Parquet file, or a data frame, with one row per item.
+            The id is the column `item_id`, else the first. Every other numeric, boolean or
+            categorical (text) column is a feature unless ignored.
+        duels: the same with one row per duel: columns `winner` and `loser` hold item ids; an
+            optional column `count` says how often; the others are context.
+        features: use only these columns as features.
+        ignore: columns, of either table, that are no features.
+        counts: name of the count column, or (t,) counts; default the column `count` if there.
+        never_features: columns that are no features, such as those a split is made by; unlike
+            those of `ignore` they need not exist.
+
+    Raises:
+        ValueError: a file that is missing, empty or not readable; a missing column; an id that is
+            missing, repeated or unknown; an item against itself; counts that are not whole and
+            positive; a feature value that is missing or infinite; text where numbers are needed;
+            a text column with more than 50 levels or one level per row; no feature column, or
+            none but an id.
+    """
+    item_table = load_items(items)
+    duel_table = load(duels, "duels", lambda header: (WINNER, LOSER))
+    for name in (WINNER, LOSER):
+        duel_table.require(name)
+    if isinstance(counts, str):
+        duel_table.require(counts)
+    if len(duel_table.frame) == 0:
+        raise ValueError(f"There are no duels in {duel_table.name}; give at least one row.")
+    columns = item_columns(
+        item_table, duel_table, features=features, ignore=ignore, never_features=never_features
+    )
+    winners = match(duel_table, WINNER, columns.lookup, item_table.name)
+    losers = match(duel_table, LOSER, columns.lookup, item_table.name)
+    same = np.flatnonzero(winners == losers)
+    if same.size:
+        i = int(same[0])
+        raise ValueError(
+            f"The duel in {duel_table.row(i)} is of item {str(columns.ids[winners[i]])!r} with "
+            "itself; remove it, or correct its winner or loser."
+        )
+    number: IntArray | None = None
+    count_name = counts if isinstance(counts, str) else COUNT
+    if counts is not None and not isinstance(counts, str):
+        given = np.asarray(counts)
+        if given.shape != (len(winners),):
+            raise ValueError(
+                f"counts has shape {given.shape} for {len(winners)} rows of duels; give one each."
+            )
+        number = parse_counts(duel_table, "counts", given)
+    elif count_name in duel_table.frame.columns:
+        number = parse_counts(duel_table, count_name, duel_table.frame[count_name])
+    context = duel_table.frame.drop(columns=[WINNER, LOSER])
+    return table_of(
+        columns,
+        winners,
+        losers,
+        number,
+        context.drop(columns=[count_name], errors="ignore"),
+        duel_table.row,
+    )
+
+
+def table_of(
+    columns: ItemColumns,
+    winners: IntArray,
+    losers: IntArray,
+    counts: IntArray | None,
+    context: Any,
+    row_names: RowNames,
+    set_column: str | None = None,
+) -> DuelTable:
+    """The table of some duels between the items of `columns`."""
+    return DuelTable(
+        columns.table.frame[columns.others],
+        columns.ids,
+        winners,
+        losers,
+        counts,
+        context,
+        tuple(columns.numeric),
+        tuple(columns.categorical),
+        columns.table.row,
+        row_names,
+        set_column,
+    )
+
+
+def read_duels(
+    items: Source,
+    duels: Source,
+    *,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    counts: str | npt.ArrayLike | None = None,
+) -> Duels:
+    """Read items and duels into `Duels` with standardised features.
+
+    Means, standard deviations and levels are those of all items and are recorded in
+    `duels.transform`. Arguments are those of `read_table`; for a training and a test part, split
+    the table first and use `DuelTable.to_duels`.
+
+    Raises:
+        ValueError: what `read_table` raises; a missing, infinite or otherwise unusable feature
+            value; every feature column constant.
+    """
+    table = read_table(items, duels, features=features, ignore=ignore, counts=counts)
+    return table.to_duels()
+
+
+def read_items(path: Source, like: Any) -> FloatArray:
+    """Features (n, D) of raw items, in the units of `duels.items`.
+
+    Args:
+        path: CSV, gzipped CSV or Parquet file, or a data frame, with the feature columns.
+        like: `Duels` made by `read_duels`, a model of such duels, or a `FeatureTransform`.
+
+    Raises:
+        ValueError: `like` records no transform; a missing feature column; a value that is missing
+            or not a number; an unreadable or empty file.
+    """
+    transform = _transform_of(like)
+    table = load(path, "items", lambda header: ())
+    return transform.apply(table.frame, table.row)
+
+
+def read_items_with_ids(path: Source, like: Any) -> tuple[tuple[Hashable, ...], FloatArray]:
+    """Ids and features of raw items, as `read_items`; the id column as in `read_table`.
+
+    Raises:
+        ValueError: what `read_items` raises; an id that is missing or repeated.
+    """
+    transform = _transform_of(like)
+    table = load_items(path)
+    ids, _ = table.ids()
+    return ids, transform.apply(table.frame, table.row)
+
+
+def _transform_of(like: Any) -> FeatureTransform:
+    if isinstance(like, FeatureTransform):
+        return like
+    transform = getattr(like, "transform", None)
+    if transform is None:
+        transform = getattr(getattr(like, "duels", None), "transform", None)
+    if not isinstance(transform, FeatureTransform):
+        raise ValueError(
+            f"like is a {type(like).__name__} that records no feature transform; give duels made "
+            "by read_duels, or a model of such duels."
+        )
+    return transform

@@ -1,0 +1,220 @@
+"""Choices from sets and rankings, expanded to duels."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparse_prefgp.io import (
+    read_choice_table,
+    read_choices,
+    read_ranking_table,
+    read_rankings,
+    read_table,
+)
+
+ITEMS = pd.DataFrame({"item_id": list("abcde"), "x": [0.5, 1.5, -1.0, 2.0, 4.0]})
+LONG = pd.DataFrame(
+    {
+        "choice_set": [7, 7, 7, 9, 9],
+        "item_id": list("abcbd"),
+        "chosen": [0, 1, 0, 1, 0],
+        "person": ["p", "p", "p", "q", "q"],
+        "place": [1, 2, 3, 1, 2],
+    }
+)
+WIDE = pd.DataFrame(
+    {
+        "choice_set": [7, 9],
+        "chosen": ["b", "b"],
+        "option_1": ["a", "b"],
+        "option_2": ["b", "d"],
+        "option_3": ["c", None],
+        "person": ["p", "q"],
+    }
+)
+RANKED = pd.DataFrame(
+    {"rank_1": ["b", "d"], "rank_2": ["a", "e"], "rank_3": ["c", None], "person": ["p", "q"]}
+)
+PLACES = pd.DataFrame(
+    {
+        "ranking": ["r2", "r1", "r1", "r2", "r1"],
+        "item_id": list("dcbea"),
+        "rank": [1, 9, 1, 2, 4],
+        "person": ["q", "p", "p", "q", "p"],
+    }
+)
+CHOICES = {("b", "a"), ("b", "c"), ("b", "d")}
+RANKS = {("b", "a"), ("b", "c"), ("a", "c"), ("d", "e")}
+
+expanded = pytest.mark.filterwarnings("ignore:.*were expanded to:UserWarning")
+
+
+def pairs(table):
+    ids = table.item_ids
+    return {(ids[w], ids[k]) for w, k in zip(table.winners, table.losers, strict=True)}
+
+
+def refused(read, frame, *words, **options):
+    with pytest.raises(ValueError) as error:
+        read(ITEMS, frame, **options)
+    message = str(error.value)
+    assert message.endswith(".") and not re.search(r"\.\s+[A-Z]|\n", message), message
+    for word in words:
+        assert word in message, message
+
+
+@expanded
+def test_the_chosen_item_beats_each_other_option():
+    for frame in (LONG, WIDE):
+        table = read_choice_table(ITEMS, frame)
+        assert pairs(table) == CHOICES and table.num_rows == 3
+        assert table.set_column == "choice_set"
+        assert table.context["choice_set"].tolist() == [7, 7, 9]
+        # What differs within a choice is no property of its duels.
+        assert table.context.columns.tolist() == ["choice_set", "person"]
+        assert table.context["person"].tolist() == ["p", "p", "q"]
+        assert table.sets().tolist() == [0, 0, 1]
+        assert table.select([2]).set_column == "choice_set"
+        assert read_choices(ITEMS, frame).num_duels == 3
+
+
+@expanded
+def test_an_item_beats_all_below_it():
+    for frame in (RANKED, PLACES):
+        table = read_ranking_table(ITEMS, frame)
+        assert pairs(table) == RANKS and table.num_rows == 4
+        assert table.set_column == "ranking"
+        assert table.context["person"].tolist().count("p") == 3
+        assert read_rankings(ITEMS, frame).num_duels == 4
+    assert read_ranking_table(ITEMS, RANKED).context["ranking"].tolist() == [0, 0, 0, 1]
+    five = pd.DataFrame([list("edcba")], columns=[f"rank_{k}" for k in range(1, 6)])
+    table = read_ranking_table(ITEMS, five)
+    assert table.num_rows == 10 and (table.winners > table.losers).all()
+
+
+def test_says_that_duels_of_one_set_are_not_independent():
+    with pytest.warns(UserWarning, match="^2 choices were expanded to 3 duels; .*not independent"):
+        read_choices(ITEMS, LONG)
+    with pytest.warns(UserWarning, match="2 rankings were expanded to 4 duels; .*understated"):
+        read_rankings(ITEMS, PLACES)
+    with pytest.warns(UserWarning, match="among the options in 'option_1', 'option_2', 'option_3'"):
+        read_choices(ITEMS, WIDE)
+
+
+@expanded
+def test_other_forms_of_wide_choices():
+    plain = WIDE.rename(columns={"option_1": "left", "option_2": "right", "option_3": "third"})
+    # Every other column is an option unless it is said to be something else.
+    table = read_choice_table(ITEMS, plain, ignore=["person"])
+    assert pairs(table) == CHOICES and "person" in table.context.columns
+    assert pairs(read_choice_table(ITEMS, plain, never_features=["person"])) == CHOICES
+    refused(read_choice_table, plain, "Row 0", "person 'p'", "remove the choice")
+    assert pairs(read_choice_table(ITEMS, plain, options=["left", "right", "third"])) == CHOICES
+    # The options may be those that were not chosen.
+    others = pd.DataFrame({"chosen": ["b", "b"], "option_1": ["a", "d"], "option_2": ["c", None]})
+    table = read_choice_table(ITEMS, others)
+    assert pairs(table) == CHOICES and table.context["choice_set"].tolist() == [0, 0, 1]
+    mixed = others.assign(option_2=["b", None])
+    refused(read_choice_table, mixed, "'b' in row 1", "not among its options")
+
+
+@expanded
+def test_other_names_and_counts():
+    names = {"choice_set": "task", "item_id": "car", "chosen": "picked"}
+    options = {"choice_set": "task", "item_id": "car", "chosen": "picked"}
+    renamed = LONG.rename(columns=names).assign(picked=LONG["chosen"] == 1)
+    table = read_choice_table(ITEMS, renamed, **options)
+    assert pairs(table) == CHOICES and table.set_column == "task"
+    assert read_choices(ITEMS, renamed, **options).num_duels == 3
+    names = {"ranking": "list", "item_id": "car", "rank": "place"}
+    renamed = PLACES.rename(columns=names)
+    assert pairs(read_ranking_table(ITEMS, renamed, ranking="list", item_id="car", rank="place"))
+    assert read_choices(ITEMS, WIDE.assign(count=[5, 2])).num_duels == 12
+    assert read_choices(ITEMS, LONG.assign(count=[5, 5, 5, 2, 2])).num_duels == 12
+    refused(read_choices, LONG.assign(count=[5, 5, 1, 2, 2]), "'count'", "same count")
+    refused(read_choices, WIDE.assign(count=[5, 0]), "'count'", "row 1")
+
+
+@expanded
+def test_files_keep_ids_as_written(tmp_path):
+    (tmp_path / "i.csv").write_text("item_id,x\n007,1\nNA,2\n3,4\n")
+    (tmp_path / "w.csv").write_text("chosen,option_1,option_2\nNA,007,NA\n\n3,3,007\n")
+    (tmp_path / "l.csv").write_text("choice_set,item_id,chosen\n1,NA,1\n\n1,007,0\n2,3,0\n2,8,1\n")
+    (tmp_path / "r.csv").write_text("rank_1,rank_2\nNA,007\n3,\n")
+    table = read_choice_table(tmp_path / "i.csv", tmp_path / "w.csv")
+    assert pairs(table) == {("NA", "007"), ("3", "007")}
+    with pytest.raises(ValueError, match=r"Row 6 of l.csv \(the header is row 1\) has the item_id"):
+        read_choice_table(tmp_path / "i.csv", tmp_path / "l.csv")
+    with pytest.raises(ValueError, match=r"'1' in row 3 of r.csv .* has one item only"):
+        read_ranking_table(tmp_path / "i.csv", tmp_path / "r.csv")
+
+
+def test_bad_choices():
+    read = read_choice_table
+    for i, words in ((1, ["'7'", "no chosen option", "row 0"]), (0, ["'7'", "two", "row 0", "1"])):
+        flipped = LONG["chosen"].where(LONG.index != i, 1 - LONG["chosen"])
+        refused(read, LONG.assign(chosen=flipped), *words)
+    refused(read, LONG[:4], "'9' in row 3", "one item only")
+    refused(read, LONG.assign(item_id=list("abcbz")), "Row 4", "'z'", "no item id", "the choice")
+    refused(read, LONG.assign(item_id=["a", "b", "c", "b", None]), "Row 4", "missing item_id")
+    refused(read, LONG.assign(item_id=list("abbbd")), "Row 2", "'b' a second time", "'7'")
+    refused(read, LONG.assign(choice_set=[7, 7, None, 9, 9]), "choice_set", "missing in row 2")
+    refused(read, LONG.assign(chosen=[0, 1, 2, 1, 0]), "'chosen' has 2 in row 2", "give 1")
+    refused(read, LONG.assign(chosen=[0, 1, np.nan, 1, 0]), "'chosen' has nan in row 2")
+    refused(read, LONG[:0], "no choices")
+    refused(read, LONG.drop(columns="choice_set"), "no column 'choice_set'")
+    refused(read, LONG.drop(columns="chosen"), "no column 'chosen'")
+    refused(read, LONG.rename(columns={"item_id": "item"}), "only 0 and 1", "item_id=")
+    refused(read, WIDE.assign(chosen=["b", None]), "Row 1", "missing chosen")
+    refused(read, WIDE.assign(option_3=["z", None]), "Row 0", "option_3 'z'")
+    refused(read, WIDE.assign(option_3=["b", None]), "Row 0", "'b' a second time")
+    refused(read, WIDE.assign(option_2=["b", None]), "'9' in row 1", "one item only")
+    refused(read, WIDE.assign(choice_set=[7, 7]), "'7' in row 1 ", "row 0", "across persons")
+    refused(read, WIDE, "no column 'option_4'", options=["option_1", "option_4"])
+    refused(read, WIDE, "'nobody' to ignore", ignore=["nobody"])
+
+
+def test_bad_rankings():
+    read = read_ranking_table
+    refused(read, PLACES.assign(rank=[1, 1, 1, 2, 4]), "Row 2", "row 1", "same rank", "'r1'")
+    refused(read, PLACES.assign(rank=[1, 9, 1, None, 4]), "'rank'", "row 3")
+    refused(read, PLACES.assign(item_id=list("dcbeb")), "'b' a second time", "'r1'", "Row 4")
+    refused(read, PLACES[:3], "'r2' in row 0", "one item only")
+    refused(read, PLACES.drop(columns="rank"), "no column 'rank'")
+    refused(read, RANKED.assign(rank_2=[None, "e"]), "Row 0", "'rank_3' but none at 'rank_2'")
+    refused(read, RANKED.drop(columns="rank_2"), "no column 'rank_2'")
+    refused(read, RANKED.assign(rank_2=["b", "e"]), "Row 0", "'b' a second time")
+    refused(read, RANKED.assign(rank_2=["a", None]), "'1' in row 1", "one item only")
+    refused(read, RANKED.assign(rank_1=[None, None])[["rank_1"]], "no item")
+    refused(read, RANKED.assign(rank_1=["z", "d"]), "Row 0", "rank_1 'z'", "the ranking")
+    refused(read, RANKED[:0], "no rankings")
+
+
+def test_real_choices_rebuilt_from_their_duels(data_dir):
+    folder = data_dir / "ev_choice_us"
+    known = read_table(folder / "items.csv", folder / "duels.csv.gz")
+    duels = pd.read_csv(folder / "duels.csv.gz")
+    # One row for the chosen car, then the others in order.
+    first = duels.drop_duplicates("choice_set").assign(item_id=lambda d: d["winner"], chosen=1)
+    rest = duels.assign(item_id=duels["loser"], chosen=0)
+    long = pd.concat([first, rest]).sort_values("choice_set", kind="stable")
+    long = long.drop(columns=["winner", "loser"]).reset_index(drop=True)
+    with pytest.warns(UserWarning, match=r"5,760 choices were expanded to 11,518 duels"):
+        table = read_choice_table(folder / "items.csv", long)
+    np.testing.assert_array_equal(table.winners, known.winners)
+    np.testing.assert_array_equal(table.losers, known.losers)
+    pd.testing.assert_frame_equal(
+        table.context[known.context.columns], known.context, check_dtype=False
+    )
+    wide = first[["choice_set", "person", "person_weight"]].assign(chosen=first["winner"])
+    places = duels.groupby("choice_set").cumcount() + 1
+    options = duels.assign(place=places).pivot(index="choice_set", columns="place", values="loser")
+    options.columns = [f"option_{k}" for k in options.columns]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = read_choice_table(folder / "items.csv", wide.join(options, on="choice_set"))
+    np.testing.assert_array_equal(again.winners, known.winners)
+    np.testing.assert_array_equal(again.losers, known.losers)
