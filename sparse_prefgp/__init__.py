@@ -30,9 +30,12 @@ _HOME = {
     "TruncatedNormalResult": "engines",
     "VFE": "approximations",
     "kmeans_inputs": "models",
+    "load": "models",
     "optimise": "selection",
     "read_duels": "io",
     "read_items": "io",
+    "register_kernel": "models",
+    "save": "models",
     "truncated_normal_ep": "engines",
 }
 
@@ -57,9 +60,12 @@ __all__ = [
     "TruncatedNormalResult",
     "__version__",
     "kmeans_inputs",
+    "load",
     "optimise",
     "read_duels",
     "read_items",
+    "register_kernel",
+    "save",
     "truncated_normal_ep",
 ]
 
@@ -86,7 +92,7 @@ if TYPE_CHECKING:
         truncated_normal_ep,
     )
     from sparse_prefgp.io import read_duels, read_items
-    from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+    from sparse_prefgp.models import PreferenceGP, kmeans_inputs, load, register_kernel, save
     from sparse_prefgp.selection import OptimisationReport, optimise
 
 

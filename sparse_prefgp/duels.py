@@ -69,18 +69,22 @@ class Duels:
         self._fill(items, winners, losers, counts, item_ids, feature_names, transform)
 
     @classmethod
-    def _from_rows(
+    def from_rows(
         cls,
         items: npt.ArrayLike,
         winners: IntArray,
         losers: IntArray,
-        counts: npt.ArrayLike | None,
+        counts: npt.ArrayLike | None = None,
         *,
-        item_ids: Sequence[Hashable],
-        feature_names: Sequence[str],
-        transform: FeatureTransform,
+        item_ids: Sequence[Hashable] | None = None,
+        feature_names: Sequence[str] | None = None,
+        transform: FeatureTransform | None = None,
     ) -> Duels:
-        """Duels whose winners and losers are known to be row indices, whatever the ids are."""
+        """Duels whose winners and losers are known to be row indices, whatever the ids are.
+
+        Raises:
+            ValueError: what `Duels` raises.
+        """
         duels = cls.__new__(cls)
         duels._fill(
             items, winners, losers, counts, item_ids, feature_names, transform, rows_only=True

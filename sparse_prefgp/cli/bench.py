@@ -44,7 +44,7 @@ def bench(
     """
     with sentences() as console:
         from sparse_prefgp import benchmarks
-        from sparse_prefgp.studies.folder import check_place
+        from sparse_prefgp.folders import check_place
 
         names = benchmarks.chosen(name)
         benchmarks.check_budget(budget)

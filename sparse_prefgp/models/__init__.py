@@ -1,6 +1,8 @@
 """Models: a prior, duels, an approximation and an engine, composed."""
 
+from sparse_prefgp.models.codec import register_kernel
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.models.saving import load, save
 
-__all__ = ["PreferenceGP", "kmeans_inputs"]
+__all__ = ["PreferenceGP", "kmeans_inputs", "load", "register_kernel", "save"]

@@ -20,7 +20,7 @@ from sparse_prefgp.covariances.item_effect import feature_part, item_effects, nu
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
-from sparse_prefgp.engines.base import describe
+from sparse_prefgp.engines.base import describe, evaluate, fixed_point
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
@@ -314,21 +314,13 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
 
     def _ensure_inferred(self, restart: bool = False, warn: bool = True) -> None:
         fixed = self._fixed
-        parts = (self.kernel, self.mean_function, self.inducing_variable)
-        fingerprint = b"".join(v.numpy().tobytes() for v in self.variables)
+        parts, fingerprint = self._parts(), self._fingerprint()
         same = all(x is y for x, y in zip(fixed.parts, parts, strict=True))
         if fixed.fingerprint == fingerprint and same and not restart:
             return
         if restart:
             fixed.memory.clear()
-        # On copies, so that nothing kept from here changes when a parameter is assigned.
-        fixed.problem = DuelProblem(
-            self.graph,
-            self._on_rows(copy.deepcopy(self.kernel)),
-            _on_features(copy.deepcopy(self.mean_function), self.has_item_effect),
-            tf.constant(self.noise_variance.numpy()),
-            copy.deepcopy(self.inducing_variable),
-        )
+        fixed.problem = self._frozen_problem()
         prior = self.approximation.prior(fixed.problem)
         point = self.engine.run(prior.covariance, prior.factors, fixed.memory.sites())
         fixed.memory.keep(point)
@@ -343,6 +335,39 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         if warn and not fixed.result.converged:
             warnings.warn(f"Inference did not converge: {fixed.result}.", stacklevel=4)
 
+    def _frozen_problem(self) -> DuelProblem:
+        """On copies, so that nothing kept from it changes when a parameter is assigned."""
+        return DuelProblem(
+            self.graph,
+            self._on_rows(copy.deepcopy(self.kernel)),
+            _on_features(copy.deepcopy(self.mean_function), self.has_item_effect),
+            tf.constant(self.noise_variance.numpy()),
+            copy.deepcopy(self.inducing_variable),
+        )
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.kernel, self.mean_function, self.inducing_variable)
+
+    def _fingerprint(self) -> bytes:
+        """All parameters as they are."""
+        return b"".join(v.numpy().tobytes() for v in self.variables)
+
+    def restore(self, nu: np.ndarray, tau: np.ndarray, result: InferenceResult) -> None:
+        """Take sites (t,), (t,) and the result that inference once gave, without a sweep.
+
+        :raises ValueError: what `start_from` raises.
+        """
+        self.start_from(nu, tau)
+        fixed = self._fixed
+        fixed.problem = self._frozen_problem()
+        prior = self.approximation.prior(fixed.problem)
+        evaluation = evaluate(prior.covariance, prior.factors, fixed.memory.sites())
+        dtype = gpflow.default_float()
+        damping = tf.constant(result.damping, dtype)
+        fixed.point = fixed_point(evaluation, tf.constant(result.sweeps), damping)
+        fixed.prior, fixed.posterior, fixed.result = prior, None, result
+        fixed.fingerprint, fixed.parts = self._fingerprint(), self._parts()
+
     def scale_is_free(self) -> bool:
         """Whether kernel variance and noise are both trainable, though only their ratio counts."""
         names = gpflow.utilities.parameter_dict(self.kernel)
@@ -355,7 +380,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
 
     def sites(self) -> tuple[np.ndarray, np.ndarray]:
         """nu and tau of one copy of each site, (t,) each, in the order of `graph`."""
-        return tuple(x.numpy() for x in self._fixed.memory.sites())
+        nu, tau = self._fixed.memory.sites()
+        return nu.numpy(), tau.numpy()
 
     def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
         """Let the next inference begin from these sites, (t,) each, in the order of `graph`.
@@ -450,7 +476,8 @@ def _check_parts(
         try:
             found = list(function(rows).shape)
         except Exception as error:
-            reason = re.sub(r"\{\{.*?\}\} ", "", str(error).splitlines()[0])[:100]
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            reason = re.sub(r"\{\{.*?\}\} ", "", lines[0] if lines else repr(error))[:100]
             raise ValueError(
                 f"{label} cannot be evaluated on items with {duels.num_features} features "
                 f"({reason}); check lengthscales, weights and active_dims."

@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "baselines",
         "datasets",
         "folders",
+        "versions",
         "choices",
     ),
     ("covariances",),

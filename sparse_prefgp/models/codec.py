@@ -1,0 +1,302 @@
+"""GPflow kernels, mean functions and parameters as JSON and back, without pickle.
+
+A kernel is rebuilt by its constructor, from what its attributes of the same names hold, and then
+given its parameters, whose unconstrained values keep every bit.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from sparse_prefgp.covariances import ItemEffect
+
+Json = dict[str, Any]
+Class = TypeVar("Class", bound=type)
+
+
+def _classes(module: Any, base: type) -> dict[str, type]:
+    found = {name: value for name, value in vars(module).items() if inspect.isclass(value)}
+    return {
+        name: value
+        for name, value in found.items()
+        if issubclass(value, base) and not inspect.isabstract(value)
+    }
+
+
+_KERNELS = {**_classes(gpflow.kernels, gpflow.kernels.Kernel), "ItemEffect": ItemEffect}
+_FUNCTIONS = _classes(gpflow.functions, gpflow.functions.MeanFunction)
+# What the class lists of TensorFlow Probability know besides numbers and each other.
+_NOT_ARGUMENTS = ("name", "validate_args", "allow_nan_stats", "dtype", "parameters", "self")
+
+
+def register_kernel(kernel: Class) -> Class:
+    """Let `save` and `load` know a kernel class of your own; also usable as a decorator.
+
+    The class must keep what its constructor takes in attributes of the same names; parameters it
+    makes beyond these are saved too. Register it before `save` and, in another process, before
+    `load`.
+
+    :param kernel: a subclass of `gpflow.kernels.Kernel`.
+    :return: the class itself.
+    :raises ValueError: not a kernel class, or another class of that name is known already.
+    """
+    if not (inspect.isclass(kernel) and issubclass(kernel, gpflow.kernels.Kernel)):
+        raise ValueError(
+            f"register_kernel takes a class of kernels, a subclass of gpflow.kernels.Kernel, not "
+            f"{kernel!r}."
+        )
+    name = kernel.__name__
+    known = _KERNELS.get(name)
+    # Running a notebook cell again makes a new class of the same name in the same place.
+    same_place = known is not None and (known.__module__, known.__qualname__) == (
+        kernel.__module__,
+        kernel.__qualname__,
+    )
+    if known is not None and not same_place:
+        raise ValueError(
+            f"A kernel class named {name} is known already, from {known.__module__}; rename yours."
+        )
+    _KERNELS[name] = kernel
+    return kernel
+
+
+class Encoder:
+    """Collects parameters and arrays while objects become JSON; equal objects stay one.
+
+    Attributes:
+        parameters: one entry for each `gpflow.Parameter`; objects refer to its number.
+        arrays: what does not belong into JSON, by name.
+    """
+
+    def __init__(self) -> None:
+        self.parameters: list[Json] = []
+        self.arrays: dict[str, np.ndarray] = {}
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []  # alive, so that their ids stay theirs
+
+    def module(self, value: Any, role: str) -> Json:
+        """A kernel or a mean function; `role` names it in messages.
+
+        :raises ValueError: a class that is not known, or something in it that cannot be written.
+        """
+        kind = type(value)
+        known, remedy = _KERNELS, f"call spg.register_kernel({kind.__name__}) first"
+        if not isinstance(value, gpflow.kernels.Kernel):
+            known, remedy = _FUNCTIONS, "use a mean function of gpflow.functions"
+        if known.get(kind.__name__) is not kind:
+            raise ValueError(
+                f"{role} has the class {kind.__name__}, which a saved model cannot name; {remedy}."
+            )
+        result: Json = {"type": kind.__name__, "arguments": {}, "parameters": {}}
+        where = f"{role} ({kind.__name__})"
+        for name, argument in _constructor(kind).items():
+            if not hasattr(value, name):
+                if argument.default is inspect.Parameter.empty:
+                    raise ValueError(
+                        f"{where} does not keep its constructor's argument {name!r}; store it as "
+                        f"self.{name}, so that a saved model can be rebuilt."
+                    )
+                continue
+            result["arguments"][name] = self._argument(
+                getattr(value, name), f"{where}, argument {name!r}", role
+            )
+        if isinstance(value, gpflow.kernels.Kernel):
+            result["active_dims"] = _encode_dims(value.active_dims)
+        for name, attribute in vars(value).items():
+            if isinstance(attribute, gpflow.Parameter):
+                result["parameters"][name] = self.parameter(attribute, f"{where}, {name}")
+        return result
+
+    def parameter(self, value: gpflow.Parameter, where: str) -> int:
+        """The number of a parameter, which is written when it is first seen."""
+        if id(value) not in self._numbers:
+            number = len(self.parameters)
+            self._numbers[id(value)] = number
+            self._kept.append(value)
+            self.arrays[f"parameter_{number}"] = value.unconstrained_variable.numpy()
+            transform, prior = value.transform, value.prior
+            self.parameters.append(
+                {
+                    "what": where,
+                    "trainable": bool(value.trainable),
+                    "transform": _encode_tfp(transform, tfp.bijectors, f"the transform of {where}"),
+                    "prior": _encode_tfp(prior, tfp.distributions, f"the prior of {where}"),
+                    "prior_on": None if value.prior_on is None else value.prior_on.value,
+                }
+            )
+        return self._numbers[id(value)]
+
+    def _argument(self, value: Any, where: str, role: str) -> Json:
+        if isinstance(value, gpflow.Parameter):
+            return {"parameter": self.parameter(value, where)}
+        if isinstance(value, (gpflow.kernels.Kernel, gpflow.functions.Function)):
+            return {"module": self.module(value, role)}
+        if isinstance(value, (list, tuple)) and not all(_is_plain(entry) for entry in value):
+            return {"list": [self._argument(entry, where, role) for entry in value]}
+        if isinstance(value, (np.ndarray, tf.Tensor, tf.Variable)):
+            name = f"array_{len(self.arrays)}"
+            self.arrays[name] = _numbers(np.asarray(value), where)
+            return {"array": name}
+        if _is_plain(value) or isinstance(value, (list, tuple)):
+            return {"value": _plain(value)}
+        raise ValueError(
+            f"{where} has {value!r} of type {type(value).__name__}, which a saved model cannot "
+            "hold; use numbers, text, arrays, parameters or kernels."
+        )
+
+
+class Decoder:
+    """The inverse of `Encoder`; parameters that were one object are one object again."""
+
+    def __init__(self, parameters: list[Json], arrays: Mapping[str, np.ndarray]) -> None:
+        self._arrays = arrays
+        self._parameters = [self._read(i, entry) for i, entry in enumerate(parameters)]
+
+    def parameter(self, number: int) -> gpflow.Parameter:
+        return self._parameters[number]
+
+    def module(self, entry: Json) -> Any:
+        """:raises ValueError: a class that this process does not know."""
+        kind = {**_FUNCTIONS, **_KERNELS}.get(entry["type"])
+        if "active_dims" not in entry:
+            kind = _FUNCTIONS.get(entry["type"])
+        if kind is None:
+            raise ValueError(
+                f"The model has a kernel of the class {entry['type']}, which is not known here; "
+                "import that class and call spg.register_kernel with it before loading."
+            )
+        result = kind(**{name: self._value(a) for name, a in entry["arguments"].items()})
+        for name, number in entry["parameters"].items():
+            setattr(result, name, self._parameters[number])
+        if "active_dims" in entry:
+            result.active_dims = _decode_dims(entry["active_dims"])
+        return result
+
+    def _value(self, entry: Json) -> Any:
+        ((kind, value),) = entry.items()
+        if kind == "parameter":
+            return self._parameters[value].numpy()
+        if kind == "module":
+            return self.module(value)
+        if kind == "list":
+            return [self._value(each) for each in value]
+        return self._arrays[value] if kind == "array" else value
+
+    def _read(self, number: int, entry: Json) -> gpflow.Parameter:
+        unconstrained = self._arrays[f"parameter_{number}"]
+        transform = _decode_tfp(entry["transform"], tfp.bijectors)
+        constrained = unconstrained if transform is None else transform.forward(unconstrained)
+        prior_on = entry["prior_on"]
+        parameter = gpflow.Parameter(
+            constrained,
+            transform=transform,
+            prior=_decode_tfp(entry["prior"], tfp.distributions),
+            prior_on=None if prior_on is None else gpflow.base.PriorOn(prior_on),
+            trainable=entry["trainable"],
+            dtype=unconstrained.dtype,
+        )
+        parameter.unconstrained_variable.assign(unconstrained)  # every bit, not the way round
+        return parameter
+
+
+def _constructor(kind: type) -> dict[str, inspect.Parameter]:
+    """Arguments that describe an object of the class, without those every kernel has."""
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = inspect.signature(kind).parameters
+    return {
+        name: argument
+        for name, argument in parameters.items()
+        if argument.kind not in variable and name not in ("active_dims", "name")
+    }
+
+
+def _encode_dims(dims: Any) -> Json:
+    if isinstance(dims, slice):
+        parts = (dims.start, dims.stop, dims.step)
+        return {"slice": [None if part is None else int(part) for part in parts]}
+    return {"columns": np.asarray(dims).tolist()}
+
+
+def _decode_dims(entry: Json) -> Any:
+    return slice(*entry["slice"]) if "slice" in entry else np.asarray(entry["columns"], dtype=int)
+
+
+def _encode_tfp(value: Any, module: Any, where: str) -> Json | None:
+    """A bijector or a distribution by its class and its numbers."""
+    if value is None:
+        return None
+    name = type(value).__name__
+    if getattr(module, name, None) is not type(value):
+        raise ValueError(
+            f"{where} is of the class {name}, which a saved model cannot name; use one of "
+            f"{module.__name__.removeprefix('tensorflow_probability.python.')} of TensorFlow "
+            "Probability."
+        )
+    arguments = {
+        key: _encode_number(argument, module, f"{where} ({name}, {key})")
+        for key, argument in value.parameters.items()
+        if key not in _NOT_ARGUMENTS
+    }
+    return {"class": name, "arguments": arguments}
+
+
+def _encode_number(value: Any, module: Any, where: str) -> Any:
+    for other in (tfp.bijectors, tfp.distributions):
+        base = other.Bijector if other is tfp.bijectors else other.Distribution
+        if isinstance(value, base):
+            return {"of": _short(other), **(_encode_tfp(value, other, where) or {})}
+    if isinstance(value, (list, tuple)) and not all(_is_plain(entry) for entry in value):
+        return {"list": [_encode_number(entry, module, where) for entry in value]}
+    if isinstance(value, (np.ndarray, np.generic, tf.Tensor, tf.Variable)):
+        array = _numbers(np.asarray(value), where)
+        return {"numbers": array.tolist(), "dtype": array.dtype.name}
+    if _is_plain(value) or isinstance(value, (list, tuple)):
+        return {"value": _plain(value)}
+    raise ValueError(
+        f"{where} has {value!r} of type {type(value).__name__}, which a saved model cannot hold; "
+        "use numbers."
+    )
+
+
+def _decode_tfp(entry: Json | None, module: Any) -> Any:
+    if entry is None:
+        return None
+    arguments = {key: _decode_number(value) for key, value in entry["arguments"].items()}
+    return getattr(module, entry["class"])(**arguments)
+
+
+def _decode_number(entry: Json) -> Any:
+    if "of" in entry:
+        return _decode_tfp(entry, getattr(tfp, entry["of"]))
+    if "list" in entry:
+        return [_decode_number(value) for value in entry["list"]]
+    if "numbers" in entry:
+        return np.asarray(entry["numbers"], dtype=entry["dtype"])
+    return entry["value"]
+
+
+def _short(module: Any) -> str:
+    return "bijectors" if module is tfp.bijectors else "distributions"
+
+
+def _numbers(array: np.ndarray, where: str) -> np.ndarray:
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{where} is an array of {array.dtype}, not of numbers.")
+    return array
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str, np.generic))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,415 @@
+"""Models saved and loaded: equal bits, refusals, and a process that is killed half way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+import sparse_prefgp as spg
+from sparse_prefgp.engines import Status
+from sparse_prefgp.models import codec
+from sparse_prefgp.models.saving import DESCRIPTION, _checksum
+from tests.tolerances import ROUNDING
+
+N, D = 14, 3
+Z = np.random.default_rng(5).normal(size=(4, D))
+
+
+@pytest.fixture(scope="module")
+def duels() -> spg.Duels:
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(N, D))
+    pairs = rng.permuted(np.tile(np.arange(N), (70, 1)), axis=1)[:, :2]
+    ahead = items[:, 0][pairs] + 0.7 * rng.normal(size=pairs.shape)
+    losers, winners = np.take_along_axis(pairs, np.argsort(ahead, 1), 1).T
+    ids = [f"item {i}" for i in range(N)]
+    return spg.Duels.from_rows(items, winners, losers, item_ids=ids, feature_names=["a", "b", "c"])
+
+
+class Ridge(gpflow.kernels.Kernel):
+    """A kernel of one's own: a number, a parameter, a parameter made inside, and a kernel."""
+
+    def __init__(self, base: gpflow.kernels.Kernel, slope: Any = 1.0, power: int = 2) -> None:
+        super().__init__()
+        self.base, self.power = base, power
+        self.slope = gpflow.Parameter(slope, transform=gpflow.utilities.positive())
+        self.inner = gpflow.Parameter(np.full(D, 0.3))
+
+    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+        rows, columns = self.slope * X * self.inner, (X if X2 is None else X2) * self.inner
+        return tf.matmul(rows, columns, transpose_b=True) ** self.power + self.base(X, X2)
+
+    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+        inner = self.slope * tf.reduce_sum((X * self.inner) ** 2, -1)
+        return inner**self.power + self.base(X, full_cov=False)
+
+
+class _Odd(tfp.bijectors.Exp):
+    """A transform of one's own."""
+
+
+def se() -> gpflow.kernels.Kernel:
+    return gpflow.kernels.SquaredExponential(lengthscales=[1.1, 0.7, 2.3])
+
+
+def shared() -> gpflow.kernels.Kernel:
+    """Two terms with one variance, a prior, a bounded transform and a chained one."""
+    first, second = se(), gpflow.kernels.Matern32(active_dims=[0, 2])
+    second.variance = first.variance
+    first.variance.prior = tfp.distributions.Gamma(np.float64(2.0), np.float64(3.0))
+    second.lengthscales = gpflow.Parameter(
+        [0.4, 0.9], transform=tfp.bijectors.Sigmoid(np.float64(0.1), np.float64(3.0))
+    )
+    linear = gpflow.kernels.Linear(active_dims=slice(1, 3))
+    linear.variance = gpflow.Parameter(0.3, transform=gpflow.utilities.positive(1e-3))
+    linear.variance.prior_on = "unconstrained"
+    gpflow.set_trainable(linear, False)
+    return gpflow.kernels.Sum([first * linear, second])
+
+
+KERNELS: dict[str, Callable[[], gpflow.kernels.Kernel]] = {
+    "se": se,
+    "shared": shared,
+    "item effect": lambda: se() + spg.ItemEffect(0.4),
+    "rational quadratic": lambda: gpflow.kernels.RationalQuadratic(alpha=0.7),
+    "periodic": lambda: gpflow.kernels.Periodic(se(), period=[1.0, 2.0, 3.0]),
+    "arc cosine": lambda: gpflow.kernels.ArcCosine(order=1, weight_variances=[1.0, 0.5, 0.2]),
+    "polynomial": lambda: gpflow.kernels.Polynomial(degree=2.0) + gpflow.kernels.Cosine(),
+    "white": lambda: gpflow.kernels.White(0.2) + gpflow.kernels.Exponential(),
+    "ours": lambda: Ridge(se(), 0.4, power=3),
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "exact": {"approximation": spg.Exact()},
+    "exact over duels": {"approximation": spg.Exact(over="duels")},
+    "vfe": {"approximation": spg.VFE(), "inducing_variable": Z},
+    "fitc": {"approximation": spg.FITC(over="items"), "inducing_variable": Z},
+    "power": {"approximation": spg.PriorPower(0.3), "inducing_variable": Z},
+    "logdet": {"approximation": spg.TightVFE("logdet"), "inducing_variable": Z},
+    "subset": {"approximation": spg.SubsetOfData(30, seed=3)},
+    "sequential": {"engine": spg.SequentialEP(tolerance=1e-6)},
+    "mean": {"mean_function": gpflow.functions.Linear(A=[[1.0], [0.2], [0.0]], b=[0.3])},
+    "noise": {"noise_variance": 0.1},
+}
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "_KERNELS", dict(codec._KERNELS))
+    spg.register_kernel(Ridge)
+
+
+def assert_same(first: spg.PreferenceGP, second: spg.PreferenceGP) -> None:
+    inputs = np.concatenate([first.duels.items, Z])
+    for full in (False, True):
+        for mine, theirs in zip(
+            first.predict_f(inputs, full_cov=full),
+            second.predict_f(inputs, full_cov=full),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(mine, theirs)
+    a, b = inputs[:7], inputs[7:14]
+    np.testing.assert_array_equal(first.predict_duel(a, b), second.predict_duel(a, b))
+    assert second.infer() == first.infer()
+    assert second.log_evidence() == pytest.approx(first.log_evidence(), rel=ROUNDING)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_comes_back_to_the_bit(name: str, duels: spg.Duels, tmp_path: Path) -> None:
+    model = spg.PreferenceGP(duels, KERNELS[name]())
+    spg.save(model, tmp_path / "model")
+    again = spg.load(tmp_path / "model")
+    assert_same(model, again)
+    before, after = (gpflow.utilities.parameter_dict(m) for m in (model, again))
+    assert list(before) == list(after)
+    for path, parameter in before.items():
+        other = after[path]
+        np.testing.assert_array_equal(
+            parameter.unconstrained_variable, other.unconstrained_variable
+        )
+        assert parameter.trainable == other.trainable
+        assert parameter.prior_on == other.prior_on
+        assert type(parameter.transform) is type(other.transform)
+        assert type(parameter.prior) is type(other.prior)
+    assert len(model.trainable_variables) == len(again.trainable_variables)
+    assert float(again.log_prior_density()) == float(model.log_prior_density())
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_model_comes_back_to_the_bit(name: str, duels: spg.Duels, tmp_path: Path) -> None:
+    model = spg.PreferenceGP(duels, se(), **OPTIONS[name])
+    spg.save(model, tmp_path / "model")
+    again = spg.load(tmp_path / "model")
+    assert_same(model, again)
+    assert (again.approximation, again.engine) == (model.approximation, model.engine)
+    assert str(again) == str(model)
+    for field in ("items", "winners", "losers", "counts"):
+        np.testing.assert_array_equal(getattr(again.duels, field), getattr(duels, field))
+    assert again.duels.item_ids == duels.item_ids
+    assert again.duels.feature_names == duels.feature_names
+
+
+def test_a_loaded_model_trains_on(duels: spg.Duels, tmp_path: Path) -> None:
+    model = spg.PreferenceGP(duels, shared(), approximation=spg.VFE(), inducing_variable=Z)
+    spg.save(model, tmp_path)
+    again = spg.load(tmp_path)
+    first, second = spg.optimise(model, 5), spg.optimise(again, 5)
+    assert second.log_evidence > second.log_evidence_start
+    assert second.log_evidence == pytest.approx(first.log_evidence, rel=1e-9)
+    # What was one parameter is one again.
+    assert again.kernel.kernels[0].kernels[0].variance is again.kernel.kernels[1].variance
+
+
+def test_inference_that_did_not_converge_is_kept_as_it_is(duels: spg.Duels, tmp_path: Path) -> None:
+    model = spg.PreferenceGP(duels, se(), engine=spg.ParallelEP(max_sweeps=2))
+    assert model.infer().status is Status.MAX_SWEEPS
+    spg.save(model, tmp_path)
+    assert_same(model, spg.load(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "ids", [None, list(range(100, 100 + N)), [0.5 * i for i in range(N)], ["ü", "007", *range(12)]]
+)
+def test_item_ids(ids: Any, duels: spg.Duels, tmp_path: Path) -> None:
+    named = spg.Duels.from_rows(
+        duels.items, duels.winners, duels.losers, duels.counts, item_ids=ids
+    )
+    spg.save(spg.PreferenceGP(named, se()), tmp_path)
+    assert spg.load(tmp_path).duels.item_ids == named.item_ids
+
+
+PREDICT = """
+import sys
+import numpy as np
+import sparse_prefgp as spg
+
+model = spg.load(sys.argv[1])
+mean, covariance = model.predict_f(np.load(sys.argv[2]), full_cov=True)
+np.savez(sys.argv[3], mean=mean, covariance=covariance)
+"""
+
+
+def test_another_process_elsewhere_predicts_the_same_bits(duels: spg.Duels, tmp_path: Path) -> None:
+    model = spg.PreferenceGP(duels, KERNELS["shared"]())
+    spg.optimise(model, 3)
+    spg.save(model, tmp_path / "here" / "model")
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    shutil.rmtree(tmp_path / "here")
+    np.save(tmp_path / "inputs.npy", duels.items)
+    files = [str(tmp_path / name) for name in ("there/model", "inputs.npy", "out.npz")]
+    subprocess.run([sys.executable, "-c", PREDICT, *files], check=True, timeout=300)
+    found = np.load(tmp_path / "out.npz")
+    mean, covariance = model.predict_f(duels.items, full_cov=True)
+    np.testing.assert_array_equal(found["mean"], mean)
+    np.testing.assert_array_equal(found["covariance"], covariance)
+
+
+# Refusals.
+
+
+@pytest.fixture
+def saved(duels: spg.Duels, tmp_path: Path) -> Path:
+    spg.save(spg.PreferenceGP(duels, se()), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def edit(folder: Path, checksum: bool = True, **changes: Any) -> None:
+    path = folder / DESCRIPTION
+    values = {**json.loads(path.read_text()), **changes}
+    if checksum:
+        values["checksum"] = _checksum(values)
+    path.write_text(json.dumps(values))
+
+
+def test_a_folder_that_is_missing_or_foreign(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    for name, message in (
+        ("nowhere", "There is no model folder"),
+        ("empty", "holds no model"),
+        ("file", "is a file"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            spg.load(tmp_path / name)
+    (saved / DESCRIPTION).write_text('{"a": 1}')
+    with pytest.raises(ValueError, match="not that of a saved model"):
+        spg.load(saved)
+    (saved / DESCRIPTION).write_text('{"kernel": "se", "approximation": "vfe"}')
+    with pytest.raises(ValueError, match="before models could be loaded; fit again"):
+        spg.load(saved)
+
+
+def test_truncated_or_edited_files(saved: Path) -> None:
+    arrays = next(saved.glob("*.npz"))
+    whole, text = arrays.read_bytes(), (saved / DESCRIPTION).read_text()
+    arrays.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"damaged \(arrays-.* is not what was written\)"):
+        spg.load(saved)
+    arrays.unlink()
+    with pytest.raises(ValueError, match=r"cannot be read \(No such file"):
+        spg.load(saved)
+    arrays.write_bytes(whole)
+    for broken in (text[: len(text) // 2], "", "[" * 100_000, "[]"):
+        (saved / DESCRIPTION).write_text(broken)
+        with pytest.raises(ValueError, match=r"damaged|not that of a saved model"):
+            spg.load(saved)
+    (saved / DESCRIPTION).write_text(text.replace('"trainable": true', '"trainable": false'))
+    with pytest.raises(ValueError, match="changed after it was written"):
+        spg.load(saved)
+    (saved / DESCRIPTION).write_text(text)
+    spg.load(saved)
+
+
+def test_other_formats(saved: Path) -> None:
+    edit(saved, checksum=False, format_version=2)
+    with pytest.raises(ValueError, match=r"has format 2, written by .* upgrade"):
+        spg.load(saved)
+    edit(saved, format_version="new")
+    with pytest.raises(ValueError, match="its format version is 'new'"):
+        spg.load(saved)
+    edit(saved, format_version=1, float="float32")
+    with pytest.raises(ValueError, match="set_default_float"):
+        spg.load(saved)
+
+
+def test_a_kernel_that_is_not_registered(
+    duels: spg.Duels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = spg.PreferenceGP(duels, KERNELS["ours"]())
+    spg.save(model, tmp_path / "model")
+    known = dict(codec._KERNELS)
+    known.pop("Ridge")
+    monkeypatch.setattr(codec, "_KERNELS", known)
+    with pytest.raises(ValueError, match="class Ridge, which is not known here"):
+        spg.load(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"call spg.register_kernel\(Ridge\) first"):
+        spg.save(model, tmp_path / "model")
+
+
+def test_classes_that_cannot_be_registered() -> None:
+    with pytest.raises(ValueError, match="takes a class of kernels"):
+        spg.register_kernel(se())  # type: ignore[type-var]
+    other = type("SquaredExponential", (gpflow.kernels.Kernel,), {})
+    with pytest.raises(ValueError, match="named SquaredExponential is known already"):
+        spg.register_kernel(other)
+    assert spg.register_kernel(Ridge) is Ridge
+
+
+def test_kernels_that_do_not_say_what_they_are_made_of(duels: spg.Duels, tmp_path: Path) -> None:
+    @spg.register_kernel
+    class Forgetful(gpflow.kernels.SquaredExponential):
+        def __init__(self, factor: float) -> None:
+            super().__init__(variance=factor)
+
+    @spg.register_kernel
+    class Sloppy(gpflow.kernels.SquaredExponential):
+        def __init__(self, factor: float = 1.0) -> None:
+            super().__init__()
+            self._factor = factor
+
+        def K_r2(self, r2: tf.Tensor) -> tf.Tensor:
+            return self._factor * super().K_r2(r2)
+
+    with pytest.raises(ValueError, match="does not keep its constructor's argument 'factor'"):
+        spg.save(spg.PreferenceGP(duels, Forgetful(2.0)), tmp_path / "model")
+    with pytest.raises(ValueError, match="Sloppy does not compute the same again"):
+        spg.save(spg.PreferenceGP(duels, Sloppy(2.0)), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is(
+    duels: spg.Duels, tmp_path: Path
+) -> None:
+    class Own(gpflow.functions.MeanFunction):
+        def __call__(self, X: tf.Tensor) -> tf.Tensor:
+            return tf.zeros_like(X[:, :1])
+
+    odd = se()
+    odd.variance = gpflow.Parameter(1.0, transform=_Odd())
+    tuples = spg.Duels.from_rows(
+        duels.items, duels.winners, duels.losers, item_ids=[(i,) for i in range(N)]
+    )
+    for model, message in (
+        (spg.PreferenceGP(duels, se(), mean_function=Own()), "class Own"),
+        (spg.PreferenceGP(duels, odd), "_Odd"),
+        (spg.PreferenceGP(tuples, se()), r"item id \(0,\) is of type tuple"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            spg.save(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="save takes a PreferenceGP"):
+        spg.save("model", tmp_path / "model")  # type: ignore[arg-type]
+    assert not (tmp_path / "model").exists()
+
+
+def test_folders_of_others_are_left_alone(duels: spg.Duels, saved: Path, tmp_path: Path) -> None:
+    model = spg.PreferenceGP(duels, se(), noise_variance=0.3)
+    spg.save(model, saved)  # replaces
+    assert len(list(saved.iterdir())) == 2
+    (saved / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="'notes.txt', which is no part"):
+        spg.save(model, saved)
+    assert (saved / "notes.txt").read_text() == "mine"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / DESCRIPTION).write_text("{}")
+    with pytest.raises(ValueError, match=r"has a model.json that spg.save did not write"):
+        spg.save(model, tmp_path / "other")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match="is a file"):
+        spg.save(model, tmp_path / "file")
+
+
+SAVE_FOR_EVER = """
+import sys
+import sparse_prefgp as spg
+
+models = [spg.load(path) for path in sys.argv[2:4]]
+print("ready", flush=True)
+while True:
+    for model in models:
+        spg.save(model, sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_killed_twenty_times_there_is_always_a_loadable_model(
+    duels: spg.Duels, tmp_path: Path
+) -> None:
+    target = tmp_path / "model"
+    expected = []
+    for i, noise in enumerate((0.3, 0.7)):
+        # Large enough that writing takes its time.
+        items = np.concatenate([duels.items, np.zeros((20_000, D))])
+        many = spg.Duels(items, duels.winners, duels.losers)
+        model = spg.PreferenceGP(many, se(), noise_variance=noise)
+        spg.save(model, tmp_path / f"source{i}")
+        expected.append(model.predict_f(Z)[0].numpy())
+    shutil.copytree(tmp_path / "source0", target)
+    rng, seen = np.random.default_rng(0), set()
+    command = [sys.executable, "-c", SAVE_FOR_EVER, str(target)]
+    command += [str(tmp_path / f"source{i}") for i in range(2)]
+    for _ in range(20):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(rng.uniform(0.0, 0.3))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        mean = spg.load(target).predict_f(Z)[0].numpy()
+        seen.add([np.array_equal(mean, values) for values in expected].index(True))
+    assert seen == {0, 1}
+    # What the killed left behind goes with the next save.
+    spg.save(spg.load(target), target)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model", "source0", "source1"]
