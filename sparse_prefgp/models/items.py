@@ -1,0 +1,319 @@
+"""Items of a raw table, an array or the model itself, ready for its predictions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.duels import Duels, check_features
+from sparse_prefgp.io.columns import WHOLE_NUMBER, match
+from sparse_prefgp.io.files import Table, id_text, load_items
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models.preference_gp import PreferenceGP
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ItemSet:
+    """Items in the form a model predicts them, with what the model knows about each.
+
+    Attributes:
+        ids: n ids, in row order.
+        inputs: (n, D) features in model units; (n, D + 1) for a model with item effects, the last
+            column being `numbers`. Ready for `predict_f`, `predict_duel`, `predict_difference`.
+        numbers: (n,) row of each item in `model.duels.items`, -1 where the model does not know it.
+        comparisons: (n,) training duels of each item, counts included.
+        outside_by_feature: for each raw feature, (n,) whether the item lies outside the range of
+            the training items that took part in duels, or has a level that none of them had;
+            features without such an item are left out.
+        levels_never_seen: for each categorical column, row -> its unknown level.
+        name: how a message names where the items are from.
+    """
+
+    ids: tuple[Hashable, ...]
+    inputs: FloatArray
+    numbers: IntArray
+    comparisons: IntArray
+    outside_by_feature: Mapping[str, BoolArray]
+    levels_never_seen: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    name: str = "the items"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        known, outside = int((self.numbers >= 0).sum()), int(self.outside.sum())
+        return (
+            f"ItemSet({len(self)} items, {known} known to the model, {outside} outside its range)"
+        )
+
+    @cached_property
+    def outside(self) -> BoolArray:
+        """(n,) whether any feature lies outside the range of the training items."""
+        result = np.zeros(len(self), dtype=bool)
+        for mask in self.outside_by_feature.values():
+            result |= mask
+        return result
+
+    @property
+    def outside_features(self) -> dict[str, int]:
+        """How many items lie outside, for each raw feature that has any."""
+        return {name: int(mask.sum()) for name, mask in self.outside_by_feature.items()}
+
+    @property
+    def unknown_levels(self) -> dict[str, dict[str, int]]:
+        """How many items have each level that the model does not know, per categorical column."""
+        return {name: dict(Counter(rows.values())) for name, rows in self.levels_never_seen.items()}
+
+    @cached_property
+    def lookup(self) -> dict[str, int]:
+        """Row of each id as text.
+
+        Raises:
+            ValueError: two ids that read alike.
+        """
+        rows: dict[str, int] = {}
+        for i, value in enumerate(self.ids):
+            text = id_text(value)
+            if text in rows:
+                raise ValueError(
+                    f"The ids {self.ids[rows[text]]!r} and {value!r} of {self.name} read alike as "
+                    "text; rename one of them."
+                )
+            rows[text] = i
+        return rows
+
+    def rows_of(self, ids: Iterable[Hashable]) -> IntArray:
+        """The row of each id, compared as text.
+
+        Raises:
+            ValueError: an unknown id, with its place among `ids` (counted from 0).
+        """
+        rows = []
+        for i, value in enumerate(ids):
+            row = self.lookup.get(id_text(value))
+            if row is None:
+                raise ValueError(
+                    f"The id {value!r} in row {i} (counted from 0) is no item id of {self.name}; "
+                    "add that item, or correct the id."
+                )
+            rows.append(row)
+        return np.array(rows, dtype=np.int64)
+
+    def rows_in(self, table: Table, column: str, what: str = "duel") -> IntArray:
+        """The row of each id in a column of a table whose rows are duels, or `what` it says.
+
+        Raises:
+            ValueError: an unknown or missing id, with the row of the table.
+        """
+        return match(table, column, self.lookup, self.name, what=what)
+
+    def select(self, rows: npt.ArrayLike) -> ItemSet:
+        """The items in these rows (numbers, or a mask of length n), in that order."""
+        index = np.asarray(rows)
+        chosen = np.arange(len(self))[index if index.size else np.empty(0, dtype=np.int64)]
+        position = {int(row): i for i, row in enumerate(chosen)}
+        levels = {
+            name: {position[row]: level for row, level in found.items() if row in position}
+            for name, found in self.levels_never_seen.items()
+        }
+        return replace(
+            self,
+            ids=tuple(self.ids[i] for i in chosen),
+            inputs=self.inputs[chosen],
+            numbers=self.numbers[chosen],
+            comparisons=self.comparisons[chosen],
+            outside_by_feature=_with_any(
+                {k: m[chosen] for k, m in self.outside_by_feature.items()}
+            ),
+            levels_never_seen={name: found for name, found in levels.items() if found},
+        )
+
+    def followed_by(self, other: ItemSet) -> ItemSet:
+        """These items and then those of `other` whose ids are not among them."""
+        n = len(self)
+        known = set(self.lookup)
+        more = other.select([i for i, value in enumerate(other.ids) if id_text(value) not in known])
+        if len(more) == 0:
+            return self
+        names = dict.fromkeys([*self.outside_by_feature, *more.outside_by_feature])
+        columns = dict.fromkeys([*self.levels_never_seen, *more.levels_never_seen])
+        return ItemSet(
+            self.ids + more.ids,
+            np.concatenate([self.inputs, more.inputs]),
+            np.concatenate([self.numbers, more.numbers]),
+            np.concatenate([self.comparisons, more.comparisons]),
+            {
+                name: np.concatenate(
+                    [
+                        part.outside_by_feature.get(name, np.zeros(len(part), dtype=bool))
+                        for part in (self, more)
+                    ]
+                )
+                for name in names
+            },
+            {
+                name: {
+                    **self.levels_never_seen.get(name, {}),
+                    **{n + i: v for i, v in more.levels_never_seen.get(name, {}).items()},
+                }
+                for name in columns
+            },
+            f"{self.name} or {other.name}",
+        )
+
+
+def resolve_items(model: PreferenceGP, items: Any = None) -> ItemSet:
+    """Items as the model takes them.
+
+    Args:
+        model: whose features, known ids, duels and recorded transform count.
+        items: None for the model's own; a path or data frame of raw items, as `read_items`; an
+            (n, D) array of unknown items in the units of `model.duels.items`, with ids 0, 1, …;
+            or an `ItemSet`, which is returned as it is.
+
+    An id of a raw table that the model knows (compared as text) names the known item, with the
+    features of the table.
+
+    Raises:
+        ValueError: a raw table for a model that records no transform; the wrong number of columns;
+            what `read_items` raises.
+    """
+    if isinstance(items, ItemSet):
+        return items
+    if items is None:
+        return own_items(model)
+    duels = model.duels
+    if isinstance(items, (np.ndarray, list, tuple)) or hasattr(items, "numpy"):
+        features = check_features(items, "items", duels.feature_names)
+        if features.shape[1] != duels.num_features:
+            raise ValueError(
+                f"items has {features.shape[1]} columns, but the model has {duels.num_features} "
+                "features; give the same columns in the units of model.duels.items."
+            )
+        n = len(features)
+        return _item_set(model, tuple(range(n)), features, np.full(n, -1), {}, "the array of items")
+    if duels.transform is None:
+        raise ValueError(
+            "The model records no feature transform, so a raw table of items cannot be converted; "
+            "give an (n, D) array in the units of model.duels.items."
+        )
+    table = load_items(items)
+    ids, lookup = table.ids()
+    features = duels.transform.apply(table.frame, table.row)
+    unknown = {
+        name: {int(i): str(table.frame[name].iloc[i]) for i in np.flatnonzero(~block.any(1))}
+        for name, block in _level_blocks(duels, features)
+        if not block.any(1).all()
+    }
+    return _item_set(model, ids, features, _known_numbers(model, lookup), unknown, table.name)
+
+
+def own_items(model: PreferenceGP) -> ItemSet:
+    """The items of `model.duels`, compared or not."""
+    n = model.duels.num_items
+    ids = tuple(range(n)) if model.duels.item_ids is None else model.duels.item_ids
+    return _item_set(model, ids, model.duels.items, np.arange(n), {}, "the model's own items")
+
+
+def feature_columns(duels: Duels) -> tuple[str, ...]:
+    """The raw feature that each of the D columns of `duels.items` belongs to."""
+    transform = duels.transform
+    if transform is not None:
+        pairs = zip(transform.categorical, transform.categories, strict=True)
+        return (*transform.numeric, *(name for name, levels in pairs for _ in levels))
+    if duels.feature_names is not None:
+        return duels.feature_names
+    return tuple(f"column {j}" for j in range(duels.num_features))
+
+
+def _item_set(
+    model: PreferenceGP,
+    ids: tuple[Hashable, ...],
+    features: FloatArray,
+    numbers: IntArray,
+    unknown: Mapping[str, Mapping[int, str]],
+    name: str,
+) -> ItemSet:
+    duels = model.duels
+    ends = np.concatenate([duels.winners, duels.losers])
+    # Whole numbers in doubles are exact: the counts add up to at most 2**53.
+    weights = np.tile(duels.counts, 2).astype(float)
+    compared = np.bincount(ends, weights=weights, minlength=duels.num_items).astype(np.int64)
+    known = numbers >= 0
+    comparisons = np.where(known, compared[np.where(known, numbers, 0)], 0)
+    inputs = np.column_stack([features, numbers]) if model.has_item_effect else features
+    outside = _outside(duels, features, np.flatnonzero(compared))
+    return ItemSet(ids, inputs, numbers, comparisons, outside, unknown, name)
+
+
+def _outside(duels: Duels, features: FloatArray, compared: IntArray) -> dict[str, BoolArray]:
+    rows = duels.items[compared]
+    low, high = rows.min(0), rows.max(0)
+    found: dict[str, BoolArray] = {}
+    for j, name in enumerate(feature_columns(duels)):
+        beyond = (features[:, j] < low[j]) | (features[:, j] > high[j])
+        found[name] = found[name] | beyond if name in found else beyond
+    for name, block in _level_blocks(duels, features):
+        found[name] |= ~block.any(1)
+    return _with_any(found)
+
+
+def _with_any(masks: Mapping[str, BoolArray]) -> dict[str, BoolArray]:
+    return {name: mask for name, mask in masks.items() if mask.any()}
+
+
+def _level_blocks(duels: Duels, features: FloatArray) -> list[tuple[str, FloatArray]]:
+    """The 0/1 columns of each categorical column; all zero where the level is unknown."""
+    blocks: list[tuple[str, FloatArray]] = []
+    if duels.transform is not None:
+        start = len(duels.transform.numeric)
+        for name, levels in zip(
+            duels.transform.categorical, duels.transform.categories, strict=True
+        ):
+            blocks.append((name, features[:, start : start + len(levels)]))
+            start += len(levels)
+    return blocks
+
+
+def _known_numbers(model: PreferenceGP, lookup: dict[str, int]) -> IntArray:
+    """Row in the model's items of each row of a raw table, -1 for an id it does not know."""
+    ids: Sequence[Hashable] = model.duels.item_ids or range(model.duels.num_items)
+    known = {id_text(value): i for i, value in enumerate(ids)}
+    numbers = np.full(len(lookup), -1, dtype=np.int64)
+    rest = []
+    for text, row in lookup.items():
+        found = known.get(text)
+        if found is not None:
+            numbers[row] = found
+        elif WHOLE_NUMBER.fullmatch(text):
+            rest.append((text, row))
+    if rest:
+        # As for the ids of duels: 007 is 7 where neither side leaves a doubt.
+        theirs, ours = _by_number(known), _by_number(lookup)
+        for text, row in rest:
+            if len(ours[_number(text)]) == len(theirs.get(_number(text), ())) == 1:
+                numbers[row] = theirs[_number(text)][0]
+    return numbers
+
+
+def _by_number(lookup: Mapping[str, int]) -> dict[int, list[int]]:
+    rows: dict[int, list[int]] = {}
+    for text, row in lookup.items():
+        if WHOLE_NUMBER.fullmatch(text):
+            rows.setdefault(_number(text), []).append(row)
+    return rows
+
+
+def _number(text: str) -> int:
+    return int(text.split(".")[0])
