@@ -45,7 +45,8 @@ test-all: lint
 	$(PYTEST)
 
 docs: setup
-	$(BIN)/python -m mkdocs build --strict --quiet
+	@# mkdocs-material advertises its successor otherwise.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Open site/index.html."
 
 clean:

@@ -1,0 +1,157 @@
+"""The documentation builds without a warning, says what the program does, and no link is dead."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytest.importorskip("mkdocs")
+pytest.importorskip("typer")
+
+# What a browser fetches by itself, by element and attribute.
+LOADED = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
+
+
+class _Page(HTMLParser):
+    """Links, anchors, what the browser loads, and the text of the article."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors: set[str] = set()
+        self.words: list[str] = []
+        self._deep = 0
+        self.feed(html)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self._deep += tag == "article"
+        self.anchors |= {values[name] for name in ("id", "name") if name in values}
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        if LOADED.get(tag) in values and values.get("rel") != "canonical":
+            self.loaded.append(values[LOADED[tag]])
+
+    def handle_endtag(self, tag: str) -> None:
+        self._deep -= tag == "article"
+
+    def handle_data(self, data: str) -> None:
+        if self._deep:
+            self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> dict[Path, _Page]:
+    """The pages as built, with their places."""
+    folder = tmp_path_factory.mktemp("site")
+    # The environment has no way to any server: what needs one fails here.
+    environment = {"PATH": "", "NO_MKDOCS_2_WARNING": "1", "HTTPS_PROXY": "http://127.0.0.1:9"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    built = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    assert "WARNING" not in built.stderr, built.stderr
+    pages = {path: _Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+    assert len(pages) >= len(list((ROOT / "docs").rglob("*.md")))
+    return pages
+
+
+def test_every_internal_link_and_anchor_is_alive(site):
+    dead = []
+    checked = 0
+    for path, page in site.items():
+        if path.name == "404.html":  # its links begin at the root of a server
+            continue
+        for link in {*page.links, *page.loaded}:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            checked += 1
+            target = path if not parts.path else (path.parent / unquote(parts.path)).resolve()
+            if not target.is_file():
+                dead.append(f"{path.name}: {link}")
+            elif parts.fragment and parts.fragment not in {"__skip", *site[target].anchors}:
+                dead.append(f"{path.name}: {link}")
+    assert checked > 100
+    assert dead == []
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    for path, page in site.items():
+        foreign = [link for link in page.loaded if urlsplit(link).netloc]
+        assert foreign == [], path.name
+    folder = min(site, key=lambda path: len(path.parts)).parent
+    for sheet in folder.rglob("*.css"):
+        assert re.findall(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", sheet.read_text()) == []
+
+
+def test_the_reference_has_every_public_name(site):
+    import sparse_prefgp
+
+    (page,) = (page for path, page in site.items() if path.name == "reference.html")
+    shown = {anchor.rpartition(".")[2] for anchor in page.anchors}
+    names = set(sparse_prefgp.__all__) - {"__version__"}
+    assert names - shown == set()
+
+
+def test_no_docstring_field_is_left_raw(site):
+    (page,) = (page for path, page in site.items() if path.name == "reference.html")
+    assert re.findall(r":(?:param|raises|returns?)\b.{0,40}", page.text) == []
+    assert re.findall(r"\b(?:Args|Raises|Returns): [a-z]\w*:.{0,40}", page.text) == []
+    # Both styles became tables: one parameter from each.
+    assert "share of each step taken at first" in page.text
+    assert "Parameters: Name Type Description" in page.text
+    assert page.text.index("(n, D) features, one row per item") > 0
+
+
+def test_the_command_line_page_has_every_command_and_option(site):
+    import typer
+
+    from sparse_prefgp.cli.app import app
+    from sparse_prefgp.cli.console import INTERRUPTED, MISTAKE
+
+    (page,) = (page for path, page in site.items() if path.name == "command-line.html")
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        if command.hidden:
+            continue
+        assert name in page.anchors
+        assert f"sparse-prefgp {name}" in page.text
+        example = " ".join(command.epilog.partition(":")[2].split())
+        assert example in page.text
+        for parameter in command.params:
+            for option in getattr(parameter, "opts", ()):
+                assert option in page.text, f"{name} {option}"
+    for code in (0, 1, MISTAKE, INTERRUPTED):
+        assert re.search(rf"\b{code}\b", page.text.partition("Exit codes")[2]), code
+
+
+def test_the_converter_keeps_what_follows_the_fields():
+    from tools.docs_docstrings import listed, sections
+
+    text = (
+        "What it does.\n\n:param x: a number\n    of metres.\n:raises ValueError: x < 0.\n\nLast."
+    )
+    assert sections(text) == (
+        "What it does.\n\nArgs:\n    x: a number of metres.\n\n"
+        "Raises:\n    ValueError: x < 0.\n\nLast."
+    )
+    fields = "size: how many. seed: of the\ndraw, see note: here."
+    assert listed(fields, {"size", "seed"}) == (
+        "- `size`: how many.\n- `seed`: of the draw, see note: here."
+    )
+    assert listed(fields, {"seed"}) == fields
+
+
+def test_pictures_are_small():
+    for picture in (ROOT / "docs").rglob("*.png"):
+        assert picture.stat().st_size < 100_000, picture.name

@@ -1,0 +1,98 @@
+"""The worked examples of the documentation: they run, and print and draw what their pages show."""
+
+import os
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from tests.tolerances import EXAMPLE_ABSOLUTE, EXAMPLE_PIXELS, EXAMPLE_RELATIVE
+from tools import examples
+
+pytest.importorskip("matplotlib")
+
+DOCS = ROOT / "docs"
+SLOW = pytest.mark.slow
+# Pages and the data set that each needs, None for none.
+PAGES = [
+    pytest.param("examples/one-dimension.md", None, id="one-dimension"),
+]
+
+
+def test_every_example_is_run():
+    with_output = {
+        path.relative_to(DOCS).as_posix()
+        for path in DOCS.rglob("*.md")
+        if any(block.output for block in examples.blocks(path))
+    }
+    assert with_output == {page.values[0] for page in PAGES}
+
+
+@pytest.mark.parametrize(("page", "data_set"), PAGES)
+def test_the_page_states_what_its_code_prints(page, data_set, tmp_path, request, monkeypatch):
+    if data_set is not None:
+        folder = request.getfixturevalue("data_dir")
+        if not (folder / data_set).is_dir():
+            pytest.skip(f"{data_set} is not in {folder}")
+        monkeypatch.setenv(examples.DATA, str(folder))
+    path = DOCS / page
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # a reader would see it, the page does not
+        printed = examples.run(path, tmp_path)
+    blocks = examples.blocks(path)
+    assert any(block.output for block in blocks)
+    for block, found in zip(blocks, printed, strict=True):
+        problem = examples.difference(block.output, found, EXAMPLE_RELATIVE, EXAMPLE_ABSOLUTE)
+        assert not problem, f"{page}, line {block.line}: {problem}"
+
+    shown = set(re.findall(r"!\[[^\]]+\]\(([^)]+\.png)\)", path.read_text(encoding="utf-8")))
+    assert shown == {picture.name for picture in tmp_path.glob("*.png")}
+    for name in shown:
+        assert _differing_pixels(path.parent / name, tmp_path / name) <= EXAMPLE_PIXELS, name
+
+
+def _differing_pixels(stated: Path, drawn: Path) -> float:
+    from matplotlib.image import imread
+
+    a, b = imread(stated), imread(drawn)
+    assert a.shape == b.shape
+    return float(np.mean(np.abs(a - b).max(-1) > 0.1))
+
+
+@pytest.mark.parametrize(
+    ("printed", "problem"),
+    [
+        ("mean 2.00, n 1,500, in 9 s\n", ""),
+        ("mean 2.05, n  1,510, in 7.5 s\n\n", ""),
+        ("mean 2.30, n 1,500, in 9 s\n", "2 is not near 2.3"),
+        ("mean -2.00, n 1,500, in 9 s\n", "2 is not near -2"),
+        ("median 2.00, n 1,500, in 9 s\n", "printed 'median"),
+        ("mean 2.00, n 1,500, in 9 s\nmore\n", "1 lines are stated, 2 printed"),
+        ("mean nan, n 1,500, in 9 s\n", "printed 'mean nan"),
+    ],
+)
+def test_outputs_are_compared_as_people_would(printed, problem):
+    stated = "mean 2.00, n 1,500, in 3.1 s\n"
+    found = examples.difference(stated, printed, 0.05, 0.01)
+    assert (problem in found) if problem else (found == "")
+
+
+def test_a_page_is_run_in_one_scope_and_refreshed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A page\n\n```python\nx = 2\n```\n\n```python\nprint(x + 1)\n```\n\n```text\nold\n```\n"
+        "\n```sh\necho one; echo two > file\n```\n\n```console\nexit 1\n```\n"
+    )
+    folder = tmp_path / "run"
+    folder.mkdir()
+    assert examples.run(page, folder) == ["", "3\n", "one\n"]
+    assert (folder / "file").read_text() == "two\n"
+    text = examples.refreshed(page, ["", "3\n", "one\n"])
+    assert "```text\n3\n```" in text
+    assert "old" not in text
+    assert text.count("```text") == 2
+    assert Path.cwd() != folder
+    assert os.environ[examples.DATA]

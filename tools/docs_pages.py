@@ -1,0 +1,119 @@
+"""What mkdocs writes itself: the command line from the program, the reference from the names.
+
+A page says `<!-- commands -->` or `<!-- names -->` where the generated part belongs.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+# Sections of the reference, by the module a public name comes from; others follow under the
+# module's own name, so that a new name appears by itself.
+SECTIONS = {
+    "duels": "Duels and tables",
+    "io": "Duels and tables",
+    "models": "The model",
+    "covariances": "The model",
+    "approximations": "Approximations",
+    "engines": "Inference",
+    "selection": "Learning",
+    "analysis": "Using a model",
+    "plotting": "Pictures",
+    "baselines": "Scores",
+    "metrics": "Scores",
+}
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in the generated parts of a page."""
+    for marker, write in (("<!-- commands -->", commands), ("<!-- names -->", names)):
+        if marker in markdown:
+            markdown = markdown.replace(marker, write())
+    return markdown
+
+
+def commands() -> str:
+    """Markdown of every command: what it does, usage, options, example."""
+    # The width of the terminal must not decide what a page says.
+    os.environ["COLUMNS"] = "100"
+    import typer
+
+    from sparse_prefgp.cli.app import app
+
+    group: Any = typer.main.get_command(app)
+    context = typer.Context(group, info_name="sparse-prefgp")
+    parts = [_options_table(group, context)]
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command.hidden:
+            continue
+        inner = typer.Context(command, parent=context, info_name=name)
+        usage = " ".join(["sparse-prefgp", name, *command.collect_usage_pieces(inner)])
+        parts += [f"## {name}", " ".join((command.help or "").split()), f"    {usage}"]
+        parts.append(_options_table(command, inner))
+        if command.epilog:
+            title, _, example = command.epilog.partition(":")
+            parts += [f"{title.strip()}:", f"    {' '.join(example.split())}"]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _options_table(command: Any, context: Any) -> str:
+    rows = []
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is None:
+            continue
+        name, text = (" ".join(part.split()) for part in record)
+        name = f"`{name}`".replace("|", "\\|")
+        rows.append(f"| {name} | {_escaped(text)} |")
+    if not rows:
+        return ""
+    return "\n".join(["| option | meaning |", "|---|---|", *rows])
+
+
+def _escaped(text: str) -> str:
+    """Plain text that Markdown leaves as it is."""
+    for character in "\\`*_[]<>|":
+        text = text.replace(character, f"\\{character}")
+    return text
+
+
+def names() -> str:
+    """Markdown that makes mkdocstrings write about every public name, in sections."""
+    import griffe
+
+    import sparse_prefgp
+
+    package = griffe.load("sparse_prefgp")
+    sections: dict[str, list[str]] = {title: [] for title in SECTIONS.values()}
+    for name in sparse_prefgp.__all__:
+        if name in sparse_prefgp._HOME:  # all but the version
+            home = sparse_prefgp._HOME[name]
+            first = home.partition(".")[0]
+            title = SECTIONS.get(first, f"From `sparse_prefgp.{first}`")
+            sections.setdefault(title, []).append(_place(package, home, name))
+    # Pictures are used as `plotting.utilities(...)`, not under the names of the package.
+    pictures = sections.setdefault(SECTIONS["plotting"], [])
+    home = package["plotting"]
+    pictures += [_place(package, "plotting", name) for name in home.exports or ()]
+    parts = []
+    for title, paths in sections.items():
+        if paths:
+            parts.append(f"## {title}")
+            parts += [f"::: {path}" for path in sorted(set(paths), key=_last_part)]
+    return "\n\n".join(parts)
+
+
+def _place(package: Any, home: str, name: str) -> str:
+    """Where a name is defined; a module may have the name of the function in it."""
+    module = package[home]
+    path = f"{module.path}.{name}"
+    while name in module.imports:
+        path = module.imports[name]
+        module = package[path.partition(".")[2].rpartition(".")[0]]
+    return str(path)
+
+
+def _last_part(path: str) -> str:
+    return path.rpartition(".")[2].lower()

@@ -1,0 +1,179 @@
+"""Runs the code of the worked examples in docs/, as a reader would, and compares what it prints.
+
+    python tools/examples.py docs/examples/tennis.md             run, and say what differs
+    python tools/examples.py --refresh docs/examples/tennis.md   put output and pictures in the page
+
+Blocks marked `python` run one after the other in one scope, blocks marked `sh` in a shell, all in
+one empty folder. A block marked `text` right after one of them is what it prints, and pictures that
+the code saves belong beside the page. Blocks with other marks are not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(
+    r"^```(?P<kind>python|sh)\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```\n)?",
+    re.DOTALL | re.MULTILINE,
+)
+# A number as people print it: 1,810.26, -0.45, 1e-08, 79 %.
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")
+# How the machine got there, and how fast: no part of what is promised.
+EFFORT = re.compile(r"\b[\d,.]+(/\d+)?(?= (?:s|sweeps|iterations|evaluations|log evidence per)\b)")
+DATA = "SPARSE_PREFGP_DATA"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of code in a page and the output that the page states, "" for none."""
+
+    kind: str
+    code: str
+    output: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    """The code of a page that is run, in order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(m["kind"], m["code"], m["output"] or "", text.count("\n", 0, m.start()) + 1)
+        for m in BLOCK.finditer(text)
+    ]
+
+
+def run(page: Path, folder: Path) -> list[str]:
+    """What each block of a page prints when run in a folder; pictures are left in the folder.
+
+    Raises:
+        subprocess.CalledProcessError: a command failed; and whatever the Python code raises.
+    """
+    os.environ.setdefault(DATA, str(ROOT.parent / "shared" / "data"))
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    printed = []
+    with contextlib.chdir(folder), _plain():
+        scope: dict[str, Any] = {"__name__": "__main__"}
+        for block in blocks(page):
+            if block.kind == "sh":
+                printed.append(_shell(block.code))
+                continue
+            stream = io.StringIO()
+            # Empty lines before it make tracebacks name the line of the page.
+            source = "\n" * block.line + block.code
+            with contextlib.redirect_stdout(stream):
+                exec(compile(source, str(page), "exec"), scope)
+            printed.append(stream.getvalue())
+    return printed
+
+
+@contextlib.contextmanager
+def _plain() -> Iterator[None]:
+    """Pictures without a window, and none left open for the next page."""
+    import matplotlib
+
+    before = matplotlib.get_backend()
+    matplotlib.use("agg")
+    import matplotlib.pyplot
+
+    try:
+        yield
+    finally:
+        matplotlib.pyplot.close("all")
+        matplotlib.use(before)
+
+
+def _shell(code: str) -> str:
+    here = str(Path(sys.executable).parent)
+    environment = os.environ | {
+        "PATH": os.pathsep.join([here, os.environ.get("PATH", "")]),
+        "COLUMNS": "100",
+        "PYTHONWARNINGS": "ignore",
+    }
+    done = subprocess.run(
+        ["sh", "-e", "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{code.strip()!r} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def difference(stated: str, printed: str, relative: float, absolute: float) -> str:
+    """The first difference between two outputs as a sentence, "" for none.
+
+    Texts must be equal but for spaces; numbers may differ by the two tolerances together, and
+    seconds, sweeps and iterations by anything.
+    """
+    pairs = list(zip(_lines(stated), _lines(printed), strict=False))
+    if len(_lines(stated)) != len(_lines(printed)):
+        return f"{len(_lines(stated))} lines are stated, {len(_lines(printed))} printed"
+    for wanted, found in pairs:
+        if NUMBER.sub("#", wanted) != NUMBER.sub("#", found):
+            return f"stated {wanted!r}, printed {found!r}"
+        for a, b in zip(_numbers(wanted), _numbers(found), strict=True):
+            if abs(a - b) > absolute + relative * max(abs(a), abs(b)):
+                return f"stated {wanted!r}, printed {found!r}: {a:g} is not near {b:g}"
+    return ""
+
+
+def _lines(text: str) -> list[str]:
+    lines = (" ".join(EFFORT.sub("_", line).split()) for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def _numbers(line: str) -> list[float]:
+    return [float(match.replace(",", "")) for match in NUMBER.findall(line)]
+
+
+def refreshed(page: Path, printed: list[str]) -> str:
+    """The text of a page with what was printed in place of what is stated."""
+    left = iter(printed)
+
+    def write(match: re.Match[str]) -> str:
+        shown = "".join(f"{line.rstrip()}\n" for line in next(left).splitlines())
+        code = f"```{match['kind']}\n{match['code']}```\n"
+        return code + (f"\n```text\n{shown}```\n" if shown.strip() else "")
+
+    return BLOCK.sub(write, page.read_text(encoding="utf-8"))
+
+
+def main() -> int:
+    """Run the pages named on the command line; 1 if one of them states what is not printed."""
+    sys.path.insert(0, str(ROOT))
+    from tests.tolerances import EXAMPLE_ABSOLUTE, EXAMPLE_RELATIVE
+
+    parser = argparse.ArgumentParser(description="Run the worked examples.")
+    parser.add_argument("pages", nargs="+", type=Path)
+    parser.add_argument("--refresh", action="store_true", help="write output and pictures")
+    arguments = parser.parse_args()
+    wrong = 0
+    for page in (path.resolve() for path in arguments.pages):
+        with tempfile.TemporaryDirectory() as folder:
+            printed = run(page, Path(folder))
+            if arguments.refresh:
+                page.write_text(refreshed(page, printed), encoding="utf-8")
+                for picture in Path(folder).glob("*.png"):
+                    shutil.copy(picture, page.parent / picture.name)
+                continue
+        for block, found in zip(blocks(page), printed, strict=True):
+            problem = difference(block.output, found, EXAMPLE_RELATIVE, EXAMPLE_ABSOLUTE)
+            if problem:
+                wrong = 1
+                print(f"{page.name}, line {block.line}: {problem}")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())
