@@ -4,7 +4,6 @@ import csv
 import errno
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +28,7 @@ from sparse_prefgp.studies.choices import (
     ApproximationChoice,
     KernelChoice,
 )
-from sparse_prefgp.studies.folder import replaced_folder, write_ranking
+from sparse_prefgp.studies.folder import write_ranking
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
 ITEMS = 14
@@ -309,44 +308,9 @@ def test_full_disk_is_one_sentence(
     def full(path: Path, *_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr("sparse_prefgp.studies.folder.write_model", full)
+    monkeypatch.setattr("sparse_prefgp.models.saving.write_files", full)
     refused(fit(tables, tmp_path / "out"), "No space left on device", "model")
     assert {path.name for path in tmp_path.iterdir()} == {"items.csv", "duels.csv"}
-
-
-def test_mount_point_is_filled_when_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mount, rename, move = tmp_path / "mount", os.rename, shutil.move
-    mount.mkdir()
-
-    def busy(source: Any, target: Any, **more: Any) -> None:
-        if Path(source) == mount:
-            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(source))
-        rename(source, target, **more)
-
-    def full(source: Path, target: Path) -> None:
-        if source.name == "model":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
-        move(source, target)
-
-    def write() -> None:
-        with replaced_folder(mount) as new:
-            (new / "metrics.json").write_text('{"program": "sparse-prefgp"}', encoding="utf-8")
-            (new / "model").mkdir()
-            (new / "model" / "parameters.npz").write_bytes(b"1")
-
-    monkeypatch.setattr(os, "rename", busy)
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "move", full)
-        with pytest.raises(OSError, match="No space"):
-            write()
-    assert list(mount.iterdir()) == [], "an empty folder stays empty when something goes wrong"
-    write()
-    before = contents(tmp_path)
-    assert set(before) == {"mount/metrics.json", "mount/model/parameters.npz"}
-    with pytest.raises(OSError, match="busy"):
-        write()
-    assert contents(tmp_path) == before
-    assert list(tmp_path.iterdir()) == [mount]
 
 
 def test_a_failure_leaves_the_earlier_fit(
@@ -361,7 +325,7 @@ def test_a_failure_leaves_the_earlier_fit(
     def broken(*_: Any) -> None:
         raise PermissionError("the disk is read-only")
 
-    monkeypatch.setattr("sparse_prefgp.studies.folder.write_model", broken)
+    monkeypatch.setattr("sparse_prefgp.models.saving.write_files", broken)
     refused(fit(tables, out, "--seed", 3), "read-only")
     assert contents(tmp_path) == before
 
