@@ -1,0 +1,537 @@
+"""Ranking of items: centred utilities, and how probably each is the best or in the top k.
+
+Utilities are relative, so all figures are of g_i = f_i - sum_j w_j f_j, the average taken over
+reference items. With q(f) = m(x) + a w and Cov f = k - a R a' (docs/method.md, section 6),
+
+    Cov[g_i, g_l] = k_il - k̄_i - k̄_l + k̄ - (a_i - ā) R (a_l - ā)'
+
+with bars for averages over the reference: exact, and computed in chunks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, special, stats
+
+from sparse_prefgp.features import require_pandas
+from sparse_prefgp.models.items import resolve_items
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.posterior import Posterior
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Report = Callable[[int, int], None]
+
+MAX_REFERENCE = 2000
+DEFAULT_TOP_K = 10
+MIN_SAMPLES = 100
+BOUND_CONFIDENCE = 0.99
+_PILOT_SHARE = 0.1
+# Numbers in one temporary array: about 16 MB.
+_CHUNK_NUMBERS = 2_000_000
+# From so many chunks on, tracing the computation once costs less than running it op by op.
+_TRACE_FROM = 16
+_FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-6
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranking:
+    """Items by falling utility, and how the figures were made; `print` shows it as text.
+
+    Attributes:
+        frame: data frame with one row per item: `rank` (1 is the best; items of equal utility stay
+            in the order given), `item_id`, `utility` (expected, less the average of the
+            reference), `sd`, `lower` and `upper` (its interval at `level`), `p_best`, `p_top_k`
+            (among the candidates; NaN for all other items), `comparisons` (training duels),
+            `outside_range` (a feature outside the range of the training items).
+        level: of the intervals. top_k: the k of `p_top_k`.
+        reference_items, reference: how many items utilities are centred on, and in words.
+        candidates: items among which the probabilities were sampled. samples, seed: of the draw.
+        standard_error: largest possible Monte Carlo standard error of `p_best` and `p_top_k`.
+        bound_best, bound_top_k: bounds, each with 99 % confidence over the sampling, of the
+            probability that any item which is no candidate is the best, or in the top k. By no
+            more than that the `p_best` and `p_top_k` of the candidates are too large. 0 when all
+            items are candidates.
+        jitter: what was added to the diagonal of the candidates' covariance to factorise it.
+        negative_variances: how many variances rounding had made negative; their sd is 0.
+        outside_items, outside_features: items outside the training range, in all and per feature.
+        unknown_levels: levels never seen, per categorical column, with their numbers of items.
+    """
+
+    frame: Any
+    level: float
+    top_k: int
+    reference_items: int
+    reference: str
+    candidates: int
+    samples: int
+    seed: int
+    standard_error: float
+    bound_best: float
+    bound_top_k: float
+    jitter: float
+    negative_variances: int
+    outside_items: int
+    outside_features: dict[str, int]
+    unknown_levels: dict[str, dict[str, int]]
+
+    def figures(self) -> dict[str, Any]:
+        """Everything but the items, ready for JSON."""
+        names = [name for name in self.__dataclass_fields__ if name != "frame"]
+        return {"items": len(self.frame), **{name: getattr(self, name) for name in names}}
+
+    def to_dict(self, rows: int | None = None) -> dict[str, Any]:
+        """The figures, and the first `rows` items (all by default) under `ranking`.
+
+        Ready for JSON; a probability that was not computed is None.
+        """
+        head = self.frame if rows is None else self.frame.head(rows)
+        records = [
+            {name: None if value != value else value for name, value in record.items()}
+            for record in head.to_dict("records")
+        ]
+        return {**self.figures(), "ranking": records}
+
+    def notes(self) -> list[str]:
+        """What to know about the figures, one sentence each."""
+        text = [
+            f"Utilities are relative to the average of {self.reference}; intervals hold "
+            f"{100 * self.level:g} %.",
+            f"Probabilities are from {self.samples:,} joint samples of {self.candidates:,} "
+            f"candidates (standard error at most {self.standard_error:.2g}).",
+        ]
+        if self.candidates < len(self.frame):
+            text.append(
+                f"That any of the other {len(self.frame) - self.candidates:,} items is the best "
+                f"has a probability of at most {self.bound_best:.2g}, that any is in the top "
+                f"{self.top_k} of at most {self.bound_top_k:.2g}."
+            )
+        if self.jitter > 0.0:
+            text.append(f"A jitter of {self.jitter:.1e} joined the candidates' variances.")
+        if self.negative_variances:
+            text.append(
+                f"{self.negative_variances:,} variances that rounding had made negative are set "
+                "to 0."
+            )
+        if self.outside_items:
+            each = ", ".join(f"{name} {count:,}" for name, count in self.outside_features.items())
+            text.append(
+                f"{self.outside_items:,} items lie outside the range of the training items "
+                f"({each})."
+            )
+        for name, levels in self.unknown_levels.items():
+            shown = ", ".join(f"{level!r} {count:,}" for level, count in list(levels.items())[:5])
+            text.append(
+                f"Levels of {name} never seen in training count as none of the known: {shown}."
+            )
+        return text
+
+    def __str__(self) -> str:
+        table = self.frame.head(self.top_k).to_string(index=False, float_format="{:.4f}".format)
+        return "\n".join([f"{len(self.frame):,} items", table, *self.notes()])
+
+    __repr__ = __str__
+
+
+def rank(
+    model: PreferenceGP,
+    items: Any = None,
+    *,
+    top_k: int | None = None,
+    level: float = 0.95,
+    candidates: int = 1000,
+    samples: int = 10_000,
+    seed: int = 0,
+    progress: Report | None = None,
+) -> Ranking:
+    """Rank items by utility, with uncertainty.
+
+    Args:
+        model: whose posterior counts.
+        items: the model's own by default, or anything `resolve_items` takes.
+        top_k: the k of `p_top_k`; by default 10, or all items where there are fewer.
+        level: of the intervals.
+        candidates: how many distinct items are sampled jointly, namely those most likely to exceed
+            the `top_k`-th largest expected utility; takes memory by its square, time by its cube.
+        samples: joint samples. seed: of samples and reference.
+        progress: called with how much is done and the total, now and then.
+
+    Utilities are centred on all items up to 2,000, else on 2,000 drawn with the seed. Items with
+    equal inputs have one utility and share a place evenly. Memory does not grow with the number of
+    items beyond some columns of numbers.
+
+    Raises:
+        ValueError: `top_k` above the number of items or of candidates, another number that makes
+            no sense, and what `resolve_items` raises.
+    """
+    _check_level(level)
+    for label, value, least in (
+        ("top_k", DEFAULT_TOP_K if top_k is None else top_k, 1),
+        ("candidates", candidates, 1),
+        ("samples", samples, MIN_SAMPLES),
+        ("seed", seed, 0),
+    ):
+        if isinstance(value, bool) or value != int(value) or value < least:
+            raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")
+    found = resolve_items(model, items)
+    n = len(found)
+    k = min(DEFAULT_TOP_K, n) if top_k is None else int(top_k)
+    if k > n:
+        raise ValueError(f"top_k is {k}, but there are only {n} items; give at most {n}.")
+    if k > candidates and candidates < n:
+        raise ValueError(
+            f"top_k is {k}, but only {candidates} candidates are sampled; give at least {k} "
+            "candidates, or a smaller top_k."
+        )
+
+    inputs = found.inputs
+    if model.has_item_effect:
+        # Each unknown item has an effect, and so a number, of its own.
+        own = np.where(found.numbers < 0, -1.0 - np.arange(n), found.numbers)
+        inputs = np.column_stack([inputs[:, :-1], own])
+    # Items with equal inputs have one utility: the work is done once for each distinct row.
+    rows, row_of_item, multiplicity = distinct_rows(inputs)
+    rng = np.random.default_rng(seed)
+    chosen = np.arange(n)
+    if n > MAX_REFERENCE:
+        chosen = np.sort(rng.choice(n, MAX_REFERENCE, replace=False))
+    total = len(rows) + int(samples)
+
+    def done(count: int) -> None:
+        if progress is not None:
+            progress(count, total)
+
+    centred = Centred.on(model.posterior, rows, row_of_item[chosen])
+    mean, variance = centred.marginals(rows, done)
+    negative = variance < 0.0
+    sd = np.sqrt(np.where(negative, 0.0, variance))
+
+    inside = likely_rows(mean, sd, multiplicity, k, int(candidates))
+    joint, jitter = factorised(*centred.covariance(rows, inside))
+    chances = sample_places(
+        mean[inside],
+        joint,
+        multiplicity[inside],
+        k,
+        int(samples),
+        rng,
+        lambda i: done(len(rows) + i),
+    )
+    outside = np.setdiff1d(np.arange(len(rows)), inside)
+    bound_best = outside_bound(chances.best, mean[outside], sd[outside])
+    bound_top_k = outside_bound(chances.kth, mean[outside], sd[outside])
+    p_best, p_top_k = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    p_best[inside], p_top_k[inside] = chances.p_best, chances.p_top_k
+
+    places = np.argsort(-mean[row_of_item], kind="stable")
+    at = row_of_item[places]
+    half_width = float(special.ndtri(0.5 + 0.5 * level)) * sd[at]
+    frame = require_pandas().DataFrame(
+        {
+            "rank": np.arange(1, n + 1),
+            "item_id": [found.ids[i] for i in places],
+            "utility": mean[at],
+            "sd": sd[at],
+            "lower": mean[at] - half_width,
+            "upper": mean[at] + half_width,
+            "p_best": p_best[at],
+            "p_top_k": p_top_k[at],
+            "comparisons": found.comparisons[places],
+            "outside_range": found.outside[places],
+        }
+    )
+    every = len(chosen) == n
+    return Ranking(
+        frame=frame,
+        level=float(level),
+        top_k=k,
+        reference_items=len(chosen),
+        reference=f"all {n:,} items"
+        if every
+        else f"{MAX_REFERENCE:,} items drawn with seed {seed}",
+        candidates=int(multiplicity[inside].sum()),
+        samples=int(samples),
+        seed=int(seed),
+        standard_error=0.5 / math.sqrt(samples),
+        bound_best=bound_best,
+        bound_top_k=bound_top_k,
+        jitter=jitter,
+        negative_variances=int(negative[row_of_item].sum()),
+        outside_items=int(found.outside.sum()),
+        outside_features=found.outside_features,
+        unknown_levels=found.unknown_levels,
+    )
+
+
+def _check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level is {level}; give a number between 0 and 1, such as 0.95.")
+
+
+def distinct_rows(inputs: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """Distinct rows (u, D) of inputs (n, D), the row of each (n,), and how often each is there."""
+    # Adding zero makes -0.0 and 0.0 the same row. As bytes, which sort faster than fields do.
+    plain = np.ascontiguousarray(inputs + 0.0)
+    packed = plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1])))[:, 0]
+    _, first, inverse, counts = np.unique(
+        packed, return_index=True, return_inverse=True, return_counts=True
+    )
+    return plain[first], inverse.reshape(-1), counts
+
+
+# ---- centred utilities -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """Utilities less their average over reference rows, under a posterior.
+
+    reference: (r, D) distinct rows; weights: (r,) their shares of the average; row_weight: (u,)
+    the same for every distinct row, 0 where it is no reference. mean, features, kernel: averages
+    of mean, posterior features (1, p) and prior covariance over the reference. nugget: (u,) what
+    the prior variance of a reference row has beyond its covariance with an equal row.
+    """
+
+    posterior: Posterior
+    reference: FloatArray
+    weights: FloatArray
+    mean: float
+    features: Any
+    kernel: float
+    nugget: FloatArray
+
+    @classmethod
+    def on(cls, posterior: Posterior, rows: FloatArray, chosen: IntArray) -> Centred:
+        """Centred on the rows (u, D) named by `chosen` (numbers, repeated for repeated items)."""
+        import tensorflow as tf
+
+        index, counts = np.unique(chosen, return_counts=True)
+        weights = counts / len(chosen)
+        reference = rows[index]
+        mean, features = 0.0, 0.0
+        for part in _chunks(len(index), posterior.terms.weights.shape[0]):
+            x, w = tf.constant(reference[part]), tf.constant(weights[part])
+            a = posterior.features(x)
+            mean += float(tf.reduce_sum(w * _mean(posterior, a, x)))
+            features += tf.linalg.matvec(a, w, transpose_a=True)[None]
+        x, w = tf.constant(reference), tf.constant(weights)
+        between = posterior.kernel(x, x)
+        beyond = posterior.kernel(x, full_cov=False) - tf.linalg.diag_part(between)
+        average = tf.reduce_sum(w * tf.linalg.matvec(between, w)) + tf.reduce_sum(w**2 * beyond)
+        nugget = np.zeros(len(rows))
+        nugget[index] = weights * beyond.numpy()
+        return cls(posterior, reference, weights, mean, features, float(average), nugget)
+
+    def marginals(
+        self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance (u,) of the distinct rows (u, D) that this was made with."""
+        import tensorflow as tf
+
+        widest = max(len(self.reference), self.posterior.terms.reduction.shape[0])
+        parts = _chunks(len(rows), widest)
+        compute = self._moments
+        if len(parts) >= _TRACE_FROM:
+            compute = tf.function(compute, autograph=False)
+        result = np.empty((len(rows), 2))
+        for part in parts:
+            x = rows[part]
+            missing = parts[0].stop - len(x)
+            if missing:  # one shape, one trace
+                x = np.concatenate([x, np.repeat(x[:1], missing, axis=0)])
+            result[part] = compute(tf.constant(x)).numpy()[: part.stop - part.start]
+            done(part.stop)
+        return result[:, 0], result[:, 1] - 2.0 * self.nugget
+
+    def _moments(self, x: Any) -> Any:
+        """Mean and variance without nugget, (N, 2), of rows x (N, D)."""
+        import tensorflow as tf
+
+        posterior = self.posterior
+        a = posterior.features(x)
+        mean = _mean(posterior, a, x) - self.mean
+        a -= self.features
+        explained = tf.reduce_sum(tf.matmul(a, posterior.terms.reduction) * a, -1)
+        prior = posterior.kernel(x, full_cov=False) + self.kernel - 2.0 * self._with(x)
+        return tf.stack([mean, prior - explained], -1)
+
+    def covariance(self, rows: FloatArray, chosen: IntArray) -> tuple[FloatArray, float]:
+        """Joint covariance (c, c) of some rows, and the prior variance that rounding goes by."""
+        import tensorflow as tf
+
+        x = tf.constant(rows[chosen])
+        a = self.posterior.features(x) - self.features
+        explained = tf.matmul(tf.matmul(a, self.posterior.terms.reduction), a, transpose_b=True)
+        with_reference = self._with(x) + self.nugget[chosen]
+        prior = self.posterior.kernel(x) + self.kernel
+        prior -= with_reference[:, None] + with_reference[None, :]
+        scale = float(tf.reduce_mean(self.posterior.kernel(x, full_cov=False)))
+        return (prior - explained).numpy(), scale
+
+    def _with(self, x: Any) -> Any:
+        """Prior covariance of rows x with the average over the reference, without nugget."""
+        import gpflow
+        import tensorflow as tf
+
+        total = tf.zeros(x.shape[:1], x.dtype)
+        for part in _terms(self.posterior.kernel):
+            if type(part) is gpflow.kernels.Linear:
+                # Linear in the other input too: the average is the covariance with the average.
+                centre = tf.constant(self.weights @ self.reference)[None]
+                total += part(x, centre)[:, 0]
+            else:
+                total += tf.linalg.matvec(part(x, tf.constant(self.reference)), self.weights)
+        return total
+
+
+def _mean(posterior: Posterior, features: Any, inputs: Any) -> Any:
+    import tensorflow as tf
+
+    mean = tf.linalg.matvec(features, posterior.terms.weights)
+    if posterior.mean_function is not None:
+        mean += posterior.mean_function(inputs)[:, 0]
+    return mean
+
+
+def _terms(kernel: Any) -> list[Any]:
+    import gpflow
+
+    if isinstance(kernel, gpflow.kernels.Sum):
+        return [term for part in kernel.kernels for term in _terms(part)]
+    return [kernel]
+
+
+def _chunks(count: int, width: int) -> list[slice]:
+    """Slices of `count` rows such that a chunk times `width` stays bounded."""
+    size = max(1, _CHUNK_NUMBERS // max(width, 1))
+    return [slice(i, min(i + size, count)) for i in range(0, count, size)]
+
+
+# ---- who is on top -----------------------------------------------------------------------------
+
+
+class Chances(NamedTuple):
+    """What the joint samples say: probabilities of each candidate row being the best or in the top
+    k, (c,), shared among equal items; the largest and the k-th largest utility, (samples,)."""
+
+    p_best: FloatArray
+    p_top_k: FloatArray
+    best: FloatArray
+    kth: FloatArray
+
+
+def likely_rows(
+    mean: FloatArray, sd: FloatArray, multiplicity: IntArray, top_k: int, count: int
+) -> IntArray:
+    """Numbers of the `count` rows most likely to exceed the k-th largest mean, in ascending order.
+
+    Ranking by an upper quantile instead would fill up with items of which little is known.
+    """
+    order = np.argsort(-mean, kind="stable")
+    limit = mean[order[int((np.cumsum(multiplicity[order]) >= top_k).argmax())]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = np.where(mean == limit, 0.0, (mean - limit) / sd)
+    # Those at or above the limit come first, whatever their sd.
+    chosen = np.lexsort((-mean, -distance, mean < limit))
+    return np.sort(chosen[:count])
+
+
+def factorised(covariance: FloatArray, scale: float) -> tuple[FloatArray, float]:
+    """Lower Cholesky factor of a covariance (c, c), and the jitter that it took.
+
+    The jitter is the first of 0 and scale · (1e-14, 1e-13, …, 1e-6) that is enough: the centred
+    covariance is singular wherever all items are candidates, or the kernel cannot tell two apart.
+
+    Raises:
+        ArithmeticError: not even the largest is enough.
+    """
+    jitter = 0.0
+    while jitter <= _LAST_JITTER * scale * 1.01:
+        try:
+            factor = linalg.cholesky(covariance + jitter * np.eye(len(covariance)), lower=True)
+            return factor, jitter
+        except linalg.LinAlgError:
+            jitter = max(10.0 * jitter, _FIRST_JITTER * scale)
+    raise ArithmeticError(
+        f"The covariance of {len(covariance)} candidates is not positive definite, even with "
+        f"{_LAST_JITTER:g} of the prior variance added; raise the noise variance, or remove "
+        "inducing inputs that nearly coincide."
+    )
+
+
+def sample_places(
+    mean: FloatArray,
+    factor: FloatArray,
+    multiplicity: IntArray,
+    top_k: int,
+    samples: int,
+    rng: np.random.Generator,
+    done: Callable[[int], None] = lambda count: None,
+) -> Chances:
+    """Joint samples of c candidate rows, each standing for `multiplicity` items that share.
+
+    mean: (c,); factor: (c, c), covariance = factor factor'; top_k: at most the sum of
+    multiplicities. An item is in the top k with the share of the places from its row's first one
+    on that are left.
+    """
+    c = len(mean)
+    width = min(top_k, c)
+    p_best, p_top_k = np.zeros(c), np.zeros(c)
+    best, kth = np.empty(samples), np.empty(samples)
+    for part in _chunks(samples, c):
+        size = part.stop - part.start
+        draws = mean + rng.standard_normal((size, c)) @ factor.T
+        top = np.argpartition(-draws, width - 1, axis=1)[:, :width]
+        values = np.take_along_axis(draws, top, 1)
+        sort = np.argsort(-values, axis=1)
+        top, values = np.take_along_axis(top, sort, 1), np.take_along_axis(values, sort, 1)
+        count = multiplicity[top]
+        places = np.cumsum(count, axis=1)
+        share = np.clip(top_k - (places - count), 0, count) / count
+        p_best += np.bincount(top[:, 0], weights=1.0 / count[:, 0], minlength=c)
+        p_top_k += np.bincount(top.reshape(-1), weights=share.reshape(-1), minlength=c)
+        best[part] = values[:, 0]
+        last = (places >= top_k).argmax(1)
+        kth[part] = values[np.arange(size), last]
+        done(part.stop)
+    return Chances(p_best / samples, p_top_k / samples, best, kth)
+
+
+def outside_bound(threshold: FloatArray, mean: FloatArray, sd: FloatArray) -> float:
+    """Bound of the probability that any outside item exceeds a random threshold.
+
+    For every c it is at most P(threshold < c) + sum_j Phi((mean_j - c) / sd_j), whatever the
+    correlations. c is chosen by the first tenth of the samples `threshold`; the first term is then
+    the one-sided 99 % Clopper-Pearson limit from the other samples, so that the choice does not
+    flatter the bound.
+    """
+    if len(mean) == 0:
+        return 0.0
+    pilot = max(2, int(_PILOT_SHARE * len(threshold)))
+    rest = threshold[pilot:]
+    centre, spread = float(threshold[:pilot].mean()), float(threshold[:pilot].std(ddof=1))
+
+    def exceed(c: float) -> float:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = (mean - c) / sd
+        # Without variance an item exceeds c or does not; on c itself it may.
+        return float(
+            special.ndtr(np.where(sd > 0.0, z, np.where(mean >= c, np.inf, -np.inf))).sum()
+        )
+
+    steps = np.linspace(-6.0, 2.0, 33)
+    guesses = [special.ndtr(step) + exceed(centre + spread * step) for step in steps]
+    c = centre + spread * float(steps[int(np.argmin(guesses))])
+    below = int(np.count_nonzero(rest < c))
+    limit = 1.0
+    if below < len(rest):
+        limit = float(stats.beta.ppf(BOUND_CONFIDENCE, below + 1, len(rest) - below))
+    return min(1.0, limit + exceed(c))

@@ -1,0 +1,368 @@
+"""Rankings against dense matrices, closed forms and brute-force sampling."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis import ranking as module
+from sparse_prefgp.analysis.ranking import (
+    factorised,
+    likely_rows,
+    outside_bound,
+    rank,
+    sample_places,
+)
+from sparse_prefgp.models.items import resolve_items
+from tests.cases import random_duels
+from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING
+
+DUELS = random_duels(6, items=8, duels=14)
+NEW = np.random.default_rng(3).normal(size=(12, 2))
+
+
+def kernel() -> gpflow.kernels.Kernel:
+    return gpflow.kernels.Matern52(variance=1.5, lengthscales=[0.7, 1.2]) + gpflow.kernels.Linear(
+        variance=0.3
+    )
+
+
+def build(approximation: Any = None, k: Any = None, **settings: Any) -> spg.PreferenceGP:
+    approximation = spg.VFE() if approximation is None else approximation
+    return spg.PreferenceGP(
+        DUELS,
+        kernel() if k is None else k,
+        approximation=approximation,
+        inducing_variable=DUELS.items[:4] + 0.05 if approximation.needs_inducing else None,
+        noise_variance=0.2,
+        **settings,
+    )
+
+
+CASES: dict[str, Callable[[], spg.PreferenceGP]] = {
+    "vfe": build,
+    "exact-items": lambda: build(spg.Exact(over="items")),
+    "exact-duels": lambda: build(spg.Exact(over="duels")),
+    "mean-function": lambda: build(mean_function=gpflow.functions.Linear([[0.5], [-1.0]])),
+    "white": lambda: build(spg.Exact(), kernel() + gpflow.kernels.White(0.4)),
+    "product": lambda: build(
+        k=gpflow.kernels.SquaredExponential(active_dims=[1])
+        * gpflow.kernels.Linear(active_dims=[0])
+        + gpflow.kernels.Matern32(active_dims=[0])
+    ),
+    "item-effect": lambda: build(spg.FITC(), kernel() + spg.ItemEffect(0.6)),
+}
+
+
+def centred_joint(
+    model: spg.PreferenceGP, inputs: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of f - weights' f from the dense joint posterior."""
+    mean, covariance = model.predict_f(inputs, full_cov=True)
+    n = len(inputs)
+    centring = np.eye(n) - np.ones((n, 1)) * weights[None, :]
+    return centring @ mean.numpy()[:, 0], centring @ covariance.numpy()[0] @ centring.T
+
+
+def by_id(frame: Any) -> Any:
+    return frame.sort_values("item_id").reset_index(drop=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_utility_and_sd_are_those_of_the_dense_joint(name: str) -> None:
+    model = CASES[name]()
+    for items in (None, NEW):
+        found = rank(model, items, samples=100, level=0.9)
+        inputs = resolve_items(model, items).inputs
+        n = len(inputs)
+        mean, covariance = centred_joint(model, inputs, np.full(n, 1.0 / n))
+        table = by_id(found.frame)
+        sd = np.sqrt(np.diag(covariance))
+        np.testing.assert_allclose(table["utility"], mean, atol=IDENTITY)
+        np.testing.assert_allclose(table["sd"], sd, atol=IDENTITY)
+        np.testing.assert_allclose(table["upper"], mean + norm.ppf(0.95) * sd, atol=IDENTITY)
+        np.testing.assert_allclose(table["lower"], mean - norm.ppf(0.95) * sd, atol=IDENTITY)
+        assert found.reference == f"all {n} items"
+        assert found.negative_variances == 0
+
+
+@pytest.mark.parametrize("trace_from", [2, 99])
+def test_a_drawn_reference_and_chunks_change_only_the_reference(
+    monkeypatch: pytest.MonkeyPatch, trace_from: int
+) -> None:
+    model = build()
+    monkeypatch.setattr(module, "MAX_REFERENCE", 7)
+    monkeypatch.setattr(module, "_CHUNK_NUMBERS", 7 * 5)
+    monkeypatch.setattr(module, "_TRACE_FROM", trace_from)
+    items = np.concatenate([NEW, NEW[:3]])
+    found = rank(model, items, samples=100, seed=4)
+    assert found.reference == "7 items drawn with seed 4"
+    assert found.reference_items == 7
+    weights = np.zeros(15)
+    weights[np.random.default_rng(4).choice(15, 7, replace=False)] = 1.0 / 7.0
+    mean, covariance = centred_joint(model, items, weights)
+    np.testing.assert_allclose(by_id(found.frame)["utility"], mean, atol=IDENTITY)
+    np.testing.assert_allclose(
+        by_id(found.frame)["sd"], np.sqrt(np.diag(covariance)), atol=IDENTITY
+    )
+
+
+def test_the_table_is_sorted_and_knows_the_items() -> None:
+    model = build()
+    far = np.array([[50.0, 0.0]])
+    found = rank(model, np.concatenate([NEW, far]), samples=100)
+    frame = found.frame
+    assert list(frame.columns) == [
+        "rank",
+        "item_id",
+        "utility",
+        "sd",
+        "lower",
+        "upper",
+        "p_best",
+        "p_top_k",
+        "comparisons",
+        "outside_range",
+    ]
+    assert frame["rank"].tolist() == list(range(1, 14))
+    assert frame["utility"].is_monotonic_decreasing
+    assert bool(by_id(frame)["outside_range"][12])
+    assert found.outside_items == frame["outside_range"].sum()
+    assert found.outside_features["column 0"] >= 1
+    assert (frame["comparisons"] == 0).all()
+    own = by_id(rank(model, samples=100).frame)
+    np.testing.assert_array_equal(own["comparisons"], resolve_items(model).comparisons)
+    assert own["comparisons"].sum() == 2 * DUELS.num_duels
+
+
+def test_the_better_of_two() -> None:
+    model, pair = build(), NEW[:2]
+    found = rank(model, pair, top_k=1, samples=20_000)
+    mean, variance = model.predict_difference(pair[:1], pair[1:])
+    expected = norm.cdf(float(mean[0]) / np.sqrt(float(variance[0])))
+    error = np.sqrt(expected * (1 - expected) / 20_000)
+    table = by_id(found.frame)
+    assert abs(table["p_best"][0] - expected) < MONTE_CARLO_STANDARD_ERRORS * error
+    np.testing.assert_allclose(table["p_best"].sum(), 1.0, rtol=ROUNDING)
+    np.testing.assert_array_equal(table["p_best"], table["p_top_k"])
+    # Two utilities centred on their average are exact opposites, a singular covariance.
+    assert 0.0 < found.jitter < 1e-12
+
+
+def test_probabilities_against_brute_force() -> None:
+    model, k, samples = build(), 4, 40_000
+    mean, covariance = model.predict_f(NEW, full_cov=True)
+    draws = np.random.default_rng(8).multivariate_normal(mean[:, 0], covariance[0], size=samples)
+    best, top = np.zeros(len(NEW)), np.zeros(len(NEW))
+    for row in np.argsort(-draws, axis=1):
+        best[row[0]] += 1.0 / samples
+        top[row[:k]] += 1.0 / samples
+    found = rank(model, NEW, top_k=k, samples=samples, seed=1)
+    table = by_id(found.frame)
+    for name, expected in (("p_best", best), ("p_top_k", top)):
+        error = np.sqrt(2 * expected * (1 - expected) / samples) + 1.0 / samples
+        assert np.all(np.abs(table[name] - expected) < MONTE_CARLO_STANDARD_ERRORS * error)
+    np.testing.assert_allclose(table["p_top_k"].sum(), k, rtol=ROUNDING)
+    assert found.bound_best == found.bound_top_k == 0.0
+    assert found.candidates == len(NEW)
+    assert found.standard_error == 0.5 / np.sqrt(samples)
+
+
+def test_equal_items_share_exactly() -> None:
+    model = build()
+    items = np.concatenate([NEW[:3], NEW[[0, 0]]])
+    table = by_id(rank(model, items, top_k=2, samples=500).frame)
+    alone = by_id(rank(model, NEW[:3], top_k=2, samples=500).frame)
+    for name in ("utility", "sd", "p_best", "p_top_k"):
+        assert table[name][0] == table[name][3] == table[name][4]
+    np.testing.assert_allclose(table["p_best"].sum(), 1.0, rtol=ROUNDING)
+    np.testing.assert_allclose(table["p_top_k"].sum(), 2.0, rtol=ROUNDING)
+    assert alone["p_best"][0] > table["p_best"][0]
+    same = by_id(rank(model, NEW[[0, 0, 0, 0]], top_k=3, samples=100).frame)
+    np.testing.assert_array_equal(same["p_best"], 0.25)
+    np.testing.assert_array_equal(same["p_top_k"], 0.75)
+    np.testing.assert_array_equal(same["sd"], 0.0)
+
+
+def test_shares_of_equal_items_by_hand() -> None:
+    # Without spread: one item ahead, three equal ones, then another.
+    chances = sample_places(
+        np.array([1.0, 3.0, 2.0]),
+        np.zeros((3, 3)),
+        np.array([1, 1, 3]),
+        3,
+        100,
+        np.random.default_rng(0),
+    )
+    np.testing.assert_allclose(chances.p_best, [0.0, 1.0, 0.0], rtol=ROUNDING)
+    np.testing.assert_allclose(chances.p_top_k, [0.0, 1.0, 2.0 / 3.0], rtol=ROUNDING)
+    np.testing.assert_array_equal(chances.best, 3.0)
+    np.testing.assert_array_equal(chances.kth, 2.0)
+
+
+def test_utilities_that_the_kernel_cannot_tell_apart_share_evenly() -> None:
+    # The second column is invisible to the kernel: tied, though not equal.
+    model = build(k=gpflow.kernels.SquaredExponential(active_dims=[0]))
+    items = np.array([[0.3, 1.0], [0.3, 2.0]])
+    found = rank(model, items, top_k=1, samples=10_000)
+    assert found.jitter > 0.0
+    assert abs(found.frame["p_best"][0] - 0.5) < MONTE_CARLO_STANDARD_ERRORS * found.standard_error
+
+
+def test_unknown_items_have_effects_of_their_own() -> None:
+    model = build(spg.FITC(), gpflow.kernels.SquaredExponential() + spg.ItemEffect(0.6))
+    table = by_id(rank(model, np.zeros((2, 2)), top_k=1, samples=10_000).frame)
+    # Each less the average of both: half the difference of two independent effects.
+    np.testing.assert_allclose(table["sd"], np.sqrt(0.5 * 0.6), rtol=IDENTITY)
+    assert table["p_best"].nunique() == 2
+
+
+def test_the_bound_holds_and_says_something() -> None:
+    model, k, samples = build(), 2, 40_000
+    items = np.concatenate([NEW, np.random.default_rng(5).normal(size=(30, 2))])
+    found = rank(model, items, top_k=k, candidates=20, samples=samples)
+    frame = found.frame
+    outside = frame["item_id"][frame["p_best"].isna()].to_numpy()
+    assert len(outside) == 22
+    assert frame["p_top_k"].isna().sum() == 22
+    mean, covariance = model.predict_f(items, full_cov=True)
+    draws = np.random.default_rng(9).multivariate_normal(mean[:, 0], covariance[0], size=samples)
+    order = np.argsort(-draws, axis=1)
+    for bound, among in ((found.bound_best, order[:, :1]), (found.bound_top_k, order[:, :k])):
+        happened = np.isin(among, outside).any(1).mean()
+        error = MONTE_CARLO_STANDARD_ERRORS * np.sqrt(happened * (1 - happened) / samples)
+        assert happened - error <= bound
+    more = rank(model, items, top_k=k, candidates=30, samples=samples)
+    assert more.bound_top_k < found.bound_top_k < 1.0
+    assert more.bound_best <= more.bound_top_k
+    assert "any of the other 22 items" in str(found)
+
+
+def test_bound_of_one_outsider_in_closed_form() -> None:
+    rng = np.random.default_rng(0)
+    threshold = rng.normal(size=20_000)
+    truth = norm.cdf(-6.0 / np.sqrt(1.0 + 0.25))
+    bound = outside_bound(threshold, np.array([-6.0]), np.array([0.5]))
+    # No count below c in 18,000 samples leaves 2.6e-4 at 99 %.
+    assert truth <= bound
+    assert bound < 1e-3
+    assert outside_bound(threshold, np.array([9.0]), np.array([0.0])) == 1.0
+    assert outside_bound(threshold, np.empty(0), np.empty(0)) == 0.0
+    certain = outside_bound(threshold, np.array([-50.0]), np.array([0.0]))
+    np.testing.assert_allclose(certain, 1.0 - 0.01 ** (1.0 / 18_000), rtol=IDENTITY)
+
+
+def test_candidates_are_those_most_likely_above_the_kth_mean() -> None:
+    mean = np.array([0.0, 1.0, 2.0, 3.0, -1.0])
+    sd = np.array([9.0, 0.1, 0.1, 0.1, 0.1])
+    ones = np.ones(5, dtype=np.int64)
+    np.testing.assert_array_equal(likely_rows(mean, sd, ones, 1, 1), [3])
+    np.testing.assert_array_equal(likely_rows(mean, sd, ones, 1, 2), [0, 3])
+    np.testing.assert_array_equal(likely_rows(mean, sd, ones, 2, 2), [2, 3])
+    np.testing.assert_array_equal(likely_rows(mean, sd, ones, 2, 4), [0, 1, 2, 3])
+    # Three equal items on the first row fill three places.
+    np.testing.assert_array_equal(likely_rows(mean, sd, np.array([1, 1, 1, 3, 1]), 3, 1), [3])
+    no_spread = likely_rows(mean, np.zeros(5), ones, 2, 3)
+    assert {2, 3} < set(no_spread)
+
+
+def test_factors_of_singular_and_of_wrong_matrices() -> None:
+    factor, jitter = factorised(np.array([[2.0, 0.0], [0.0, 3.0]]), 1.0)
+    assert jitter == 0.0
+    np.testing.assert_allclose(factor @ factor.T, np.diag([2.0, 3.0]), rtol=ROUNDING)
+    factor, jitter = factorised(np.zeros((3, 3)), 2.0)
+    assert jitter == 2e-14
+    np.testing.assert_allclose(factor, np.sqrt(2e-14) * np.eye(3), rtol=ROUNDING)
+    with pytest.raises(ArithmeticError, match="2 candidates is not positive definite"):
+        factorised(np.diag([1.0, -1.0]), 1.0)
+
+
+def test_same_seed_same_numbers_and_progress() -> None:
+    model = build()
+    calls: list[tuple[int, int]] = []
+    first = rank(model, NEW, samples=300, seed=2, progress=lambda i, n: calls.append((i, n)))
+    again = rank(model, NEW, samples=300, seed=2)
+    assert first.frame.equals(again.frame)
+    assert first.figures() == again.figures()
+    other = rank(model, NEW, samples=300, seed=3)
+    assert not first.frame["p_best"].equals(other.frame["p_best"])
+    assert calls == sorted(calls)
+    assert calls[-1] == (312, 312)
+
+
+def test_the_result_as_text_and_json() -> None:
+    found = rank(build(), NEW, top_k=3, candidates=5, samples=200)
+    values = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert values["items"] == len(values["ranking"]) == 12
+    assert values["ranking"][0]["rank"] == 1
+    assert values["ranking"][-1]["p_best"] is None
+    assert values["top_k"] == 3
+    assert values["samples"] == 200
+    assert "ranking" in found.to_dict(rows=2)
+    assert len(found.to_dict(rows=2)["ranking"]) == 2
+    text = str(found)
+    assert text.startswith("12 items\n")
+    assert "average of all 12 items" in text
+    assert "joint samples of 5 candidates" in text
+
+
+def test_top_k_is_ten_or_all() -> None:
+    model = build()
+    assert rank(model, NEW, samples=100).top_k == 10
+    assert rank(model, NEW[:4], samples=100).top_k == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"top_k": 13}, "top_k is 13, but there are only 12 items; give at most 12"),
+        ({"top_k": 0}, "top_k is 0; give a whole number of at least 1"),
+        ({"top_k": 1.5}, "top_k is 1.5"),
+        ({"top_k": 6, "candidates": 5}, "only 5 candidates are sampled; give at least 6"),
+        ({"candidates": 0}, "candidates is 0"),
+        ({"samples": 99}, "samples is 99; give a whole number of at least 100"),
+        ({"seed": -1}, "seed is -1"),
+        ({"level": 1.0}, "level is 1.0; give a number between 0 and 1"),
+        ({"level": float("nan")}, "level is nan"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rank(build(), NEW, **settings)
+
+
+@pytest.mark.slow
+def test_three_hundred_thousand_items_in_bounded_memory(data_dir: Path) -> None:
+    folder = data_dir / "tennis_atp"
+    program = f"""
+import resource
+import gpflow, numpy as np, sparse_prefgp as spg
+from sparse_prefgp.analysis import rank
+from sparse_prefgp.io import read_table
+table = read_table({str(folder / "items.csv.gz")!r}, {str(folder / "duels.csv.gz")!r},
+                   ignore=["player_id", "date"])
+duels = table.to_duels(np.arange(20_000))
+kernel = gpflow.kernels.Linear(0.1) + gpflow.kernels.SquaredExponential(
+    0.1, lengthscales=np.full(duels.num_features, 3.0))
+Z = spg.kmeans_inputs(duels.distinct_rows()[0], 128, np.random.default_rng(0))
+model = spg.PreferenceGP(duels, kernel, approximation=spg.VFE(), inducing_variable=Z)
+found = rank(model)
+print(len(found.frame), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=500, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    items, kilobytes = (int(word) for word in done.stdout.split())
+    assert items == 304_881
+    assert kilobytes < 3 * 2**20
