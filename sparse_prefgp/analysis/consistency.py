@@ -1,0 +1,481 @@
+"""Contradictions and cycles in duels, and whether a model explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.duels import Duels
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+JOINT_UP_TO = 2000
+WORST_SHOWN = 5
+# Among equally strong cycles so many are compared by all their majorities.
+CYCLES_RANKED = 10_000
+TAIL = 0.025
+JOINTLY = "utilities of all items drawn jointly"
+BY_PAIR = "the utility difference of each pair drawn by itself"
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Three items of which the first beat the second, the second the third, the third the first.
+
+    items: their ids, or row numbers where they have none. margins: by how many votes, in that
+    order.
+    """
+
+    items: tuple[Hashable, Hashable, Hashable]
+    margins: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        a, b, c = map(str, self.items)
+        return f"{a} > {b} > {c} > {a} (by {', '.join(map(str, self.margins))} votes)"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure of the data beside the same figure of data redrawn from the model.
+
+    what: its name. observed: in the data. expected: mean over the redrawn data. low, high: the
+    interval that holds 95 % of them. tail: probability of at least as much as was observed,
+    (1 + number of redrawn data with as much) / (1 + simulations).
+    """
+
+    what: str
+    observed: int
+    expected: float
+    low: float
+    high: float
+    tail: float
+
+    @property
+    def verdict(self) -> str:
+        """`explained`, `more than the model explains` or `fewer than the model expects`."""
+        if self.tail <= TAIL and self.observed > self.expected:
+            return "more than the model explains"
+        if self.observed < self.low:
+            return "fewer than the model expects"
+        return "explained"
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """How far duels contradict each other. `print` shows it as text.
+
+    A pair is two items that were compared, in either order; the majority of its votes is a
+    preference, equal votes are none.
+
+    Attributes:
+        votes: number of duels. pairs: of distinct unordered pairs.
+        contradicted_pairs: pairs won by both sides at least once.
+        minority_votes: votes against the majority of their pair, half of them where votes are
+            equal.
+        tied_pairs: pairs with equal votes for both sides.
+        triples: three items compared in all three pairs.
+        decided_triples: those of them with a preference in all three pairs.
+        cycles: decided triples a > b > c > a, which no order of the items agrees with.
+        worst: the cycles whose weakest majority is strongest.
+        checks: contradicted pairs, minority votes and cycles against data redrawn from the model;
+            empty without a model.
+        simulations: how often data were redrawn. draws: how.
+        jitter: what was added to the diagonal of the posterior covariance to factorise it.
+        negative_variances: how many variances rounding had made negative; their sd is 0.
+    """
+
+    votes: int
+    pairs: int
+    contradicted_pairs: int
+    minority_votes: int
+    tied_pairs: int
+    triples: int
+    decided_triples: int
+    cycles: int
+    worst: tuple[Cycle, ...]
+    checks: tuple[Check, ...] = ()
+    simulations: int = 0
+    draws: str | None = None
+    jitter: float = 0.0
+    negative_variances: int = 0
+
+    @property
+    def share_intransitive(self) -> float:
+        """Cycles per decided triple, NaN without any; coins in place of voters give 1/4."""
+        return self.cycles / self.decided_triples if self.decided_triples else float("nan")
+
+    @property
+    def explained(self) -> bool | None:
+        """Whether no figure is above what the model explains; None without a model."""
+        if not self.checks:
+            return None
+        return all(check.verdict != "more than the model explains" for check in self.checks)
+
+    @property
+    def conclusion(self) -> str:
+        """What the checks say, in plain words; empty without a model."""
+        if not self.checks:
+            return ""
+        contradictions, minority, cycles = self.checks
+        if not self.contradicted_pairs and not self.decided_triples:
+            return (
+                "No pair was won by both sides and no three items were compared in all three "
+                "pairs, so there is nothing for the model to explain."
+            )
+        more = "more than the model explains"
+        said = []
+        if more in (contradictions.verdict, minority.verdict):
+            said.append(
+                "Votes contradict each other more than the model's noise explains: voters may "
+                "differ, or votes may depend on something that is no feature of the items."
+            )
+        elif "fewer than the model expects" in (contradictions.verdict, minority.verdict):
+            said.append(
+                "Votes contradict each other less than the model expects: votes on one pair may "
+                "not be independent, or the model smooths over differences between items."
+            )
+        else:
+            said.append("The model explains the contradictions between votes by its noise.")
+        if cycles.verdict == more:
+            said.append(
+                "There are more cycles than the model explains: one utility for all gives cycles "
+                "only by noise, so what wins may depend on what it is compared with, or there are "
+                "several kinds of voters."
+            )
+        elif not self.decided_triples:
+            said.append("No three items have a preference in all three pairs, so none can cycle.")
+        elif cycles.verdict == "fewer than the model expects":
+            said.append("There are fewer cycles than noise alone would give in the model.")
+        else:
+            said.append("The model explains the cycles: noise alone gives as many.")
+        return " ".join(said)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The counts as (label, value) rows, for a table."""
+        share = f" ({self.share_intransitive:.2%} of these)" if self.decided_triples else ""
+        return [
+            ("votes", f"{self.votes:,}"),
+            ("pairs compared", f"{self.pairs:,}"),
+            ("pairs won by both sides", f"{self.contradicted_pairs:,}"),
+            ("votes in the minority of their pair", f"{self.minority_votes:,}"),
+            ("pairs with equal votes", f"{self.tied_pairs:,}"),
+            ("triples compared in all three pairs", f"{self.triples:,}"),
+            ("triples with three preferences", f"{self.decided_triples:,}"),
+            ("cycles a > b > c > a", f"{self.cycles:,}{share}"),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and strings, ready for JSON; ids become text."""
+        share = self.share_intransitive
+        return {
+            "votes": self.votes,
+            "pairs": self.pairs,
+            "contradicted_pairs": self.contradicted_pairs,
+            "minority_votes": self.minority_votes,
+            "tied_pairs": self.tied_pairs,
+            "triples": self.triples,
+            "decided_triples": self.decided_triples,
+            "cycles": self.cycles,
+            "share_intransitive": share if self.decided_triples else None,
+            "worst": [
+                {"items": list(map(str, cycle.items)), "margins": list(cycle.margins)}
+                for cycle in self.worst
+            ],
+            "checks": [
+                {
+                    "what": check.what,
+                    "observed": check.observed,
+                    "expected": check.expected,
+                    "low": check.low,
+                    "high": check.high,
+                    "tail": check.tail,
+                    "verdict": check.verdict,
+                }
+                for check in self.checks
+            ],
+            "simulations": self.simulations,
+            "draws": self.draws,
+            "jitter": self.jitter,
+            "negative_variances": self.negative_variances,
+            "explained": self.explained,
+            "conclusion": self.conclusion,
+        }
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(len(label) for label, _ in rows)
+        lines = [f"{label:<{width}}  {value}" for label, value in rows]
+        if self.worst:
+            lines += ["", "Cycles with the strongest majorities", *map(str, self.worst)]
+        if self.checks:
+            lines += ["", f"Against {self.simulations:,} redrawn sets of votes ({self.draws})"]
+            lines += [
+                f"{check.what}: {check.observed:,} observed, {check.expected:,.1f} expected "
+                f"({check.low:,.0f} to {check.high:,.0f}), tail {check.tail:.3f}: {check.verdict}"
+                for check in self.checks
+            ]
+            lines += ["", self.conclusion]
+        return "\n".join(lines)
+
+
+def consistency(
+    duels: Duels, model: PreferenceGP | None = None, *, simulations: int = 200, seed: int = 0
+) -> Consistency:
+    """Count contradictions and intransitive triples; with a model, say whether it explains them.
+
+    A posterior predictive check (Gelman, Meng & Stern 1996): utilities are drawn from the model's
+    posterior, every vote is redrawn with its noise on the same pairs with the same totals, and the
+    figures are counted again. Utilities of up to 2,000 distinct items are drawn jointly; above
+    that, only the difference of each pair, by itself, which lets cycles be more frequent.
+
+    Args:
+        duels: the votes.
+        model: its features must be those of `duels`, in the same units; usually `duels` is
+            `model.duels`.
+        simulations: how often data are redrawn.
+        seed: of the draws.
+
+    Raises:
+        ValueError: less than one simulation, or features that are not the model's.
+    """
+    if simulations < 1:
+        raise ValueError(f"simulations is {simulations}; give a whole number of at least 1.")
+    graph = _Pairs.of(duels)
+    contradicted, minority, cycles = graph.figures(graph.wins)
+    result = Consistency(
+        votes=duels.num_duels,
+        pairs=len(graph.wins),
+        contradicted_pairs=contradicted,
+        minority_votes=minority,
+        tied_pairs=int((2 * graph.wins == graph.totals).sum()),
+        triples=graph.triangles(),
+        decided_triples=graph.triangles(2 * graph.wins != graph.totals),
+        cycles=cycles,
+        worst=_worst(graph, duels),
+    )
+    if model is None:
+        return result
+    rng = np.random.default_rng(seed)
+    noise = np.sqrt(2.0 * float(model.noise_variance.numpy()))
+    draws = _draws(graph, duels, model, rng)
+    redrawn = np.array([_redrawn(graph, draws.draw() / noise, rng) for _ in range(simulations)])
+    names = ("pairs won by both sides", "votes in the minority", "cycles")
+    observed = (contradicted, minority, cycles)
+    checks = tuple(_check(*each) for each in zip(names, observed, redrawn.T, strict=True))
+    return replace(
+        result,
+        checks=checks,
+        simulations=simulations,
+        draws=draws.how,
+        jitter=draws.jitter,
+        negative_variances=draws.negative_variances,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Unordered pairs, of which the first has the smaller number by `order`.
+
+    Items are renumbered by how many others they were compared with: then each has few neighbours
+    with larger numbers, at most sqrt(2 pairs), whatever hubs there are, and triangles are counted
+    in bounded memory.
+
+    first, second: (p,) new numbers, first < second. wins: (p,) votes for the first. totals: (p,)
+    votes. items: (k,) item of each new number.
+    """
+
+    first: IntArray
+    second: IntArray
+    wins: IntArray
+    totals: IntArray
+    items: IntArray
+
+    @classmethod
+    def of(cls, duels: Duels) -> _Pairs:
+        n = duels.num_items
+        low = np.minimum(duels.winners, duels.losers)
+        key, pair = np.unique(
+            low * n + np.maximum(duels.winners, duels.losers), return_inverse=True
+        )
+        pair = pair.reshape(-1)
+        ends = np.stack(np.divmod(key, n))
+        degree = np.bincount(ends.ravel(), minlength=n)
+        items = np.argsort(degree, kind="stable")[int((degree == 0).sum()) :]
+        number = np.zeros(n, dtype=np.int64)
+        number[items] = np.arange(len(items))
+        first = number[ends].min(axis=0)
+        second = number[ends].max(axis=0)
+        won = np.where(number[duels.winners] == first[pair], duels.counts, 0)
+        return cls(first, second, _sums(pair, won), _sums(pair, duels.counts), items)
+
+    def figures(self, wins: IntArray) -> tuple[int, int, int]:
+        """Contradicted pairs, minority votes and cycles if the first of each pair won `wins`."""
+        lost = self.totals - wins
+        contradicted = int(((wins > 0) & (lost > 0)).sum())
+        forward, backward = self._matrix(wins > lost), self._matrix(wins < lost)
+        # i > j > k > i for i < j < k, or the other way round.
+        cycles = _closed(forward, backward) + _closed(backward, forward)
+        return contradicted, int(np.minimum(wins, lost).sum()), cycles
+
+    def triangles(self, mask: BoolArray | None = None) -> int:
+        """Triples compared in all three pairs, or in three pairs of a mask."""
+        matrix = self._matrix(np.ones(len(self.wins), dtype=bool) if mask is None else mask)
+        return _closed(matrix, matrix)
+
+    def cycles_of(self, at_least: int, limit: int) -> list[tuple[int, int, int]]:
+        """Up to `limit` cycles (a, b, c) of majorities by at least so many votes."""
+        margin = 2 * self.wins - self.totals
+        forward, backward = self._matrix(margin >= at_least), self._matrix(-margin >= at_least)
+        found: list[tuple[int, int, int]] = []
+        for step, back, turn in ((forward, backward, False), (backward, forward, True)):
+            closing = ((step @ step) * back).tocoo()
+            columns = step.tocsc()
+            for i, k in zip(closing.row, closing.col, strict=True):
+                out = step.indices[step.indptr[i] : step.indptr[i + 1]]
+                into = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
+                for j in np.intersect1d(out, into):
+                    found.append((int(k), int(j), int(i)) if turn else (int(i), int(j), int(k)))
+                    if len(found) >= limit:
+                        return found
+        return found
+
+    def margin(self, winner: int, loser: int) -> int:
+        """By how many votes one item, by its new number, is preferred to another."""
+        low, high = min(winner, loser), max(winner, loser)
+        at = int(np.flatnonzero((self.first == low) & (self.second == high))[0])
+        margin = int(2 * self.wins[at] - self.totals[at])
+        return margin if winner == low else -margin
+
+    def _matrix(self, mask: BoolArray) -> Any:
+        """Sparse (k, k) with 1 at (first, second) of the pairs of a mask."""
+        from scipy.sparse import csr_array
+
+        k = len(self.items)
+        ones = np.ones(int(mask.sum()), dtype=np.int64)
+        return csr_array((ones, (self.first[mask], self.second[mask])), shape=(k, k))
+
+
+def _sums(pair: IntArray, values: IntArray) -> IntArray:
+    """Sums of whole numbers for each pair, exact up to 2**63."""
+    result = np.zeros(int(pair.max()) + 1, dtype=np.int64)
+    np.add.at(result, pair, values)
+    return result
+
+
+def _closed(step: Any, close: Any) -> int:
+    """Paths i, j, k of two steps whose ends i, k are in `close`."""
+    return int(((step @ step) * close).sum())
+
+
+def _worst(graph: _Pairs, duels: Duels) -> tuple[Cycle, ...]:
+    """The cycles with the strongest weakest majority, then with the strongest in all."""
+    levels = np.unique(np.abs(2 * graph.wins - graph.totals))
+    levels = levels[levels > 0]
+    # The largest level with enough cycles; levels above it have fewer, all of which are listed.
+    low, high = 0, len(levels)
+    while low < high:
+        middle = (low + high) // 2
+        enough = len(graph.cycles_of(int(levels[middle]), WORST_SHOWN)) == WORST_SHOWN
+        low, high = (middle + 1, high) if enough else (low, middle)
+    found = [] if low == len(levels) else graph.cycles_of(int(levels[low]), WORST_SHOWN)
+    if low:
+        found += graph.cycles_of(int(levels[low - 1]), CYCLES_RANKED)
+    ids = duels.item_ids
+    cycles = []
+    for a, b, c in dict.fromkeys(found):
+        margins = graph.margin(a, b), graph.margin(b, c), graph.margin(c, a)
+        names = [int(i) if ids is None else ids[i] for i in graph.items[[a, b, c]]]
+        # From its strongest majority on.
+        start = int(np.argmax(margins))
+        turned = [(start + step) % 3 for step in range(3)]
+        cycles.append(
+            Cycle(
+                (names[turned[0]], names[turned[1]], names[turned[2]]),
+                (margins[turned[0]], margins[turned[1]], margins[turned[2]]),
+            )
+        )
+    cycles.sort(key=lambda cycle: (-min(cycle.margins), -sum(cycle.margins), str(cycle)))
+    return tuple(cycles[:WORST_SHOWN])
+
+
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """Draws of the utility differences (p,) of the pairs, and how they are made."""
+
+    draw: Callable[[], FloatArray]
+    how: str
+    jitter: float = 0.0
+    negative_variances: int = 0
+
+
+def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Generator) -> _Draws:
+    inputs, row_of_item = _inputs(duels, model)
+    first, second = (row_of_item[graph.items[end]] for end in (graph.first, graph.second))
+    if len(inputs) > JOINT_UP_TO:
+        mean, variance = (
+            np.asarray(x) for x in model.predict_difference(inputs[first], inputs[second])
+        )
+        sd = np.sqrt(np.maximum(variance, 0.0))
+        negative = int((variance < 0.0).sum())
+        return _Draws(
+            lambda: mean + sd * rng.normal(size=len(mean)), BY_PAIR, negative_variances=negative
+        )
+    from sparse_prefgp.linalg import cholesky_with_jitter
+
+    mean, covariance = (np.asarray(x) for x in model.predict_f(inputs, full_cov=True))
+    factor, jitter = (np.asarray(x) for x in cholesky_with_jitter(covariance[0]))
+    if not np.isfinite(factor).all():
+        raise ValueError(
+            f"The posterior covariance of the {len(inputs)} items cannot be factorised, even with "
+            f"{float(jitter):.1e} added to its diagonal; check the model's parameters."
+        )
+
+    def draw() -> FloatArray:
+        utility = mean[:, 0] + factor @ rng.normal(size=len(inputs))
+        return np.asarray(utility[first] - utility[second])
+
+    return _Draws(draw, JOINTLY, jitter=float(jitter))
+
+
+def _inputs(duels: Duels, model: PreferenceGP) -> tuple[FloatArray, IntArray]:
+    """Distinct inputs of the model among the compared items, and the row of each item."""
+    if not model.has_item_effect:
+        return duels.distinct_rows()
+    rows, row_of_item = duels.distinct_rows(numbered=True)
+    rows[:, -1] = _known_numbers(duels, model.duels)[rows[:, -1].astype(int)]
+    return rows, row_of_item
+
+
+def _known_numbers(duels: Duels, known: Duels) -> IntArray:
+    """For each item its row number in the items of the model, -1 where it is not among them."""
+    n = duels.num_items
+    if duels is known or np.array_equal(duels.items, known.items):
+        return np.arange(n)
+    if duels.item_ids is None or known.item_ids is None:
+        return np.full(n, -1)
+    row = {name: i for i, name in enumerate(known.item_ids)}
+    return np.array([row.get(name, -1) for name in duels.item_ids])
+
+
+def _redrawn(
+    graph: _Pairs, standardised: FloatArray, rng: np.random.Generator
+) -> tuple[int, int, int]:
+    """The figures of votes redrawn for utility differences in units of the noise."""
+    from scipy.special import ndtr
+
+    return graph.figures(rng.binomial(graph.totals, ndtr(standardised)))
+
+
+def _check(what: str, observed: int, redrawn: IntArray) -> Check:
+    low, high = np.quantile(redrawn, [TAIL, 1.0 - TAIL])
+    tail = (1 + int((redrawn >= observed).sum())) / (1 + len(redrawn))
+    return Check(what, observed, float(redrawn.mean()), float(low), float(high), tail)

@@ -1,0 +1,183 @@
+"""Contradictions, cycles, and whether a model explains them."""
+
+import itertools
+import json
+
+import gpflow
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis import consistency as room
+from sparse_prefgp.analysis.consistency import BY_PAIR, JOINTLY, consistency
+from sparse_prefgp.io import read_duels
+from tests.cases import random_duels
+
+VOTES = 12
+
+
+def votes(utility, rng, pairs=None):
+    """`VOTES` votes on each pair, with probit noise of variance ½ a side."""
+    n = len(utility)
+    if pairs is None:
+        pairs = np.array(list(itertools.combinations(range(n), 2)))
+    won = rng.binomial(VOTES, ndtr(utility[pairs[:, 0]] - utility[pairs[:, 1]]))
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    counts = np.concatenate([won, VOTES - won])
+    return both[counts > 0], counts[counts > 0]
+
+
+@pytest.fixture(scope="module")
+def transitive():
+    """Duels whose utility is drawn from the model's own prior, and that model."""
+    rng = np.random.default_rng(5)
+    x = np.sort(rng.uniform(-2, 2, size=(18, 1)), axis=0)
+    kernel = gpflow.kernels.SquaredExponential(lengthscales=0.8)
+    utility = rng.multivariate_normal(np.zeros(18), kernel(x).numpy(), method="svd")
+    edges, counts = votes(utility, rng)
+    duels = spg.Duels(x, edges[:, 0], edges[:, 1], counts)
+    return spg.PreferenceGP(duels, kernel)
+
+
+def by_hand(duels):
+    n = duels.num_items
+    won = np.zeros((n, n), dtype=int)
+    np.add.at(won, (duels.winners, duels.losers), duels.counts)
+    better = won > won.T
+    found = {"contradicted_pairs": 0, "minority_votes": 0, "tied_pairs": 0, "cycles": 0}
+    found |= {"triples": 0, "decided_triples": 0, "pairs": 0}
+    for i, j in itertools.combinations(range(n), 2):
+        compared = won[i, j] + won[j, i] > 0
+        found["pairs"] += compared
+        found["contradicted_pairs"] += won[i, j] > 0 and won[j, i] > 0
+        found["minority_votes"] += min(won[i, j], won[j, i])
+        found["tied_pairs"] += compared and won[i, j] == won[j, i]
+    for i, j, k in itertools.combinations(range(n), 3):
+        sides = [(i, j), (j, k), (k, i)]
+        found["triples"] += all(won[a, b] + won[b, a] > 0 for a, b in sides)
+        found["decided_triples"] += all(better[a, b] or better[b, a] for a, b in sides)
+        found["cycles"] += all(better[a, b] for a, b in sides)
+        found["cycles"] += all(better[b, a] for a, b in sides)
+    return found, won
+
+
+@pytest.mark.parametrize(("seed", "items", "number"), [(0, 9, 16), (1, 12, 300), (2, 30, 120)])
+def test_counts_agree_with_counting_by_hand(seed, items, number):
+    duels = random_duels(seed, items=items, duels=number)
+    found = consistency(duels)
+    expected, won = by_hand(duels)
+    assert {name: getattr(found, name) for name in expected} == expected
+    assert found.votes == number and found.explained is None and not found.conclusion
+    if found.decided_triples:
+        assert found.share_intransitive == found.cycles / found.decided_triples
+    assert len(found.worst) == min(found.cycles, 5)
+    weakest = []
+    for cycle in found.worst:
+        steps = zip(cycle.items, np.roll(cycle.items, -1), strict=True)
+        assert cycle.margins == tuple(won[a, b] - won[b, a] for a, b in steps)
+        weakest.append(min(cycle.margins))
+    assert weakest == sorted(weakest, reverse=True)
+
+
+def test_the_worst_cycle_is_named():
+    ids = ["stone", "scissors", "paper", "well", "leaf"]
+    edges = [(0, 1), (1, 2), (2, 0), (0, 3), (3, 4), (4, 0), (1, 4)]
+    counts = [3, 4, 3, 1, 1, 1, 9]
+    winners, losers = ([ids[i] for i in side] for side in zip(*edges, strict=True))
+    duels = spg.Duels(np.arange(5.0)[:, None], winners, losers, counts, item_ids=ids)
+    found = consistency(duels)
+    assert found.cycles == 3
+    assert str(found.worst[0]) == ("scissors > paper > stone > scissors (by 4, 3, 3 votes)")
+    assert str(found.worst[1]).startswith("scissors > leaf > stone") and "stone > scissors" in str(
+        found
+    )
+    assert json.loads(json.dumps(found.to_dict()))["worst"][0]["margins"] == [4, 3, 3]
+
+
+def test_a_hub_and_many_items():
+    n = 20_000
+    x = np.arange(n, dtype=float)[:, None]
+    # One item against all others, half of which it beats, and one cycle among them.
+    spokes = np.arange(1, n)
+    ends = np.stack([np.zeros(n - 1, dtype=int), spokes])
+    ends[:, spokes % 2 == 0] = ends[::-1, spokes % 2 == 0]
+    winners, losers = np.append(ends[0], 1), np.append(ends[1], 2)
+    found = consistency(spg.Duels(x, winners, losers))
+    assert (found.triples, found.cycles, found.pairs) == (1, 1, n)
+    assert sorted(found.worst[0].items) == [0, 1, 2]
+
+
+def test_its_own_noise_explains_a_transitive_utility(transitive):
+    found = consistency(transitive.duels, transitive, simulations=100)
+    assert found.draws == JOINTLY and found.cycles > 0 and found.contradicted_pairs > 10
+    assert found.explained and "explains the contradictions" in found.conclusion
+    for check in found.checks:
+        assert check.low <= check.observed <= check.high and check.verdict == "explained"
+    assert str(found).endswith(found.conclusion)
+    again = consistency(transitive.duels, transitive, simulations=100)
+    assert again == found
+    assert consistency(transitive.duels, transitive, simulations=100, seed=1) != found
+
+
+def test_no_utility_explains_rock_paper_scissors(transitive):
+    rng = np.random.default_rng(6)
+    duels = transitive.duels
+    pairs = np.array(list(itertools.combinations(range(18), 2)))
+    step = (pairs[:, 1] - pairs[:, 0]) % 3
+    # Each kind beats the next nine times in ten; within a kind it is a coin.
+    chance = np.array([0.5, 0.9, 0.1])[step]
+    won = rng.binomial(VOTES, chance)
+    both, counts = np.concatenate([pairs, pairs[:, ::-1]]), np.append(won, VOTES - won)
+    planted = spg.Duels(duels.items, both[counts > 0, 0], both[counts > 0, 1], counts[counts > 0])
+    model = spg.PreferenceGP(planted, transitive.kernel)
+    found = consistency(planted, model, simulations=100)
+    cycles = found.checks[2]
+    assert cycles.observed > 200 and cycles.verdict == "more than the model explains"
+    assert cycles.tail == 1 / 101
+    assert not found.explained and "several kinds of voters" in found.conclusion
+    assert json.loads(json.dumps(found.to_dict()))["explained"] is False
+
+
+def test_above_a_size_each_pair_is_drawn_by_itself(transitive, monkeypatch):
+    jointly = consistency(transitive.duels, transitive, simulations=200)
+    monkeypatch.setattr(room, "JOINT_UP_TO", 10)
+    found = consistency(transitive.duels, transitive, simulations=200)
+    assert found.draws == BY_PAIR and found.jitter == 0.0
+    # Contradictions depend on each pair alone, so that both ways agree on their mean.
+    for one, other in zip(found.checks[:2], jointly.checks[:2], strict=True):
+        spread = (other.high - other.low) / 4
+        assert abs(one.expected - other.expected) < spread
+
+
+def test_item_effects_follow_their_items(transitive):
+    duels = transitive.duels
+    kernel = gpflow.kernels.SquaredExponential(lengthscales=0.8) + spg.ItemEffect(variance=0.1)
+    model = spg.PreferenceGP(duels, kernel)
+    found = consistency(duels, model, simulations=20)
+    assert found.draws == JOINTLY and found.explained
+    ids = [f"item {i}" for i in range(18)]
+    order = np.arange(18)[::-1]
+    named = spg.Duels(duels.items, duels.winners, duels.losers, item_ids=ids)
+    turned = spg.Duels(duels.items[order], [0], [1], item_ids=[ids[i] for i in order])
+    assert room._known_numbers(turned, named).tolist() == order.tolist()
+    assert room._known_numbers(turned, duels).tolist() == [-1] * 18
+    rows, _ = room._inputs(turned, spg.PreferenceGP(named, kernel))
+    assert sorted(rows[:, -1]) == [16, 17]
+
+
+def test_nothing_to_explain(transitive):
+    found = consistency(spg.Duels([[0.0], [1.0]], [0], [1]), transitive, simulations=5)
+    assert found.explained and "nothing for the model to explain" in found.conclusion
+    assert np.isnan(found.share_intransitive) and found.to_dict()["share_intransitive"] is None
+    with pytest.raises(ValueError, match="simulations is 0"):
+        consistency(transitive.duels, transitive, simulations=0)
+
+
+def test_convincing_arguments(data_dir):
+    folder = data_dir / "ukp_convincing"
+    found = consistency(
+        read_duels(folder / "items.csv.gz", folder / "duels.csv.gz", ignore=["source_id", "debate"])
+    )
+    assert found.votes == 65_340 and found.pairs == 16_800
+    assert found.triples == 173_592 and found.cycles == 5_415
