@@ -48,20 +48,10 @@ class DuelGraph:
         numbered: rows get a last column, the number of the item in the data, so that items with
         equal features stay apart.
         """
-        used, position = np.unique(
-            np.concatenate([duels.winners, duels.losers]), return_inverse=True
-        )
-        # + 0.0 makes -0.0 and 0.0 the same row.
-        inputs = duels.items[used] + 0.0
-        if numbered:
-            inputs = np.column_stack([inputs, used])
-        rows, row_of_used = np.unique(inputs, axis=0, return_inverse=True)
-        row_of_used = row_of_used.reshape(-1)
-        ends = row_of_used[position.reshape(-1)].reshape(2, -1)
-        pairs, site = np.unique(ends.T, axis=0, return_inverse=True)
+        rows, row_of_item = duels.distinct_rows(numbered)
+        ends = row_of_item[np.stack([duels.winners, duels.losers], 1)]
+        pairs, site = np.unique(ends, axis=0, return_inverse=True)
         counts = np.bincount(site.reshape(-1), weights=duels.counts.astype(float))
-        row_of_item = np.full(len(duels.items), -1)
-        row_of_item[used] = row_of_used
         t = len(pairs)
         return cls(
             rows=rows,

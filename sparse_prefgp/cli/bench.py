@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sparse_prefgp.cli.console import import_tensorflow, sentences
+from sparse_prefgp.cli.console import Output, import_tensorflow, sentences
+from sparse_prefgp.cli.manners import AsJson, Quiet, Threads
 
 if TYPE_CHECKING:
     from sparse_prefgp.benchmarks import Report
@@ -36,13 +36,17 @@ def bench(
             show_default=False,
         ),
     ] = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    threads: Threads = None,
 ) -> None:
     """Measure what the package costs, as ratios within one run on this machine.
 
     exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product it
     replaces. svgp: joint optimisation against GPflow's SVGP, by time to the same held-out score.
     """
-    with sentences() as console:
+    with sentences(quiet, as_json, threads) as console:
+        results = {}
         from sparse_prefgp import benchmarks
         from sparse_prefgp.folders import check_place
 
@@ -55,14 +59,16 @@ def bench(
             with console.status(f"Running {each} …"):
                 report = benchmarks.run(each, quick=quick, budget=budget)
             _show(report, console)
+            results[each] = report.as_json()
             if out is not None:
                 out.mkdir(parents=True, exist_ok=True)
                 path = out / f"{each}.json"
                 path.write_text(json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
                 console.print(Text(f"Wrote {path}"))
+        console.manners.emit(results)
 
 
-def _show(report: Report, console: Console) -> None:
+def _show(report: Report, console: Output) -> None:
     for content in report.tables:
         table = Table(title=content.title, title_justify="left", box=box.SIMPLE_HEAD)
         for index, column in enumerate(content.columns):

@@ -9,34 +9,44 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from sparse_prefgp.cli.manners import Manners
+
 if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.selection import Progress
 
 MISTAKE = 2
 INTERRUPTED = 130
 PREDICTOR_NAMES = {"model": "model", "linear_probit": "linear probit", "coin": "coin"}
+UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
 SCORE_COLUMNS = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
 
 
 @contextmanager
-def sentences() -> Iterator[Console]:
+def sentences(
+    quiet: bool = False, as_json: bool = False, threads: int | None = None
+) -> Iterator[Output]:
     """Errors that a person can mend become one sentence and exit code 2; hands out a console.
 
-    Our warnings become notes on the console, each once.
+    Our warnings become notes, each once: on the console, or on the error stream where standard
+    output is to hold the result alone.
     """
-    console = Console(highlight=False)
     try:
-        with _notes(console):
+        manners = Manners(quiet, as_json, threads)
+        console = Output(manners)
+        notes = Console(stderr=True, highlight=False, soft_wrap=True) if manners.silent else console
+        with _notes(notes, console.notes):
             yield console
     except BrokenPipeError:  # whoever reads the output has had enough: not worth a sentence
         raise
@@ -46,6 +56,15 @@ def sentences() -> Iterator[Console]:
         _stop(f"Error: {error}", MISTAKE, error)
     except KeyboardInterrupt as error:
         _stop("Stopped before the end; no file was written or changed.", INTERRUPTED, error)
+
+
+class Output(Console):
+    """The console of a command; silent where only mistakes or only the result are wanted."""
+
+    def __init__(self, manners: Manners | None = None) -> None:
+        self.manners = manners or Manners()
+        self.notes: list[str] = []  # warnings so far
+        super().__init__(highlight=False, quiet=self.manners.silent)
 
 
 def _os_sentence(error: OSError) -> str:
@@ -65,8 +84,7 @@ def _stop(message: str, code: int, error: BaseException) -> None:
 
 
 @contextmanager
-def _notes(console: Console) -> Iterator[None]:
-    shown: set[str] = set()
+def _notes(console: Console, shown: list[str]) -> Iterator[None]:
 
     def show(
         message: Warning | str,
@@ -79,7 +97,7 @@ def _notes(console: Console) -> Iterator[None]:
         text = str(message)
         # Other packages' deprecations mean nothing to whoever runs a command.
         if "sparse_prefgp" in filename and text not in shown:
-            shown.add(text)
+            shown.append(text)
             console.print(Text(f"Note: {text}", style="yellow"))
 
     with warnings.catch_warnings():
@@ -89,13 +107,23 @@ def _notes(console: Console) -> Iterator[None]:
         yield
 
 
-def import_tensorflow(console: Console) -> None:
+def open_model(console: Output, path: Path) -> PreferenceGP:
+    """A saved model, and TensorFlow with it."""
+    import_tensorflow(console)
+    from sparse_prefgp.models import load
+
+    with console.status("Reading the model …"):
+        return load(path)
+
+
+def import_tensorflow(console: Output) -> None:
     """Import the slow packages without the notices they print at the start."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     logging.getLogger("absl").setLevel(logging.ERROR)
     with console.status("Loading TensorFlow …"), _held_back_stderr():
         import tensorflow as tf
 
+        console.manners.limit_threads()
         tf.get_logger().setLevel(logging.ERROR)
         import sparse_prefgp.models  # noqa: F401
 
@@ -188,6 +216,44 @@ def progress_bar(
         bar.update(task, total=done, completed=done, left="")
         if not first:
             bar.update(task, evidence="no step improves on the starting values")
+
+
+@contextmanager
+def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work whose size is known: called with what is done and the total."""
+    columns: Sequence[Any] = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed:,}/{task.total:,}"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task(label, total=1)
+
+        def update(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield update
+
+
+def frame_table(title: str, frame: Any, rows: int) -> Table:
+    """The first rows of a data frame: numbers with four digits, probabilities and text as is."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
+    for name in frame.columns:
+        numeric = frame[name].dtype.kind in "iuf"
+        table.add_column(str(name).replace("_", " "), justify="right" if numeric else "left")
+    for values in frame.head(rows).itertuples(index=False):
+        table.add_row(*(Text(_cell(value)) for value in values))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _clock(seconds: float) -> str:

@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from sparse_prefgp.cli.console import sentences
+from sparse_prefgp.cli.manners import AsJson, Quiet, Seed, Threads
 
 EXAMPLE = "Example: sparse-prefgp demo"
 
@@ -23,10 +24,16 @@ def demo(
     inducing: Annotated[int | None, typer.Option(help="As for fit.", show_default=False)] = None,
     kernel: Annotated[str, typer.Option(help="As for fit.")] = "linear+matern52",
     max_iterations: Annotated[int, typer.Option(help="As for fit.")] = 50,
-    seed: Annotated[int, typer.Option(help="Of the duels, the split and the model.")] = 0,
+    seed: Seed = 0,
+    report: Annotated[
+        bool, typer.Option("--report", help="With --out, also write report.html.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    threads: Threads = None,
 ) -> None:
     """Fit thousands of duels made from a data set that ships inside scikit-learn."""
-    with sentences() as console:
+    with sentences(quiet, as_json, threads) as console:
         from sparse_prefgp.cli.fitting import run
         from sparse_prefgp.io import read_table
         from sparse_prefgp.studies.examples import NOISE_SHARE, diabetes_duels
@@ -48,7 +55,7 @@ def demo(
                 f"{NOISE_SHARE:g} standard deviations."
             )
         )
-        run(console, table, settings, out)
+        run(console, table, settings, out, report=report)
         console.print(
             Text(
                 "Next, your own data: sparse-prefgp fit --items items.csv --duels duels.csv "

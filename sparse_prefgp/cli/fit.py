@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sparse_prefgp.cli.console import sentences
+from sparse_prefgp.cli.manners import AsJson, Quiet, Seed, Threads
+
+if TYPE_CHECKING:
+    from sparse_prefgp.io import DuelTable
 
 EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
 
@@ -20,19 +25,43 @@ def fit(
             "else the first; other numeric or categorical columns are features."
         ),
     ],
-    duels: Annotated[
-        Path, typer.Option(help="Duels: columns winner and loser hold item ids; count is optional.")
-    ],
     out: Annotated[
-        Path, typer.Option(help="Folder for metrics.json, ranking.csv and model/; new or ours.")
+        Path,
+        typer.Option(
+            help="Folder for metrics.json, ranking.csv, model/ and pictures/; new or ours."
+        ),
     ],
+    duels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Duels: columns winner and loser hold item ids; count is optional.",
+            show_default=False,
+        ),
+    ] = None,
+    choices: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of duels, choices of one item from a set: a row for each option with "
+            "columns choice_set, item_id and chosen (1 or 0), or a row for each choice with "
+            "columns chosen, option_1, option_2, …",
+            show_default=False,
+        ),
+    ] = None,
+    rankings: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of duels, rankings, best first: columns rank_1, rank_2, … hold item ids; "
+            "or a row for each item with columns ranking, item_id and rank.",
+            show_default=False,
+        ),
+    ] = None,
     split: Annotated[
         str, typer.Option(help="What to hold out: duels, items, group:COLUMN or time:COLUMN.")
     ] = "duels",
     test_fraction: Annotated[
         float, typer.Option(help="Share to hold out; 0 fits to everything and scores nothing.")
     ] = 0.2,
-    seed: Annotated[int, typer.Option(help="Of the split and the inducing inputs.")] = 0,
+    seed: Seed = 0,
     approximation: Annotated[
         str,
         typer.Option(
@@ -51,7 +80,11 @@ def fit(
         bool, typer.Option("--fixed-inducing", help="Leave them where k-means puts them.")
     ] = False,
     kernel: Annotated[
-        str, typer.Option(help="se, matern32, matern52, linear, or a sum such as linear+se.")
+        str,
+        typer.Option(
+            help="se, matern32, matern52, linear, item (an independent effect of each item), or a "
+            "sum such as linear+se."
+        ),
     ] = "linear+matern52",
     max_iterations: Annotated[int, typer.Option(help="At most so many optimiser steps.")] = 100,
     features: Annotated[
@@ -73,12 +106,17 @@ def fit(
     noise_variance: Annotated[
         float, typer.Option(help="Of each side of a duel; 0.5 is the standard probit scale.")
     ] = 0.5,
+    report: Annotated[
+        bool, typer.Option("--report", help="Also write report.html: tables and pictures.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    threads: Threads = None,
 ) -> None:
     """Fit a preference model to your duels, score it on held-out ones, and rank the items."""
-    with sentences() as console:
+    with sentences(quiet, as_json, threads) as console:
         # Imported here to keep `--help` quick.
         from sparse_prefgp.cli.fitting import run
-        from sparse_prefgp.io import read_table
         from sparse_prefgp.splits import split_columns
         from sparse_prefgp.studies.folder import check_folder
         from sparse_prefgp.studies.holdout import HoldoutSettings
@@ -97,14 +135,38 @@ def fit(
             refit=refit,
         )
         check_folder(out)  # before a large table is read in vain
-        table = read_table(
+        read, source = _reader(duels, choices, rankings)
+        table = read(
             items,
-            duels,
+            source,
             features=None if features is None else _names(features),
             ignore=() if ignore is None else _names(ignore),
             never_features=split_columns(split),
         )
-        run(console, table, settings, out, show_columns=True)
+        run(console, table, settings, out, show_columns=True, report=report)
+
+
+def _reader(
+    duels: Path | None, choices: Path | None, rankings: Path | None
+) -> tuple[Callable[..., DuelTable], Path]:
+    """How to read the one of the three that was given.
+
+    Raises:
+        ValueError: none was, or more than one.
+    """
+    from sparse_prefgp.io import read_choice_table, read_ranking_table, read_table
+
+    readers = (
+        ("--duels", read_table, duels),
+        ("--choices", read_choice_table, choices),
+        ("--rankings", read_ranking_table, rankings),
+    )
+    given = [(name, read, path) for name, read, path in readers if path is not None]
+    if len(given) != 1:
+        found = " and ".join(name for name, *_ in given) or "none of them"
+        raise ValueError(f"Give one of --duels, --choices and --rankings, not {found}.")
+    ((_, read, path),) = given
+    return read, path
 
 
 def _names(text: str) -> list[str]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.text import Text
 
 from sparse_prefgp.cli.console import (
+    UNSEEN_HEADINGS,
+    Output,
+    counting_bar,
     import_tensorflow,
     progress_bar,
     rows_table,
@@ -18,7 +22,7 @@ from sparse_prefgp.cli.console import (
 )
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import DuelTable
-from sparse_prefgp.studies.folder import check_folder, write_fit
+from sparse_prefgp.studies.folder import PROGRAM, FitOutput, check_folder, write_fit
 from sparse_prefgp.studies.holdout import (
     Holdout,
     HoldoutSettings,
@@ -35,33 +39,37 @@ if TYPE_CHECKING:
     from sparse_prefgp.selection import OptimisationReport
 
 NAMES_SHOWN = 10
-UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
 
 
 def run(
-    console: Console,
+    console: Output,
     table: DuelTable,
     settings: HoldoutSettings,
     out: Path | None,
     show_columns: bool = False,
+    report: bool = False,
 ) -> None:
     """Split, fit, score, print, and write to `out` if given.
 
     show_columns: print how the columns were read, which nobody knows of a table from files.
+    report: write the HTML page too.
     """
     started = time.perf_counter()
     if out is not None:
         check_folder(out)
+    elif report:
+        raise ValueError("--report was given without --out; give a folder to write it to.")
     holdout = prepare(table, settings)
     _print_data(console, holdout, show_columns)
     import_tensorflow(console)
 
     figures = _base_figures(holdout)
     with progress_bar(console, "Fitting", settings.max_iterations, _evidence_duels(holdout)) as bar:
-        model, report = fit_model(holdout, bar)
-    figures["fit"] = fit_figures(holdout, model, report)
-    _print_fit(console, figures["fit"], report)
+        model, optimised = fit_model(holdout, bar)
+    figures["fit"] = fit_figures(holdout, model, optimised)
+    _print_fit(console, figures["fit"], optimised)
 
+    held_out = None
     if holdout.num_test:
         with console.status("Scoring the held-out duels …"):
             held_out = predict_held_out(holdout, model)
@@ -78,19 +86,36 @@ def run(
     if settings.refit:
         duels = _evidence_duels(holdout, holdout.everything.num_duels)
         with progress_bar(console, "Fitting to all duels", settings.max_iterations, duels) as bar:
-            model, report = refit_model(holdout, model, bar)
-        figures["refit_fit"] = fit_figures(holdout, model, report)
-        _print_fit(console, figures["refit_fit"], report)
+            model, optimised = refit_model(holdout, model, bar)
+        figures["refit_fit"] = fit_figures(holdout, model, optimised)
+        _print_fit(console, figures["refit_fit"], optimised)
 
     if out is not None:
         figures["seconds"] = time.perf_counter() - started
-        with console.status("Writing …"):
-            write_fit(out, holdout, model, figures)
+        output = FitOutput(
+            model,
+            optimised,
+            figures,
+            held_out,
+            settings.seed,
+            console.notes,
+            _command(),
+            holdout.everything.summary().rows(),
+        )
+        with counting_bar(console, "Ranking the items and drawing") as progress:
+            written, figures = write_fit(out, output, html=report, progress=progress)
         part = "all duels" if settings.refit or not holdout.num_test else "the training duels"
         console.print(
-            Text(f"Written to {out}: metrics.json, ranking.csv and model/ (fitted to {part})."),
+            Text(f"Written to {out}: {', '.join(written)} (the model is fitted to {part})."),
             soft_wrap=True,
         )
+    console.manners.emit(figures)
+
+
+def _command() -> str | None:
+    """How this program was called, when it was called from a shell."""
+    called = Path(sys.argv[0]).name == PROGRAM
+    return shlex.join([PROGRAM, *sys.argv[1:]]) if called else None
 
 
 def _evidence_duels(holdout: Holdout, of: int | None = None) -> int:
@@ -119,7 +144,7 @@ def _base_figures(holdout: Holdout) -> dict[str, Any]:
     }
 
 
-def _print_data(console: Console, holdout: Holdout, show_columns: bool) -> None:
+def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
     settings = holdout.settings
     console.print(rows_table("Data", holdout.everything.summary().rows()))
     transform = holdout.train.transform
@@ -156,7 +181,7 @@ def _shortened(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMES_SHOWN])} and {rest} more"
 
 
-def _print_fit(console: Console, fit: dict[str, Any], report: OptimisationReport) -> None:
+def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport) -> None:
     console.print(
         Text(
             f"Log evidence {fit['log_evidence']:,.2f} nats, {fit['log_evidence_per_duel']:.4f} per "
@@ -195,7 +220,7 @@ def _print_fit(console: Console, fit: dict[str, Any], report: OptimisationReport
         console.print(Text(f"Note: {note}", style="yellow"))
 
 
-def _print_verdict(console: Console, scores: Scores) -> None:
+def _print_verdict(console: Output, scores: Scores) -> None:
     gain = scores["linear_probit"]["nlp_nats"] - scores["model"]["nlp_nats"]
     word = "better" if gain >= 0 else "worse"
     console.print(

@@ -75,7 +75,7 @@ def save(model: PreferenceGP, path: str | os.PathLike[str]) -> None:
     if not isinstance(model, PreferenceGP):
         raise ValueError(f"save takes a PreferenceGP, not {type(model).__name__}.")
     files = model_files(model)
-    with replaced_folder(Path(path), _check_replaceable) as folder:
+    with replaced_folder(Path(path), check_replaceable) as folder:
         write_files(folder, files)
 
 
@@ -289,7 +289,11 @@ def _checksum(description: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def _check_replaceable(folder: Path) -> None:
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder that holds anything but a saved model.
+
+    :raises ValueError: naming what would be lost.
+    """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
     present = contents(folder)

@@ -34,7 +34,7 @@ PLAIN_APPROXIMATIONS = (
 )
 APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "subset")
 STATIONARY_KERNELS = {"se": "SquaredExponential", "matern32": "Matern32", "matern52": "Matern52"}
-KERNEL_NAMES = (*STATIONARY_KERNELS, "linear")
+KERNEL_NAMES = (*STATIONARY_KERNELS, "linear", "item")
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class KernelChoice:
 
     @classmethod
     def parse(cls, text: str) -> KernelChoice:
-        """Read `se`, `matern32`, `matern52`, `linear` or a sum such as `linear+matern52`.
+        """Read `se`, `matern32`, `matern52`, `linear`, `item` or a sum such as `linear+matern52`.
 
         Raises:
             ValueError: an unknown name (the message has the nearest one), or a term twice.
@@ -145,9 +145,11 @@ class KernelChoice:
 
         Stationary terms have variance 1 and one lengthscale per feature, at first sqrt(D): the
         size of a typical distance between items. The linear term has one variance per feature, at
-        first 1 / D.
+        first 1 / D. Item effects have variance 1.
         """
         import gpflow
+
+        from sparse_prefgp.covariances import ItemEffect
 
         terms: list[gpflow.kernels.Kernel] = []
         for part in self.parts:
@@ -155,6 +157,8 @@ class KernelChoice:
                 terms.append(
                     gpflow.kernels.Linear(variance=np.full(num_features, 1.0 / num_features))
                 )
+            elif part == "item":
+                terms.append(ItemEffect())
             else:
                 make = getattr(gpflow.kernels, STATIONARY_KERNELS[part])
                 terms.append(make(lengthscales=np.full(num_features, math.sqrt(num_features))))

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparse_prefgp.folders import check_place, contents, replaced_folder
-from sparse_prefgp.studies.holdout import Holdout
+from sparse_prefgp.studies.holdout import HeldOut
 from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.selection import OptimisationReport
 
 PROGRAM = "sparse-prefgp"
 METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
-_ROWS_AT_ONCE = 10_000
+PICTURES, REPORT = "pictures", "report.html"
 
 
 def check_folder(folder: Path) -> None:
@@ -49,7 +51,7 @@ def _check_contents(folder: Path) -> None:
             f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
             "new or empty folder."
         )
-    foreign = sorted(present - {METRICS, RANKING, MODEL})
+    foreign = sorted(present - {METRICS, RANKING, MODEL, PICTURES, REPORT})
     if foreign:
         raise ValueError(
             f"The output folder {str(folder)!r} also holds {foreign[0]!r}, which would be lost; "
@@ -57,74 +59,108 @@ def _check_contents(folder: Path) -> None:
         )
 
 
-def write_fit(folder: Path, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]) -> None:
-    """Write `metrics.json`, `ranking.csv` and `model/`, replacing those of an earlier fit.
+@dataclass(frozen=True, eq=False)
+class FitOutput:
+    """What a fit leaves behind.
+
+    model: the one to keep. report: how it was optimised. figures: what goes into `metrics.json`;
+    program, versions and the figures of the ranking are added, and
+    `negative_variances_set_to_zero` (in the ranking) to the figures of the kept fit. held_out:
+    predictions of the test duels, if any. seed: of the ranking's samples. notes, command, data:
+    for the HTML report, warnings, how to repeat the fit, and (label, value) rows.
+    """
+
+    model: PreferenceGP
+    report: OptimisationReport
+    figures: dict[str, Any]
+    held_out: HeldOut | None = None
+    seed: int = 0
+    notes: Sequence[str] = ()
+    command: str | None = None
+    data: Sequence[tuple[str, str]] = ()
+
+
+def write_fit(
+    folder: Path,
+    output: FitOutput,
+    *,
+    html: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[str], dict[str, Any]]:
+    """Write `metrics.json`, `ranking.csv`, `model/`, `pictures/` and, if asked to, `report.html`.
 
     Args:
-        folder: made if need be; left as it was when anything goes wrong.
-        holdout: the data the model was fitted to.
-        model: the model to keep.
-        figures: what goes into `metrics.json`; program and versions are added, and
-            `negative_variances_set_to_zero` (in the ranking) to the figures of the kept fit.
+        folder: made if need be; those files of an earlier fit are replaced; left as it was when
+            anything goes wrong.
+        output: what to write.
+        html: write `report.html` too.
+        progress: told how far the ranking is, as by `rank`.
+
+    Returns:
+        The names of what was written, and what `metrics.json` holds.
 
     Raises:
         ValueError: what `save` and `replaced_folder` raise.
     """
+    from sparse_prefgp.analysis.ranking import rank
     from sparse_prefgp.models.saving import model_files, write_files
+    from sparse_prefgp.studies.fit_report import render_report
+    from sparse_prefgp.studies.pictures import write_pictures
 
+    model = output.model
     files = model_files(model)
+    ranking = rank(model, seed=output.seed, progress=progress)
+    kept = "refit_fit" if "refit_fit" in output.figures else "fit"
+    fit = {
+        **output.figures.get(kept, {}),
+        "negative_variances_set_to_zero": ranking.negative_variances,
+    }
+    everything = {
+        "program": PROGRAM,
+        **output.figures,
+        kept: fit,
+        "ranking": ranking.figures(),
+        "versions": versions(),
+    }
     with replaced_folder(folder, _check_contents) as new:
-        negative = write_ranking(new / RANKING, holdout, model)
+        (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
         (new / MODEL).mkdir()
         write_files(new / MODEL, files)
-        kept = "refit_fit" if "refit_fit" in figures else "fit"
-        fit = {**figures.get(kept, {}), "negative_variances_set_to_zero": negative}
-        everything = {"program": PROGRAM, **figures, kept: fit, "versions": versions()}
-        _write_json(new / METRICS, everything)
+        pictures = write_pictures(
+            new / PICTURES,
+            model,
+            ranking.frame,
+            report=output.report,
+            held_out=output.held_out,
+            level=ranking.level,
+        )
+        if html:
+            text = render_report(
+                everything,
+                pictures,
+                ranking.frame,
+                new / PICTURES,
+                command=output.command,
+                notes=[*output.notes, *ranking.notes()],
+                data_rows=output.data,
+            )
+            (new / REPORT).write_text(text, encoding="utf-8")
+        (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+    names = [METRICS, RANKING, f"{MODEL}/", f"{PICTURES}/", *([REPORT] if html else [])]
+    return names, everything
 
 
-def write_ranking(path: Path, holdout: Holdout, model: PreferenceGP) -> int:
-    """All items by falling utility: rank, item_id, utility, sd, comparisons.
-
-    Utilities are centred over the items; sd is the posterior standard deviation of each item's
-    own utility; comparisons are its duels among those the model was fitted to.
-
-    Returns:
-        How many variances rounding had made negative; their sd is 0.
-    """
-    duels = model.duels
-    n = duels.num_items
-    utility, variances = np.empty(n), np.empty(n)
-    for start in range(0, n, _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        mean, variance = model.predict_f(duels.items[rows])
-        utility[rows] = mean.numpy()[:, 0]
-        variances[rows] = variance.numpy()[:, 0]
-    deviation = np.sqrt(np.maximum(variances, 0.0))
-    utility -= utility.mean()
-    sides = np.concatenate([duels.winners, duels.losers])
-    comparisons = np.bincount(sides, weights=np.tile(duels.counts, 2), minlength=n).astype(int)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["rank", "item_id", "utility", "sd", "comparisons"])
-        # Stable, so that items of equal utility stay in the order of the table.
-        for rank, i in enumerate(np.argsort(-utility, kind="stable"), start=1):
-            row = (rank, holdout.table.item_ids[i], float(utility[i]), float(deviation[i]))
-            writer.writerow([*row, comparisons[i]])
-    return int(np.count_nonzero(variances < 0.0))
+def as_json_text(values: dict[str, Any]) -> str:
+    """JSON as files hold it."""
+    return json.dumps(plain(values), indent=2, allow_nan=False) + "\n"
 
 
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    text = json.dumps(_plain(values), indent=2, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinities or NaN: they become null."""
+def plain(value: Any) -> Any:
+    """What JSON can hold; it has no infinities or NaN, which become null."""
     if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -165,7 +165,7 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
         )
     count = None
     if choice.needs_inducing:
-        distinct = len(_distinct_rows(train))
+        distinct = len(train.distinct_rows()[0])
         count = min(DEFAULT_INDUCING, distinct) if settings.inducing is None else settings.inducing
         if count > distinct:
             raise ValueError(
@@ -186,7 +186,7 @@ def fit_model(
     inducing = None
     if holdout.num_inducing is not None:
         rng = np.random.default_rng(settings.seed)
-        inducing = kmeans_inputs(_distinct_rows(train), holdout.num_inducing, rng)
+        inducing = kmeans_inputs(train.distinct_rows()[0], holdout.num_inducing, rng)
     model = PreferenceGP(
         train,
         settings.kernel_choice.build(train.num_features),
@@ -307,8 +307,3 @@ def _fix_inducing(model: PreferenceGP, settings: HoldoutSettings) -> None:
         import gpflow
 
         gpflow.set_trainable(model.inducing_variable, False)
-
-
-def _distinct_rows(duels: Duels) -> FloatArray:
-    used = np.unique(np.concatenate([duels.winners, duels.losers]))
-    return np.asarray(np.unique(duels.items[used] + 0.0, axis=0))

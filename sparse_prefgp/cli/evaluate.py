@@ -1,0 +1,66 @@
+"""`sparse-prefgp evaluate`: how well a saved model predicts duels it has not seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from sparse_prefgp.cli.console import UNSEEN_HEADINGS, open_model, scores_table, sentences
+from sparse_prefgp.cli.manners import (
+    AsJson,
+    Items,
+    Model,
+    Overwrite,
+    Quiet,
+    Seed,
+    Threads,
+    check_file,
+    write_file,
+)
+
+EXAMPLE = "Example: sparse-prefgp evaluate --model fitted --duels new_duels.csv"
+
+
+def evaluate(
+    model: Model,
+    duels: Annotated[
+        Path, typer.Option(help="Duels: columns winner and loser hold item ids; count is optional.")
+    ],
+    items: Items = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the scores here (.json).", show_default=False)
+    ] = None,
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    threads: Threads = None,
+) -> None:
+    """Score a model on labelled duels, beside a linear probit on its training duels and a coin."""
+    with sentences(quiet, as_json, threads) as console:
+        check_file(out, overwrite, items, duels)
+        fitted = open_model(console, model)
+        from sparse_prefgp.analysis.evaluation import evaluate as score_model
+        from sparse_prefgp.studies.folder import as_json_text
+
+        with console.status("Scoring …"):
+            scores = score_model(fitted, duels, items, seed=seed)
+        if out is not None:
+            write_file(out, as_json_text(scores))
+        console.print(scores_table("Scores", {"": scores["held_out"]}))
+        if scores["unseen_pairs"]:
+            parts = {UNSEEN_HEADINGS[name]: part for name, part in scores["unseen_pairs"].items()}
+            console.print(scores_table("Of these, pairs never seen in training", parts))
+        if scores["items_outside_range"]:
+            console.print(
+                Text(
+                    f"{scores['items_outside_range']:,} of the items in these duels lie outside "
+                    "the range of the training items."
+                )
+            )
+        if out is not None:
+            console.print(Text(f"Written to {out}."), soft_wrap=True)
+        console.manners.emit(scores)

@@ -1,0 +1,124 @@
+"""What all commands take alike: how loud, in which form, with how many threads, and where to."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but mistakes and warnings.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as one JSON document, and nothing else.")
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(help="Processor threads to use; all of them by default.", show_default=False),
+]
+Seed = Annotated[int, typer.Option(help="Of everything drawn at random: same seed, same numbers.")]
+Model = Annotated[
+    Path, typer.Option("--model", help="Folder that fit wrote, or that spg.save wrote.")
+]
+Items = Annotated[
+    Path | None,
+    typer.Option(
+        help="Raw items with the columns that the model was fitted to; by default the items it "
+        "was fitted with.",
+        show_default=False,
+    ),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")]
+Level = Annotated[float, typer.Option(help="Of the intervals, for example 0.9.")]
+
+
+@dataclass(frozen=True)
+class Manners:
+    """quiet: no tables, no progress. as_json: the result as JSON on standard output, alone.
+
+    threads: of TensorFlow and of NumPy's linear algebra; None leaves them alone.
+
+    Raises:
+        ValueError: threads below 1.
+    """
+
+    quiet: bool = False
+    as_json: bool = False
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(
+                f"The number of threads is {self.threads}; give a whole number of at least 1."
+            )
+
+    @property
+    def silent(self) -> bool:
+        """Whether standard output is kept free of tables and progress."""
+        return self.quiet or self.as_json
+
+    def limit_threads(self) -> None:
+        """Call this before TensorFlow has done anything."""
+        if self.threads is None:
+            return
+        import tensorflow as tf
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(self.threads)
+        # They cannot be changed any more within a process that has computed already.
+        with suppress(RuntimeError):
+            tf.config.threading.set_intra_op_parallelism_threads(self.threads)
+            tf.config.threading.set_inter_op_parallelism_threads(self.threads)
+
+    def emit(self, result: Any) -> None:
+        """Print the result, if as JSON; infinities and NaN become null."""
+        if self.as_json:
+            from sparse_prefgp.studies.folder import plain
+
+            typer.echo(json.dumps(plain(result), indent=2, allow_nan=False))
+
+
+def check_file(path: Path | None, overwrite: bool, *inputs: Path | None) -> None:
+    """Refuse an output file that cannot be written, exists already, or is one of the inputs.
+
+    Raises:
+        ValueError: any of these.
+    """
+    if path is None:
+        return
+    from sparse_prefgp.folders import check_place
+
+    for given in inputs:
+        if given is not None and path.exists() and given.exists() and path.samefile(given):
+            raise ValueError(f"The output {str(path)!r} is an input as well; give another name.")
+    if path.is_dir():
+        raise ValueError(f"The output {str(path)!r} is a folder; give the name of a file.")
+    if path.exists() and not overwrite:
+        raise ValueError(
+            f"The output {str(path)!r} exists already; give another name, or --overwrite."
+        )
+    if path.suffix.lower() not in (".csv", ".json"):
+        raise ValueError(f"The output {str(path)!r} must end in .csv.")
+    check_place(Path(os.path.realpath(path)).parent, path)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)  # those of any new file, which mkstemp does not give
+        os.replace(name, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise

@@ -1,0 +1,64 @@
+"""`sparse-prefgp predict`: who would win, and by how much in utility."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from sparse_prefgp.cli.console import frame_table, open_model, sentences
+from sparse_prefgp.cli.manners import (
+    AsJson,
+    Items,
+    Level,
+    Model,
+    Overwrite,
+    Quiet,
+    Threads,
+    check_file,
+    write_file,
+)
+
+EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out predicted.csv"
+
+
+def predict(
+    model: Model,
+    pairs: Annotated[
+        Path,
+        typer.Option(help="Pairs: columns first and second (or winner and loser) hold item ids."),
+    ],
+    items: Items = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write all predictions here (.csv).", show_default=False),
+    ] = None,
+    overwrite: Overwrite = False,
+    show: Annotated[int, typer.Option(help="How many pairs to print.")] = 20,
+    level: Level = 0.95,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    threads: Threads = None,
+) -> None:
+    """Predict pairs: probability that the first beats the second, interval of the difference."""
+    with sentences(quiet, as_json, threads) as console:
+        check_file(out, overwrite, items, pairs)
+        fitted = open_model(console, model)
+        from sparse_prefgp.analysis.prediction import predict as predict_pairs
+
+        with console.status("Predicting …"):
+            frame = predict_pairs(fitted, pairs, items, level=level)
+        if out is not None:
+            write_file(out, frame.to_csv(index=False))
+        console.print(frame_table(f"The first of {len(frame):,} pairs", frame, show))
+        console.print(
+            Text(
+                "probability: that the first beats the second; difference, sd, lower, upper: of "
+                f"its utility less the other's, an interval of {level:g}."
+            )
+        )
+        if out is not None:
+            console.print(Text(f"Written to {out}."), soft_wrap=True)
+        console.manners.emit({"level": level, "pairs": frame.to_dict("records")})

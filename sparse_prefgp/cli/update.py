@@ -1,0 +1,60 @@
+"""`sparse-prefgp update`: new duels for a saved model, inference going on from where it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from sparse_prefgp.cli.console import open_model, progress_bar, sentences
+from sparse_prefgp.cli.manners import AsJson, Items, Model, Quiet, Threads
+
+EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --out updated"
+
+
+def update(
+    model: Model,
+    duels: Annotated[
+        Path, typer.Option(help="New duels: columns winner and loser hold item ids; count too.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the new model: new, empty, or a saved model.")
+    ],
+    items: Items = None,
+    max_iterations: Annotated[
+        int, typer.Option(help="Also move the hyperparameters, by at most so many steps.")
+    ] = 0,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    threads: Threads = None,
+) -> None:
+    """Add duels to a saved model; hyperparameters stay unless --max-iterations is given."""
+    with sentences(quiet, as_json, threads) as console:
+        from sparse_prefgp.folders import check_place
+
+        if max_iterations < 0:
+            raise ValueError(
+                f"The number of iterations is {max_iterations}; give a whole number of at least 0."
+            )
+        check_place(out.absolute().parent, out)
+        fitted = open_model(console, model)
+        from sparse_prefgp.models.saving import check_replaceable, save
+        from sparse_prefgp.models.updating import update as add_duels
+        from sparse_prefgp.selection import optimise
+
+        check_replaceable(out)
+        with console.status("Adding the duels …"):
+            new, report = add_duels(fitted, duels, items)
+        console.print(Text(str(report)))
+        result = report.to_dict()
+        if max_iterations:
+            count = new.duels.num_duels
+            with progress_bar(console, "Fitting", max_iterations, count) as bar:
+                optimised = optimise(new, max_iterations, callback=bar)
+            console.print(Text(str(optimised)))
+            result["log_evidence_optimised"] = optimised.log_evidence
+        save(new, out)
+        console.print(Text(f"Written to {out}."), soft_wrap=True)
+        console.manners.emit(result)
