@@ -14,7 +14,8 @@ import griffe
 
 FIELD = re.compile(r":(param|raises|returns?)(?: +([^:]+))?:[ \n]*(.*)", re.DOTALL)
 TITLES = {"param": "Args", "raises": "Raises", "return": "Returns", "returns": "Returns"}
-NAMES = re.compile(r"(?:(?<=^)|(?<=\n)|(?<=[.;] ))([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*):\s+")
+NAME = r"([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*)"
+NAMES = re.compile(r"(?:(?<=^)|(?<=\n)|(?<=[.;] ))" + NAME + r":\s+")
 
 
 class OurDocstrings(griffe.Extension):
@@ -40,6 +41,9 @@ def listed(text: str, known: set[str]) -> str:
     """The docstring with paragraphs that begin with `name: ` as lists, where the name is known."""
     paragraphs = re.split(r"\n[ \t]*\n", text)
     for i, paragraph in enumerate(paragraphs):
+        if paragraph.startswith(("Args:\n", "Attributes:\n")):
+            paragraphs[i] = _one_each(paragraph, known)
+            continue
         starts = [m for m in NAMES.finditer(paragraph) if known.issuperset(m[1].split(", "))]
         if not starts or starts[0].start() > 0:
             continue
@@ -51,6 +55,15 @@ def listed(text: str, known: set[str]) -> str:
             items.append(f"- {quoted}: {said}")
         paragraphs[i] = "\n".join(items)
     return "\n\n".join(paragraphs)
+
+
+def _one_each(section: str, known: set[str]) -> str:
+    """A section with a line of its own for every name in it."""
+
+    def parted(match: re.Match[str]) -> str:
+        return f"\n    {match[0]}" if known.issuperset(match[1].split(", ")) else match[0]
+
+    return re.sub(r"(?<=[.;] )" + NAME + r": ", parted, section)
 
 
 def sections(text: str) -> str:

@@ -150,6 +150,9 @@ def test_the_converter_keeps_what_follows_the_fields():
         "- `size`: how many.\n- `seed`: of the draw, see note: here."
     )
     assert listed(fields, {"seed"}) == fields
+    assert listed(f"Args:\n    {fields}", {"size", "seed", "note"}) == (
+        "Args:\n    size: how many. \n    seed: of the\ndraw, see note: here."
+    )
 
 
 def test_pictures_are_small():
