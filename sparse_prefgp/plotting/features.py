@@ -1,0 +1,170 @@
+"""Features: their names and raw units, and how much each matters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.duels import Duels
+from sparse_prefgp.plotting.canvas import (
+    BLUE,
+    CONSTANT,
+    SMALL,
+    FloatArray,
+    axes_or_new,
+    set_rows,
+    utility_label,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sparse_prefgp.models import PreferenceGP
+
+SWAPS, LEAST_SWAPS = 2000, 200
+MOST_PREDICTIONS = 200_000
+_AT_ONCE = 16_384
+
+
+@dataclass(frozen=True)
+class FeatureScale:
+    """A column of `duels.items`: its name, and how to bring values back to raw units."""
+
+    name: str
+    mean: float = 0.0
+    scale: float = 1.0
+
+    def raw(self, values: npt.ArrayLike) -> FloatArray:
+        """Values in raw units, of the same shape; as they are without a transform."""
+        return np.asarray(values, dtype=np.float64) * self.scale + self.mean
+
+
+def feature_scales(duels: Duels) -> list[FeatureScale]:
+    """One per column of `duels.items`; levels of categorical columns stay 0 and 1."""
+    names = duels.feature_names or [f"feature {j + 1}" for j in range(duels.num_features)]
+    scales = [FeatureScale(name) for name in names]
+    if duels.transform is not None:
+        for j, (mean, scale) in enumerate(
+            zip(duels.transform.mean, duels.transform.scale, strict=True)
+        ):
+            scales[j] = FeatureScale(scales[j].name, mean, scale)
+    return scales
+
+
+def compared_items(duels: Duels) -> npt.NDArray[np.int64]:
+    """Rows of the items that took part in at least one duel, ascending."""
+    return np.unique(np.concatenate([duels.winners, duels.losers]))
+
+
+def feature_relevance(
+    model: PreferenceGP, *, swaps: int | None = None, seed: int | np.random.Generator = 0
+) -> tuple[tuple[str, ...], FloatArray]:
+    """How much the mean utility depends on each feature, in units of utility.
+
+    A compared item gets the value of another one in one feature alone; half the mean square of
+    the change of its posterior mean utility is the variance that this feature brings in, alone and
+    through interactions (the total effect, Jansen 1999). Its square root is the relevance. For a
+    linear utility it is |weight| times the standard deviation of the feature over the items, and
+    it means the same for any kernel or sum of kernels. The levels of a categorical column are
+    swapped together. Swaps may make items that nobody has seen where features hang together.
+
+    Args:
+        model: any model; with item effects, of items it does not know.
+        swaps: pairs of items per feature; when all pairs are no more than that, each is used.
+            None is 2,000, and fewer, at least 200, from 100 features on.
+        seed: of the choice of pairs.
+
+    Returns:
+        Names (G,) and relevances (G,), raw columns in the order of the features.
+
+    Raises:
+        ValueError: fewer than 1 swap.
+    """
+    groups = _groups(model.duels)
+    if swaps is None:
+        swaps = max(LEAST_SWAPS, min(SWAPS, MOST_PREDICTIONS // len(groups)))
+    if swaps < 1:
+        raise ValueError(f"The number of swaps is {swaps}; give at least 1.")
+    rows = np.random.default_rng(seed).permutation(compared_items(model.duels))
+    n = len(rows)
+    # Neighbours at distance 1, 2, … in random order: all pairs are distinct, none is of one item.
+    rounds = min(n - 1, max(1, swaps // n))
+    first = np.tile(rows, rounds)[:swaps]
+    partner = np.concatenate([np.roll(rows, shift) for shift in range(1, rounds + 1)])[:swaps]
+    items = model.duels.items
+    base, other = items[first], items[partner]
+    before = _mean_utility(model, base)
+    values = np.empty(len(groups))
+    at_once = max(1, _AT_ONCE // len(base))  # a call costs more than the rows of a small one
+    for start in range(0, len(groups), at_once):
+        part = groups[start : start + at_once]
+        swapped = np.tile(base, (len(part), 1, 1))
+        for g, (_, columns) in enumerate(part):
+            swapped[g][:, columns] = other[:, columns]
+        after = _mean_utility(model, swapped.reshape(-1, base.shape[1]))
+        change = after.reshape(len(part), -1) - before
+        values[start : start + at_once] = np.sqrt(0.5 * np.mean(change**2, axis=1))
+    return tuple(name for name, _ in groups), values
+
+
+def relevance(
+    model: PreferenceGP,
+    *,
+    top: int = 20,
+    seed: int | np.random.Generator = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Bars of `feature_relevance`, the largest on top.
+
+    Args:
+        model: any model.
+        top: at most so many features; the title says how many there are.
+        seed: of `feature_relevance`.
+        ax: the axis to draw on; None makes a figure.
+
+    Raises:
+        ValueError: fewer than 1 feature asked for.
+    """
+    if top < 1:
+        raise ValueError(f"The number of features to show is {top}; give at least 1.")
+    names, values = feature_relevance(model, seed=seed)
+    order = np.argsort(-values, kind="stable")[:top]
+    ax = axes_or_new(ax)
+    ax.grid(visible=False, axis="y")
+    ax.barh(np.arange(len(order)), values[order], height=0.7, color=BLUE)
+    set_rows(ax, [names[j] for j in order])
+    noise = noise_of(model)
+    # Rounding is not blown up to bars.
+    ax.set_xlim(0.0, 1.05 * values.max() if values.max() > CONSTANT * noise**0.5 else 1.0)
+    ax.set_xlabel(utility_label("relevance: sd of utility due to the feature", noise))
+    if len(order) < len(names):
+        ax.set_title(
+            f"the {len(order)} most relevant of {len(names)} features", fontsize=SMALL, loc="right"
+        )
+    return ax
+
+
+def _groups(duels: Duels) -> list[tuple[str, list[int]]]:
+    """Raw columns and the columns of `duels.items` each became."""
+    transform = duels.transform
+    if transform is None:
+        return [(scale.name, [j]) for j, scale in enumerate(feature_scales(duels))]
+    groups = [(name, [j]) for j, name in enumerate(transform.numeric)]
+    j = len(groups)
+    for name, levels in zip(transform.categorical, transform.categories, strict=True):
+        groups.append((name, list(range(j, j + len(levels)))))
+        j += len(levels)
+    return groups
+
+
+def _mean_utility(model: PreferenceGP, items: FloatArray) -> FloatArray:
+    mean, _ = model.predict_f(items)
+    return np.asarray(mean)[:, 0]
+
+
+def noise_of(model: PreferenceGP) -> float:
+    """sigma² per side of a duel."""
+    return float(model.noise_variance.numpy())

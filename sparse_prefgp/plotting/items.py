@@ -1,0 +1,202 @@
+"""Items: the best of them, and where the inducing inputs lie among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.plotting.canvas import (
+    BLACK,
+    BLUE,
+    GREY,
+    SMALL,
+    VERMILION,
+    FloatArray,
+    axes_or_new,
+    drawable,
+    legend_above,
+    name_style,
+    set_rows,
+    utility_label,
+)
+from sparse_prefgp.plotting.features import compared_items, feature_scales
+from sparse_prefgp.plotting.quality import Z_95
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sparse_prefgp.analysis import Ranking
+    from sparse_prefgp.models import PreferenceGP
+
+MOST_POINTS = 5000
+
+
+def utilities(
+    ranking: Ranking | Mapping[str, Sequence[Any]] | Any,
+    *,
+    top: int = 20,
+    level: float | None = None,
+    noise_variance: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Utilities of the best items with their intervals, the best on top.
+
+    Args:
+        ranking: what `rank` returned; or a data frame, or a mapping from column to values, with
+            `rank`, `item_id`, `utility`, `sd` and, if it has them, `lower` and `upper` (else 95 %
+            intervals are made from `sd`) and `p_best` (then printed at the right).
+        top: at most so many items.
+        level: what share the intervals `lower` to `upper` hold, for the label; known of `rank`.
+        noise_variance: sigma² per side of a duel, for the label.
+        ax: the axis to draw on; None makes a figure.
+
+    Raises:
+        ValueError: fewer than 1 item asked for or given, or a column that is missing.
+    """
+    if top < 1:
+        raise ValueError(f"The number of items to show is {top}; give at least 1.")
+    if hasattr(ranking, "frame"):
+        ranking, level = ranking.frame, ranking.level
+    columns = list(ranking.keys())
+    for name in ("rank", "item_id", "utility", "sd"):
+        if name not in columns:
+            raise ValueError(
+                f"The ranking has no column {name!r} (columns found: "
+                f"{', '.join(map(str, columns))}); give the result of rank."
+            )
+    ranks = np.asarray(ranking["rank"], dtype=np.float64)
+    if len(ranks) == 0:
+        raise ValueError("The ranking has 0 items; give at least one.")
+    rows = np.argsort(ranks, kind="stable")[:top]
+    utility, sd = (np.asarray(ranking[name], dtype=np.float64)[rows] for name in ("utility", "sd"))
+    if "lower" in columns and "upper" in columns:
+        lower, upper = (
+            np.asarray(ranking[name], dtype=np.float64)[rows] for name in ("lower", "upper")
+        )
+        share = "" if level is None else f"{100 * level:g} % "
+    else:
+        lower, upper, share = utility - Z_95 * sd, utility + Z_95 * sd, "95 % "
+
+    ax = axes_or_new(ax)
+    place = np.arange(len(rows))
+    if lower.min() <= 0.0 <= upper.max():
+        ax.axvline(0.0, color=GREY, linewidth=1)
+    ax.errorbar(
+        utility,
+        place,
+        xerr=np.stack([utility - lower, upper - utility]),
+        fmt="o",
+        color=BLUE,
+        markersize=5,
+        capsize=2.5,
+        linewidth=1.3,
+    )
+    ids = list(ranking["item_id"])
+    set_rows(ax, [ids[i] for i in rows])
+    ax.set_xlabel(utility_label(f"utility above the average item, {share}interval", noise_variance))
+    if "p_best" in columns:
+        chances = np.asarray(ranking["p_best"], dtype=np.float64)[rows]
+        right = ax.secondary_yaxis("right")
+        right.set_yticks(place, [_chance(p) for p in chances], fontsize=SMALL)
+        right.tick_params(length=0)
+        right.spines["right"].set_visible(False)
+        ax.set_title("chance of being best", fontsize=SMALL, loc="right")
+    if len(rows) < len(ranks):
+        ax.set_title(f"the first {len(rows)} of {len(ranks):,} items", fontsize=SMALL, loc="left")
+    return ax
+
+
+def inducing_inputs(
+    model: PreferenceGP, *, seed: int | np.random.Generator = 0, ax: Axes | None = None
+) -> Axes:
+    """Where the inducing inputs lie among the items that were compared.
+
+    One or two features are drawn as they are, in raw units where the transform is known. Of more,
+    the first two principal components of the items, onto which the inducing inputs are projected;
+    the labels give the share of variance of each.
+
+    Args:
+        model: one that has inducing inputs.
+        seed: of the 5,000 items drawn where there are more.
+        ax: the axis to draw on; None makes a figure.
+
+    Raises:
+        ValueError: the model has no inducing inputs.
+    """
+    Z = inducing_points(model)
+    if Z is None:
+        raise ValueError(
+            f"The approximation {model.approximation!r} has no inducing inputs; draw them of "
+            "another, such as VFE()."
+        )
+    rows = compared_items(model.duels)
+    items = model.duels.items[rows]
+    outside = ((Z < items.min(0)) | (Z > items.max(0))).any(1)
+    scales = feature_scales(model.duels)
+    shown = items
+    if len(rows) > MOST_POINTS:
+        kept = np.random.default_rng(seed).choice(len(rows), MOST_POINTS, replace=False)
+        shown = items[np.sort(kept)]
+    some = f"{len(shown):,} of {len(rows):,} items" if len(shown) < len(rows) else "items"
+
+    some_feature = "" if len(scales) == 1 else " in some feature"
+    gone = f"{outside.sum()} of {len(Z)} outside the items' range{some_feature}"
+
+    ax = axes_or_new(ax)
+    if len(scales) == 1:
+        ax.plot(scales[0].raw(shown[:, 0]), np.zeros(len(shown)), "|", ms=14, color=GREY)
+        ax.plot(scales[0].raw(Z[:, 0]), np.ones(len(Z)), "x", ms=8, mew=1.6, color=VERMILION)
+        ax.set_yticks([0, 1], [some, "inducing inputs"])
+        ax.set_ylim(-1.2, 2.2)
+        ax.set_xlabel(drawable([scales[0].name])[0], **name_style())
+        ax.set_title(f"inducing inputs: {gone}", fontsize=SMALL, loc="left")
+        return ax
+    if len(scales) == 2:
+        points, inducing = (
+            np.stack([scale.raw(values[:, j]) for j, scale in enumerate(scales)], 1)
+            for values in (shown, Z)
+        )
+        labels = drawable(scale.name for scale in scales)
+    else:
+        axes, shares = principal_axes(items)
+        centre = items.mean(0)
+        points, inducing = (shown - centre) @ axes, (Z - centre) @ axes
+        labels = [
+            f"{name} principal component ({100 * share:.0f} % of the variance)"
+            for name, share in zip(("first", "second"), shares, strict=True)
+        ]
+    few = len(shown) < 500  # these stay visible above the crosses, a crowd would hide them
+    faint, above = (1.0, 3) if few else (0.4, 1)
+    ax.plot(*points.T, ".", color=BLACK, ms=5, alpha=faint, mew=0, zorder=above, label=some)
+    ax.plot(*inducing.T, "x", color=VERMILION, ms=7, mew=1.6, label=f"inducing inputs ({gone})")
+    ax.set_xlabel(labels[0], **name_style())
+    ax.set_ylabel(labels[1], **name_style())
+    legend_above(ax)
+    return ax
+
+
+def inducing_points(model: PreferenceGP) -> FloatArray | None:
+    """Z (m, D) in the units of `duels.items`, or None."""
+    if model.inducing_variable is None:
+        return None
+    return np.asarray(model.inducing_variable.Z.numpy())
+
+
+def principal_axes(items: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Directions (D, 2) of the largest variances of items (n, D), and their shares of it.
+
+    Each direction has its largest entry positive, so that the picture is the same every time.
+    """
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(items.T, bias=True)))
+    axes = vectors[:, ::-1][:, :2]
+    axes = axes * np.sign(axes[np.abs(axes).argmax(0), [0, 1]])
+    total = values.sum()
+    return axes, np.maximum(values[::-1][:2], 0.0) / (total if total > 0.0 else 1.0)
+
+
+def _chance(p: float) -> str:
+    if np.isnan(p):
+        return ""
+    return "< 0.1 %" if 0.0 < p < 0.001 else f"{100 * p:.1f} %"

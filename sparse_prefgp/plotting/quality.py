@@ -1,0 +1,171 @@
+"""How good a fit is: calibration of its predictions, and the evidence as it rose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.metrics import score
+from sparse_prefgp.plotting.canvas import (
+    BLUE,
+    GREY,
+    ORANGE,
+    PALE,
+    SMALL,
+    SMALLEST,
+    FloatArray,
+    axes_or_new,
+    legend_above,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sparse_prefgp.selection import OptimisationReport
+
+BINS = 10
+Z_95 = 1.959963984540054  # of the standard normal
+
+
+def reliability(
+    probabilities: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+    *,
+    log_probabilities: npt.ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Reliability diagram: how often the predicted winner won, against how sure the model was.
+
+    Each duel counts once, seen from the side the model favours: its confidence is max(p, 1 - p),
+    in ten equal bins on [0.5, 1] (the bins of `calibration_error`; p = 0.5 counts as half won).
+    A point has the mean confidence and the share won of its bin; bars are Wilson's 95 % intervals
+    for independent duels (Wilson 1927). Below: the number of duels per bin.
+
+    Args:
+        probabilities: (t,) P(observed winner beats observed loser), within [0, 1].
+        counts: (t,) how often each duel was seen. Default all 1.
+        log_probabilities: (t,) natural logarithms, in place of `probabilities`.
+        ax: the axis to draw on; None makes a figure.
+
+    Raises:
+        ValueError: what `metrics.score` raises.
+    """
+    error = score(probabilities, counts, log_probabilities=log_probabilities)["calibration_error"]
+    if probabilities is None:
+        p = np.exp(np.asarray(log_probabilities, dtype=np.float64))
+    else:
+        p = np.asarray(probabilities, dtype=np.float64)
+    weights = np.ones(len(p)) if counts is None else np.asarray(counts, dtype=np.float64)
+    confidence = np.maximum(p, 1.0 - p)
+    won = np.where(p > 0.5, 1.0, np.where(p == 0.5, 0.5, 0.0))
+    bins = np.minimum(((confidence - 0.5) * 2 * BINS).astype(int), BINS - 1)
+    number: FloatArray = np.bincount(bins, weights, BINS).astype(np.float64)
+    used = number > 0
+    x = np.bincount(bins, weights * confidence, BINS)[used] / number[used]
+    share = np.bincount(bins, weights * won, BINS)[used] / number[used]
+    lower, upper = wilson(share, number[used])
+
+    ax = axes_or_new(ax)
+    bottom = min(0.4, np.floor(10 * lower.min()) / 10)
+    strip = 0.2 * (1.0 - bottom)  # below the diagram, so that no point can hide the numbers
+    ax.plot([0.5, 1], [0.5, 1], "--", color=GREY, linewidth=1, label="perfectly calibrated")
+    ax.errorbar(
+        x,
+        share,
+        # A bin without a miss has its interval below the point only.
+        yerr=np.maximum([share - lower, upper - share], 0.0),
+        fmt="o",
+        color=BLUE,
+        markersize=5,
+        capsize=3,
+        linewidth=1.2,
+        label="duels, with 95 % interval",
+    )
+    centres = 0.5 + (np.flatnonzero(used) + 0.5) / (2 * BINS)
+    heights = 0.6 * strip * number[used] / number.max()
+    ax.bar(centres, heights, width=0.045, bottom=bottom - strip, color=PALE, zorder=0.5)
+    for centre, height, count in zip(centres, heights, number[used], strict=True):
+        ax.text(
+            centre,
+            bottom - strip + height,
+            f"{count:,.0f}" if number.max() < 100_000 else _thousands(count),
+            ha="center",
+            va="bottom",
+            fontsize=SMALLEST,
+        )
+    ax.axhline(bottom, color=GREY, linewidth=0.8)
+    ticks = np.arange(round(10 * bottom), 11) / 10
+    ax.set_yticks(ticks if len(ticks) <= 8 else ticks[len(ticks) % 2 == 0 :: 2])
+    ax.set_xlim(0.49, 1.01)
+    ax.set_ylim(bottom - 1.02 * strip, 1.02)
+    ax.set_xlabel("confidence: probability given to the predicted winner (below: duels per bin)")
+    ax.set_ylabel("share of duels that the predicted winner won")
+    ax.set_title(f"calibration error {error:.3f}", fontsize=SMALL, loc="right")
+    legend_above(ax)
+    return ax
+
+
+def evidence(
+    history: OptimisationReport | Sequence[float],
+    num_duels: float | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Log evidence over the iterations of the optimiser.
+
+    Args:
+        history: what `optimise` returned, or the log evidence in nats after each iteration. A
+            report also gives the start (iteration 0) and the end, from a tight run of inference.
+        num_duels: to divide by, counts included: then the axis is in nats per duel.
+        ax: the axis to draw on; None makes a figure.
+
+    Raises:
+        ValueError: no value at all, or a number of duels that is not positive.
+    """
+    if num_duels is not None and not num_duels > 0:
+        raise ValueError(f"The number of duels is {num_duels}; give a positive number.")
+    from matplotlib.ticker import MaxNLocator
+
+    scale = 1.0 if num_duels is None else float(num_duels)
+    if not isinstance(history, Sequence) and hasattr(history, "history"):
+        steps = np.array([history.log_evidence_start, *history.history]) / scale
+        first, end = 0, history.log_evidence / scale
+    else:
+        steps = np.asarray(history, dtype=np.float64) / scale
+        first, end = 1, None
+        if steps.ndim != 1 or len(steps) == 0:
+            raise ValueError(
+                f"The history has shape {steps.shape}; give the log evidence after each "
+                "iteration, at least one."
+            )
+    ax = axes_or_new(ax)
+    iterations = first + np.arange(len(steps))
+    few = "o-" if len(steps) < 40 else "-"
+    ax.plot(iterations, steps, few, color=BLUE, linewidth=1.5, markersize=3, label="during the fit")
+    if end is not None:
+        label = f"at the end, inference run anew: {end:,.4f}".replace("-", "−")
+        ax.plot(iterations[-1], end, "D", color=ORANGE, markeredgecolor="black", label=label)
+        ax.legend(loc="lower right", fontsize=SMALL)
+    if len(steps) == 1:
+        ax.set_xlim(iterations[0] - 1, iterations[0] + 1)
+    ax.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
+    ax.ticklabel_format(axis="y", useOffset=False)
+    ax.set_xlabel("iteration of the optimiser")
+    unit = "nats" if num_duels is None else f"nats per duel, {num_duels:,.0f} duels"
+    ax.set_ylabel(f"log evidence ({unit})")
+    return ax
+
+
+def wilson(share: FloatArray, number: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Wilson's 95 % interval for a binomial share seen in `number` trials, (k,) each."""
+    centre = (share + Z_95**2 / (2 * number)) / (1 + Z_95**2 / number)
+    half = np.sqrt(share * (1 - share) / number + (Z_95 / (2 * number)) ** 2)
+    half *= Z_95 / (1 + Z_95**2 / number)
+    return centre - half, centre + half
+
+
+def _thousands(count: float) -> str:
+    return f"{count / 1000:,.0f} k" if count >= 1000 else f"{count:.0f}"
