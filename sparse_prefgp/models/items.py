@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels, check_features
-from sparse_prefgp.io.columns import WHOLE_NUMBER, match
-from sparse_prefgp.io.files import Table, id_text, load_items
+from sparse_prefgp.io.columns import WHOLE_NUMBER, match, parse_counts
+from sparse_prefgp.io.files import Source, Table, id_text, load, load_items
+from sparse_prefgp.io.reading import COUNT, LOSER, WINNER
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP
@@ -118,6 +119,33 @@ class ItemSet:
         """
         return match(table, column, self.lookup, self.name, what=what)
 
+    def read_duels(self, source: Source) -> tuple[IntArray, IntArray, IntArray]:
+        """Rows of the winners and losers of a table of duels between these items, and its counts.
+
+        Args:
+            source: path or data frame with the columns `winner` and `loser`, and perhaps `count`.
+
+        Raises:
+            ValueError: a missing column, no rows, an id that is missing or unknown, an item against
+                itself, a count that is not whole and positive; the message names the row.
+        """
+        table = load(source, "duels", lambda header: (WINNER, LOSER))
+        for name in (WINNER, LOSER):
+            table.require(name)
+        if len(table.frame) == 0:
+            raise ValueError(f"There are no duels in {table.name}; give at least one row.")
+        winners, losers = self.rows_in(table, WINNER), self.rows_in(table, LOSER)
+        same = np.flatnonzero(winners == losers)
+        if same.size:
+            raise ValueError(
+                f"The duel in {table.row(int(same[0]))} is of item "
+                f"{str(self.ids[winners[same[0]]])!r} with itself; remove it, or correct its "
+                "winner or loser."
+            )
+        if COUNT in table.frame.columns:
+            return winners, losers, parse_counts(table, COUNT, table.frame[COUNT])
+        return winners, losers, np.ones(len(winners), dtype=np.int64)
+
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""
         index = np.asarray(rows)
@@ -140,10 +168,13 @@ class ItemSet:
         )
 
     def followed_by(self, other: ItemSet) -> ItemSet:
-        """These items and then those of `other` whose ids are not among them."""
+        """These items and then those of `other` that are not among them, by id and by number."""
         n = len(self)
         known = set(self.lookup)
-        more = other.select([i for i, value in enumerate(other.ids) if id_text(value) not in known])
+        here = (other.numbers >= 0) & np.isin(other.numbers, self.numbers)
+        more = other.select(
+            [i for i, id in enumerate(other.ids) if not here[i] and id_text(id) not in known]
+        )
         if len(more) == 0:
             return self
         names = dict.fromkeys([*self.outside_by_feature, *more.outside_by_feature])
@@ -194,7 +225,7 @@ def resolve_items(model: PreferenceGP, items: Any = None) -> ItemSet:
     if items is None:
         return own_items(model)
     duels = model.duels
-    if isinstance(items, (np.ndarray, list, tuple)) or hasattr(items, "numpy"):
+    if is_array(items):
         features = check_features(items, "items", duels.feature_names)
         if features.shape[1] != duels.num_features:
             raise ValueError(
@@ -217,6 +248,36 @@ def resolve_items(model: PreferenceGP, items: Any = None) -> ItemSet:
         if not block.any(1).all()
     }
     return _item_set(model, ids, features, _known_numbers(model, lookup), unknown, table.name)
+
+
+def is_array(items: Any) -> bool:
+    """Whether items are given as an array, a tensor or lists, not as a table or its path."""
+    return isinstance(items, (np.ndarray, list, tuple)) or hasattr(items, "numpy")
+
+
+def known_items(model: PreferenceGP, items: Any = None) -> ItemSet:
+    """The given items, and after them those of the model that are not among them."""
+    if items is None:
+        return own_items(model)
+    return resolve_items(model, items).followed_by(own_items(model))
+
+
+def items_of(model: PreferenceGP, duels: Duels) -> ItemSet:
+    """The items of other duels in model units: known by id where both have ids, or as a whole
+    where both have equal items and no ids, else unknown.
+
+    Raises:
+        ValueError: another number of features.
+    """
+    given = resolve_items(model, duels.items)
+    own = model.duels
+    numbers = given.numbers
+    if duels.item_ids is not None and own.item_ids is not None:
+        numbers = _known_numbers(model, {id_text(id): i for i, id in enumerate(duels.item_ids)})
+    elif duels.item_ids is None and own.item_ids is None and np.array_equal(duels.items, own.items):
+        numbers = np.arange(duels.num_items)
+    ids = given.ids if duels.item_ids is None else duels.item_ids
+    return _item_set(model, ids, duels.items, numbers, {}, "the items of the duels")
 
 
 def own_items(model: PreferenceGP) -> ItemSet:

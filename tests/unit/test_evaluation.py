@@ -1,0 +1,138 @@
+"""Scores of labelled duels, beside the baselines, and those of pairs never seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.evaluation import evaluate
+from sparse_prefgp.baselines import LinearProbit
+from sparse_prefgp.metrics import score
+from tests.cases import random_duels
+from tests.tolerances import ROUNDING
+
+RNG = np.random.default_rng(1)
+N = 12
+ITEMS = pd.DataFrame(
+    {"item_id": np.arange(100, 100 + N), "x": RNG.normal(size=N), "y": RNG.normal(size=N)}
+)
+WON = RNG.integers(N, size=40)
+LOST = (WON + RNG.integers(1, N, size=40)) % N
+DUELS = pd.DataFrame({"winner": 100 + WON, "loser": 100 + LOST})
+TRAINING, TEST = DUELS.head(28), DUELS.tail(12).assign(count=np.arange(1, 13))
+
+
+@pytest.fixture(scope="module")
+def model() -> spg.PreferenceGP:
+    kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0, 2.0])
+    return spg.PreferenceGP(spg.read_duels(ITEMS, TRAINING), kernel)
+
+
+def close(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_scores_of_model_and_baselines(model: spg.PreferenceGP) -> None:
+    found = evaluate(model, TEST, seed=3)
+    x, training, counts = model.duels.items, model.duels, TEST["count"].to_numpy()
+    won, lost = TEST["winner"].to_numpy() - 100, TEST["loser"].to_numpy() - 100
+    probit = LinearProbit.fit(training.differences(), training.counts, rng=np.random.default_rng(3))
+    log_p = {
+        "model": model.predict_log_duel(x[won], x[lost]).numpy(),
+        "linear_probit": probit.predict_log_proba(x[won] - x[lost]),
+        "coin": np.full(12, np.log(0.5)),
+    }
+    assert list(found["held_out"]) == list(log_p)
+    for name, values in log_p.items():
+        close(found["held_out"][name], score(counts=counts, log_probabilities=values))
+    assert found["duels"] == found["held_out"]["coin"]["duels"] == 78
+
+    seen = set(zip(TRAINING["winner"], TRAINING["loser"], strict=True))
+    ordered = np.array([(a + 100, b + 100) not in seen for a, b in zip(won, lost, strict=True)])
+    either = ordered & [(b + 100, a + 100) not in seen for a, b in zip(won, lost, strict=True)]
+    assert 0 < either.sum() < ordered.sum() < 12
+    for part, mask in (("ordered", ordered), ("either_order", either)):
+        for name, values in log_p.items():
+            close(
+                found["held_out_unseen_pairs"][part][name],
+                score(counts=counts[mask], log_probabilities=values[mask]),
+            )
+
+
+def test_a_duels_object_scores_the_same(model: spg.PreferenceGP) -> None:
+    table = evaluate(model, TEST)
+    won, lost, counts = (TEST[name].to_numpy() for name in ("winner", "loser", "count"))
+    ids = model.duels.item_ids
+    texts = [str(value) for value in ids or ()]
+    objects = [
+        spg.Duels(model.duels.items, won.astype(str), lost.astype(str), counts, item_ids=texts),
+        # Other items in another order, known by their ids.
+        spg.Duels(
+            model.duels.items[::-1], won.astype(str), lost.astype(str), counts, item_ids=texts[::-1]
+        ),
+    ]
+    for duels in objects:
+        found = evaluate(model, duels)
+        for part in ("model", "linear_probit", "coin"):
+            close(found["held_out"][part], table["held_out"][part])
+        for part in ("ordered", "either_order"):
+            close(
+                found["held_out_unseen_pairs"][part]["model"],
+                table["held_out_unseen_pairs"][part]["model"],
+            )
+
+
+def test_duels_without_ids_know_the_training_pairs_by_equal_items() -> None:
+    duels = random_duels(0)
+    model = spg.PreferenceGP(duels, gpflow.kernels.SquaredExponential())
+    part = spg.Duels(duels.items, duels.winners[:1], duels.losers[:1])
+    found = evaluate(model, part)
+    # The one pair was seen in training, in this order.
+    assert found["held_out_unseen_pairs"] == {}
+    backwards = spg.Duels(
+        duels.items, [duels.winners[0], duels.losers[0]], [duels.losers[0], duels.winners[0]]
+    )
+    known = {*zip(duels.winners, duels.losers, strict=True)}
+    assert (duels.losers[0], duels.winners[0]) not in known
+    assert list(evaluate(model, backwards)["held_out_unseen_pairs"]) == ["ordered"]
+    others = spg.Duels(duels.items + 0.1, duels.winners, duels.losers)
+    assert evaluate(model, others)["held_out_unseen_pairs"] == {}
+    assert evaluate(model, others)["items_outside_range"] > 0
+
+
+def test_new_items_and_nothing_seen(model: spg.PreferenceGP) -> None:
+    items = pd.DataFrame({"item_id": ["p", "q"], "x": [0.1, 50.0], "y": [0.0, 0.1]})
+    duels = pd.DataFrame({"winner": ["p", "q", "p"], "loser": ["q", "100", "101"]})
+    found = evaluate(model, duels, items)
+    assert found["held_out"]["model"]["duels"] == 3
+    assert found["held_out_unseen_pairs"] == {}
+    assert found["items_outside_range"] == 1
+    assert found["outside_features"] == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("duels", "message"),
+    [
+        (TEST.assign(winner="zz"), "Row 0 of the duels frame .* winner 'zz'"),
+        (TEST.assign(winner=TEST["loser"]), "with itself"),
+        (TEST.assign(count=0), "'count' has '0' in row 0"),
+        (TEST.head(0), "There are no duels"),
+        (TEST.drop(columns="loser"), "no column 'loser'"),
+        (random_duels(0, features=3), "3 columns, but the model has 2 features"),
+    ],
+)
+def test_bad_duels_are_refused(model: spg.PreferenceGP, duels: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate(model, duels)
+
+
+def test_a_duels_object_has_its_own_items(model: spg.PreferenceGP) -> None:
+    with pytest.raises(ValueError, match="has its own items"):
+        evaluate(model, random_duels(0), ITEMS)
