@@ -236,24 +236,28 @@ def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], 
         yield update
 
 
-def frame_table(title: str, frame: Any, rows: int) -> Table:
-    """The first rows of a data frame: numbers with four digits, probabilities and text as is."""
+def cells_table(title: str, columns: Mapping[str, Iterable[str]], left: Sequence[str]) -> Table:
+    """A table from columns of text; those named in `left` are aligned there and may wrap."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.padding = (0, 1, 0, 0)
-    for name in frame.columns:
-        numeric = frame[name].dtype.kind in "iuf"
-        table.add_column(str(name).replace("_", " "), justify="right" if numeric else "left")
-    for values in frame.head(rows).itertuples(index=False):
-        table.add_row(*(Text(_cell(value)) for value in values))
+    table.padding = (0, 2, 0, 0)
+    for name in columns:
+        if name in left:
+            table.add_column(name, overflow="fold")
+        else:
+            table.add_column(name, justify="right", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*map(Text, row))
     return table
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, bool) or type(value).__name__ == "bool":
-        return "yes" if value else ""
-    if isinstance(value, float):
-        return "" if value != value else f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def intervals(lower: Iterable[float], upper: Iterable[float]) -> list[str]:
+    """Intervals as text."""
+    return [f"{low:.3f} to {high:.3f}" for low, high in zip(lower, upper, strict=True)]
+
+
+def chances(values: Iterable[float]) -> list[str]:
+    """Probabilities as text; empty where none was computed."""
+    return ["" if value != value else f"{value:.3f}" for value in values]
 
 
 def _clock(seconds: float) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from sparse_prefgp.cli.console import frame_table, open_model, sentences
+from sparse_prefgp.cli.console import open_model, sentences
 from sparse_prefgp.cli.manners import AsJson, Items, Model, Quiet, Seed, Threads
 
 EXAMPLE = "Example: sparse-prefgp explain --model fitted --first 12 --second 7"
@@ -20,7 +20,6 @@ def explain(
         str | None, typer.Option(help="Id of the item it is compared with.", show_default=False)
     ] = None,
     items: Items = None,
-    show: Annotated[int, typer.Option(help="How many features to print.")] = 20,
     simulations: Annotated[
         int, typer.Option(help="Without a pair: so often the votes are redrawn from the model.")
     ] = 200,
@@ -51,7 +50,5 @@ def explain(
 
         with console.status("Explaining …"):
             explanation = explain_pair(fitted, first, second, items)
-        frame: Any = explanation.frame
         console.print(Text(str(explanation)))
-        console.print(frame_table(f"{first} against {second}", frame, show))
         console.manners.emit(explanation.to_dict())

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
-from sparse_prefgp.cli.console import frame_table, open_model, sentences
+from sparse_prefgp.cli.console import (
+    cells_table,
+    chances,
+    intervals,
+    open_model,
+    sentences,
+)
 from sparse_prefgp.cli.manners import (
     AsJson,
     Items,
@@ -52,13 +59,28 @@ def predict(
             frame = predict_pairs(fitted, pairs, items, level=level)
         if out is not None:
             write_file(out, frame.to_csv(index=False))
-        console.print(frame_table(f"The first of {len(frame):,} pairs", frame, show))
+        console.print(_table(frame.head(show), len(frame)))
         console.print(
             Text(
-                "probability: that the first beats the second; difference, sd, lower, upper: of "
-                f"its utility less the other's, an interval of {level:g}."
+                "Probability that the first beats the second; difference of their utilities, with "
+                f"its {100 * level:g} % interval."
             )
         )
         if out is not None:
             console.print(Text(f"Written to {out}."), soft_wrap=True)
         console.manners.emit({"level": level, "pairs": frame.to_dict("records")})
+
+
+def _table(frame: Any, total: int) -> Table:
+    first, second = ("first", "second") if "first" in frame else ("winner", "loser")
+    columns = {
+        first: [str(item) for item in frame[first]],
+        second: [str(item) for item in frame[second]],
+        "probability": chances(frame["probability"]),
+        "difference": [f"{value:.3f}" for value in frame["difference"]],
+        "interval": intervals(frame["lower"], frame["upper"]),
+    }
+    if frame["outside_range"].any():
+        columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
+    title = f"The first {len(frame):,} of {total:,} pairs"
+    return cells_table(title, columns, left=(first, second))

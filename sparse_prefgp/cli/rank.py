@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
-from sparse_prefgp.cli.console import counting_bar, frame_table, open_model, sentences
+from sparse_prefgp.cli.console import (
+    cells_table,
+    chances,
+    counting_bar,
+    intervals,
+    open_model,
+    sentences,
+)
 from sparse_prefgp.cli.manners import (
     AsJson,
     Items,
@@ -70,9 +78,24 @@ def rank(
         frame = ranking.frame
         if out is not None:
             write_file(out, frame.to_csv(index=False))
-        console.print(frame_table(f"The first of {len(frame):,} items", frame, show))
+        console.print(_table(frame.head(show), ranking.top_k, len(frame)))
         for note in ranking.notes():
             console.print(Text(note))
         if out is not None:
             console.print(Text(f"Written to {out}."), soft_wrap=True)
         console.manners.emit(ranking.to_dict())
+
+
+def _table(frame: Any, top_k: int, total: int) -> Table:
+    columns = {
+        "rank": [f"{rank:,}" for rank in frame["rank"]],
+        "item": [str(item) for item in frame["item_id"]],
+        "utility": [f"{value:.3f}" for value in frame["utility"]],
+        "interval": intervals(frame["lower"], frame["upper"]),
+        "best": chances(frame["p_best"]),
+        f"top {top_k}": chances(frame["p_top_k"]),
+        "duels": [f"{count:,}" for count in frame["comparisons"]],
+    }
+    if frame["outside_range"].any():
+        columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
+    return cells_table(f"The first {len(frame):,} of {total:,} items", columns, left=("item",))
