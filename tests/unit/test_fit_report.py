@@ -1,0 +1,246 @@
+"""The report: complete, escaped, and in need of no other file."""
+
+import base64
+import copy
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from sparse_prefgp.studies.fit_report import fit_notes, render_report
+from sparse_prefgp.studies.pictures import Picture
+
+SCORES = {
+    "model": {
+        "accuracy": 0.8,
+        "nlp_nats": 0.42,
+        "nlp_bits": 0.61,
+        "brier": 0.14,
+        "calibration_error": 0.03,
+        "duels": 1000,
+    },
+    "linear_probit": {
+        "accuracy": 0.75,
+        "nlp_nats": 0.51,
+        "nlp_bits": 0.73,
+        "brier": 0.17,
+        "calibration_error": 0.02,
+        "duels": 1000,
+    },
+    "coin": {
+        "accuracy": 0.5,
+        "nlp_nats": 0.6931,
+        "nlp_bits": 1.0,
+        "brier": 0.25,
+        "calibration_error": 0.0,
+        "duels": 1000,
+    },
+}
+FIGURES = {
+    "program": "sparse-prefgp",
+    "split": "duels",
+    "split_description": "Duels held out at random: 1,000 of 5,000.",
+    "seed": 3,
+    "data": {
+        "items": 442,
+        "features": ["age", "bmi"],
+        "duels": 5000,
+        "train_duels": 4000,
+        "test_duels": 1000,
+        "dropped_rows": 0,
+        "unused_rows": 0,
+    },
+    "fit": {
+        "approximation": "vfe",
+        "kernel": "linear+se",
+        "kernel_variances": {"linear": 0.0939, "se": 0.2456},
+        "inducing": 128,
+        "noise_variance": 0.5,
+        "duels": 4000,
+        "log_evidence": -1810.256,
+        "log_evidence_per_duel": -0.45256,
+        "converged": True,
+        "inference": "converged: no site would move by more than the tolerance",
+        "jitter": 0.0,
+        "clipped": 0.0,
+        "iterations": 40,
+        "max_iterations": 50,
+        "optimiser_converged": True,
+        "optimiser_message": "CONVERGENCE",
+        "evaluations": 53,
+        "failed_evaluations": 0,
+        "unconverged_evaluations": 0,
+    },
+    "held_out": SCORES,
+    "held_out_unseen_pairs": {"ordered": SCORES},
+    "versions": {"python": "3.11.7", "gpflow": "2.11.2"},
+}
+RANKING = {
+    "rank": [2, 1],
+    "item_id": ["second", "first"],
+    "utility": [-0.5, 1.25],
+    "sd": [0.1, 0.2],
+    "p_best": [float("nan"), 0.0001],
+    "outside_range": [False, True],
+}
+ATTACK = "<script>alert('x')</script> & \"quotes\" {{ 7 * 7 }}"
+
+
+class Page(HTMLParser):
+    """Text, tags and addresses of a page; complains of tags that do not match."""
+
+    VOID = ("meta", "img", "link", "br", "hr", "input")
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.addresses, self.words = [], [], [], []
+        self.feed(text)
+        assert not self.open
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.addresses += [v for k, v in attributes if k in ("src", "href", "srcset", "data")]
+        assert not [k for k, _ in attributes if k.startswith("on")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+
+def figures(**fit):
+    result = copy.deepcopy(FIGURES)
+    result["fit"].update(fit)
+    return result
+
+
+@pytest.fixture
+def render(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"some bytes")
+    pictures = [Picture("a.png", "A picture", "What it shows.")]
+
+    def call(values=FIGURES, ranking=RANKING, **options):
+        return render_report(values, pictures, ranking, tmp_path, **options)
+
+    return call
+
+
+def test_all_that_belongs_into_it(render):
+    page = Page(render(command=["sparse-prefgp", "fit", "--items", "my items.csv"]))
+    for words in (
+        "Of 1,000 held-out duels, the model names the winner in 80.0 %",
+        "better than those of the linear probit by 0.0900 nats per duel",
+        "442 items, 5,000 duels",
+        "Pairs never seen in training in this order",
+        "linear 0.0939, se 0.246",
+        "−1,810.26",
+        "age, bmi",
+        "What it shows.",
+        "sparse-prefgp fit --items 'my items.csv'",
+        "gpflow 2.11.2",
+        "seed 3",
+    ):
+        assert words in page.text.replace("\u00a0", " ")
+    assert "Before you rely on this" not in page.text
+
+
+def test_it_needs_no_other_file_and_no_script(render):
+    text = render()
+    page = Page(text)
+    picture = base64.b64encode(b"some bytes").decode()
+    assert page.addresses == [f"data:image/png;base64,{picture}"]
+    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    assert not re.search(r"https?:|url\(|@import", text)
+
+
+def test_everything_is_escaped(render):
+    values = figures(
+        approximation=ATTACK, inference=ATTACK, optimiser_message=ATTACK, converged=False
+    )
+    values["data"]["features"] = [ATTACK]
+    values["split_description"] = ATTACK
+    values["versions"] = {ATTACK: ATTACK}
+    ranking = {**RANKING, "item_id": [ATTACK, "x"]}
+    text = render(
+        values,
+        ranking,
+        command=ATTACK,
+        notes=[ATTACK],
+        data_rows=[(ATTACK, ATTACK)],
+        title=ATTACK,
+    )
+    page = Page(text)
+    assert "script" not in page.tags
+    assert "<script" not in text and "49" not in text
+    assert page.text.count(ATTACK) >= 11
+
+
+def test_best_scores_are_bold_but_never_the_coins(render):
+    table = render().split("All held-out duels")[1].split("</table>")[0]
+    bold = re.findall(r'best">([0-9.]+)<', table)
+    assert bold == ["0.8000", "0.4200", "0.6100", "0.1400", "0.0200"]
+
+
+def test_ranking_in_order_with_marks(render):
+    text = Page(render()).text.replace("\u00a0", " ")
+    assert "1 first 1.250 0.200 < 0.1 % yes 2 second −0.500 0.100 – no" in text
+    assert "The first 2 items" in text and "items of" not in text
+    many = {"rank": range(1, 31), "item_id": range(30), "utility": [0.0] * 30, "sd": [1.0] * 30}
+    assert "The first 20 items of 30" in Page(render(ranking=many)).text
+
+
+def test_nothing_held_out_and_few_figures(render):
+    text = Page(render({"fit": {"approximation": "exact", "kernel": "se"}})).text
+    assert "No duels were held out" in text and "Scores" not in text
+
+
+def test_a_worse_model_is_said_to_be_worse(render):
+    values = copy.deepcopy(FIGURES)
+    values["held_out"]["model"]["nlp_nats"] = 0.6
+    assert "worse than those of the linear probit by 0.0900 nats" in Page(render(values)).text
+
+
+def test_infinite_scores_are_shown(render):
+    values = copy.deepcopy(FIGURES)
+    values["held_out"]["model"]["nlp_nats"] = float("inf")
+    text = Page(render(values)).text
+    assert "not finite" in text and "names the winner" in text
+
+
+@pytest.mark.parametrize(
+    ("fit", "words"),
+    [
+        ({"converged": False, "inference": "stopped at 500 sweeps"}, "stopped at 500 sweeps"),
+        ({"optimiser_converged": False, "iterations": 50}, "limit of 50 iterations"),
+        ({"optimiser_converged": False, "optimiser_message": "ABNORMAL"}, "early: ABNORMAL"),
+        ({"jitter": 1e-8}, "jitter of 1.0e-08"),
+        ({"clipped": 1e-6}, "-1.0e-06"),
+        ({"failed_evaluations": 2}, "2 of 53 evaluations failed"),
+        ({"unconverged_evaluations": 3}, "3 of 53 evaluations"),
+        ({"negative_variances_set_to_zero": 4}, "4 variances"),
+    ],
+)
+def test_notes_say_what_gives_reason_to_doubt(render, fit, words):
+    (note,) = fit_notes(figures(**fit))
+    assert words in note and note.endswith(".")
+    text = Page(render(figures(**fit), notes=["Duels are not independent."])).text
+    assert "Before you rely on this" in text
+    assert note in text and "Duels are not independent." in text
+
+
+def test_both_fits_of_a_refit(render):
+    values = figures()
+    values["refit_fit"] = {**values["fit"], "duels": 5000, "converged": False, "inference": "lost"}
+    text = Page(render(values)).text
+    assert "The fit to the training duels" in text and "The fit to all duels" in text
+    assert "Inference of the fit to all duels did not converge: lost." in text
+
+
+def test_a_picture_that_is_missing(tmp_path):
+    with pytest.raises(OSError, match=re.escape("gone.png")):
+        render_report(FIGURES, [("gone.png", "Gone", "Gone.")], RANKING, tmp_path)
