@@ -7,18 +7,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 pytest.importorskip("typer")
 pytest.importorskip("pandas")
 
 from typer.testing import CliRunner
 
+import sparse_prefgp as spg
 from sparse_prefgp.cli import console as cli_console
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.fitting import column_lines
@@ -28,9 +27,11 @@ from sparse_prefgp.studies.choices import (
     ApproximationChoice,
     KernelChoice,
 )
-from sparse_prefgp.studies.folder import write_ranking
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
+RANKING_COLUMNS = ["rank", "item_id", "utility", "sd", "lower", "upper", "p_best", "p_top_k"]
+RANKING_COLUMNS += ["comparisons", "outside_range"]
+FILES = {"metrics.json", "ranking.csv", "model", "pictures"}
 ITEMS = 14
 
 
@@ -117,7 +118,7 @@ def test_fit_writes_metrics_ranking_and_model(tables: tuple[Path, Path], tmp_pat
 
     with (out / "ranking.csv").open(encoding="utf-8", newline="") as file:
         ranking = list(csv.DictReader(file))
-    assert list(ranking[0]) == ["rank", "item_id", "utility", "sd", "comparisons"]
+    assert list(ranking[0]) == RANKING_COLUMNS
     assert [int(row["rank"]) for row in ranking] == list(range(1, ITEMS + 1))
     assert {row["item_id"] for row in ranking} == {f"i{i}" for i in range(ITEMS)}
     utility = np.array([float(row["utility"]) for row in ranking])
@@ -126,9 +127,14 @@ def test_fit_writes_metrics_ranking_and_model(tables: tuple[Path, Path], tmp_pat
     assert all(float(row["sd"]) > 0 for row in ranking)
     assert sum(int(row["comparisons"]) for row in ranking) == 2 * 72
 
-    assert {path.name for path in (out / "model").iterdir()} == {"model.json", "parameters.npz"}
-    with np.load(out / "model" / "parameters.npz") as values:
-        assert values[".inducing_variable.Z"].shape == (6, 4)
+    model = spg.load(out)
+    assert model.inducing_variable.Z.shape == (6, 4)
+    means = model.predict_f(model.duels.items)[0].numpy()[:, 0]
+    best = model.duels.item_ids[int(np.argmax(means))]
+    assert ranking[0]["item_id"] == best
+    assert {path.name for path in out.iterdir()} == FILES
+    pictures = {path.name for path in (out / "pictures").iterdir()}
+    assert {"reliability.png", "utilities.png", "relevance.png", "evidence.png"} <= pictures
     assert [path.name for path in out.parent.iterdir()] == ["out"], "nothing is left beside it"
 
 
@@ -366,7 +372,9 @@ assert "tensorflow" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-@pytest.mark.parametrize("command", ["fit", "demo", "bench"])
+@pytest.mark.parametrize(
+    "command", ["fit", "rank", "predict", "evaluate", "explain", "update", "demo", "bench"]
+)
 def test_help_shows_an_example(command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
@@ -394,24 +402,6 @@ def test_kernels_by_name() -> None:
     assert isinstance(stationary, gpflow.kernels.SquaredExponential)
     np.testing.assert_allclose(stationary.lengthscales.numpy(), np.full(4, 2.0))
     assert isinstance(KernelChoice.parse("matern32").build(1), gpflow.kernels.Matern32)
-
-
-def test_negative_variances_are_counted(tmp_path: Path) -> None:
-    """A model whose variances rounding has made negative for two items of three."""
-    duels = SimpleNamespace(
-        num_items=3,
-        items=np.zeros((3, 1)),
-        winners=np.array([0]),
-        losers=np.array([1]),
-        counts=np.array([1]),
-    )
-    values = tf.constant([[2.0], [1.0], [0.0]]), tf.constant([[-1e-12], [0.25], [-1e-13]])
-    model = SimpleNamespace(duels=duels, predict_f=lambda _: values)
-    holdout = SimpleNamespace(table=SimpleNamespace(item_ids=("a", "b", "c")))
-    path = tmp_path / "ranking.csv"
-    assert write_ranking(path, holdout, model) == 2
-    with path.open(encoding="utf-8", newline="") as file:
-        assert [float(row["sd"]) for row in csv.DictReader(file)] == [0.0, 0.5, 0.0]
 
 
 def test_long_lists_of_columns_are_shortened() -> None:

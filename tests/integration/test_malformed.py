@@ -1,0 +1,298 @@
+"""Malformed inputs through every command: one sentence, exit code 2, and no file touched.
+
+`CASES` is the list. Each case breaks one thing, calls one command, and names words that the
+sentence must hold.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("pandas")
+
+from typer.testing import CliRunner
+
+from sparse_prefgp.cli.app import app
+from sparse_prefgp.models.saving import _checksum
+
+N = 12
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Good tables and a model fitted to them; every case gets a copy."""
+    folder = tmp_path_factory.mktemp("source")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 2))
+    colours = ["red", "green"] * (N // 2)
+    rows = [
+        f"i{i},{a:.5f},{b:.5f},{c}" for i, ((a, b), c) in enumerate(zip(x, colours, strict=True))
+    ]
+    (folder / "items.csv").write_text("\n".join(["item_id,height,width,colour", *rows]) + "\n")
+    pairs = rng.permuted(np.tile(np.arange(N), (60, 1)), axis=1)[:, :2]
+    order = np.argsort(x.sum(1)[pairs] + rng.normal(size=pairs.shape), axis=1)
+    losers, winners = np.take_along_axis(pairs, order, axis=1).T
+    duels = [f"i{a},i{b}" for a, b in zip(winners, losers, strict=True)]
+    (folder / "duels.csv").write_text("\n".join(["winner,loser", *duels]) + "\n")
+    (folder / "pairs.csv").write_text("first,second\ni0,i1\ni2,i3\n")
+    (folder / "new.csv").write_text("winner,loser\ni0,i1\n")
+    (folder / "choices.csv").write_text("chosen,option_1,option_2\ni0,i1,i2\ni3,i4,\n")
+    (folder / "rankings.csv").write_text("rank_1,rank_2,rank_3\ni0,i1,i2\ni3,i4,\n")
+    files = ["--items", folder / "items.csv", "--duels", folder / "duels.csv"]
+    more = ["--out", folder / "fitted", "--inducing", "5", "--max-iterations", "2", "--quiet"]
+    result = CliRunner().invoke(app, ["fit", *map(str, files + more)])
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+class Case(NamedTuple):
+    """A command line, in which `{}` is the folder; what is broken first; words of the sentence."""
+
+    command: str
+    words: tuple[str, ...]
+    breaks: Callable[[Path], Any] = lambda folder: None
+
+
+FIT = "fit --out {}/new --max-iterations 2 --items {}/items.csv --duels {}/duels.csv"
+CHOICES = "fit --out {}/new --max-iterations 2 --items {}/items.csv --choices {}/choices.csv"
+RANKINGS = "fit --out {}/new --max-iterations 2 --items {}/items.csv --rankings {}/rankings.csv"
+RANK = "rank --model {}/fitted"
+PREDICT = "predict --model {}/fitted --pairs {}/pairs.csv"
+EVALUATE = "evaluate --model {}/fitted --duels {}/new.csv"
+UPDATE = "update --model {}/fitted --duels {}/new.csv --out {}/updated"
+EXPLAIN = "explain --model {}/fitted"
+
+
+def write(name: str, text: str) -> Callable[[Path], Any]:
+    return lambda folder: (folder / name).write_text(text, encoding="utf-8")
+
+
+def replace(name: str, old: str, new: str) -> Callable[[Path], Any]:
+    def edit(folder: Path) -> None:
+        text = (folder / name).read_text(encoding="utf-8")
+        assert old in text
+        (folder / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    return edit
+
+
+def arrays(folder: Path) -> Path:
+    return next((folder / "fitted" / "model").glob("*.npz"))
+
+
+def cut_arrays(folder: Path) -> None:
+    arrays(folder).write_bytes(arrays(folder).read_bytes()[:1000])
+
+
+def newer(folder: Path) -> None:
+    path = folder / "fitted" / "model" / "model.json"
+    values = {**json.loads(path.read_text()), "format_version": 99}
+    path.write_text(json.dumps({**values, "checksum": _checksum(values)}))
+
+
+def binary(name: str) -> Callable[[Path], Any]:
+    return lambda folder: (folder / name).write_bytes(bytes(range(256)) * 4)
+
+
+def foreign(folder: Path) -> None:
+    (folder / "new").mkdir()
+    (folder / "new" / "photo.txt").write_text("beach")
+
+
+MODEL_JSON = "fitted/model/model.json"
+CASES: dict[str, Case] = {
+    # Tables of items and duels, through fit.
+    "items missing": Case(
+        FIT, ("items.csv", "does not exist"), lambda f: (f / "items.csv").unlink()
+    ),
+    "items a folder": Case(
+        FIT,
+        ("items.csv", "does not exist"),
+        lambda f: ((f / "items.csv").unlink(), (f / "items.csv").mkdir()),
+    ),
+    "items empty": Case(FIT, ("empty",), write("items.csv", "")),
+    "items only a header": Case(FIT, ("no items",), write("items.csv", "item_id,height\n")),
+    "items binary": Case(FIT, ("cannot be read",), binary("items.csv")),
+    "items not gzip": Case(
+        FIT.replace("items.csv", "items.csv.gz"), ("cannot be read",), write("items.csv.gz", "a,b")
+    ),
+    "items gzip cut": Case(
+        FIT.replace("items.csv", "items.csv.gz"),
+        ("cannot be read",),
+        lambda f: (f / "items.csv.gz").write_bytes(
+            gzip.compress((f / "items.csv").read_bytes())[:-20]
+        ),
+    ),
+    "items not parquet": Case(
+        FIT.replace("items.csv", "items.parquet"), ("cannot be read",), binary("items.parquet")
+    ),
+    "semicolons": Case(FIT, ("semicolons",), write("items.csv", "item_id;height\ni0;1\n")),
+    "decimal comma": Case(
+        FIT, ("decimal comma",), write("items.csv", 'item_id,a\ni0,"1,5"\ni1,"2,5"\n')
+    ),
+    "id twice": Case(FIT, ("'i0'", "used before"), replace("items.csv", "\ni1,", "\ni0,")),
+    "id missing": Case(FIT, ("is missing",), replace("items.csv", "\ni1,", "\n,")),
+    "column twice": Case(FIT, ("'height' twice",), replace("items.csv", "width", "height")),
+    "only ids": Case(
+        FIT, ("says nothing about another item",), write("items.csv", "item_id\ni0\ni1\n")
+    ),
+    "an id as the only feature": Case(
+        FIT,
+        ("player_id", "--kernel linear+matern52+item"),
+        write("items.csv", "item_id,player_id\n" + "\n".join(f"i{i},{i}" for i in range(N)) + "\n"),
+    ),
+    "feature missing": Case(FIT, ("imputation",), write("items.csv", "item_id,a\ni0,1\ni1,\n")),
+    "feature infinite": Case(FIT, ("inf",), write("items.csv", "item_id,a\ni0,1\ni1,inf\n")),
+    "features constant": Case(
+        FIT,
+        ("constant",),
+        write("items.csv", "item_id,a\n" + "\n".join(f"i{i},1" for i in range(N)) + "\n"),
+    ),
+    "too many levels": Case(
+        FIT,
+        ("--ignore name",),
+        write("items.csv", "item_id,name\n" + "\n".join(f"i{i},n{i}" for i in range(N)) + "\n"),
+    ),
+    "duels without loser": Case(FIT, ("no column 'loser'",), replace("duels.csv", "loser", "lost")),
+    "duels empty": Case(FIT, ("no duels",), write("duels.csv", "winner,loser\n")),
+    "duel with itself": Case(FIT, ("with itself",), write("duels.csv", "winner,loser\ni1,i1\n")),
+    "duel with nobody": Case(FIT, ("'i99'",), write("duels.csv", "winner,loser\ni1,i99\n")),
+    "duel with a gap": Case(FIT, ("a missing loser",), write("duels.csv", "winner,loser\ni1,\n")),
+    "count half": Case(
+        FIT, ("'1.5'", "whole number"), write("duels.csv", "winner,loser,count\ni1,i2,1.5\n")
+    ),
+    "count negative": Case(
+        FIT, ("'-1'", "whole number"), write("duels.csv", "winner,loser,count\ni1,i2,-1\n")
+    ),
+    # Choices and rankings.
+    "two ways in": Case(FIT + " --choices {}/choices.csv", ("--duels and --choices",)),
+    "no way in": Case("fit --out {}/new --items {}/items.csv", ("none of them",)),
+    "choice of nobody": Case(CHOICES, ("'i99'",), replace("choices.csv", "i2", "i99")),
+    "choice without a chosen one": Case(
+        CHOICES,
+        ("chosen",),
+        write("choices.csv", "choice_set,item_id,chosen\n1,i0,0\n1,i1,0\n"),
+    ),
+    "choice with two chosen": Case(
+        CHOICES,
+        ("chosen",),
+        write("choices.csv", "choice_set,item_id,chosen\n1,i0,1\n1,i1,1\n"),
+    ),
+    "choice of one": Case(
+        CHOICES, ("one item only",), write("choices.csv", "chosen,option_1,option_2\ni0,i0,\n")
+    ),
+    "ranking with an item twice": Case(
+        RANKINGS, ("'i0' a second time",), write("rankings.csv", "rank_1,rank_2\ni0,i0\n")
+    ),
+    "ranking of one": Case(
+        RANKINGS, ("one item only",), write("rankings.csv", "rank_1,rank_2\ni0,\n")
+    ),
+    # Options of fit.
+    "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),
+    "approximation unknown": Case(FIT + " --approximation fit", ("did you mean fitc",)),
+    "item effects alone, sparse": Case(
+        FIT + " --kernel item --inducing 5", ("ItemEffect alone", "Exact()")
+    ),
+    "threads zero": Case(FIT + " --threads 0", ("threads is 0",)),
+    "report without out": Case("demo --duels 50 --report", ("--report", "--out")),
+    "out is a file": Case(FIT.replace("/new", "/pairs.csv"), ("is a file",)),
+    "out not ours": Case(FIT, ("did not write",), foreign),
+    # Saved models.
+    "model missing": Case("rank --model {}/nowhere", ("no model folder", "nowhere")),
+    "model a file": Case("rank --model {}/items.csv", ("is a file",)),
+    "model without description": Case(
+        RANK, ("holds no model",), lambda f: (f / MODEL_JSON).unlink()
+    ),
+    "model cut": Case(RANK, ("damaged",), cut_arrays),
+    "model without arrays": Case(RANK, ("damaged",), lambda f: arrays(f).unlink()),
+    "model edited": Case(RANK, ("changed after",), replace(MODEL_JSON, '"VFE"', '"FITC"')),
+    "model no JSON": Case(PREDICT, ("not readable as JSON",), write(MODEL_JSON, "{")),
+    "model of somebody else": Case(
+        EVALUATE, ("not that of a saved model",), write(MODEL_JSON, "{}")
+    ),
+    "model newer": Case(UPDATE, ("format 99", "upgrade"), newer),
+    # rank.
+    "top above items": Case(RANK + " --top 13", ("13", "only 12 items")),
+    "top zero": Case(RANK + " --top 0", ("top_k is 0",)),
+    "level one": Case(RANK + " --level 1", ("level is 1",)),
+    "samples none": Case(RANK + " --samples 0", ("samples is 0",)),
+    "new items lack a feature": Case(
+        RANK + " --items {}/few.csv",
+        ("'width'", "missing"),
+        write("few.csv", "item_id,height,colour\ni0,1,red\n"),
+    ),
+    "new items with a gap": Case(
+        RANK + " --items {}/gap.csv",
+        ("missing value",),
+        write("gap.csv", "item_id,height,width,colour\na,1,,red\n"),
+    ),
+    "new items with text": Case(
+        RANK + " --items {}/text.csv",
+        ("'tall'",),
+        write("text.csv", "item_id,height,width,colour\na,tall,1,red\n"),
+    ),
+    "ranking over an input": Case(
+        RANK + " --items {}/items.csv --out {}/items.csv --overwrite", ("is an input",)
+    ),
+    "ranking over a file": Case(RANK + " --out {}/pairs.csv", ("exists already", "--overwrite")),
+    "ranking into a file": Case(RANK + " --out {}/pairs.csv/r.csv", ("is a file",)),
+    "ranking without ending": Case(RANK + " --out {}/ranking.xlsx", ("must end in .csv",)),
+    # predict, evaluate, explain, update.
+    "pairs without columns": Case(
+        PREDICT, ("'first'", "one, two"), write("pairs.csv", "one,two\ni0,i1\n")
+    ),
+    "pairs with nobody": Case(PREDICT, ("'i99'",), write("pairs.csv", "first,second\ni0,i99\n")),
+    "pairs empty": Case(PREDICT, ("no pairs",), write("pairs.csv", "first,second\n")),
+    "evaluate nobody": Case(EVALUATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
+    "evaluate nothing": Case(EVALUATE, ("no duels",), write("new.csv", "winner,loser\n")),
+    "explain half a pair": Case(EXPLAIN + " --first i0", ("--second",)),
+    "explain nobody": Case(EXPLAIN + " --first i0 --second i99", ("'i99'",)),
+    "update with nobody": Case(UPDATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
+    "update into a foreign folder": Case(
+        UPDATE.replace("/updated", "/new"), ("'photo.txt'",), foreign
+    ),
+    "update changes an item": Case(
+        UPDATE + " --items {}/items.csv",
+        ("'i0'", "height"),
+        replace("items.csv", "\ni0,", "\ni0,9"),
+    ),
+    "update by minus one step": Case(UPDATE + " --max-iterations -1", ("iterations is -1",)),
+}
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_there_are_at_least_fifty() -> None:
+    assert len(CASES) >= 50
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_sentence_and_nothing_touched(name: str, source: Path, tmp_path: Path) -> None:
+    case = CASES[name]
+    folder = tmp_path / "work"
+    shutil.copytree(source, folder)
+    case.breaks(folder)
+    before = snapshot(folder)
+    arguments = [part.replace("{}", str(folder)) for part in case.command.split()]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("Error: "), result.stderr
+    assert lines[0].endswith((".", "?", ")")), lines[0]
+    for word in case.words:
+        assert word in lines[0], lines[0]
+    assert "Traceback" not in result.output
+    assert snapshot(folder) == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["work"]
