@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.models.items import items_of
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -25,6 +26,7 @@ CYCLES_RANKED = 10_000
 TAIL = 0.025
 JOINTLY = "utilities of all items drawn jointly"
 BY_PAIR = "the utility difference of each pair drawn by itself"
+RESIDUAL_NOISE = "; what inducing inputs leave unexplained is noise of each vote, as in the fit"
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,8 @@ def consistency(
     A posterior predictive check (Gelman, Meng & Stern 1996): utilities are drawn from the model's
     posterior, every vote is redrawn with its noise on the same pairs with the same totals, and the
     figures are counted again. Utilities of up to 2,000 distinct items are drawn jointly; above
-    that, only the difference of each pair, by itself, which lets cycles be more frequent.
+    that, only the difference of each pair, by itself, which lets cycles be more frequent. What
+    FITC and its relatives count as noise of each duel (`residual_share`) is noise here too.
 
     Args:
         duels: the votes.
@@ -265,9 +268,10 @@ def consistency(
     if model is None:
         return result
     rng = np.random.default_rng(seed)
-    noise = np.sqrt(2.0 * float(model.noise_variance.numpy()))
     draws = _draws(graph, duels, model, rng)
-    redrawn = np.array([_redrawn(graph, draws.draw() / noise, rng) for _ in range(simulations)])
+    redrawn = np.array(
+        [_redrawn(graph, draws.draw() / draws.noise, rng) for _ in range(simulations)]
+    )
     names = ("pairs won by both sides", "votes in the minority", "cycles")
     observed = (contradicted, minority, cycles)
     checks = tuple(_check(*each) for each in zip(names, observed, redrawn.T, strict=True))
@@ -409,30 +413,54 @@ def _worst(graph: _Pairs, duels: Duels) -> tuple[Cycle, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Draws:
-    """Draws of the utility differences (p,) of the pairs, and how they are made."""
+    """Draws of the utility differences (p,) of the pairs, and how they are made.
+
+    noise: (p,) standard deviation of the noise of each vote.
+    """
 
     draw: Callable[[], FloatArray]
+    noise: FloatArray
     how: str
     jitter: float = 0.0
     negative_variances: int = 0
 
 
 def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Generator) -> _Draws:
-    inputs, row_of_item = _inputs(duels, model)
-    first, second = (row_of_item[graph.items[end]] for end in (graph.first, graph.second))
+    inputs, row = items_of(model, duels).inputs[graph.items], np.arange(len(graph.items))
+    if not model.has_item_effect:
+        # Items with equal features have one utility.
+        inputs, row = np.unique(inputs + 0.0, axis=0, return_inverse=True)
+    else:
+        # Each unknown item has a number, and so an effect, of its own.
+        unknown = -1.0 - np.arange(len(inputs))
+        inputs[:, -1] = np.where(inputs[:, -1] < 0, unknown, inputs[:, -1])
+    first, second = (row.reshape(-1)[end] for end in (graph.first, graph.second))
+    share = float(getattr(model.approximation, "residual_share", 0.0))
+    # To an approximation that adds residuals to the noise, they are drawn anew for each vote.
+    residual = share * _residuals(model, inputs[first], inputs[second]) if share else 0.0
+    noise = np.sqrt(2.0 * float(model.noise_variance.numpy()) + residual + np.zeros(len(first)))
+    added = RESIDUAL_NOISE if share else ""
     if len(inputs) > JOINT_UP_TO:
         mean, variance = (
             np.asarray(x) for x in model.predict_difference(inputs[first], inputs[second])
         )
+        variance = variance - residual
         sd = np.sqrt(np.maximum(variance, 0.0))
         negative = int((variance < 0.0).sum())
         return _Draws(
-            lambda: mean + sd * rng.normal(size=len(mean)), BY_PAIR, negative_variances=negative
+            lambda: mean + sd * rng.normal(size=len(mean)),
+            noise,
+            BY_PAIR + added,
+            negative_variances=negative,
         )
     from sparse_prefgp.linalg import cholesky_with_jitter
 
     mean, covariance = (np.asarray(x) for x in model.predict_f(inputs, full_cov=True))
-    factor, jitter = (np.asarray(x) for x in cholesky_with_jitter(covariance[0]))
+    shared = covariance[0]
+    if share:
+        a = np.asarray(model.posterior.features(inputs))
+        shared = shared - share * (np.asarray(model.posterior.kernel(inputs)) - a @ a.T)
+    factor, jitter = (np.asarray(x) for x in cholesky_with_jitter(shared))
     if not np.isfinite(factor).all():
         raise ValueError(
             f"The posterior covariance of the {len(inputs)} items cannot be factorised, even with "
@@ -443,27 +471,27 @@ def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Gene
         utility = mean[:, 0] + factor @ rng.normal(size=len(inputs))
         return np.asarray(utility[first] - utility[second])
 
-    return _Draws(draw, JOINTLY, jitter=float(jitter))
+    return _Draws(draw, noise, JOINTLY + added, jitter=float(jitter))
 
 
-def _inputs(duels: Duels, model: PreferenceGP) -> tuple[FloatArray, IntArray]:
-    """Distinct inputs of the model among the compared items, and the row of each item."""
-    if not model.has_item_effect:
-        return duels.distinct_rows()
-    rows, row_of_item = duels.distinct_rows(numbered=True)
-    rows[:, -1] = _known_numbers(duels, model.duels)[rows[:, -1].astype(int)]
-    return rows, row_of_item
+def _residuals(model: PreferenceGP, first: FloatArray, second: FloatArray) -> FloatArray:
+    """Prior variance of f(first) - f(second) that the inducing variables leave, (p,)."""
+    import gpflow
+    import tensorflow as tf
 
+    from sparse_prefgp.covariances.kernels import pair_difference_variance
+    from sparse_prefgp.models.posterior import in_chunks
 
-def _known_numbers(duels: Duels, known: Duels) -> IntArray:
-    """For each item its row number in the items of the model, -1 where it is not among them."""
-    n = duels.num_items
-    if duels is known or np.array_equal(duels.items, known.items):
-        return np.arange(n)
-    if duels.item_ids is None or known.item_ids is None:
-        return np.full(n, -1)
-    row = {name: i for i, name in enumerate(known.item_ids)}
-    return np.array([row.get(name, -1) for name in duels.item_ids])
+    posterior = model.posterior
+
+    def residual(pairs: Any) -> Any:
+        explained = posterior.features(pairs[:, 0]) - posterior.features(pairs[:, 1])
+        prior = pair_difference_variance(posterior.kernel, pairs[:, 0], pairs[:, 1])
+        return prior - tf.reduce_sum(explained**2, -1)
+
+    pairs = tf.constant(np.stack([first, second], axis=1), gpflow.default_float())
+    # As in the fit, residuals that rounding made negative count as 0.
+    return np.maximum(in_chunks(residual, pairs).numpy(), 0.0)
 
 
 def _redrawn(

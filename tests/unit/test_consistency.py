@@ -13,6 +13,7 @@ from sparse_prefgp.analysis import consistency as room
 from sparse_prefgp.analysis.consistency import BY_PAIR, JOINTLY, consistency
 from sparse_prefgp.io import read_duels
 from tests.cases import random_duels
+from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS
 
 VOTES = 12
 
@@ -150,20 +151,50 @@ def test_above_a_size_each_pair_is_drawn_by_itself(transitive, monkeypatch):
         assert abs(one.expected - other.expected) < spread
 
 
+@pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE(), spg.FITC(), spg.PriorPower(0.5)])
+@pytest.mark.parametrize("effect", [False, True])
+@pytest.mark.parametrize("most", [2, 2000])
+def test_each_vote_is_redrawn_with_its_predicted_probability(
+    transitive, monkeypatch, approximation, effect, most
+):
+    monkeypatch.setattr(room, "JOINT_UP_TO", most)
+    duels, sides = transitive.duels, (transitive.duels.winners, transitive.duels.losers)
+    duels = spg.Duels(duels.items, *sides, duels.counts, item_ids=range(18))
+    kernel = gpflow.kernels.SquaredExponential(lengthscales=0.8)
+    model = spg.PreferenceGP(
+        duels,
+        kernel + spg.ItemEffect(variance=0.3) if effect else kernel,
+        approximation=approximation,
+        inducing_variable=duels.items[[1, 9, 16]] if approximation.needs_inducing else None,
+    )
+    # Half of the items are not those of the model.
+    ids = [i if i % 2 else f"new {i}" for i in range(18)]
+    new = spg.Duels.from_rows(duels.items, *sides, item_ids=ids)
+    graph = room._Pairs.of(new)
+    draws = room._draws(graph, new, model, np.random.default_rng(0))
+    chances = ndtr(np.array([draws.draw() for _ in range(4000)]) / draws.noise)
+    numbers = np.array([i if i % 2 else -1 for i in range(18)], dtype=float)
+    x = np.column_stack([duels.items, numbers]) if effect else duels.items
+    first, second = (x[graph.items[end]] for end in (graph.first, graph.second))
+    error = chances.std(axis=0) / 4000**0.5
+    gap = np.abs(chances.mean(axis=0) - np.asarray(model.predict_duel(first, second)))
+    assert gap.max() < MONTE_CARLO_STANDARD_ERRORS * error.max()
+    assert (draws.noise > 1.0 + IDENTITY).any() == (approximation.name in ("FITC", "PriorPower"))
+
+
 def test_item_effects_follow_their_items(transitive):
     duels = transitive.duels
     kernel = gpflow.kernels.SquaredExponential(lengthscales=0.8) + spg.ItemEffect(variance=0.1)
     model = spg.PreferenceGP(duels, kernel)
     found = consistency(duels, model, simulations=20)
     assert found.draws == JOINTLY and found.explained
+    # The same votes on items that the model does not know are less certain.
     ids = [f"item {i}" for i in range(18)]
-    order = np.arange(18)[::-1]
-    named = spg.Duels(duels.items, duels.winners, duels.losers, item_ids=ids)
-    turned = spg.Duels(duels.items[order], [0], [1], item_ids=[ids[i] for i in order])
-    assert room._known_numbers(turned, named).tolist() == order.tolist()
-    assert room._known_numbers(turned, duels).tolist() == [-1] * 18
-    rows, _ = room._inputs(turned, spg.PreferenceGP(named, kernel))
-    assert sorted(rows[:, -1]) == [16, 17]
+    unknown = spg.Duels(duels.items, duels.winners, duels.losers, duels.counts, item_ids=ids)
+    other = consistency(unknown, model, simulations=20)
+    assert other.cycles == found.cycles and other.checks != found.checks
+    named = spg.PreferenceGP(unknown, kernel)
+    assert consistency(unknown, named, simulations=20).checks == found.checks
 
 
 def test_nothing_to_explain(transitive):

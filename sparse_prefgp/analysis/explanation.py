@@ -1,0 +1,415 @@
+"""Why one item is preferred to another: what each feature adds to the utility difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.duels import Duels, check_features, shortened
+from sparse_prefgp.features import require_pandas
+from sparse_prefgp.io.files import id_text
+from sparse_prefgp.models.items import feature_columns, known_items
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+EXACT = "exact: the utility is additive over the features"
+PATH = "integrated path"
+ITEM_EFFECT = "item effect"
+UNKNOWN_LEVEL = "(none of the known levels)"
+STEPS, MOST_STEPS = 32, 4096
+# Of the larger of the utility difference and its standard deviation.
+RELATIVE_TOLERANCE = 1e-6
+FEATURES_SHOWN = 20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """Contributions of the features to E f(first) - E f(second); `print` shows it as text.
+
+    Attributes:
+        first, second: what the items are called.
+        frame: data frame, the largest absolute contribution first: `feature`, `first`, `second`
+            (values in raw units where the model records them, the level of a categorical feature),
+            `contribution` (in units of utility) and `sd` (its posterior standard deviation; NaN
+            for an integrated path).
+        difference, sd: expected utility difference and its posterior standard deviation.
+        probability: that the first beats the second.
+        method: `exact: the utility is additive over the features`, or `integrated path`.
+        residual: the difference less the sum of the contributions.
+        tolerance: the largest residual and the largest change by twice the steps that were aimed
+            at; None for the exact method.
+        steps: points on the path; None for the exact method.
+        converged: whether the tolerance was met.
+        negative_variances: how many variances rounding had made negative; their sd is 0.
+    """
+
+    first: str
+    second: str
+    frame: Any
+    difference: float
+    sd: float
+    probability: float
+    method: str
+    residual: float
+    tolerance: float | None
+    steps: int | None
+    converged: bool
+    negative_variances: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and strings, ready for JSON; NaN becomes None."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            "difference": self.difference,
+            "sd": self.sd,
+            "probability": self.probability,
+            "method": self.method,
+            "residual": self.residual,
+            "tolerance": self.tolerance,
+            "steps": self.steps,
+            "converged": self.converged,
+            "negative_variances": self.negative_variances,
+            "contributions": [
+                {name: _plain(value) for name, value in row.items()}
+                for row in self.frame.to_dict("records")
+            ],
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"Explanation({self.first!r} against {self.second!r}, difference "
+            f"{self.difference:.3g}, {self.method})"
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.first} is preferred to {self.second} with probability {self.probability:.3f}; "
+            f"the expected utility difference is {self.difference:+.3f}, sd {self.sd:.3f}.",
+            f"Contributions: {self.method}.",
+        ]
+        if self.steps is not None:
+            lines[1] = (
+                f"Contributions: {self.method} (Sundararajan, Taly & Yan 2017), {self.steps} points"
+                f", residual {self.residual:.1e}."
+            )
+        if not self.converged:
+            lines.append(
+                f"Warning: the tolerance of {self.tolerance:.1e} was not met; the contributions "
+                "are not exact."
+            )
+        cells = [("feature", self.first, self.second, "contribution", "sd")]
+        shown = self.frame.head(FEATURES_SHOWN)
+        for row in shown.itertuples(index=False):
+            sd = "" if math.isnan(row.sd) else f"{row.sd:.3f}"
+            cells.append(
+                (row.feature, _text(row.first), _text(row.second), f"{row.contribution:+.3f}", sd)
+            )
+        widths = [max(len(row[k]) for row in cells) for k in range(5)]
+        for row in cells:
+            texts = [row[0].ljust(widths[0])]
+            texts += [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
+            lines.append("  ".join(texts).rstrip())
+        rest = self.frame.iloc[len(shown) :]
+        if len(rest):
+            lines.append(f"and {len(rest)} more, {rest['contribution'].sum():+.3f} together")
+        return "\n".join(lines)
+
+
+def explain(
+    model: PreferenceGP, first: Any, second: Any, items: Any = None, *, steps: int = STEPS
+) -> Explanation:
+    """What each feature adds to the expected utility of `first` over that of `second`.
+
+    Where the utility is a sum of functions of one feature each (a linear kernel, kernels that act
+    on one feature through `active_dims`, and sums of them), a contribution is exactly the expected
+    change of utility when this feature of `second` becomes that of `first`. Otherwise it is the
+    integral of the feature's part of the gradient of E f along the straight line from second to
+    first (integrated gradients, Sundararajan, Taly & Yan 2017): contributions still add up to the
+    difference, but depend on that path. The levels of a categorical column count together. For a
+    model with item effects, features are changed for an item it does not know, and what the two
+    items have beside their features is a contribution of its own, `item effect`.
+
+    Args:
+        model: any model.
+        first, second: ids of items, or arrays in model units: (D,) features, or (D + 1,) for a
+            model with item effects, the last being the row of the item in `model.duels.items`.
+        items: where ids are looked up before the model's own items, as in `resolve_items`.
+        steps: Gauss-Legendre points on the path at first, doubled until the tolerance is met or
+            there are 4,096.
+
+    Raises:
+        ValueError: an unknown id, an item against itself, an array of the wrong length, `steps`
+            below 1, an expected utility whose gradient is not finite on the path.
+    """
+    if steps < 1:
+        raise ValueError(f"steps is {steps}; give a whole number of at least 1.")
+    names, inputs = _pair(model, first, second, items)
+    columns = _columns(model.duels)
+    d = model.duels.num_features
+    sides = inputs[:, :d]
+    mean, variance = (np.asarray(x)[0] for x in model.predict_difference(inputs[:1], inputs[1:]))
+    probability = float(np.asarray(model.predict_duel(inputs[:1], inputs[1:]))[0])
+
+    means, variances = _one_by_one(model, sides, columns)
+    method, points, tolerance, converged = EXACT, None, None, True
+    if not _is_additive(model, columns):
+        method = PATH
+        tolerance = RELATIVE_TOLERANCE * max(abs(mean), math.sqrt(max(variance, 0.0)))
+        target = _differences(model, sides[None])[0][0]
+        means, points, converged = _path(model, sides, columns, target, steps, tolerance)
+        variances = np.full(len(means), np.nan)
+    rows = [
+        (name, *(_value(model.duels, name, side[index]) for side in sides))
+        for name, index in columns.items()
+    ]
+    if model.has_item_effect:
+        numbers = inputs[:, d] if inputs.shape[1] > d else np.full(2, -1.0)
+        more_mean, more_variance = _effects(model, sides[1], numbers)
+        means, variances = np.append(means, more_mean), np.append(variances, more_variance)
+        known = ["known" if number >= 0 else "unknown" for number in numbers]
+        rows.append((ITEM_EFFECT, known[0], known[1]))
+    frame = require_pandas().DataFrame(rows, columns=["feature", "first", "second"])
+    frame["contribution"] = means
+    frame["sd"] = np.sqrt(np.maximum(variances, 0.0))
+    order = np.argsort(-np.abs(means), kind="stable")
+    return Explanation(
+        first=names[0],
+        second=names[1],
+        frame=frame.iloc[order].reset_index(drop=True),
+        difference=float(mean),
+        sd=math.sqrt(max(variance, 0.0)),
+        probability=probability,
+        method=method,
+        residual=float(mean - means.sum()),
+        tolerance=tolerance,
+        steps=points,
+        converged=converged,
+        negative_variances=int(variance < 0.0) + int((variances < 0.0).sum()),
+    )
+
+
+# ---- the pair ----------------------------------------------------------------------------------
+
+
+def _pair(
+    model: PreferenceGP, first: Any, second: Any, items: Any
+) -> tuple[tuple[str, str], FloatArray]:
+    """What the items are called, and their inputs (2, D) or (2, D + 1)."""
+    d = model.duels.num_features
+    known = None
+    names, rows = [], []
+    for label, value in (("first", first), ("second", second)):
+        if np.ndim(value) == 0:
+            known = known_items(model, items) if known is None else known
+            row = known.lookup.get(id_text(value))
+            if row is None:
+                raise ValueError(
+                    f"The {label} item {shortened(value)} is no item id of {known.name}; correct "
+                    "the id, or give the item's features."
+                )
+            names.append(str(value))
+            rows.append(known.inputs[row])
+            continue
+        array = check_features(np.asarray(value)[None], label, model.duels.feature_names)[0]
+        if len(array) != d and not (model.has_item_effect and len(array) == d + 1):
+            raise ValueError(
+                f"The {label} item has {len(array)} features, but the model has {d}; give an id, "
+                "or the features in the units of model.duels.items."
+            )
+        if model.has_item_effect and len(array) == d:
+            array = np.append(array, -1.0)
+        names.append(f"the {label} item")
+        rows.append(array)
+    if np.ndim(first) == 0 and np.ndim(second) == 0 and id_text(first) == id_text(second):
+        raise ValueError(
+            f"The first and the second item are both {shortened(first)}; give two different items."
+        )
+    return (names[0], names[1]), np.stack(rows)
+
+
+def _columns(duels: Duels) -> dict[str, IntArray]:
+    """The columns of `duels.items` that each raw feature fills."""
+    names = np.array(feature_columns(duels), dtype=object)
+    return {str(name): np.flatnonzero(names == name) for name in dict.fromkeys(names)}
+
+
+def _value(duels: Duels, name: str, entries: FloatArray) -> Hashable:
+    """A feature of one item as it was in the raw table, where the transform allows."""
+    transform = duels.transform
+    if transform is None:
+        return float(entries[0])
+    if name in transform.numeric:
+        j = transform.numeric.index(name)
+        return float(entries[0] * transform.scale[j] + transform.mean[j])
+    levels = transform.categories[transform.categorical.index(name)]
+    if not entries.any():
+        return UNKNOWN_LEVEL
+    if entries.sum() == 1.0 and entries.max() == 1.0:
+        return levels[int(entries.argmax())]
+    return ", ".join(f"{x:g} {level}" for x, level in zip(entries, levels, strict=True) if x)
+
+
+# ---- contributions -----------------------------------------------------------------------------
+
+
+def _differences(model: PreferenceGP, pairs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of utility differences (k,) for pairs (k, 2, D) of features.
+
+    With item effects all are of one unknown item, so that its effect cancels.
+    """
+    import gpflow
+    import tensorflow as tf
+
+    stacked = _unknown(model, pairs)
+    found = model.posterior.difference(tf.constant(stacked, gpflow.default_float())).numpy()
+    return found[:, 0], found[:, 1]
+
+
+def _unknown(model: PreferenceGP, features: FloatArray) -> FloatArray:
+    """Inputs of one item that the model does not know, whatever its features."""
+    if not model.has_item_effect:
+        return features
+    return np.concatenate([features, np.full((*features.shape[:-1], 1), -1.0)], axis=-1)
+
+
+def _one_by_one(
+    model: PreferenceGP, sides: FloatArray, columns: dict[str, IntArray]
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of the change when one feature of the second item becomes the first's."""
+    pairs = np.repeat(sides[None, [1, 1]], len(columns), axis=0)
+    for k, index in enumerate(columns.values()):
+        pairs[k, 0, index] = sides[0, index]
+    return _differences(model, pairs)
+
+
+def _effects(
+    model: PreferenceGP, features: FloatArray, numbers: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of the difference of two item effects, (1,) each."""
+    import gpflow
+    import tensorflow as tf
+
+    # Two unknown items have two effects.
+    apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
+    pair = np.column_stack([np.stack([features, features]), apart])[None]
+    found = model.posterior.difference(tf.constant(pair, gpflow.default_float())).numpy()
+    return found[:, 0], found[:, 1]
+
+
+def _path(
+    model: PreferenceGP,
+    sides: FloatArray,
+    columns: dict[str, IntArray],
+    target: float,
+    steps: int,
+    tolerance: float,
+) -> tuple[FloatArray, int, bool]:
+    """Contributions by integrated gradients, the points it took, whether the tolerance was met."""
+    found = _integrated(model, sides, columns, steps)
+    while True:
+        finer = _integrated(model, sides, columns, 2 * steps)
+        change = float(np.abs(finer - found).max())
+        steps, found = 2 * steps, finer
+        if max(change, abs(target - float(found.sum()))) <= tolerance:
+            return found, steps, True
+        if steps >= MOST_STEPS:
+            return found, steps, False
+
+
+def _integrated(
+    model: PreferenceGP, sides: FloatArray, columns: dict[str, IntArray], steps: int
+) -> FloatArray:
+    """(first - second) × the integral of the gradient of E f from second to first, by feature."""
+    import gpflow
+    import tensorflow as tf
+
+    node, weight = np.polynomial.legendre.leggauss(steps)
+    step = sides[0] - sides[1]
+    points = sides[1] + (0.5 * (node + 1.0))[:, None] * step
+    inputs = tf.constant(_unknown(model, points), gpflow.default_float())
+    posterior = model.posterior
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        mean = posterior.marginal(inputs)[:, 0]
+    gradient = np.asarray(tape.gradient(mean, inputs))[:, : len(step)]
+    if not np.isfinite(gradient).all():
+        raise ValueError(
+            "The expected utility has no finite gradient between the two items, so there is no "
+            f"integrated path with the kernel {type(model.kernel).__name__}; use a kernel that is "
+            "additive over the features."
+        )
+    by_column = 0.5 * weight @ gradient * step
+    return np.array([by_column[index].sum() for index in columns.values()])
+
+
+# ---- additivity --------------------------------------------------------------------------------
+
+
+def _is_additive(model: PreferenceGP, columns: dict[str, IntArray]) -> bool:
+    """Whether E f is a sum of functions of one raw feature each."""
+    if len(columns) == 1:
+        return True
+    feature = np.empty(model.duels.num_features, dtype=np.int64)
+    for k, index in enumerate(columns.values()):
+        feature[index] = k
+    return _additive_kernel(model.kernel, feature) and _additive_mean(model.mean_function)
+
+
+def _additive_kernel(kernel: Any, feature: IntArray) -> bool:
+    import gpflow
+
+    from sparse_prefgp.covariances import ItemEffect
+
+    kinds = gpflow.kernels
+    if isinstance(kernel, kinds.Sum):
+        return all(_additive_kernel(part, feature) for part in kernel.kernels)
+    if isinstance(kernel, (kinds.Constant, ItemEffect)) or type(kernel) is kinds.Linear:
+        return True
+    return len(_features_seen(kernel, feature)) <= 1
+
+
+def _features_seen(kernel: Any, feature: IntArray) -> set[int]:
+    """The raw features that a kernel looks at."""
+    import gpflow
+
+    kinds = gpflow.kernels
+    if isinstance(kernel, kinds.Constant):
+        return set()
+    if isinstance(kernel, (kinds.Sum, kinds.Product)):
+        return set().union(*(_features_seen(part, feature) for part in kernel.kernels))
+    if isinstance(kernel, kinds.Combination):  # such as change points, which look elsewhere too
+        return set(feature.tolist())
+    return set(feature[kernel.active_dims].tolist())
+
+
+def _additive_mean(function: Any) -> bool:
+    import gpflow
+
+    kinds = gpflow.functions
+    if isinstance(function, kinds.Additive):
+        return _additive_mean(function.add_1) and _additive_mean(function.add_2)
+    plain = (kinds.Zero, kinds.Constant, kinds.Linear, kinds.Identity)
+    return function is None or type(function) in plain
+
+
+# ---- text --------------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (float, np.floating)):
+        return None if math.isnan(value) else float(value)
+    return value if isinstance(value, str) else str(value)

@@ -1,0 +1,282 @@
+"""Contributions of features to the utility difference of two items."""
+
+import json
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis import explanation as room
+from sparse_prefgp.analysis.explanation import EXACT, ITEM_EFFECT, PATH, UNKNOWN_LEVEL, explain
+from sparse_prefgp.io import read_duels
+from tests.tolerances import IDENTITY, ROUNDING
+
+KINDS = gpflow.kernels
+SE = KINDS.SquaredExponential
+
+
+def duels_of(dimensions, seed=0):
+    """150 noisy votes between 20 items, with a utility in which features act together."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(20, dimensions))
+    utility = np.sin(2.0 * x[:, 0]) + x.prod(axis=1)
+    pairs = np.array([rng.choice(20, 2, replace=False) for _ in range(150)])
+    noisy = utility[pairs] + 0.5 * rng.normal(size=pairs.shape)
+    ahead = noisy[:, 0] > noisy[:, 1]
+    return spg.Duels(
+        x,
+        np.where(ahead, *pairs.T),
+        np.where(ahead, *pairs.T[::-1]),
+        feature_names=NAMES[:dimensions],
+    )
+
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture(scope="module")
+def duels():
+    return duels_of(2)
+
+
+@pytest.fixture(scope="module")
+def additive(duels):
+    """An additive utility, whose contributions both methods give."""
+    kernel = SE(active_dims=[0]) + KINDS.Matern52(active_dims=[1])
+    return spg.PreferenceGP(duels, kernel)
+
+
+@pytest.fixture(scope="module")
+def joint(duels):
+    return spg.PreferenceGP(duels, SE(lengthscales=[1.0, 0.7]))
+
+
+def contributions(found):
+    return found.frame.set_index("feature")["contribution"]
+
+
+def test_linear_utility_has_weights(duels):
+    """E f = w'x, with w from the Gaussian posterior of the weights: a closed form."""
+    model = spg.PreferenceGP(duels, KINDS.Linear(variance=[1.0, 2.0]))
+    weights = np.asarray(model.predict_f(np.eye(2))[0])[:, 0]
+    sd = np.sqrt(np.asarray(model.predict_f(np.eye(2))[1])[:, 0])
+    found = explain(model, 3, 8)
+    step = duels.items[3] - duels.items[8]
+    np.testing.assert_allclose(
+        contributions(found)[["a", "b"]], weights * step, rtol=0, atol=IDENTITY
+    )
+    np.testing.assert_allclose(
+        found.frame.set_index("feature")["sd"][["a", "b"]], sd * np.abs(step), atol=IDENTITY
+    )
+    assert found.method == EXACT and found.converged and found.steps is None
+    assert abs(found.residual) < IDENTITY
+    mean, variance = model.predict_difference(duels.items[[3]], duels.items[[8]])
+    assert found.difference == float(mean[0]) and found.sd == float(variance[0]) ** 0.5
+    assert found.probability == float(model.predict_duel(duels.items[[3]], duels.items[[8]])[0])
+    assert found.frame["contribution"].abs().is_monotonic_decreasing
+
+
+def test_both_methods_agree_on_an_additive_utility(additive, monkeypatch):
+    exact = explain(additive, 0, 5)
+    assert exact.method == EXACT
+    # Each part depends on its own feature alone.
+    x = additive.duels.items
+    hybrid = np.array([[x[0, 0], x[5, 1]]])
+    alone = float(additive.predict_difference(hybrid, x[[5]])[0][0])
+    assert abs(contributions(exact)["a"] - alone) < IDENTITY
+    monkeypatch.setattr(room, "_is_additive", lambda model, columns: False)
+    path = explain(additive, 0, 5)
+    assert path.method == PATH and path.converged and path.frame["sd"].isna().all()
+    gap = contributions(path) - contributions(exact)
+    assert gap.abs().max() <= path.tolerance
+
+
+def test_integrated_path_is_complete(joint):
+    found = explain(joint, 2, 11)
+    assert found.method == PATH and found.converged
+    assert abs(found.residual) <= found.tolerance
+    total = found.frame["contribution"].sum()
+    assert abs(total + found.residual - found.difference) < ROUNDING
+    turned = explain(joint, 11, 2)
+    assert (contributions(turned) + contributions(found)).abs().max() <= found.tolerance
+    coarse = explain(joint, 2, 11, steps=1)
+    assert coarse.converged and coarse.steps < found.steps
+    assert f"{found.steps} points" in str(found) and PATH in str(found)
+
+
+def test_what_is_not_met_is_said(joint, monkeypatch):
+    monkeypatch.setattr(room, "MOST_STEPS", 2)
+    found = explain(joint, 2, 11, steps=1)
+    assert not found.converged and found.steps == 2
+    assert "tolerance of" in str(found) and "was not met" in str(found)
+
+
+def test_symmetric_features_get_equal_shares():
+    # Every vote also with the two features swapped, so that the posterior is symmetric.
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(12, 2))
+    both = np.concatenate([x, x[:, ::-1]])
+    winners = rng.integers(12, size=40)
+    losers = (winners + rng.integers(1, 12, size=40)) % 12
+    model = spg.PreferenceGP(
+        spg.Duels(both, np.append(winners, winners + 12), np.append(losers, losers + 12)),
+        SE(lengthscales=[1.0, 1.0]),
+    )
+    found = explain(model, np.array([1.5, 1.5]), np.array([-0.5, -0.5]))
+    shares = found.frame["contribution"]
+    assert found.method == PATH and abs(found.difference) > 0.1
+    assert abs(shares[0] - shares[1]) <= found.tolerance
+    assert sorted(found.frame["feature"]) == ["column 0", "column 1"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "additive"),
+    [
+        (lambda: KINDS.Linear() + KINDS.Constant(), True),
+        (lambda: SE(active_dims=[0]) * SE(active_dims=[0]) + KINDS.Linear(), True),
+        (lambda: KINDS.Constant() * SE(active_dims=slice(1, 2)), True),
+        (lambda: KINDS.Linear() + spg.ItemEffect() + SE(active_dims=[1]), True),
+        (lambda: KINDS.Periodic(SE(active_dims=[1])) + KINDS.Linear(), True),
+        (lambda: SE(active_dims=[0]) * SE(active_dims=[1]), False),
+        (lambda: KINDS.Linear() * KINDS.Linear(), False),
+        (lambda: KINDS.Linear() + SE(), False),
+        (lambda: KINDS.Polynomial(degree=2), False),
+        (lambda: SE(active_dims=[0, 1]) + KINDS.Linear(), False),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*cancels:UserWarning")
+def test_what_is_additive(duels, kernel, additive):
+    model = spg.PreferenceGP(duels, kernel())
+    assert room._is_additive(model, room._columns(duels)) is additive
+    found = explain(model, 1, 2)
+    assert (found.method == EXACT) is additive
+    if additive:
+        assert abs(found.residual) < IDENTITY
+
+
+def test_mean_functions(duels):
+    mean = gpflow.functions.Linear(A=[[0.3], [-0.2]]) + gpflow.functions.Constant(1.0)
+    model = spg.PreferenceGP(duels, KINDS.Linear(), mean_function=mean)
+    found = explain(model, 3, 8)
+    assert found.method == EXACT and abs(found.residual) < IDENTITY
+    curved = gpflow.functions.Linear(A=[[0.3], [-0.2]]) * gpflow.functions.Linear(A=[[1.0], [1.0]])
+    found = explain(spg.PreferenceGP(duels, KINDS.Linear(), mean_function=curved), 3, 8)
+    assert found.method == PATH and found.converged
+
+
+def test_one_feature_is_always_exact():
+    found = explain(spg.PreferenceGP(duels_of(1), SE()), 0, 1)
+    assert found.method == EXACT and abs(found.residual) < IDENTITY
+
+
+def test_item_effects_are_a_contribution(duels):
+    model = spg.PreferenceGP(duels, KINDS.Linear() + spg.ItemEffect(variance=0.5))
+    found = explain(model, 3, 8)
+    x = np.column_stack([duels.items, np.arange(20)])
+    assert found.difference == float(model.predict_difference(x[[3]], x[[8]])[0][0])
+    assert abs(found.residual) < IDENTITY
+    # With the same features, only the effects differ.
+    apart = x[[8, 8]]
+    apart[0, 2] = 3
+    mean, variance = (np.asarray(v)[0] for v in model.predict_difference(apart[:1], apart[1:]))
+    row = found.frame.set_index("feature").loc[ITEM_EFFECT]
+    assert abs(row["contribution"] - mean) < IDENTITY
+    assert abs(row["sd"] ** 2 - variance) < IDENTITY
+    assert row["first"] == row["second"] == "known"
+
+    # Of unknown items nothing is expected, but they differ; their features weigh as before.
+    unknown = explain(model, duels.items[3], np.append(duels.items[8], -1.0))
+    row = unknown.frame.set_index("feature").loc[ITEM_EFFECT]
+    assert row["contribution"] == 0.0 and row["first"] == "unknown"
+    assert abs(row["sd"] ** 2 - 1.0) < IDENTITY
+    gap = contributions(unknown)[["a", "b"]] - contributions(found)[["a", "b"]]
+    assert gap.abs().max() < IDENTITY
+    assert abs(unknown.residual) < IDENTITY
+
+    curved = spg.PreferenceGP(
+        duels,
+        SE() + spg.ItemEffect(variance=0.5),
+        approximation=spg.VFE(),
+        inducing_variable=duels.items[:8],
+    )
+    found = explain(curved, 3, 8)
+    assert found.method == PATH and abs(found.residual) <= found.tolerance
+    assert found.frame["sd"].notna().sum() == 1 and ITEM_EFFECT in str(found)
+
+
+@pytest.fixture(scope="module")
+def cars():
+    """Items with a categorical column, whose levels are columns of their own in the model."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame(
+        {
+            "item_id": [f"car {i}" for i in range(15)],
+            "price": rng.uniform(10, 50, 15).round(1),
+            "fuel": [("petrol", "diesel", "electric")[i % 3] for i in range(15)],
+        }
+    )
+    winner = rng.integers(15, size=60)
+    loser = (winner + rng.integers(1, 15, size=60)) % 15
+    ids = frame["item_id"].to_numpy()
+    votes = pd.DataFrame({"winner": ids[winner], "loser": ids[loser]})
+    model = spg.PreferenceGP(
+        read_duels(frame, votes), KINDS.Linear() + KINDS.Matern52(lengthscales=2.0)
+    )
+    return frame, model
+
+
+def test_levels_of_a_column_count_together(cars):
+    frame, model = cars
+    found = explain(model, "car 0", "car 1")
+    table = found.frame.set_index("feature")
+    assert sorted(table.index) == ["fuel", "price"]
+    assert table.loc["fuel", ["first", "second"]].tolist() == ["petrol", "diesel"]
+    np.testing.assert_allclose(
+        table.loc["price", ["first", "second"]].astype(float), frame["price"][:2], rtol=ROUNDING
+    )
+    assert found.converged and (found.first, found.second) == ("car 0", "car 1")
+    assert "petrol" in str(found) and "car 0 is preferred to car 1 with probability" in str(found)
+    same = explain(model, "car 0", "car 3")
+    assert contributions(same)["fuel"] == 0.0
+    linear = spg.PreferenceGP(
+        model.duels,
+        KINDS.Linear() + SE(active_dims=[1, 2, 3]) + SE(active_dims=[0]),
+    )
+    exact = explain(linear, "car 0", "car 1")
+    # The three columns are one feature, so a kernel on all of them is still additive.
+    assert exact.method == EXACT and abs(exact.residual) < IDENTITY
+
+
+def test_new_items_and_json(cars):
+    frame, model = cars
+    new = frame.assign(item_id=[f"new {i}" for i in range(15)], fuel="petrol")[:2]
+    found = explain(model, "new 1", "car 1", new)
+    assert contributions(found)["price"] == 0.0
+    with pytest.warns(UserWarning, match="not seen in training"):
+        found = explain(model, "new 1", "car 1", new.assign(fuel="steam"))
+    assert found.frame.set_index("feature").loc["fuel", "first"] == UNKNOWN_LEVEL
+    as_dict = json.loads(json.dumps(found.to_dict()))
+    assert as_dict["method"] == PATH and as_dict["contributions"][0]["sd"] is None
+    assert {row["feature"] for row in as_dict["contributions"]} == {"price", "fuel"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (0, 99, "second item 99 is no item id"),
+        (4, 4, "both 4"),
+        ([1.0, 2.0, 3.0], 0, "first item has 3 features, but the model has 2"),
+        ([1.0, np.nan], 0, "first has nan"),
+    ],
+)
+def test_bad_input(additive, first, second, words):
+    with pytest.raises(ValueError, match=words) as error:
+        explain(additive, first, second)
+    assert str(error.value).endswith(".") and ". " not in str(error.value)
+
+
+def test_bad_steps(additive):
+    with pytest.raises(ValueError, match="steps is 0"):
+        explain(additive, 0, 1, steps=0)
