@@ -117,7 +117,7 @@ def test_bad_values_name_column_and_row(change, words):
 def test_bad_values_of_new_items(transform):
     with pytest.raises(ValueError, match=r"'colour' is missing; add it \(columns found: price\)"):
         transform.apply({"price": [1.0]})
-    with pytest.raises(ValueError, match="'price' has a missing value.*row 0"):
+    with pytest.raises(ValueError, match=r"'price' has a missing value.*row 0"):
         transform.apply({"price": [np.nan], "colour": ["red"]})
     with pytest.raises(ValueError, match="'colour' has a missing value in row 0"):
         transform.unknown_levels({"price": [1.0], "colour": [None]})
@@ -126,7 +126,7 @@ def test_bad_values_of_new_items(transform):
 def test_one_column():
     frame = pd.DataFrame({"n": pd.array([1, None, 3], dtype="Int64"), "b": [True, False, True]})
     assert numeric_column(frame, "b").tolist() == [1.0, 0.0, 1.0]
-    with pytest.raises(ValueError, match="'n' has a missing value .* row 1"):
+    with pytest.raises(ValueError, match=r"'n' has a missing value .* row 1"):
         numeric_column(frame, "n")
     assert text_column({"c": [1, "x", 2.5]}, "c").tolist() == ["1", "x", "2.5"]
     assert numeric_column({"c": ["1", " 2e1 "]}, "c").tolist() == [1.0, 20.0]
