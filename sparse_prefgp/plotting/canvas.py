@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 SIZE = (7.0, 4.5)  # inches
 DPI = 150
 # Okabe & Ito's palette, which stays distinct for all common kinds of colour blindness.
-BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+BLUE, ORANGE, VERMILION = "#0072B2", "#E69F00", "#D55E00"
 BLACK, GREY, PALE = "#000000", "#767676", "#DDDDDD"
 SEQUENTIAL = "cividis"
 SMALL, SMALLEST = 9, 8  # points
@@ -89,6 +89,15 @@ def utility_label(what: str, noise_variance: float | None) -> str:
     if noise_variance is None:
         return what
     return f"{what}\n(noise sd per side = {math.sqrt(noise_variance):.2g})"
+
+
+def chance_text(p: float | None) -> str:
+    """A sampled probability in per cent: no sample is not never, and all of them not always."""
+    if p is None or math.isnan(p):
+        return "–"
+    if p < 0.0005:
+        return "< 0.1\u00a0%"
+    return "> 99.9\u00a0%" if p >= 0.9995 else f"{100 * p:.1f}\u00a0%"
 
 
 def sd_of(variances: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from sparse_prefgp.plotting.canvas import (
     VERMILION,
     FloatArray,
     axes_or_new,
+    chance_text,
     drawable,
     legend_above,
     name_style,
@@ -99,7 +100,7 @@ def utilities(
     if "p_best" in columns:
         chances = np.asarray(ranking["p_best"], dtype=np.float64)[rows]
         right = ax.secondary_yaxis("right")
-        right.set_yticks(place, [_chance(p) for p in chances], fontsize=SMALL)
+        right.set_yticks(place, [chance_text(p) for p in chances], fontsize=SMALL)
         right.tick_params(length=0)
         right.spines["right"].set_visible(False)
         ax.set_title("chance of being best", fontsize=SMALL, loc="right")
@@ -194,9 +195,3 @@ def principal_axes(items: FloatArray) -> tuple[FloatArray, FloatArray]:
     axes = axes * np.sign(axes[np.abs(axes).argmax(0), [0, 1]])
     total = values.sum()
     return axes, np.maximum(values[::-1][:2], 0.0) / (total if total > 0.0 else 1.0)
-
-
-def _chance(p: float) -> str:
-    if np.isnan(p):
-        return ""
-    return "< 0.1 %" if 0.0 < p < 0.001 else f"{100 * p:.1f} %"

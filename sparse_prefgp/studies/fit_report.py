@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.features import INSTALL_CLI
+from sparse_prefgp.plotting.canvas import chance_text
 from sparse_prefgp.studies.pictures import TOP, Picture
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ RANKING = {
     "p_best": "chance to be best",
     "p_top_k": "chance of the top",
     "comparisons": "comparisons",
-    "outside_range": "outside the training range",
+    "outside_range": "outside the range",
 }
 FEATURES_SHOWN = 30
 
@@ -225,12 +226,12 @@ def _top(ranking: Any) -> dict[str, Any]:
     frame = getattr(ranking, "frame", ranking)
     columns = [name for name in RANKING if name in list(frame.keys())]
     headings = dict(RANKING)
-    explanation = "Utilities are relative: only differences mean anything. "
+    explanation = "Only differences of utilities mean anything. "
     if hasattr(ranking, "notes"):
         headings["p_top_k"] += f" {ranking.top_k}"
         explanation += " ".join(ranking.notes())
     else:
-        explanation += "0 is the average item."
+        explanation += "The average item has 0."
     ranks = np.asarray(frame["rank"], dtype=np.float64)
     order = np.argsort(ranks, kind="stable")[:TOP]
     values = {name: list(frame[name]) for name in columns}
@@ -253,7 +254,7 @@ def _ranking_cell(name: str, value: Any) -> str:
     if name in ("rank", "comparisons"):
         return f"{int(value):,}"
     if name in ("p_best", "p_top_k"):
-        return _percent(value)
+        return chance_text(value)
     return _signed(f"{float(value):.3f}")
 
 
@@ -348,11 +349,8 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None or not math.isfinite(value) else f"{value:.4f}"
 
 
-def _percent(share: float | None) -> str:
-    if share is None or math.isnan(share):
-        return "–"
-    # No line breaks before the sign.
-    return "< 0.1\u00a0%" if 0.0 < share < 0.0005 else f"{100 * share:.1f}\u00a0%"
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}\u00a0%"  # no line break before the sign
 
 
 def _signed(text: str) -> str:

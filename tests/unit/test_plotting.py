@@ -13,7 +13,14 @@ from sparse_prefgp import plotting
 from sparse_prefgp.analysis import rank
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.metrics import score
-from sparse_prefgp.plotting.canvas import MISSING, NAME_WIDTH, drawable, new_figure, shortened_name
+from sparse_prefgp.plotting.canvas import (
+    MISSING,
+    NAME_WIDTH,
+    chance_text,
+    drawable,
+    new_figure,
+    shortened_name,
+)
 from sparse_prefgp.plotting.items import principal_axes
 from sparse_prefgp.plotting.quality import wilson
 from sparse_prefgp.plotting.surfaces import item_row, utility_above_average
@@ -182,7 +189,12 @@ def test_utilities_with_the_intervals_and_chances_of_rank(models):
     drawn(ax)
     (right,) = ax.child_axes
     shares = [label.get_text() for label in right.get_yticklabels()]
-    assert shares[0] == f"{100 * frame['p_best'][0]:.1f} %"
+    assert shares == [chance_text(p) for p in frame["p_best"]]
+
+
+def test_sampled_chances_are_never_certain():
+    texts = [chance_text(p).replace("\u00a0", " ") for p in (0.0, 0.0004, 0.25, 0.9996, 1.0, None)]
+    assert texts == ["< 0.1 %", "< 0.1 %", "25.0 %", "> 99.9 %", "> 99.9 %", "–"]
 
 
 def test_utilities_all_equal_and_a_single_item():
