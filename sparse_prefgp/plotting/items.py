@@ -116,7 +116,8 @@ def inducing_inputs(
 
     One or two features are drawn as they are, in raw units where the transform is known. Of more,
     the first two principal components of the items, onto which the inducing inputs are projected;
-    the labels give the share of variance of each.
+    the labels give the share of variance of each. The legend counts the inducing inputs that lie
+    outside the range of the items in one feature or more.
 
     Args:
         model: one that has inducing inputs.
@@ -142,8 +143,7 @@ def inducing_inputs(
         shown = items[np.sort(kept)]
     some = f"{len(shown):,} of {len(rows):,} items" if len(shown) < len(rows) else "items"
 
-    some_feature = "" if len(scales) == 1 else " in some feature"
-    gone = f"{outside.sum()} of {len(Z)} outside the items' range{some_feature}"
+    gone = f"{outside.sum()} of {len(Z)} outside the range"
 
     ax = axes_or_new(ax)
     if len(scales) == 1:

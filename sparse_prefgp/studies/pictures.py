@@ -113,7 +113,7 @@ def write_pictures(
             lambda: plotting.inducing_inputs(model),
             "Where the inducing inputs lie",
             "Inducing inputs among the items that were compared; they are learned with the rest, "
-            "and may leave the range of the items.",
+            "and may leave the range of the items, which counts from one feature on.",
         )
     return written
 
