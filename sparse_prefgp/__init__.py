@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "Consistency": "analysis",
     "DTC": "approximations",
     "Duels": "duels",
     "Exact": "approximations",
+    "Explanation": "analysis",
     "FITC": "approximations",
     "HeteroscedasticVFE": "approximations",
     "InferenceResult": "engines",
@@ -23,28 +25,40 @@ _HOME = {
     "ParallelEP": "engines",
     "PreferenceGP": "models",
     "PriorPower": "approximations",
+    "Ranking": "analysis",
     "SequentialEP": "engines",
     "Status": "engines",
     "SubsetOfData": "approximations",
     "TightVFE": "approximations",
     "TruncatedNormalResult": "engines",
+    "UpdateReport": "models",
     "VFE": "approximations",
+    "consistency": "analysis",
+    "evaluate": "analysis",
+    "explain": "analysis",
     "kmeans_inputs": "models",
     "load": "models",
     "optimise": "selection",
+    "predict": "analysis",
+    "rank": "analysis",
+    "read_choices": "io",
     "read_duels": "io",
     "read_items": "io",
+    "read_rankings": "io",
     "register_kernel": "models",
     "save": "models",
     "truncated_normal_ep": "engines",
+    "update": "models",
 }
 
 __all__ = [
     "DTC",
     "FITC",
     "VFE",
+    "Consistency",
     "Duels",
     "Exact",
+    "Explanation",
     "HeteroscedasticVFE",
     "InferenceResult",
     "ItemEffect",
@@ -53,23 +67,43 @@ __all__ = [
     "ParallelEP",
     "PreferenceGP",
     "PriorPower",
+    "Ranking",
     "SequentialEP",
     "Status",
     "SubsetOfData",
     "TightVFE",
     "TruncatedNormalResult",
+    "UpdateReport",
     "__version__",
+    "consistency",
+    "evaluate",
+    "explain",
     "kmeans_inputs",
     "load",
     "optimise",
+    "predict",
+    "rank",
+    "read_choices",
     "read_duels",
     "read_items",
+    "read_rankings",
     "register_kernel",
     "save",
     "truncated_normal_ep",
+    "update",
 ]
 
 if TYPE_CHECKING:
+    from sparse_prefgp.analysis import (
+        Consistency,
+        Explanation,
+        Ranking,
+        consistency,
+        evaluate,
+        explain,
+        predict,
+        rank,
+    )
     from sparse_prefgp.approximations import (
         DTC,
         FITC,
@@ -91,8 +125,16 @@ if TYPE_CHECKING:
         TruncatedNormalResult,
         truncated_normal_ep,
     )
-    from sparse_prefgp.io import read_duels, read_items
-    from sparse_prefgp.models import PreferenceGP, kmeans_inputs, load, register_kernel, save
+    from sparse_prefgp.io import read_choices, read_duels, read_items, read_rankings
+    from sparse_prefgp.models import (
+        PreferenceGP,
+        UpdateReport,
+        kmeans_inputs,
+        load,
+        register_kernel,
+        save,
+        update,
+    )
     from sparse_prefgp.selection import OptimisationReport, optimise
 
 

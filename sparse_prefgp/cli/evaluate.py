@@ -51,8 +51,8 @@ def evaluate(
         if out is not None:
             write_file(out, as_json_text(scores))
         console.print(scores_table("Scores", {"": scores["held_out"]}))
-        if scores["unseen_pairs"]:
-            parts = {UNSEEN_HEADINGS[name]: part for name, part in scores["unseen_pairs"].items()}
+        if scores["held_out_unseen_pairs"]:
+            parts = {UNSEEN_HEADINGS[name]: part for name, part in scores["held_out_unseen_pairs"].items()}
             console.print(scores_table("Of these, pairs never seen in training", parts))
         if scores["items_outside_range"]:
             console.print(

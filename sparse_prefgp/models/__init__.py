@@ -4,5 +4,14 @@ from sparse_prefgp.models.codec import register_kernel
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.saving import load, save
+from sparse_prefgp.models.updating import UpdateReport, update
 
-__all__ = ["PreferenceGP", "kmeans_inputs", "load", "register_kernel", "save"]
+__all__ = [
+    "PreferenceGP",
+    "UpdateReport",
+    "kmeans_inputs",
+    "load",
+    "register_kernel",
+    "save",
+    "update",
+]

@@ -1,0 +1,223 @@
+"""The commands that use a saved model, and the manners that all commands share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+import sparse_prefgp as spg
+from sparse_prefgp.cli.app import app
+from tests.tolerances import ROUNDING
+
+N = 13
+
+
+def call(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def answer(*arguments: Any) -> Any:
+    """The JSON on standard output, which holds nothing else."""
+    result = call(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(N, 2))
+    items = pd.DataFrame({"item_id": [f"i{i}" for i in range(N)], "a": x[:, 0], "b": x[:, 1]})
+    items.to_csv(folder / "items.csv", index=False)
+    items.assign(item_id=[f"n{i}" for i in range(N)], a=3 * x[:, 0]).to_csv(
+        folder / "new.csv", index=False
+    )
+    pairs = rng.permuted(np.tile(np.arange(N), (120, 1)), axis=1)[:, :2]
+    order = np.argsort(x.sum(1)[pairs] + rng.normal(size=pairs.shape), axis=1)
+    losers, winners = np.take_along_axis(pairs, order, axis=1).T
+    duels = pd.DataFrame({"winner": winners, "loser": losers}).map(lambda i: f"i{i}")
+    duels.iloc[:90].to_csv(folder / "duels.csv", index=False)
+    duels.iloc[90:].to_csv(folder / "later.csv", index=False)
+    (folder / "pairs.csv").write_text("first,second,note\ni0,i1,x\nn3,i2,y\ni4,i4,z\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fitted(folder: Path) -> Path:
+    result = fit(folder, folder / "fitted", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert result.output == ""
+    return folder / "fitted"
+
+
+def fit(folder: Path, out: Path, *more: Any) -> Any:
+    files = ("--items", folder / "items.csv", "--duels", folder / "duels.csv", "--out", out)
+    return call("fit", *files, "--inducing", 5, "--max-iterations", 2, *more)
+
+
+def test_rank_prints_writes_and_answers(folder: Path, fitted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "ranking.csv"
+    result = call("rank", "--model", fitted, "--top", 3, "--out", out, "--show", 4)
+    assert result.exit_code == 0, result.output
+    for text in ("The first 4 of 13 items", "top 3", "relative to the average of all 13"):
+        assert text in result.stdout
+    frame = pd.read_csv(out)
+    expected = spg.rank(spg.load(fitted), top_k=3)
+    pd.testing.assert_frame_equal(frame, expected.frame, rtol=ROUNDING)
+    told = answer("rank", "--model", fitted, "--top", 3)
+    assert [row["item_id"] for row in told["ranking"]] == list(frame["item_id"])
+    assert told["top_k"] == 3 and told["bound_best"] == 0.0
+    # The same seed gives the same numbers; what fit wrote is the same ranking.
+    assert call("rank", "--model", fitted, "--top", 3, "--out", out).exit_code == 2
+    before = out.read_bytes()
+    assert call("rank", "--model", fitted, "--top", 3, "--out", out, "--overwrite").exit_code == 0
+    assert out.read_bytes() == before
+    written = pd.read_csv(fitted / "ranking.csv")
+    assert list(written["item_id"]) == list(frame["item_id"])
+
+
+def test_rank_of_new_items_says_which_are_outside(folder: Path, fitted: Path) -> None:
+    result = call("rank", "--model", fitted, "--items", folder / "new.csv")
+    assert result.exit_code == 0, result.output
+    assert "outside the range of the training items" in " ".join(result.stdout.split())
+    told = answer("rank", "--model", fitted, "--items", folder / "new.csv")
+    assert {row["item_id"] for row in told["ranking"]} == {f"n{i}" for i in range(N)}
+    assert all(row["comparisons"] == 0 for row in told["ranking"])
+    assert 0 < told["outside_items"] < N and set(told["outside_features"]) == {"a"}
+
+
+def test_predict(folder: Path, fitted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "predicted.csv"
+    more = ("--pairs", folder / "pairs.csv", "--items", folder / "new.csv")
+    result = call("predict", "--model", fitted, *more, "--out", out, "--level", 0.8)
+    assert result.exit_code == 0, result.output
+    assert "80 % interval" in result.stdout
+    frame = pd.read_csv(out)
+    assert list(frame.columns[:4]) == ["first", "second", "note", "probability"]
+    model = spg.load(fitted)
+    new = spg.read_items(folder / "new.csv", like=model)
+    items = model.duels.items
+    chance = model.predict_duel([items[0], new[3], items[4]], [items[1], items[2], items[4]])
+    np.testing.assert_allclose(frame["probability"], chance, rtol=ROUNDING)
+    assert frame["difference"][2] == frame["sd"][2] == 0.0
+    told = answer("predict", "--model", fitted, *more)
+    assert [row["note"] for row in told["pairs"]] == ["x", "y", "z"]
+
+
+def test_evaluate(folder: Path, fitted: Path, tmp_path: Path) -> None:
+    more = ("--duels", folder / "later.csv")
+    result = call("evaluate", "--model", fitted, *more, "--out", tmp_path / "scores.json")
+    assert result.exit_code == 0, result.output
+    assert "linear probit" in result.stdout and "in either order" in result.stdout
+    told = answer("evaluate", "--model", fitted, *more)
+    assert json.loads((tmp_path / "scores.json").read_text()) == told
+    assert told["held_out"]["model"]["duels"] == 30
+    # Scored by hand.
+    model, table = spg.load(fitted), pd.read_csv(folder / "later.csv")
+    rows = {name: model.duels.items[i] for i, name in enumerate(model.duels.item_ids)}
+    chance = model.predict_duel([rows[i] for i in table.winner], [rows[i] for i in table.loser])
+    nats = -float(np.mean(np.log(chance)))
+    assert told["held_out"]["model"]["nlp_nats"] == pytest.approx(nats, rel=ROUNDING)
+
+
+def test_explain_a_pair_and_the_data(folder: Path, fitted: Path) -> None:
+    result = call("explain", "--model", fitted, "--first", "i0", "--second", "i1")
+    assert result.exit_code == 0, result.output
+    assert "i0 is preferred to i1 with probability" in result.stdout
+    told = answer("explain", "--model", fitted, "--first", "i0", "--second", "i1")
+    parts = {row["feature"]: row["contribution"] for row in told["contributions"]}
+    assert set(parts) == {"a", "b"}
+    assert sum(parts.values()) == pytest.approx(told["difference"], abs=1e-6)
+    more = ("--first", "n3", "--second", "i1", "--items", folder / "new.csv")
+    assert answer("explain", "--model", fitted, *more)["first"] == "n3"
+    result = call("explain", "--model", fitted, "--simulations", 50)
+    assert result.exit_code == 0, result.output
+    assert "pairs won by both sides" in result.stdout and "cycles" in result.stdout
+    assert answer("explain", "--model", fitted, "--simulations", 50)
+
+
+def test_update(folder: Path, fitted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "updated"
+    more = ("--duels", folder / "later.csv", "--out", out)
+    told = answer("update", "--model", fitted, *more)
+    old, new = spg.load(fitted), spg.load(out)
+    assert told["new_duels"] == 30
+    assert new.duels.num_duels == old.duels.num_duels + 30
+    np.testing.assert_array_equal(
+        old.kernel.kernels[1].lengthscales.numpy(), new.kernel.kernels[1].lengthscales.numpy()
+    )
+    result = call("update", "--model", fitted, *more, "--max-iterations", 2)
+    assert result.exit_code == 0, result.output
+    assert "30 duels and 0 items added" in result.stdout
+    moved = spg.load(out)
+    assert moved.log_evidence() > new.log_evidence()
+    # In place, too.
+    assert (
+        call("update", "--model", out, "--duels", folder / "later.csv", "--out", out).exit_code == 0
+    )
+    assert spg.load(out).duels.num_duels == old.duels.num_duels + 60
+
+
+def test_choices_rankings_and_item_effects_through_fit(folder: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    utility = pd.read_csv(folder / "items.csv")[["a", "b"]].sum(axis=1).to_numpy()
+    sets = rng.permuted(np.tile(np.arange(N), (40, 1)), axis=1)[:, :3]
+    order = np.take_along_axis(sets, np.argsort(-utility[sets] + rng.normal(size=sets.shape)), 1)
+    rankings = pd.DataFrame(order, columns=["rank_1", "rank_2", "rank_3"]).map(lambda i: f"i{i}")
+    rankings.to_csv(tmp_path / "rankings.csv", index=False)
+    choices = pd.DataFrame(sets, columns=["option_1", "option_2", "option_3"]).map(
+        lambda i: f"i{i}"
+    )
+    choices.assign(chosen=rankings["rank_1"]).to_csv(tmp_path / "choices.csv", index=False)
+    for kind, duels in (("choices", 80), ("rankings", 120)):
+        out = tmp_path / kind
+        files = ("--items", folder / "items.csv", f"--{kind}", tmp_path / f"{kind}.csv")
+        more = ("--kernel", "se+item", "--inducing", 5, "--max-iterations", 2)
+        result = call("fit", *files, "--out", out, *more)
+        assert result.exit_code == 0, result.output
+        assert "not independent" in " ".join(result.stdout.split())
+        figures = json.loads((out / "metrics.json").read_text())
+        assert figures["data"]["duels"] == duels
+        assert figures["data"]["test_duels"] % (duels // 40) == 0, "sets stay whole"
+        assert set(figures["fit"]["kernel_variances"]) == {"se", "item"}
+        assert spg.load(out).has_item_effect
+        assert call("rank", "--model", out).exit_code == 0
+
+
+def test_same_seed_same_numbers(folder: Path, fitted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "again"
+    assert fit(folder, out, "--quiet").exit_code == 0
+    first, second = (json.loads((path / "metrics.json").read_text()) for path in (fitted, out))
+    assert first["held_out"] == second["held_out"]
+    assert first["ranking"] == second["ranking"]
+    assert (fitted / "ranking.csv").read_bytes() == (out / "ranking.csv").read_bytes()
+
+
+def test_fit_answers_in_json_and_writes_a_report(folder: Path, tmp_path: Path) -> None:
+    result = fit(folder, tmp_path / "out", "--json", "--report", "--threads", 1)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told == json.loads((tmp_path / "out" / "metrics.json").read_text())
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == len(
+        list((tmp_path / "out" / "pictures").iterdir())
+    )
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    told = answer("demo", "--duels", 200, "--inducing", 5, "--max-iterations", 2)
+    assert set(told["held_out"]) == {"model", "linear_probit", "coin"}
+
+
+def test_completion_can_be_installed() -> None:
+    result = call("--help")
+    assert "--install-completion" in result.stdout
+    assert "Exit codes: 0 done; 2 a mistake" in " ".join(result.stdout.split())
