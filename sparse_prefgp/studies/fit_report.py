@@ -41,7 +41,7 @@ RANKING = {
     "lower": "lower",
     "upper": "upper",
     "p_best": "chance to be best",
-    "p_top_k": "chance of the top",
+    "p_top_k": "chance of the top k",
     "comparisons": "comparisons",
     "outside_range": "outside the range",
 }
@@ -224,17 +224,19 @@ def _score_table(title: str, scores: Mapping[str, Mapping[str, Any]]) -> dict[st
 
 def _top(ranking: Any) -> dict[str, Any]:
     frame = getattr(ranking, "frame", ranking)
+    ranks = np.asarray(frame["rank"], dtype=np.float64)
+    order = np.argsort(ranks, kind="stable")[:TOP]
     columns = [name for name in RANKING if name in list(frame.keys())]
+    values = {name: list(frame[name]) for name in columns}
+    if "outside_range" in columns and not any(values["outside_range"][i] for i in order):
+        columns.remove("outside_range")  # a column of no
     headings = dict(RANKING)
     explanation = "Only differences of utilities mean anything. "
     if hasattr(ranking, "notes"):
-        headings["p_top_k"] += f" {ranking.top_k}"
+        headings["p_top_k"] = f"chance of the top {ranking.top_k}"
         explanation += " ".join(ranking.notes())
     else:
         explanation += "The average item has 0."
-    ranks = np.asarray(frame["rank"], dtype=np.float64)
-    order = np.argsort(ranks, kind="stable")[:TOP]
-    values = {name: list(frame[name]) for name in columns}
     kinds = {name: "id" if name == "item_id" else "number" for name in columns}
     return {
         "headings": [(headings[name], kinds[name]) for name in columns],

@@ -5,10 +5,14 @@ import copy
 import re
 from html.parser import HTMLParser
 
+import gpflow
 import pytest
 
+import sparse_prefgp as spg
+from sparse_prefgp.analysis import rank
 from sparse_prefgp.studies.fit_report import fit_notes, render_report
 from sparse_prefgp.studies.pictures import Picture
+from tests.cases import random_duels
 
 SCORES = {
     "model": {
@@ -189,6 +193,9 @@ def test_best_scores_are_bold_but_never_the_coins(render):
 def test_ranking_in_order_with_marks(render):
     text = Page(render()).text.replace("\u00a0", " ")
     assert "1 first 1.250 0.200 < 0.1 % yes 2 second −0.500 0.100 – no" in text
+    assert "outside the range" in text
+    inside = Page(render(ranking={**RANKING, "outside_range": [False, False]})).text
+    assert "outside the range" not in inside
     assert "The first 2 items" in text and "items of" not in text
     many = {"rank": range(1, 31), "item_id": range(30), "utility": [0.0] * 30, "sd": [1.0] * 30}
     assert "The first 20 items of 30" in Page(render(ranking=many)).text
@@ -244,3 +251,12 @@ def test_both_fits_of_a_refit(render):
 def test_a_picture_that_is_missing(tmp_path):
     with pytest.raises(OSError, match=re.escape("gone.png")):
         render_report(FIGURES, [("gone.png", "Gone", "Gone.")], RANKING, tmp_path)
+
+
+def test_what_rank_returned_brings_its_own_notes(render):
+    model = spg.PreferenceGP(random_duels(1), gpflow.kernels.SquaredExponential())
+    ranking = rank(model, top_k=3)
+    text = Page(render(ranking=ranking)).text
+    assert "chance of the top 3" in text
+    assert all(note in text for note in ranking.notes())
+    assert "Before you rely on this" not in text  # they explain, they do not warn
