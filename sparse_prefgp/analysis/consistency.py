@@ -156,7 +156,10 @@ class Consistency:
         elif not self.decided_triples:
             said.append("No three items have a preference in all three pairs, so none can cycle.")
         elif cycles.verdict == "fewer than the model expects":
-            said.append("There are fewer cycles than noise alone would give in the model.")
+            few = "There are fewer cycles than noise alone would give in the model"
+            jointly = self.draws is not None and self.draws.startswith(JOINTLY)
+            # Where pairs are drawn by themselves, uncertain utilities make cycles of their own.
+            said.append(f"{few}{'' if jointly else ', or drawing each pair by itself adds some'}.")
         else:
             said.append("The model explains the cycles: noise alone gives as many.")
         return " ".join(said)

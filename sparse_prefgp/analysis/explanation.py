@@ -29,6 +29,7 @@ STEPS, MOST_STEPS = 32, 4096
 # Of the larger of the utility difference and its standard deviation.
 RELATIVE_TOLERANCE = 1e-6
 FEATURES_SHOWN = 20
+RAW_DIGITS = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,14 +92,17 @@ class Explanation:
             f"{self.difference:.3g}, {self.method})"
         )
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The text without the table: who is preferred, by how much, and how that was explained."""
         lines = [
             f"{self.first} is preferred to {self.second} with probability {self.probability:.3f}; "
-            f"the expected utility difference is {self.difference:+.3f}, sd {self.sd:.3f}.",
-            f"Contributions: {self.method}.",
+            f"the expected utility difference is {self.difference:+.3f}, sd {self.sd:.3f}."
         ]
-        if self.steps is not None:
-            lines[1] = (
+        if self.steps is None:
+            lines.append(f"Contributions: {self.method}.")
+        else:
+            lines.append(
                 f"Contributions: {self.method} (Sundararajan, Taly & Yan 2017), {self.steps} points"
                 f", residual {self.residual:.1e}."
             )
@@ -107,21 +111,29 @@ class Explanation:
                 f"Warning: the tolerance of {self.tolerance:.1e} was not met; the contributions "
                 "are not exact."
             )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        # What does not differ between the items contributes nothing.
+        differing = self.frame[self.frame["contribution"] != 0.0]
+        shown = differing.head(FEATURES_SHOWN)
         cells = [("feature", self.first, self.second, "contribution", "sd")]
-        shown = self.frame.head(FEATURES_SHOWN)
         for row in shown.itertuples(index=False):
             sd = "" if math.isnan(row.sd) else f"{row.sd:.3f}"
             cells.append(
                 (row.feature, _text(row.first), _text(row.second), f"{row.contribution:+.3f}", sd)
             )
         widths = [max(len(row[k]) for row in cells) for k in range(5)]
+        lines = [self.headline]
         for row in cells:
             texts = [row[0].ljust(widths[0])]
             texts += [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
             lines.append("  ".join(texts).rstrip())
-        rest = self.frame.iloc[len(shown) :]
+        rest, nothing = differing.iloc[len(shown) :], len(self.frame) - len(differing)
         if len(rest):
             lines.append(f"and {len(rest)} more, {rest['contribution'].sum():+.3f} together")
+        if nothing:
+            lines.append(f"and {nothing} that contribute nothing")
         return "\n".join(lines)
 
 
@@ -250,7 +262,10 @@ def _value(duels: Duels, name: str, entries: FloatArray) -> Hashable:
         return float(entries[0])
     if name in transform.numeric:
         j = transform.numeric.index(name)
-        return float(entries[0] * transform.scale[j] + transform.mean[j])
+        mean, scale = transform.mean[j], transform.scale[j]
+        # Standardising keeps about so many digits; the others would be noise.
+        decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
+        return round(float(entries[0] * scale + mean), decimals)
     levels = transform.categories[transform.categorical.index(name)]
     if not entries.any():
         return UNKNOWN_LEVEL

@@ -197,6 +197,16 @@ def test_item_effects_follow_their_items(transitive):
     assert consistency(unknown, named, simulations=20).checks == found.checks
 
 
+@pytest.mark.parametrize(("draws", "ending"), [(JOINTLY, "in the model."), (BY_PAIR, "adds some.")])
+def test_fewer_than_expected(draws, ending):
+    few = room.Check("x", 5, expected=20.0, low=12.0, high=28.0, tail=1.0)
+    assert few.verdict == "fewer than the model expects"
+    assert room.Check("x", 20, 20.0, 12.0, 28.0, 0.5).verdict == "explained"
+    found = room.Consistency(90, 40, 5, 5, 0, 30, 20, 5, (), (few, few, few), 200, draws)
+    assert found.explained and "less than the model expects" in found.conclusion
+    assert found.conclusion.endswith(ending)
+
+
 def test_nothing_to_explain(transitive):
     found = consistency(spg.Duels([[0.0], [1.0]], [0], [1]), transitive, simulations=5)
     assert found.explained and "nothing for the model to explain" in found.conclusion
