@@ -129,19 +129,18 @@ def write_fit(
         pictures = write_pictures(
             new / PICTURES,
             model,
-            ranking.frame,
+            ranking,
             report=output.report,
             held_out=output.held_out,
-            level=ranking.level,
         )
         if html:
             text = render_report(
                 everything,
                 pictures,
-                ranking.frame,
+                ranking,
                 new / PICTURES,
                 command=output.command,
-                notes=[*output.notes, *ranking.notes()],
+                notes=output.notes,
                 data_rows=output.data,
             )
             (new / REPORT).write_text(text, encoding="utf-8")
