@@ -15,10 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import gpflow
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, special, stats
+import tensorflow as tf
+from scipy import linalg, special
 
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.models.items import resolve_items
 
@@ -39,7 +42,7 @@ _PILOT_SHARE = 0.1
 _CHUNK_NUMBERS = 2_000_000
 # From so many chunks on, tracing the computation once costs less than running it op by op.
 _TRACE_FROM = 16
-_FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-6
+_FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +115,7 @@ class Ranking:
             text.append(
                 f"That any of the other {len(self.frame) - self.candidates:,} items is the best "
                 f"has a probability of at most {self.bound_best:.2g}, that any is in the top "
-                f"{self.top_k} of at most {self.bound_top_k:.2g}."
+                f"{self.top_k} of at most {self.bound_top_k:.2g}; more candidates lower both."
             )
         if self.jitter > 0.0:
             text.append(f"A jitter of {self.jitter:.1e} joined the candidates' variances.")
@@ -294,10 +297,10 @@ def distinct_rows(inputs: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
 class Centred:
     """Utilities less their average over reference rows, under a posterior.
 
-    reference: (r, D) distinct rows; weights: (r,) their shares of the average; row_weight: (u,)
-    the same for every distinct row, 0 where it is no reference. mean, features, kernel: averages
-    of mean, posterior features (1, p) and prior covariance over the reference. nugget: (u,) what
-    the prior variance of a reference row has beyond its covariance with an equal row.
+    reference: (r, D) distinct rows; weights: (r,) their shares of the average. mean, features,
+    kernel: averages of mean, posterior features (1, p) and prior covariance over the reference.
+    nugget: (u,) for every distinct row, its share times what its prior variance has beyond its
+    covariance with an equal row, as white noise does; 0 where it is no reference.
     """
 
     posterior: Posterior
@@ -311,18 +314,16 @@ class Centred:
     @classmethod
     def on(cls, posterior: Posterior, rows: FloatArray, chosen: IntArray) -> Centred:
         """Centred on the rows (u, D) named by `chosen` (numbers, repeated for repeated items)."""
-        import tensorflow as tf
-
         index, counts = np.unique(chosen, return_counts=True)
         weights = counts / len(chosen)
         reference = rows[index]
         mean, features = 0.0, 0.0
         for part in _chunks(len(index), posterior.terms.weights.shape[0]):
-            x, w = tf.constant(reference[part]), tf.constant(weights[part])
+            x, w = as_float(reference[part]), as_float(weights[part])
             a = posterior.features(x)
             mean += float(tf.reduce_sum(w * _mean(posterior, a, x)))
             features += tf.linalg.matvec(a, w, transpose_a=True)[None]
-        x, w = tf.constant(reference), tf.constant(weights)
+        x, w = as_float(reference), as_float(weights)
         between = posterior.kernel(x, x)
         beyond = posterior.kernel(x, full_cov=False) - tf.linalg.diag_part(between)
         average = tf.reduce_sum(w * tf.linalg.matvec(between, w)) + tf.reduce_sum(w**2 * beyond)
@@ -334,8 +335,6 @@ class Centred:
         self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
     ) -> tuple[FloatArray, FloatArray]:
         """Mean and variance (u,) of the distinct rows (u, D) that this was made with."""
-        import tensorflow as tf
-
         widest = max(len(self.reference), self.posterior.terms.reduction.shape[0])
         parts = _chunks(len(rows), widest)
         compute = self._moments
@@ -347,14 +346,12 @@ class Centred:
             missing = parts[0].stop - len(x)
             if missing:  # one shape, one trace
                 x = np.concatenate([x, np.repeat(x[:1], missing, axis=0)])
-            result[part] = compute(tf.constant(x)).numpy()[: part.stop - part.start]
+            result[part] = compute(as_float(x)).numpy()[: part.stop - part.start]
             done(part.stop)
         return result[:, 0], result[:, 1] - 2.0 * self.nugget
 
     def _moments(self, x: Any) -> Any:
         """Mean and variance without nugget, (N, 2), of rows x (N, D)."""
-        import tensorflow as tf
-
         posterior = self.posterior
         a = posterior.features(x)
         mean = _mean(posterior, a, x) - self.mean
@@ -365,9 +362,7 @@ class Centred:
 
     def covariance(self, rows: FloatArray, chosen: IntArray) -> tuple[FloatArray, float]:
         """Joint covariance (c, c) of some rows, and the prior variance that rounding goes by."""
-        import tensorflow as tf
-
-        x = tf.constant(rows[chosen])
+        x = as_float(rows[chosen])
         a = self.posterior.features(x) - self.features
         explained = tf.matmul(tf.matmul(a, self.posterior.terms.reduction), a, transpose_b=True)
         with_reference = self._with(x) + self.nugget[chosen]
@@ -378,23 +373,19 @@ class Centred:
 
     def _with(self, x: Any) -> Any:
         """Prior covariance of rows x with the average over the reference, without nugget."""
-        import gpflow
-        import tensorflow as tf
-
         total = tf.zeros(x.shape[:1], x.dtype)
         for part in _terms(self.posterior.kernel):
             if type(part) is gpflow.kernels.Linear:
                 # Linear in the other input too: the average is the covariance with the average.
-                centre = tf.constant(self.weights @ self.reference)[None]
+                centre = as_float(self.weights @ self.reference)[None]
                 total += part(x, centre)[:, 0]
             else:
-                total += tf.linalg.matvec(part(x, tf.constant(self.reference)), self.weights)
+                between = part(x, as_float(self.reference))
+                total += tf.linalg.matvec(between, as_float(self.weights))
         return total
 
 
 def _mean(posterior: Posterior, features: Any, inputs: Any) -> Any:
-    import tensorflow as tf
-
     mean = tf.linalg.matvec(features, posterior.terms.weights)
     if posterior.mean_function is not None:
         mean += posterior.mean_function(inputs)[:, 0]
@@ -402,8 +393,6 @@ def _mean(posterior: Posterior, features: Any, inputs: Any) -> Any:
 
 
 def _terms(kernel: Any) -> list[Any]:
-    import gpflow
-
     if isinstance(kernel, gpflow.kernels.Sum):
         return [term for part in kernel.kernels for term in _terms(part)]
     return [kernel]
@@ -447,7 +436,7 @@ def likely_rows(
 def factorised(covariance: FloatArray, scale: float) -> tuple[FloatArray, float]:
     """Lower Cholesky factor of a covariance (c, c), and the jitter that it took.
 
-    The jitter is the first of 0 and scale · (1e-14, 1e-13, …, 1e-6) that is enough: the centred
+    The jitter is the first of 0 and scale · (1e-14, 1e-13, …, 1e-4) that is enough: the centred
     covariance is singular wherever all items are candidates, or the kernel cannot tell two apart.
 
     Raises:
@@ -533,5 +522,5 @@ def outside_bound(threshold: FloatArray, mean: FloatArray, sd: FloatArray) -> fl
     below = int(np.count_nonzero(rest < c))
     limit = 1.0
     if below < len(rest):
-        limit = float(stats.beta.ppf(BOUND_CONFIDENCE, below + 1, len(rest) - below))
+        limit = float(special.betaincinv(below + 1, len(rest) - below, BOUND_CONFIDENCE))
     return min(1.0, limit + exceed(c))

@@ -25,7 +25,7 @@ from sparse_prefgp.analysis.ranking import (
 )
 from sparse_prefgp.models.items import resolve_items
 from tests.cases import random_duels
-from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING
+from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SINGLE
 
 DUELS = random_duels(6, items=8, duels=14)
 NEW = np.random.default_rng(3).normal(size=(12, 2))
@@ -314,6 +314,14 @@ def test_the_result_as_text_and_json() -> None:
     assert text.startswith("12 items\n")
     assert "average of all 12 items" in text
     assert "joint samples of 5 candidates" in text
+
+
+def test_single_precision() -> None:
+    double = by_id(rank(build(), NEW, samples=100).frame)
+    with gpflow.config.as_context(gpflow.config.Config(float=np.float32)):
+        single = by_id(rank(build(engine=spg.ParallelEP(tolerance=SINGLE)), NEW, samples=100).frame)
+    for name in ("utility", "sd"):
+        np.testing.assert_allclose(single[name], double[name], atol=SINGLE)
 
 
 def test_top_k_is_ten_or_all() -> None:
