@@ -150,6 +150,17 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         """Whether the kernel holds an `ItemEffect`, so that inputs may name items."""
         return self._fixed.numbered
 
+    def item_inputs(self, rows: Any = slice(None)) -> np.ndarray:
+        """Items of `duels` as `predict_f` takes them, with their row numbers if they have effects.
+
+        :param rows: which rows of `duels.items`; all by default.
+        :return: (N, D), or (N, D + 1) with item effects.
+        """
+        items = self.duels.items
+        if self.has_item_effect:
+            items = np.column_stack([items, np.arange(len(items))])
+        return items[rows]
+
     def __repr__(self) -> str:
         inducing = ""
         if self.inducing_variable is not None:
@@ -521,7 +532,7 @@ def _inducing_variable(
             )
         return None
     if given is None:
-        rows = DuelGraph.from_duels(duels).rows
+        rows, _ = duels.distinct_rows()
         given = kmeans_inputs(rows, min(DEFAULT_INDUCING, len(rows)), np.random.default_rng(0))
     if isinstance(given, gpflow.inducing_variables.InducingPoints):
         inducing = given

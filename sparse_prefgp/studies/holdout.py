@@ -239,12 +239,12 @@ class HeldOut:
 def predict_held_out(holdout: Holdout, model: PreferenceGP) -> HeldOut:
     """Let the model, the linear probit and the coin predict the test duels."""
     won, lost = holdout.test_sides()
-    items, train = holdout.train.items, holdout.train
-    differences = items[won] - items[lost]
+    train = holdout.train
+    differences = train.items[won] - train.items[lost]
     rng = np.random.default_rng(holdout.settings.seed)
     probit = LinearProbit.fit(train.differences(), train.counts, rng=rng)
     predictions = (
-        np.asarray(model.predict_log_duel(items[won], items[lost])),
+        np.asarray(model.predict_log_duel(model.item_inputs(won), model.item_inputs(lost))),
         probit.predict_log_proba(differences),
         Coin().predict_log_proba(differences),
     )

@@ -4,10 +4,18 @@ from typing import Any
 
 import gpflow
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.io import read_table
+from sparse_prefgp.studies.holdout import (
+    HoldoutSettings,
+    fit_model,
+    predict_held_out,
+    prepare,
+)
 from tests.tolerances import FIXED_POINT, GRADIENT, IDENTITY
 
 TIGHT = spg.ParallelEP(tolerance=1e-12)
@@ -190,6 +198,25 @@ def test_row_numbers_that_are_none_are_refused(duels: spg.Duels) -> None:
             model(duels).predict_f([[0.0, 0.0, number]])
     with pytest.raises(ValueError, match="2 features, but the new ones have 4"):
         model(duels).predict_f(np.zeros((1, 4)))
+
+
+def test_held_out_duels_are_of_known_items(duels: spg.Duels) -> None:
+    """Scores of a fit count the effects of the items, as predictions by row number do."""
+    items = pd.DataFrame(duels.items, columns=["a", "b"])
+    items.insert(0, "item_id", range(N))
+    rows = pd.DataFrame({"winner": duels.winners, "loser": duels.losers, "count": duels.counts})
+    table = read_table(items, rows)
+    settings = HoldoutSettings(kernel="se+item", approximation="exact", max_iterations=2)
+    holdout = prepare(table, settings)
+    fitted, _ = fit_model(holdout)
+    won, lost = holdout.test_sides()
+    rows = np.column_stack([fitted.duels.items, np.arange(N)])
+    np.testing.assert_array_equal(fitted.item_inputs(), rows)
+    expected = fitted.predict_log_duel(rows[won], rows[lost])
+    found = predict_held_out(holdout, fitted).log_probabilities["model"]
+    np.testing.assert_array_equal(found, expected)
+    unknown = fitted.predict_log_duel(rows[won, :-1], rows[lost, :-1])
+    assert np.abs(found - unknown).max() > 0.05
 
 
 def test_item_effect_alone_is_a_model_of_the_items(duels: spg.Duels) -> None:
