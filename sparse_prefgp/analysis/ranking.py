@@ -440,7 +440,7 @@ def factorised(covariance: FloatArray, scale: float) -> tuple[FloatArray, float]
     covariance is singular wherever all items are candidates, or the kernel cannot tell two apart.
 
     Raises:
-        ArithmeticError: not even the largest is enough.
+        ValueError: not even the largest is enough.
     """
     jitter = 0.0
     while jitter <= _LAST_JITTER * scale * 1.01:
@@ -449,7 +449,7 @@ def factorised(covariance: FloatArray, scale: float) -> tuple[FloatArray, float]
             return factor, jitter
         except linalg.LinAlgError:
             jitter = max(10.0 * jitter, _FIRST_JITTER * scale)
-    raise ArithmeticError(
+    raise ValueError(
         f"The covariance of {len(covariance)} candidates is not positive definite, even with "
         f"{_LAST_JITTER:g} of the prior variance added; raise the noise variance, or remove "
         "inducing inputs that nearly coincide."

@@ -52,7 +52,10 @@ def evaluate(
             write_file(out, as_json_text(scores))
         console.print(scores_table("Scores", {"": scores["held_out"]}))
         if scores["held_out_unseen_pairs"]:
-            parts = {UNSEEN_HEADINGS[name]: part for name, part in scores["held_out_unseen_pairs"].items()}
+            parts = {
+                UNSEEN_HEADINGS[name]: part
+                for name, part in scores["held_out_unseen_pairs"].items()
+            }
             console.print(scores_table("Of these, pairs never seen in training", parts))
         if scores["items_outside_range"]:
             console.print(
