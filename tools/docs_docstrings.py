@@ -63,7 +63,18 @@ def _one_each(section: str, known: set[str]) -> str:
     def parted(match: re.Match[str]) -> str:
         return f"\n    {match[0]}" if known.issuperset(match[1].split(", ")) else match[0]
 
-    return re.sub(r"(?<=[.;] )" + NAME + r": ", parted, section)
+    section = re.sub(r"(?<=[.;] )" + NAME + r": ", parted, section)
+    # Several names before one colon are not understood: each gets the text.
+    title, *entries = re.split(r"\n(?=    \S)", section)
+    lines = [title]
+    for entry in entries:
+        match = re.match(rf"    {NAME}: ", entry)
+        names = match[1].split(", ") if match else []
+        if match and len(names) > 1 and known.issuperset(names):
+            lines += [f"    {name}: {entry[match.end() :].rstrip()}" for name in names]
+        else:
+            lines.append(entry.rstrip())
+    return "\n".join(lines)
 
 
 def sections(text: str) -> str:

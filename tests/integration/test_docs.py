@@ -150,8 +150,11 @@ def test_the_converter_keeps_what_follows_the_fields():
         "- `size`: how many.\n- `seed`: of the draw, see note: here."
     )
     assert listed(fields, {"seed"}) == fields
+    assert listed(
+        "Args:\n    low, high: limits\n        of it.\n    a: b", {"low", "high", "a"}
+    ) == ("Args:\n    low: limits\n        of it.\n    high: limits\n        of it.\n    a: b")
     assert listed(f"Args:\n    {fields}", {"size", "seed", "note"}) == (
-        "Args:\n    size: how many. \n    seed: of the\ndraw, see note: here."
+        "Args:\n    size: how many.\n    seed: of the\ndraw, see note: here."
     )
 
 
