@@ -101,7 +101,7 @@ def _shell(code: str) -> str:
     here = str(Path(sys.executable).parent)
     environment = os.environ | {
         "PATH": os.pathsep.join([here, os.environ.get("PATH", "")]),
-        "COLUMNS": "100",
+        "COLUMNS": "84",
         "PYTHONWARNINGS": "ignore",
     }
     done = subprocess.run(

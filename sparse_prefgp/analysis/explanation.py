@@ -153,8 +153,9 @@ def explain(
 
     Args:
         model: any model.
-        first, second: ids of items, or arrays in model units: (D,) features, or (D + 1,) for a
-            model with item effects, the last being the row of the item in `model.duels.items`.
+        first: id of an item, or an array in model units: (D,) features, or (D + 1,) for a model
+            with item effects, the last being the row of the item in `model.duels.items`.
+        second: the item it is compared with, in the same form.
         items: where ids are looked up before the model's own items, as in `resolve_items`.
         steps: Gauss-Legendre points on the path at first, doubled until the tolerance is met or
             there are 4,096.

@@ -57,6 +57,8 @@ def predict(
 
         with console.status("Predicting …"):
             frame = predict_pairs(fitted, pairs, items, level=level)
+        if len(frame) == 0:
+            raise ValueError(f"There are no pairs in {str(pairs)!r}; give at least one row.")
         if out is not None:
             write_file(out, frame.to_csv(index=False))
         console.print(_table(frame.head(show), len(frame)))
