@@ -166,7 +166,7 @@ class Consistency:
 
     def rows(self) -> list[tuple[str, str]]:
         """The counts as (label, value) rows, for a table."""
-        share = f" ({self.share_intransitive:.2%} of these)" if self.decided_triples else ""
+        share = f" ({100 * self.share_intransitive:.2f} % of these)" if self.decided_triples else ""
         return [
             ("votes", f"{self.votes:,}"),
             ("pairs compared", f"{self.pairs:,}"),

@@ -189,7 +189,7 @@ def explain(
         numbers = inputs[:, d] if inputs.shape[1] > d else np.full(2, -1.0)
         more_mean, more_variance = _effects(model, sides[1], numbers)
         means, variances = np.append(means, more_mean), np.append(variances, more_variance)
-        known = ["known" if number >= 0 else "unknown" for number in numbers]
+        known = [_acquaintance(model.duels, int(number)) for number in numbers]
         rows.append((ITEM_EFFECT, known[0], known[1]))
     frame = require_pandas().DataFrame(rows, columns=["feature", "first", "second"])
     frame["contribution"] = means
@@ -306,6 +306,14 @@ def _one_by_one(
     for k, index in enumerate(columns.values()):
         pairs[k, 0, index] = sides[0, index]
     return _differences(model, pairs)
+
+
+def _acquaintance(duels: Duels, number: int) -> str:
+    """How well a model knows the item in a row of its duels; negative rows are unknown items."""
+    if number < 0:
+        return "unknown"
+    compared = np.any(duels.winners == number) or np.any(duels.losers == number)
+    return "known" if compared else "never compared"
 
 
 def _effects(

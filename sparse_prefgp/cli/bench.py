@@ -27,7 +27,7 @@ def bench(
         typer.Option(help="Folder for one JSON file per benchmark.", show_default=False),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small sizes, to see that it runs.")
+        bool, typer.Option("--quick", metavar="", help="Small sizes, to see that it runs.")
     ] = False,
     budget: Annotated[
         float | None,

@@ -26,7 +26,7 @@ def demo(
     max_iterations: Annotated[int, typer.Option(help="As for fit.")] = 50,
     seed: Seed = 0,
     report: Annotated[
-        bool, typer.Option("--report", help="With --out, also write report.html.")
+        bool, typer.Option("--report", metavar="", help="With --out, also write report.html.")
     ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,

@@ -29,6 +29,7 @@ from sparse_prefgp.studies.holdout import (
     Scores,
     fit_figures,
     fit_model,
+    idle_note,
     predict_held_out,
     prepare,
     refit_model,
@@ -188,7 +189,6 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
             f"duel, after {report.iterations} iterations in {report.seconds:.1f} s"
         )
     )
-    # A term whose variance is nearly 0 plays no part in the fit.
     variances = ", ".join(f"{name} {value:.3g}" for name, value in fit["kernel_variances"].items())
     console.print(Text(f"Kernel variance: {variances}"))
     inference = report.inference
@@ -199,7 +199,7 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
         console.print(Text(text))
     else:
         console.print(Text(f"Warning: inference {inference}", style="bold yellow"))
-    notes = []
+    notes = [idle_note(fit["idle_kernel_terms"])] if fit["idle_kernel_terms"] else []
     if not report.converged and report.iterations >= fit["max_iterations"]:
         notes.append(
             f"the limit of {fit['max_iterations']} iterations ended the fit; more may help"

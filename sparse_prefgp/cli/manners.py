@@ -12,9 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but mistakes and warnings.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", metavar="", help="Print nothing but mistakes and warnings.")
+]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the result as one JSON document, and nothing else.")
+    bool,
+    typer.Option(
+        "--json", metavar="", help="Print the result as one JSON document, and nothing else."
+    ),
 ]
 Threads = Annotated[
     int | None,
@@ -22,7 +27,7 @@ Threads = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Of everything drawn at random: same seed, same numbers.")]
 Model = Annotated[
-    Path, typer.Option("--model", help="Folder that fit wrote, or that spg.save wrote.")
+    Path, typer.Option("--model", metavar="", help="Folder that fit wrote, or that spg.save wrote.")
 ]
 Items = Annotated[
     Path | None,
@@ -32,7 +37,9 @@ Items = Annotated[
         show_default=False,
     ),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", metavar="", help="Replace --out if it exists.")
+]
 Level = Annotated[float, typer.Option(help="Of the intervals, for example 0.9.")]
 
 

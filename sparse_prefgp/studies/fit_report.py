@@ -13,6 +13,7 @@ import numpy as np
 
 from sparse_prefgp.features import INSTALL_CLI
 from sparse_prefgp.plotting.canvas import chance_text
+from sparse_prefgp.studies.holdout import idle_note
 from sparse_prefgp.studies.pictures import TOP, Picture
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ def fit_notes(figures: Mapping[str, Any]) -> list[str]:
                 f"Residual variances that rounding had made negative, down to "
                 f"{-abs(fit['clipped']):.1e}, were set to 0{after}."
             )
+        if fit.get("idle_kernel_terms"):
+            notes.append(idle_note(fit["idle_kernel_terms"]))
         if fit.get("negative_variances_set_to_zero"):
             notes.append(
                 f"{fit['negative_variances_set_to_zero']:,} variances in the ranking that rounding "

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ Scores = dict[str, dict[str, float | int]]
 
 DEFAULT_INDUCING = 128
 DEFAULT_ITERATIONS = 100
+# A term of the kernel whose variance is below this share of the noise's plays no part in a fit.
+IDLE_SHARE = 1e-3
 PREDICTORS = ("model", "linear_probit", "coin")
 
 
@@ -264,6 +266,15 @@ def unseen_pair_scores(holdout: Holdout, held_out: HeldOut) -> dict[str, Scores]
     return {name: held_out.scores(mask) for name, mask in parts.items() if mask.any()}
 
 
+def idle_note(names: Sequence[str]) -> str:
+    """What to know when terms of the kernel have lost their variance."""
+    terms = f"term {names[0]}" if len(names) == 1 else f"terms {', '.join(names)}"
+    return (
+        f"Nearly no variance is left to the kernel {terms}, which is the same as leaving it out; "
+        "another approximation or more inducing inputs may use it."
+    )
+
+
 def fit_figures(
     holdout: Holdout, model: PreferenceGP, report: OptimisationReport
 ) -> dict[str, Any]:
@@ -273,13 +284,16 @@ def fit_figures(
     duels = int(model.graph.counts.sum())
     parts = settings.kernel_choice.parts
     terms = model.kernel.kernels if len(parts) > 1 else [model.kernel]
+    variances = {name: term.variance.numpy() for name, term in zip(parts, terms, strict=True)}
     return {
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
-        "kernel_variances": {
-            name: float(np.mean(term.variance.numpy()))
-            for name, term in zip(parts, terms, strict=True)
-        },
+        "kernel_variances": {name: float(np.mean(value)) for name, value in variances.items()},
+        "idle_kernel_terms": [
+            name
+            for name, value in variances.items()
+            if np.sum(value) < IDLE_SHARE * settings.noise_variance
+        ],
         "inducing": holdout.num_inducing,
         "fixed_inducing": settings.fixed_inducing,
         "noise_variance": settings.noise_variance,

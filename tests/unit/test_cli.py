@@ -22,10 +22,18 @@ from sparse_prefgp.cli import console as cli_console
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.fitting import column_lines
 from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.io import read_table
 from sparse_prefgp.studies.choices import (
     APPROXIMATION_NAMES,
     ApproximationChoice,
     KernelChoice,
+)
+from sparse_prefgp.studies.holdout import (
+    HoldoutSettings,
+    fit_figures,
+    fit_model,
+    idle_note,
+    prepare,
 )
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
@@ -402,6 +410,15 @@ def test_kernels_by_name() -> None:
     assert isinstance(stationary, gpflow.kernels.SquaredExponential)
     np.testing.assert_allclose(stationary.lengthscales.numpy(), np.full(4, 2.0))
     assert isinstance(KernelChoice.parse("matern32").build(1), gpflow.kernels.Matern32)
+
+
+def test_kernel_terms_without_variance_are_named(tables: tuple[Path, Path]) -> None:
+    holdout = prepare(read_table(*tables), HoldoutSettings(kernel="se+item", max_iterations=1))
+    model, report = fit_model(holdout)
+    assert fit_figures(holdout, model, report)["idle_kernel_terms"] == []
+    model.kernel.kernels[0].variance.assign(1e-9)
+    assert fit_figures(holdout, model, report)["idle_kernel_terms"] == ["se"]
+    assert "the kernel term se, which is the same as leaving it out" in idle_note(["se"])
 
 
 def test_long_lists_of_columns_are_shortened() -> None:

@@ -230,6 +230,7 @@ def test_infinite_scores_are_shown(render):
         ({"failed_evaluations": 2}, "2 of 53 evaluations failed"),
         ({"unconverged_evaluations": 3}, "3 of 53 evaluations"),
         ({"negative_variances_set_to_zero": 4}, "4 variances"),
+        ({"idle_kernel_terms": ["linear"]}, "kernel term linear"),
     ],
 )
 def test_notes_say_what_gives_reason_to_doubt(render, fit, words):
