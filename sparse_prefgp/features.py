@@ -111,7 +111,7 @@ class FeatureTransform:
         """Features (n, D) of raw items: a data frame, or a mapping from column name to values.
 
         A level that was not seen in training is encoded as none of the known ones, with a
-        `UserWarning` that counts them; `unknown_levels` gives the figures.
+        `UserWarning` that counts them.
 
         Raises:
             ValueError: a missing feature column, or a value that is missing, not finite or not a
@@ -135,19 +135,6 @@ class FeatureTransform:
             encoder = _encoder([known]).fit(known[:, None])
             columns.append(np.asarray(encoder.transform(text[:, None]), dtype=np.float64))
         return np.ascontiguousarray(np.concatenate(columns, axis=1))
-
-    def unknown_levels(self, frame: Any) -> dict[str, dict[str, int]]:
-        """For each categorical column, how many rows of `frame` hold each level never seen.
-
-        Raises:
-            ValueError: a missing column or a missing value.
-        """
-        report: dict[str, dict[str, int]] = {}
-        for name, levels in zip(self.categorical, self.categories, strict=True):
-            found = Counter(str(v) for v in text_column(frame, name) if v not in levels)
-            if found:
-                report[name] = dict(found)
-        return report
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, ready for JSON; floats keep every bit."""

@@ -1,33 +1,35 @@
-"""Folders that are written whole or not at all, even when the process is killed half way."""
+"""Folders that are written beside their place and then put there, so that nothing is left half way.
+
+A folder that is there already stays the same folder, with its permissions and whoever works in it:
+new names are moved in first, then files that both have are replaced, each in one step, and what is
+no longer wanted goes last.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
 import glob
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_UNFINISHED = ".unfinished"
+_UNFINISHED = ".sparse-prefgp-unfinished"
 _LOCK = "lock"
+_MARK = "sparse-prefgp\n"
 
 
 @contextmanager
 def replaced_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]:
-    """A new folder to write into, which takes the place of `folder` when the block succeeds.
+    """A new folder to write into, whose files take the place of those in `folder` at the end.
 
-    Where the system can exchange two folders (Linux, macOS), that is one step: whoever looks sees
-    the old folder or the new one. Elsewhere, and on a mount point, files are moved one by one,
-    new names first and files that both have last.
+    A folder that does not exist yet appears in one step. Where it exists, a process killed in the
+    short time of moving leaves whole files, old or new ones.
 
     Args:
-        folder: made if need be; left as it was when anything goes wrong.
+        folder: made if need be; left as it was when anything goes wrong in the block.
         check: refuses contents that must not be replaced; called before and after the block.
 
     Raises:
@@ -36,9 +38,8 @@ def replaced_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Pat
     check(folder)
     check_place(Path(os.path.realpath(folder)).parent, folder)
     target = Path(os.path.realpath(folder))
-    # A mount point cannot be moved, and nothing can be renamed into it from outside.
-    mounted = os.path.ismount(target)
-    place = target if mounted else target.parent
+    # Nothing can be moved into a mount point from outside.
+    place = target if os.path.ismount(target) else target.parent
     try:
         place.mkdir(parents=True, exist_ok=True)
         _remove_unfinished(place, target.name)
@@ -55,16 +56,21 @@ def replaced_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Pat
             yield new
             check(folder)  # again: writing can take long enough for somebody to add a file
             _flush(new)
-            _put_in_place(new, target, mounted)
+            if target.exists():
+                _merge(new, target)
+            else:
+                os.rename(new, target)
+            _flush_folder(target)
+            _flush_folder(target.parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def contents(folder: Path) -> set[str]:
-    """Names in a folder, without what a killed process left there; empty if there is none."""
+    """Names in a folder, without what a killed process of ours left; empty if there is none."""
     if not folder.is_dir():
         return set()
-    return {path.name for path in folder.iterdir() if path.suffix != _UNFINISHED}
+    return {path.name for path in folder.iterdir() if not _is_unfinished(path)}
 
 
 def check_place(place: Path, folder: Path) -> None:
@@ -75,7 +81,7 @@ def check_place(place: Path, folder: Path) -> None:
     """
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
-    cannot = f"The output folder {str(folder)!r} cannot be made"
+    cannot = f"The output {str(folder)!r} cannot be made"
     if not place.is_dir():
         raise ValueError(f"{cannot}: {str(place)!r} is a file; give another place.")
     try:
@@ -87,38 +93,8 @@ def check_place(place: Path, folder: Path) -> None:
         ) from None
 
 
-def _put_in_place(new: Path, target: Path, mounted: bool) -> None:
-    if not mounted:
-        if not target.exists():
-            os.rename(new, target)
-            return
-        if _exchange(new, target):
-            return
-    _merge(new, target)
-
-
-def _exchange(first: Path, second: Path) -> bool:
-    """Let two folders change places in one step; False where the system cannot."""
-    try:
-        library = ctypes.CDLL(None, use_errno=True)
-        if sys.platform == "darwin":
-            code = library.renamex_np(os.fsencode(first), os.fsencode(second), 2)
-        else:
-            here = -100  # paths are relative to the working directory
-            code = library.renameat2(here, os.fsencode(first), here, os.fsencode(second), 2)
-    except (OSError, AttributeError, TypeError):
-        return False
-    if code == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV, errno.EBUSY):
-        return False
-    raise OSError(number, os.strerror(number), str(second))
-
-
 def _merge(new: Path, target: Path) -> None:
-    """Make `target` hold what `new` holds, file by file, names that it lacks first."""
-    target.mkdir(exist_ok=True)
+    """Make `target` hold what `new` holds, names that it lacks first."""
     wanted = sorted(path.name for path in new.iterdir())
     known = contents(target)
     for name in sorted(wanted, key=lambda name: name in known):
@@ -128,32 +104,54 @@ def _merge(new: Path, target: Path) -> None:
             os.replace(new / name, target / name)
     for name in known - set(wanted):
         path = target / name
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
+    _flush_folder(target)
 
 
 def _flush(folder: Path) -> None:
-    """Ask the system to bring the files to the disk, so that a power cut loses none of them."""
+    """Ask the system to bring files to the disk before they are moved."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
                 os.fsync(file.fileno())
 
 
+def _flush_folder(folder: Path) -> None:
+    """The same for the names in a folder, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold a lock, which ends with the process however that ends; nothing where there are none."""
+    path.write_text(_MARK, encoding="utf-8")
     try:
         import fcntl
     except ImportError:
         yield
         return
-    with path.open("w") as file:
+    with path.open("r+") as file:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Whether this is a folder in which a process of ours writes or wrote."""
+    if not (path.name.startswith(".") and path.name.endswith(_UNFINISHED) and path.is_dir()):
+        return False
+    try:
+        return (path / _LOCK).read_text(encoding="utf-8") == _MARK
+    except (OSError, ValueError):
+        return False
 
 
 def _remove_unfinished(place: Path, name: str) -> None:
@@ -163,9 +161,11 @@ def _remove_unfinished(place: Path, name: str) -> None:
     except ImportError:
         return
     for left in place.glob(f".{glob.escape(name)}.*{_UNFINISHED}"):
+        if not _is_unfinished(left):
+            continue
         try:
             with (left / _LOCK).open("r+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            continue  # somebody is writing there, or it is not ours to judge
+            continue  # somebody is writing there
         shutil.rmtree(left, ignore_errors=True)

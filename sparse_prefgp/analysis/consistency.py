@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.checks import whole_number
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.models.items import items_of
 
@@ -24,6 +25,8 @@ WORST_SHOWN = 5
 # Among equally strong cycles so many are compared by all their majorities.
 CYCLES_RANKED = 10_000
 TAIL = 0.025
+# Fewer cannot tell where the outer 2.5 % begin.
+MIN_SIMULATIONS = 100
 JOINTLY = "utilities of all items drawn jointly"
 BY_PAIR = "the utility difference of each pair drawn by itself"
 RESIDUAL_NOISE = "; what inducing inputs leave unexplained is noise of each vote, as in the fit"
@@ -64,7 +67,7 @@ class Check:
     @property
     def verdict(self) -> str:
         """`explained`, `more than the model explains` or `fewer than the model expects`."""
-        if self.tail <= TAIL and self.observed > self.expected:
+        if self.observed > self.high:
             return "more than the model explains"
         if self.observed < self.low:
             return "fewer than the model expects"
@@ -251,10 +254,11 @@ def consistency(
         seed: of the draws.
 
     Raises:
-        ValueError: less than one simulation, or features that are not the model's.
+        ValueError: fewer than 100 simulations, which decide nothing; a negative seed; features
+            that are not the model's.
     """
-    if simulations < 1:
-        raise ValueError(f"simulations is {simulations}; give a whole number of at least 1.")
+    simulations = whole_number("simulations", simulations, MIN_SIMULATIONS)
+    seed = whole_number("seed", seed, 0)
     graph = _Pairs.of(duels)
     contradicted, minority, cycles = graph.figures(graph.wins)
     result = Consistency(

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.prediction import predicted
 from sparse_prefgp.baselines import Coin, LinearProbit
+from sparse_prefgp.checks import whole_number
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.metrics import score
 from sparse_prefgp.models.items import ItemSet, items_of, known_items
@@ -45,8 +46,9 @@ def evaluate(
 
     Raises:
         ValueError: no duels, an unknown id (with its row), an item against itself, counts that are
-            not whole and positive, and what `resolve_items` raises.
+            not whole and positive, a negative seed, and what `resolve_items` raises.
     """
+    seed = whole_number("seed", seed, 0)
     if isinstance(duels, Duels):
         if items is not None:
             raise ValueError(

@@ -96,8 +96,9 @@ class Explanation:
     def headline(self) -> str:
         """The text without the table: who is preferred, by how much, and how that was explained."""
         lines = [
-            f"{self.first} is preferred to {self.second} with probability {self.probability:.3f}; "
-            f"the expected utility difference is {self.difference:+.3f}, sd {self.sd:.3f}."
+            f"The probability that {self.first} beats {self.second} is {self.probability:.3f}; its "
+            f"expected utility is {abs(self.difference):.3f} "
+            f"{'above' if self.difference >= 0.0 else 'below'} the other's, sd {self.sd:.3f}."
         ]
         if self.steps is None:
             lines.append(f"Contributions: {self.method}.")
@@ -114,8 +115,9 @@ class Explanation:
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        # What does not differ between the items contributes nothing.
-        differing = self.frame[self.frame["contribution"] != 0.0]
+        # What does not differ between the items contributes nothing, not even uncertainty.
+        some = (self.frame["contribution"] != 0.0) | (self.frame["sd"] > 0.0)
+        differing = self.frame[some]
         shown = differing.head(FEATURES_SHOWN)
         cells = [("feature", self.first, self.second, "contribution", "sd")]
         for row in shown.itertuples(index=False):
@@ -224,7 +226,7 @@ def _pair(
     for label, value in (("first", first), ("second", second)):
         if np.ndim(value) == 0:
             known = known_items(model, items) if known is None else known
-            row = known.lookup.get(id_text(value))
+            row = known.find(value)
             if row is None:
                 raise ValueError(
                     f"The {label} item {shortened(value)} is no item id of {known.name}; correct "

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from sparse_prefgp.checks import level_of_interval
 from sparse_prefgp.io.files import load
 from sparse_prefgp.io.reading import LOSER, WINNER
 from sparse_prefgp.models.items import ItemSet, known_items
@@ -49,8 +50,7 @@ def predict(model: PreferenceGP, pairs: Any, items: Any = None, *, level: float 
         ValueError: a missing column, one named like a column that is added, an unknown id (with
             its row), a level outside (0, 1), and what `resolve_items` raises.
     """
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level is {level}; give a number between 0 and 1, such as 0.95.")
+    level = level_of_interval(level)
     table = load(pairs, "pairs", _sides)
     sides = _sides(list(table.frame.columns))
     for name in sides:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import linalg, special
 
+from sparse_prefgp.checks import level_of_interval, whole_number
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.models.items import resolve_items
@@ -42,6 +43,8 @@ _PILOT_SHARE = 0.1
 _CHUNK_NUMBERS = 2_000_000
 # From so many chunks on, tracing the computation once costs less than running it op by op.
 _TRACE_FROM = 16
+# Below, it is no more than the rounding of the sums that a covariance is made of.
+_JITTER_WORTH_A_NOTE = 1e-10
 _FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-4
 
 
@@ -117,7 +120,7 @@ class Ranking:
                 f"has a probability of at most {self.bound_best:.2g}, that any is in the top "
                 f"{self.top_k} of at most {self.bound_top_k:.2g}; more candidates lower both."
             )
-        if self.jitter > 0.0:
+        if self.jitter > _JITTER_WORTH_A_NOTE:
             text.append(f"A jitter of {self.jitter:.1e} joined the candidates' variances.")
         if self.negative_variances:
             text.append(
@@ -175,15 +178,12 @@ def rank(
         ValueError: `top_k` above the number of items or of candidates, another number that makes
             no sense, and what `resolve_items` raises.
     """
-    _check_level(level)
-    for label, value, least in (
-        ("top_k", DEFAULT_TOP_K if top_k is None else top_k, 1),
-        ("candidates", candidates, 1),
-        ("samples", samples, MIN_SAMPLES),
-        ("seed", seed, 0),
-    ):
-        if isinstance(value, bool) or value != int(value) or value < least:
-            raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")
+    level = level_of_interval(level)
+    if top_k is not None:
+        top_k = whole_number("top_k", top_k, 1)
+    candidates = whole_number("candidates", candidates, 1)
+    samples = whole_number("samples", samples, MIN_SAMPLES)
+    seed = whole_number("seed", seed, 0)
     found = resolve_items(model, items)
     n = len(found)
     k = min(DEFAULT_TOP_K, n) if top_k is None else int(top_k)
@@ -272,11 +272,6 @@ def rank(
         outside_features=found.outside_features,
         unknown_levels=found.unknown_levels,
     )
-
-
-def _check_level(level: float) -> None:
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level is {level}; give a number between 0 and 1, such as 0.95.")
 
 
 def distinct_rows(inputs: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:

@@ -55,7 +55,7 @@ def sentences(
     except (ValueError, ModuleNotFoundError) as error:
         _stop(f"Error: {error}", MISTAKE, error)
     except KeyboardInterrupt as error:
-        _stop("Stopped before the end; no file was written or changed.", INTERRUPTED, error)
+        _stop("Stopped before the end; no file was left half written.", INTERRUPTED, error)
 
 
 class Output(Console):
@@ -109,6 +109,9 @@ def _notes(console: Console, shown: list[str]) -> Iterator[None]:
 
 def open_model(console: Output, path: Path) -> PreferenceGP:
     """A saved model, and TensorFlow with it."""
+    from sparse_prefgp.model_folder import find_model
+
+    find_model(path)  # a wrong path is told before anything slow
     import_tensorflow(console)
     from sparse_prefgp.models import load
 

@@ -41,7 +41,7 @@ def evaluate(
 ) -> None:
     """Score a model on labelled duels, beside a linear probit on its training duels and a coin."""
     with sentences(quiet, as_json, threads) as console:
-        check_file(out, overwrite, items, duels)
+        check_file(out, overwrite, items, duels, ending=".json")
         fitted = open_model(console, model)
         from sparse_prefgp.analysis.evaluation import evaluate as score_model
         from sparse_prefgp.studies.folder import as_json_text

@@ -163,8 +163,9 @@ def _reader(
     )
     given = [(name, read, path) for name, read, path in readers if path is not None]
     if len(given) != 1:
-        found = " and ".join(name for name, *_ in given) or "none of them"
-        raise ValueError(f"Give one of --duels, --choices and --rankings, not {found}.")
+        found = " and ".join(name for name, *_ in given)
+        problem = f"{found} were given" if given else "none was given"
+        raise ValueError(f"Give one of --duels, --choices and --rankings; {problem}.")
     ((_, read, path),) = given
     return read, path
 

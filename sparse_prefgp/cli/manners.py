@@ -89,7 +89,9 @@ class Manners:
             typer.echo(json.dumps(plain(result), indent=2, allow_nan=False))
 
 
-def check_file(path: Path | None, overwrite: bool, *inputs: Path | None) -> None:
+def check_file(
+    path: Path | None, overwrite: bool, *inputs: Path | None, ending: str = ".csv"
+) -> None:
     """Refuse an output file that cannot be written, exists already, or is one of the inputs.
 
     Raises:
@@ -108,8 +110,8 @@ def check_file(path: Path | None, overwrite: bool, *inputs: Path | None) -> None
         raise ValueError(
             f"The output {str(path)!r} exists already; give another name, or --overwrite."
         )
-    if path.suffix.lower() not in (".csv", ".json"):
-        raise ValueError(f"The output {str(path)!r} must end in .csv.")
+    if path.suffix.lower() != ending:
+        raise ValueError(f"The output {str(path)!r} must end in {ending}.")
     check_place(Path(os.path.realpath(path)).parent, path)
 
 

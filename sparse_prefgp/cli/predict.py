@@ -43,7 +43,7 @@ def predict(
         typer.Option(help="Write all predictions here (.csv).", show_default=False),
     ] = None,
     overwrite: Overwrite = False,
-    show: Annotated[int, typer.Option(help="How many pairs to print.")] = 20,
+    show: Annotated[int, typer.Option(min=0, help="How many pairs to print.")] = 20,
     level: Level = 0.95,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -84,5 +84,5 @@ def _table(frame: Any, total: int) -> Table:
     }
     if frame["outside_range"].any():
         columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
-    title = f"The first {len(frame):,} of {total:,} pairs"
+    title = "All pairs" if len(frame) == total else f"The first {len(frame):,} of {total:,} pairs"
     return cells_table(title, columns, left=(first, second))

@@ -47,7 +47,7 @@ def rank(
             show_default=False,
         ),
     ] = None,
-    show: Annotated[int, typer.Option(help="How many items to print.")] = 20,
+    show: Annotated[int, typer.Option(min=0, help="How many items to print.")] = 20,
     level: Level = 0.95,
     candidates: Annotated[
         int, typer.Option(help="So many items are sampled jointly to find the best.")
@@ -98,4 +98,5 @@ def _table(frame: Any, top_k: int, total: int) -> Table:
     }
     if frame["outside_range"].any():
         columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
-    return cells_table(f"The first {len(frame):,} of {total:,} items", columns, left=("item",))
+    title = "All items" if len(frame) == total else f"The first {len(frame):,} of {total:,} items"
+    return cells_table(title, columns, left=("item",))

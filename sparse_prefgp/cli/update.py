@@ -33,18 +33,21 @@ def update(
     """Add duels to a saved model; hyperparameters stay unless --max-iterations is given."""
     with sentences(quiet, as_json, threads) as console:
         from sparse_prefgp.folders import check_place
+        from sparse_prefgp.model_folder import check_replaceable
+        from sparse_prefgp.studies.folder import check_not_of_a_fit
 
         if max_iterations < 0:
             raise ValueError(
                 f"The number of iterations is {max_iterations}; give a whole number of at least 0."
             )
         check_place(out.absolute().parent, out)
+        check_not_of_a_fit(out)
+        check_replaceable(out)
         fitted = open_model(console, model)
-        from sparse_prefgp.models.saving import check_replaceable, save
+        from sparse_prefgp.models.saving import save
         from sparse_prefgp.models.updating import update as add_duels
         from sparse_prefgp.selection import optimise
 
-        check_replaceable(out)
         with console.status("Adding the duels …"):
             new, report = add_duels(fitted, duels, items)
         console.print(Text(str(report)))

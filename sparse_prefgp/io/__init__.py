@@ -6,7 +6,7 @@ from sparse_prefgp.io.choices import (
     read_ranking_table,
     read_rankings,
 )
-from sparse_prefgp.io.reading import read_duels, read_items, read_items_with_ids, read_table
+from sparse_prefgp.io.reading import read_duels, read_items, read_table
 from sparse_prefgp.io.table import DuelTable
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "read_choices",
     "read_duels",
     "read_items",
-    "read_items_with_ids",
     "read_ranking_table",
     "read_rankings",
     "read_table",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,15 +246,10 @@ def match(
         ValueError: an id that is missing or unknown; the message names the row.
     """
     result = np.empty(len(table.frame), dtype=np.int64)
-    by_number: dict[int, int] | None = None
+    ids = Ids(lookup)
     for i, value in enumerate(table.frame[column]):
         text = id_text(value)
-        row = -1 if optional and not text else lookup.get(text)
-        if row is None and WHOLE_NUMBER.fullmatch(text):
-            # One file may hold 7 or 7.0 and the other 007; only where that leaves no doubt.
-            if by_number is None:
-                by_number = _rows_by_number(lookup)
-            row = by_number.get(_whole(text))
+        row = -1 if optional and not text else ids.find(text)
         if row is None:
             shown = f"the {column} {text!r}" if text else f"a missing {column}"
             raise ValueError(
@@ -265,7 +260,29 @@ def match(
     return result
 
 
-def _rows_by_number(lookup: dict[str, int]) -> dict[int, int]:
+class Ids:
+    """Finds the row of an id, given as text, by one rule for files and for people.
+
+    As it is written, else as a whole number where that leaves no doubt: one file may hold 7 or 7.0
+    and the other 007.
+    """
+
+    def __init__(self, lookup: Mapping[str, int]) -> None:
+        self._lookup = lookup
+        self._by_number: dict[int, int] | None = None
+
+    def find(self, text: str) -> int | None:
+        """The row, or None."""
+        row = self._lookup.get(text)
+        if row is None and WHOLE_NUMBER.fullmatch(text):
+            if self._by_number is None:
+                self._by_number = rows_by_number(self._lookup)
+            row = self._by_number.get(_whole(text))
+        return row
+
+
+def rows_by_number(lookup: Mapping[str, int]) -> dict[int, int]:
+    """The row of each whole number that only one id is."""
     rows: dict[int, int] = {}
     repeated: set[int] = set()
     for text, row in lookup.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -153,18 +153,6 @@ def read_items(path: Source, like: Any) -> FloatArray:
     transform = _transform_of(like)
     table = load(path, "items", lambda header: ())
     return transform.apply(table.frame, table.row)
-
-
-def read_items_with_ids(path: Source, like: Any) -> tuple[tuple[Hashable, ...], FloatArray]:
-    """Ids and features of raw items, as `read_items`; the id column as in `read_table`.
-
-    Raises:
-        ValueError: what `read_items` raises; an id that is missing or repeated.
-    """
-    transform = _transform_of(like)
-    table = load_items(path)
-    ids, _ = table.ids()
-    return ids, transform.apply(table.frame, table.row)
 
 
 def _transform_of(like: Any) -> FeatureTransform:

@@ -7,7 +7,7 @@ given its parameters, whose unconstrained values keep every bit.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import gpflow
@@ -32,28 +32,42 @@ def _classes(module: Any, base: type) -> dict[str, type]:
 
 _KERNELS = {**_classes(gpflow.kernels, gpflow.kernels.Kernel), "ItemEffect": ItemEffect}
 _FUNCTIONS = _classes(gpflow.functions, gpflow.functions.MeanFunction)
+# Arguments that GPflow's own functions keep under other names.
+_KEPT_ELSEWHERE: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("Additive", "first_part"): lambda f: f.add_1,
+    ("Additive", "second_part"): lambda f: f.add_2,
+    ("Product", "first_part"): lambda f: f.prod_1,
+    ("Product", "second_part"): lambda f: f.prod_2,
+    ("Polynomial", "degree"): lambda f: int(tf.reduce_max(tf.reduce_sum(f.powers, -1))),
+    ("Polynomial", "input_dim"): lambda f: int(f.powers.shape[1]),
+    ("Polynomial", "output_dim"): lambda f: int(f.w.shape[0]),
+}
 # What the class lists of TensorFlow Probability know besides numbers and each other.
 _NOT_ARGUMENTS = ("name", "validate_args", "allow_nan_stats", "dtype", "parameters", "self")
 
 
 def register_kernel(kernel: Class) -> Class:
-    """Let `save` and `load` know a kernel class of your own; also usable as a decorator.
+    """Let `save` and `load` know a kernel class of your own, or a class of mean functions.
+
+    Also usable as a decorator.
 
     The class must keep what its constructor takes in attributes of the same names; parameters it
     makes beyond these are saved too. Register it before `save` and, in another process, before
     `load`.
 
-    :param kernel: a subclass of `gpflow.kernels.Kernel`.
+    :param kernel: a subclass of `gpflow.kernels.Kernel` or of `gpflow.functions.MeanFunction`.
     :return: the class itself.
-    :raises ValueError: not a kernel class, or another class of that name is known already.
+    :raises ValueError: neither of these, or another class of that name is known already.
     """
-    if not (inspect.isclass(kernel) and issubclass(kernel, gpflow.kernels.Kernel)):
+    bases = (gpflow.kernels.Kernel, gpflow.functions.MeanFunction)
+    if not (inspect.isclass(kernel) and issubclass(kernel, bases)):
         raise ValueError(
-            f"register_kernel takes a class of kernels, a subclass of gpflow.kernels.Kernel, not "
-            f"{kernel!r}."
+            "register_kernel takes a class of kernels, a subclass of gpflow.kernels.Kernel (or of "
+            f"gpflow.functions.MeanFunction), not {kernel!r}."
         )
     name = kernel.__name__
-    known = _KERNELS.get(name)
+    registry = _KERNELS if issubclass(kernel, gpflow.kernels.Kernel) else _FUNCTIONS
+    known = registry.get(name)
     # Running a notebook cell again makes a new class of the same name in the same place.
     same_place = known is not None and (known.__module__, known.__qualname__) == (
         kernel.__module__,
@@ -61,9 +75,9 @@ def register_kernel(kernel: Class) -> Class:
     )
     if known is not None and not same_place:
         raise ValueError(
-            f"A kernel class named {name} is known already, from {known.__module__}; rename yours."
+            f"A class named {name} is known already, from {known.__module__}; rename yours."
         )
-    _KERNELS[name] = kernel
+    registry[name] = kernel
     return kernel
 
 
@@ -87,16 +101,21 @@ class Encoder:
         :raises ValueError: a class that is not known, or something in it that cannot be written.
         """
         kind = type(value)
-        known, remedy = _KERNELS, f"call spg.register_kernel({kind.__name__}) first"
-        if not isinstance(value, gpflow.kernels.Kernel):
-            known, remedy = _FUNCTIONS, "use a mean function of gpflow.functions"
+        known = _KERNELS if isinstance(value, gpflow.kernels.Kernel) else _FUNCTIONS
         if known.get(kind.__name__) is not kind:
             raise ValueError(
-                f"{role} has the class {kind.__name__}, which a saved model cannot name; {remedy}."
+                f"{role} has the class {kind.__name__}, which a saved model cannot name; call "
+                f"spg.register_kernel({kind.__name__}) first."
             )
         result: Json = {"type": kind.__name__, "arguments": {}, "parameters": {}}
         where = f"{role} ({kind.__name__})"
         for name, argument in _constructor(kind).items():
+            elsewhere = _KEPT_ELSEWHERE.get((kind.__name__, name))
+            if known is _FUNCTIONS and elsewhere is not None:
+                result["arguments"][name] = self._argument(
+                    elsewhere(value), f"{where}, argument {name!r}", role
+                )
+                continue
             if not hasattr(value, name):
                 if argument.default is inspect.Parameter.empty:
                     raise ValueError(
@@ -164,12 +183,12 @@ class Decoder:
 
     def module(self, entry: Json) -> Any:
         """:raises ValueError: a class that this process does not know."""
-        kind = {**_FUNCTIONS, **_KERNELS}.get(entry["type"])
-        if "active_dims" not in entry:
-            kind = _FUNCTIONS.get(entry["type"])
+        kernel = "active_dims" in entry
+        kind = (_KERNELS if kernel else _FUNCTIONS).get(entry["type"])
         if kind is None:
             raise ValueError(
-                f"The model has a kernel of the class {entry['type']}, which is not known here; "
+                f"The model has a {'kernel' if kernel else 'mean function'} of the class "
+                f"{entry['type']}, which is not known here; "
                 "import that class and call spg.register_kernel with it before loading."
             )
         result = kind(**{name: self._value(a) for name, a in entry["arguments"].items()})

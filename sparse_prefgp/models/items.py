@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels, check_features
-from sparse_prefgp.io.columns import WHOLE_NUMBER, match, parse_counts
+from sparse_prefgp.io.columns import Ids, match, parse_counts, rows_by_number
 from sparse_prefgp.io.files import Source, Table, id_text, load, load_items
 from sparse_prefgp.io.reading import COUNT, LOSER, WINNER
 
@@ -94,22 +94,9 @@ class ItemSet:
             rows[text] = i
         return rows
 
-    def rows_of(self, ids: Iterable[Hashable]) -> IntArray:
-        """The row of each id, compared as text.
-
-        Raises:
-            ValueError: an unknown id, with its place among `ids` (counted from 0).
-        """
-        rows = []
-        for i, value in enumerate(ids):
-            row = self.lookup.get(id_text(value))
-            if row is None:
-                raise ValueError(
-                    f"The id {value!r} in row {i} (counted from 0) is no item id of {self.name}; "
-                    "add that item, or correct the id."
-                )
-            rows.append(row)
-        return np.array(rows, dtype=np.int64)
+    def find(self, value: Any) -> int | None:
+        """The row of an id, by the rule for the ids of files; None if there is none."""
+        return Ids(self.lookup).find(id_text(value))
 
     def rows_in(self, table: Table, column: str, what: str = "duel") -> IntArray:
         """The row of each id in a column of a table whose rows are duels, or `what` it says.
@@ -351,30 +338,12 @@ def _known_numbers(model: PreferenceGP, lookup: dict[str, int]) -> IntArray:
     """Row in the model's items of each row of a raw table, -1 for an id it does not know."""
     ids: Sequence[Hashable] = model.duels.item_ids or range(model.duels.num_items)
     known = {id_text(value): i for i, value in enumerate(ids)}
+    # As for the ids of duels: 007 is 7 where neither side leaves a doubt.
+    theirs, alone = Ids(known), set(rows_by_number(lookup).values())
     numbers = np.full(len(lookup), -1, dtype=np.int64)
-    rest = []
     for text, row in lookup.items():
         found = known.get(text)
-        if found is not None:
-            numbers[row] = found
-        elif WHOLE_NUMBER.fullmatch(text):
-            rest.append((text, row))
-    if rest:
-        # As for the ids of duels: 007 is 7 where neither side leaves a doubt.
-        theirs, ours = _by_number(known), _by_number(lookup)
-        for text, row in rest:
-            if len(ours[_number(text)]) == len(theirs.get(_number(text), ())) == 1:
-                numbers[row] = theirs[_number(text)][0]
+        if found is None and row in alone:
+            found = theirs.find(text)
+        numbers[row] = -1 if found is None else found
     return numbers
-
-
-def _by_number(lookup: Mapping[str, int]) -> dict[int, list[int]]:
-    rows: dict[int, list[int]] = {}
-    for text, row in lookup.items():
-        if WHOLE_NUMBER.fullmatch(text):
-            rows.setdefault(_number(text), []).append(row)
-    return rows
-
-
-def _number(text: str) -> int:
-    return int(text.split(".")[0])

@@ -267,12 +267,12 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         both = in_chunks(posterior.marginal, inputs)
         return both[:, :1], both[:, 1:]
 
-    @check_shapes("Xa: [N, D]", "Xb: [N, D]", "return: [N]")
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
         """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,)."""
         return tf.exp(self.predict_log_duel(Xa, Xb))
 
-    @check_shapes("Xa: [N, D]", "Xb: [N, D]", "return: [N]")
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_log_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
         """Log of `predict_duel`, finite however small the probability is, (N,).
 
@@ -281,7 +281,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         mean, variance = self._predict_difference(Xa, Xb)
         return log_cdf(mean / tf.sqrt(variance + 2.0 * self.noise_variance))
 
-    @check_shapes("Xa: [N, D]", "Xb: [N, D]", "return[0]: [N]", "return[1]: [N]")
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each."""
         return self._predict_difference(Xa, Xb)

@@ -1,18 +1,11 @@
-"""Models as a folder of arrays and JSON: `save`, `load`.
-
-`model.json` says what the arrays are; `arrays-….npz` holds them and is named by its contents, so
-that a `model.json` never meets the arrays of another model.
-"""
+"""Models as a folder of arrays and JSON: `save`, `load`."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import io
 import json
 import os
 import warnings
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +27,13 @@ from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import InferenceResult, ParallelEP, SequentialEP, Status
 from sparse_prefgp.features import FeatureTransform
-from sparse_prefgp.folders import contents, replaced_folder
+from sparse_prefgp.folders import replaced_folder
+from sparse_prefgp.model_folder import check_replaceable, model_files, read_model
 from sparse_prefgp.models.codec import Decoder, Encoder
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.versions import versions
 
-FORMAT = "sparse_prefgp model"
-FORMAT_VERSION = 1
-DESCRIPTION = "model.json"
-SUBFOLDER = "model"  # where `sparse-prefgp fit` puts the model within its output
-_ARRAYS = "arrays-"
+_ROWS_COMPARED = 50
 _KNOWN_ENGINES: tuple[type, ...] = (ParallelEP, SequentialEP)
 _KNOWN_APPROXIMATIONS: tuple[type, ...] = (
     Exact,
@@ -74,27 +64,18 @@ def save(model: PreferenceGP, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, PreferenceGP):
         raise ValueError(f"save takes a PreferenceGP, not {type(model).__name__}.")
-    files = model_files(model)
+    files = files_of(model)
     with replaced_folder(Path(path), check_replaceable) as folder:
         write_files(folder, files)
 
 
-def model_files(model: PreferenceGP) -> dict[str, bytes]:
+def files_of(model: PreferenceGP) -> dict[str, bytes]:
     """The files of a saved model by name; everything that can be refused is refused here."""
-    description, arrays = _describe(model)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    data = buffer.getvalue()
-    digest = hashlib.sha256(data).hexdigest()
-    name = f"{_ARRAYS}{digest[:12]}.npz"
-    description = {**description, "arrays": {"file": name, "sha256": digest}}
-    description["checksum"] = _checksum(description)
-    text = json.dumps(description, indent=1, allow_nan=False) + "\n"
-    return {name: data, DESCRIPTION: text.encode("utf-8")}
+    return model_files(*_describe(model))
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> None:
-    """Write what `model_files` gave into a folder that exists."""
+    """Write what `files_of` gave into a folder that exists."""
     for name, data in files.items():
         (folder / name).write_bytes(data)
 
@@ -107,9 +88,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP:
         edited, or one of a newer or much older format; a kernel class that is not registered;
         another `gpflow.default_float`.
     """
-    folder = find_model(path)
-    description = _read_description(folder)
-    arrays = _read_arrays(folder, description)
+    folder, description, arrays = read_model(path)
     if gpflow.default_float().__name__ != description["float"]:
         raise ValueError(
             f"The model in {str(folder)!r} was made with {description['float']} numbers, but "
@@ -153,25 +132,6 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP:
     return model
 
 
-def find_model(path: str | os.PathLike[str]) -> Path:
-    """The folder with `model.json` at or just below a path.
-
-    :raises ValueError: there is none.
-    """
-    folder = Path(path)
-    if not folder.exists():
-        raise ValueError(f"There is no model folder {str(folder)!r}; correct the path.")
-    if not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is a file; give the folder of a saved model.")
-    for place in (folder, folder / SUBFOLDER):
-        if (place / DESCRIPTION).is_file():
-            return place
-    raise ValueError(
-        f"The folder {str(folder)!r} holds no model (no {DESCRIPTION}); give a folder that "
-        "spg.save or sparse-prefgp fit wrote."
-    )
-
-
 def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     inference = model.infer()
     encoder = Encoder()
@@ -193,9 +153,10 @@ def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "site_nu": nu,
         "site_tau": tau,
     }
-    if not (np.all(np.isfinite(nu)) and np.all(np.isfinite(tau))):
+    if inference.status is Status.NOT_FINITE:
         raise ValueError(
-            f"The sites are not finite, so the model cannot predict and is not saved: {inference}."
+            "Inference has not come to finite values, so the model cannot predict and is not "
+            f"saved: {inference}."
         )
     if duels.item_ids is not None:
         arrays["item_ids"] = _ids(duels.item_ids)
@@ -203,8 +164,6 @@ def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     fields = dataclasses.asdict(inference)
     fields["status"] = inference.status.name
     description = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
         "versions": versions(),
         "float": gpflow.default_float().__name__,
         "kernel": kernel,
@@ -230,13 +189,14 @@ def _check_rebuilds(
 ) -> None:
     """A class may compute with more than its constructor's arguments; found before it is lost."""
     decoder = Decoder(description["parameters"], arrays)
-    rows, columns = model.graph.rows[:3], model.duels.num_features
+    rows, columns = model.graph.rows[:_ROWS_COMPARED], model.duels.num_features
     numbered, features = as_float(rows), as_float(rows[:, :columns])
 
     def on_rows(kernel: gpflow.kernels.Kernel) -> np.ndarray:
         if model.has_item_effect:
             kernel = numbered_kernel(kernel, columns)
-        return kernel(numbered).numpy()
+        diagonal = kernel(numbered, full_cov=False)
+        return np.concatenate([kernel(numbered).numpy(), diagonal.numpy()[None]])
 
     entry = description["kernel"]
     same = np.array_equal(on_rows(model.kernel), on_rows(decoder.module(entry)))
@@ -247,8 +207,8 @@ def _check_rebuilds(
     if not same:
         raise ValueError(
             f"The class {entry['type']} does not compute the same again from its constructor's "
-            "arguments and parameters; keep everything it computes with in attributes named "
-            "like those arguments."
+            "arguments and parameters; let the constructor take everything it computes with, "
+            "kernels too, and keep each in an attribute named like its argument."
         )
 
 
@@ -281,95 +241,3 @@ def _named(value: Any, known: dict[str, type], role: str) -> dict[str, Any]:
 
 def _value(entry: dict[str, Any], known: dict[str, type]) -> Any:
     return known[entry["type"]](**entry["fields"])
-
-
-def _checksum(description: dict[str, Any]) -> str:
-    plain = {key: value for key, value in description.items() if key != "checksum"}
-    text = json.dumps(plain, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def check_replaceable(folder: Path) -> None:
-    """Refuse a folder that holds anything but a saved model.
-
-    :raises ValueError: naming what would be lost.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
-    present = contents(folder)
-    foreign = sorted(
-        name
-        for name in present
-        if name != DESCRIPTION and not (name.startswith(_ARRAYS) and name.endswith(".npz"))
-    )
-    if foreign:
-        raise ValueError(
-            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is no part of a saved model "
-            "and would be lost; give a new or empty folder, or one that holds only a saved model."
-        )
-    if DESCRIPTION in present and not _is_ours(folder / DESCRIPTION):
-        raise ValueError(
-            f"The folder {str(folder)!r} has a {DESCRIPTION} that spg.save did not write; give a "
-            "new or empty folder."
-        )
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _read_description(folder: Path) -> dict[str, Any]:
-    path = folder / DESCRIPTION
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise _damaged(folder, f"{DESCRIPTION} is not readable as JSON") from None
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        old = isinstance(description, dict) and {"kernel", "approximation"} <= set(description)
-        if old:
-            raise ValueError(
-                f"The model in {str(folder)!r} was written before models could be loaded; fit "
-                "again with this version."
-            )
-        raise ValueError(
-            f"The {DESCRIPTION} in {str(folder)!r} is not that of a saved model; give a folder "
-            "that spg.save or sparse-prefgp fit wrote."
-        )
-    version = description.get("format_version")
-    if not isinstance(version, int) or version < 1:
-        raise _damaged(folder, f"its format version is {version!r}")
-    if version > FORMAT_VERSION:
-        written = description.get("versions", {})
-        by = written.get("sparse_prefgp", "?") if isinstance(written, dict) else "?"
-        raise ValueError(
-            f"The model in {str(folder)!r} has format {version}, written by sparse_prefgp {by}, "
-            f"but this version reads formats up to {FORMAT_VERSION}; upgrade sparse_prefgp."
-        )
-    if description.get("checksum") != _checksum(description):
-        raise _damaged(folder, f"{DESCRIPTION} was changed after it was written")
-    return description
-
-
-def _read_arrays(folder: Path, description: dict[str, Any]) -> dict[str, np.ndarray]:
-    entry = description["arrays"]
-    path = folder / entry["file"]
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise _damaged(folder, f"{entry['file']} cannot be read ({error.strerror})") from None
-    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-        raise _damaged(folder, f"{entry['file']} is not what was written")
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise _damaged(folder, f"{entry['file']} cannot be read ({error})") from None
-
-
-def _damaged(folder: Path, reason: str) -> ValueError:
-    return ValueError(
-        f"The model in {str(folder)!r} is damaged ({reason}); copy it again, or save it again."
-    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sparse_prefgp.plotting.canvas import (
     BLACK,
@@ -25,10 +26,14 @@ from sparse_prefgp.plotting.canvas import (
 from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
 
+# In standardised units: what reading a number back may cost.
+ROUNDING = 1e-9
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sparse_prefgp.analysis import Ranking
+    from sparse_prefgp.duels import Duels
     from sparse_prefgp.models import PreferenceGP
 
 MOST_POINTS = 5000
@@ -117,7 +122,8 @@ def inducing_inputs(
     One or two features are drawn as they are, in raw units where the transform is known. Of more,
     the first two principal components of the items, onto which the inducing inputs are projected;
     the labels give the share of variance of each. The legend counts the inducing inputs that lie
-    outside the range of the items in one feature or more.
+    outside the range of the items in one numeric feature or more; they may lie anywhere between and
+    beside the 0 and 1 of a level.
 
     Args:
         model: one that has inducing inputs.
@@ -135,7 +141,9 @@ def inducing_inputs(
         )
     rows = compared_items(model.duels)
     items = model.duels.items[rows]
-    outside = ((Z < items.min(0)) | (Z > items.max(0))).any(1)
+    numeric = _numeric_columns(model.duels)
+    low, high = items[:, numeric].min(0), items[:, numeric].max(0)
+    outside = ((Z[:, numeric] < low - ROUNDING) | (Z[:, numeric] > high + ROUNDING)).any(1)
     scales = feature_scales(model.duels)
     shown = items
     if len(rows) > MOST_POINTS:
@@ -143,7 +151,9 @@ def inducing_inputs(
         shown = items[np.sort(kept)]
     some = f"{len(shown):,} of {len(rows):,} items" if len(shown) < len(rows) else "items"
 
-    gone = f"{outside.sum()} of {len(Z)} outside the range"
+    gone = f"{outside.sum()} of {len(Z)} outside the range of the items"
+    if len(numeric) == 0:
+        gone = f"{len(Z)}, all features are levels"
 
     ax = axes_or_new(ax)
     if len(scales) == 1:
@@ -176,6 +186,12 @@ def inducing_inputs(
     ax.set_ylabel(labels[1], **name_style())
     legend_above(ax)
     return ax
+
+
+def _numeric_columns(duels: Duels) -> npt.NDArray[np.int64]:
+    """Columns of the features that are no 0 or 1 of a level."""
+    number = duels.num_features
+    return np.arange(number if duels.transform is None else len(duels.transform.numeric))
 
 
 def inducing_points(model: PreferenceGP) -> FloatArray | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.folders import check_place, contents, replaced_folder
+from sparse_prefgp.model_folder import foreign_files
 from sparse_prefgp.studies.holdout import HeldOut
 from sparse_prefgp.versions import versions
 
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
 PROGRAM = "sparse-prefgp"
 METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
 PICTURES, REPORT = "pictures", "report.html"
+PICTURE_NAMES = (
+    "reliability",
+    "utilities",
+    "relevance",
+    "evidence",
+    "inducing_inputs",
+    "utility_1d",
+    "utility_2d",
+    "utility_2d_sd",
+    "probability_to_beat",
+)
 
 
 def check_folder(folder: Path) -> None:
@@ -42,21 +54,42 @@ def _check_contents(folder: Path) -> None:
     present = contents(folder)
     if not present:
         return
-    try:
-        ours = json.loads((folder / METRICS).read_text(encoding="utf-8"))["program"] == PROGRAM
-    except (OSError, ValueError, KeyError, TypeError):
-        ours = False
-    if not ours:
+    if not _is_ours(folder):
         raise ValueError(
             f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
             "new or empty folder."
         )
     foreign = sorted(present - {METRICS, RANKING, MODEL, PICTURES, REPORT})
+    pictures = contents(folder / PICTURES) - {f"{name}.png" for name in PICTURE_NAMES}
+    foreign += sorted(f"{PICTURES}/{name}" for name in pictures)
+    foreign += [f"{MODEL}/{name}" for name in foreign_files(folder / MODEL)]
     if foreign:
         raise ValueError(
             f"The output folder {str(folder)!r} also holds {foreign[0]!r}, which would be lost; "
             "move it away, or give another folder."
         )
+
+
+def check_not_of_a_fit(folder: Path) -> None:
+    """Refuse the model folder within the output of a fit, which describes that model.
+
+    Raises:
+        ValueError: it is one.
+    """
+    outer = Path(os.path.realpath(folder)).parent
+    if folder.resolve().name == MODEL and _is_ours(outer):
+        raise ValueError(
+            f"{str(folder)!r} is the model of a fit, which {METRICS} and {RANKING} beside it "
+            "describe; give another folder."
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        text = (folder / METRICS).read_text(encoding="utf-8")
+        return bool(json.loads(text)["program"] == PROGRAM)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +136,12 @@ def write_fit(
         ValueError: what `save` and `replaced_folder` raise.
     """
     from sparse_prefgp.analysis.ranking import rank
-    from sparse_prefgp.models.saving import model_files, write_files
+    from sparse_prefgp.models.saving import files_of, write_files
     from sparse_prefgp.studies.fit_report import render_report
     from sparse_prefgp.studies.pictures import write_pictures
 
     model = output.model
-    files = model_files(model)
+    files = files_of(model)
     ranking = rank(model, seed=output.seed, progress=progress)
     kept = "refit_fit" if "refit_fit" in output.figures else "fit"
     fit = {

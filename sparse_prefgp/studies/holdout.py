@@ -95,8 +95,14 @@ class HoldoutSettings:
                 "were asked for; leave their number out, or choose another approximation such as "
                 "vfe."
             )
+        kernel = KernelChoice.parse(self.kernel)
+        if kernel.parts == ("item",) and approximation.needs_inducing:
+            raise ValueError(
+                f"The kernel item leaves nothing for the inducing inputs of {approximation}; use "
+                "--approximation exact, or a sum such as --kernel linear+item."
+            )
         object.__setattr__(self, "approximation_choice", approximation)
-        object.__setattr__(self, "kernel_choice", KernelChoice.parse(self.kernel))
+        object.__setattr__(self, "kernel_choice", kernel)
 
 
 @dataclass(frozen=True, eq=False)

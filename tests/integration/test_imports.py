@@ -24,6 +24,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "baselines",
         "datasets",
         "folders",
+        "checks",
+        "model_folder",
         "versions",
         "choices",
     ),

@@ -297,6 +297,20 @@ def test_foreign_folder_is_left_alone(tables: tuple[Path, Path], tmp_path: Path)
     assert contents(tmp_path) == before
 
 
+def test_foreign_files_within_our_folders_are_kept(
+    tables: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert fit(tables, out).exit_code == 0
+    for name in ("pictures/mine.png", "model/notes.txt", "thesis.unfinished"):
+        (out / name).write_text("precious", encoding="utf-8")
+        refused(fit(tables, out), name, "would be lost")
+        assert (out / name).read_text(encoding="utf-8") == "precious"
+        (out / name).unlink()
+    new = ("--duels", tables[1], "--out", out / "model")
+    refused(call("update", "--model", out, *new), "is the model of a fit")
+
+
 def test_unusable_place_is_refused_before_the_fit(
     tables: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

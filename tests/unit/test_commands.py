@@ -133,17 +133,17 @@ def test_evaluate(folder: Path, fitted: Path, tmp_path: Path) -> None:
 def test_explain_a_pair_and_the_data(folder: Path, fitted: Path) -> None:
     result = call("explain", "--model", fitted, "--first", "i0", "--second", "i1")
     assert result.exit_code == 0, result.output
-    assert "i0 is preferred to i1 with probability" in result.stdout
+    assert "The probability that i0 beats i1 is" in result.stdout
     told = answer("explain", "--model", fitted, "--first", "i0", "--second", "i1")
     parts = {row["feature"]: row["contribution"] for row in told["contributions"]}
     assert set(parts) == {"a", "b"}
     assert sum(parts.values()) == pytest.approx(told["difference"], abs=1e-6)
     more = ("--first", "n3", "--second", "i1", "--items", folder / "new.csv")
     assert answer("explain", "--model", fitted, *more)["first"] == "n3"
-    result = call("explain", "--model", fitted, "--simulations", 50)
+    result = call("explain", "--model", fitted, "--simulations", 100)
     assert result.exit_code == 0, result.output
     assert "pairs won by both sides" in result.stdout and "cycles" in result.stdout
-    assert answer("explain", "--model", fitted, "--simulations", 50)
+    assert answer("explain", "--model", fitted, "--simulations", 100)
 
 
 def test_update(folder: Path, fitted: Path, tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_levels_of_a_column_count_together(cars):
     # Rounding noise of standardising and back is gone.
     assert table.loc["price", ["first", "second"]].tolist() == frame["price"][:2].tolist()
     assert found.converged and (found.first, found.second) == ("car 0", "car 1")
-    assert "petrol" in str(found) and "car 0 is preferred to car 1 with probability" in str(found)
+    assert "petrol" in str(found) and "The probability that car 0 beats car 1 is" in str(found)
     same = explain(model, "car 0", "car 3")
     assert contributions(same)["fuel"] == 0.0
     assert str(same).endswith("and 1 that contribute nothing") and "fuel" not in str(same)

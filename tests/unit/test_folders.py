@@ -1,4 +1,4 @@
-"""Folders replaced whole: by exchange, file by file where that is impossible, and never halfway."""
+"""Folders written beside their place: whole, in the same folder, and nobody else's files lost."""
 
 import errno
 import os
@@ -32,23 +32,26 @@ def both(**files: str) -> dict[str, str]:
     return {**files, **{f"sub/{name}": text for name, text in files.items()}}
 
 
-@pytest.fixture(params=["exchange", "merge", "mount"])
+@pytest.fixture(params=["plain", "mount"])
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A system that exchanges folders, one that cannot, and a folder that cannot be moved."""
-    if request.param != "exchange":
-        monkeypatch.setattr(folders, "_exchange", lambda first, second: False)
+    """A plain folder, and one that cannot be moved or moved into from outside."""
     if request.param == "mount":
-        ismount, rename = os.path.ismount, os.rename
+        ismount, rename, replace = os.path.ismount, os.rename, os.replace
         monkeypatch.setattr(
             os.path, "ismount", lambda path: Path(path).name == "target" or ismount(path)
         )
 
-        def busy(source: Any, goal: Any, **more: Any) -> None:
-            if "target" in (Path(source).name, Path(goal).name):
-                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(source))
-            rename(source, goal, **more)
+        def outside(move: Any) -> Any:
+            def moved(source: Any, goal: Any, **more: Any) -> None:
+                inside = ["target" in Path(path).parts for path in (source, goal)]
+                if Path(goal).name == "target" or inside[0] != inside[1]:
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(source))
+                move(source, goal, **more)
 
-        monkeypatch.setattr(os, "rename", busy)
+            return moved
+
+        monkeypatch.setattr(os, "rename", outside(rename))
+        monkeypatch.setattr(os, "replace", outside(replace))
     return str(request.param)
 
 
@@ -61,6 +64,28 @@ def test_new_then_replaced(system: str, tmp_path: Path) -> None:
     write(target, second="3", third="4")
     assert texts(target) == both(second="3", third="4")
     assert [path.name for path in target.parent.iterdir()] == ["target"]
+
+
+def test_an_existing_folder_stays_the_same_folder(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir(mode=0o700)
+    before = target.stat()
+    write(target, first="1")
+    write(target, first="2")
+    after = target.stat()
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+
+
+def test_writing_into_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    monkeypatch.chdir(target)
+    for text in "12":
+        write(Path(), first=text)
+        assert Path("first").read_text() == text
+        assert Path.cwd() == target
 
 
 def test_failure_leaves_the_old(system: str, tmp_path: Path) -> None:
@@ -88,6 +113,30 @@ def test_what_appears_meanwhile_is_not_lost(system: str, tmp_path: Path) -> None
     assert texts(target) == {"theirs": "2"}
 
 
+def test_new_names_come_first_and_old_ones_go_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process killed between two moves leaves a description that fits the files beside it."""
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "description").write_text("old")
+    (target / "arrays-old").write_text("old")
+    states = []
+    replace = os.replace
+
+    def watched(source: Any, goal: Any) -> None:
+        replace(source, goal)
+        states.append(texts(target))
+
+    monkeypatch.setattr(os, "replace", watched)
+    with replaced_folder(target, anything) as new:
+        (new / "description").write_text("new")
+        (new / "arrays-new").write_text("new")
+    for state in (*states, texts(target)):
+        assert f"arrays-{state['description']}" in state
+    assert texts(target) == {"description": "new", "arrays-new": "new"}
+
+
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     link = tmp_path / "link"
@@ -96,24 +145,20 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert link.is_symlink() and texts(tmp_path / "real") == both(first="1")
 
 
-def test_exchange_is_one_step_here(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    second.mkdir()
-    (first / "1").touch()
-    if not folders._exchange(first, second):
-        pytest.skip("this file system cannot exchange folders")
-    assert contents(second) == {"1"} and contents(first) == set()
-
-
-def test_remains_of_a_killed_process_go_and_those_of_a_living_one_stay(tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    dead, alive = (tmp_path / f".target.{name}.unfinished" for name in ("dead", "alive"))
-    for folder in (dead, alive):
+def test_remains_of_a_killed_process_go_and_all_others_stay(tmp_path: Path) -> None:
+    target, suffix = tmp_path / "target", folders._UNFINISHED
+    dead, alive, foreign = (tmp_path / f".target.{name}{suffix}" for name in ("a", "b", "c"))
+    for folder in (dead, alive, foreign):
         folder.mkdir()
-        (folder / "lock").touch()
+        (folder / "lock").write_text("mine" if folder == foreign else folders._MARK)
     with folders._locked(alive / "lock"):
         write(target, first="1")
-        assert alive.is_dir() and not dead.exists()
+        assert alive.is_dir() and foreign.is_dir() and not dead.exists()
     write(target, first="2")
-    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [foreign.name, "target"]
+
+
+def test_only_our_own_remains_are_overlooked(tmp_path: Path) -> None:
+    (tmp_path / f"thesis{folders._UNFINISHED}").write_text("mine")
+    (tmp_path / f".x{folders._UNFINISHED}").mkdir()
+    assert len(contents(tmp_path)) == 2

@@ -149,10 +149,10 @@ def test_item_effects_get_the_number_of_the_item() -> None:
 
 def test_rows_of_ids(model: spg.PreferenceGP) -> None:
     found = resolve_items(model)
-    np.testing.assert_array_equal(found.rows_of(["c", "a", "007", "c"]), [2, 0, 3, 2])
-    assert found.rows_of([]).shape == (0,)
-    with pytest.raises(ValueError, match=r"The id 'zz' in row 1 .* no item id of the model's own"):
-        found.rows_of(["a", "zz"])
+    assert [found.find(value) for value in ("c", "a", "007", 7, "7.0", "zz", 8)] == [
+        *(2, 0, 3, 3, 3),
+        *(None, None),
+    ]
     pairs = load(pd.DataFrame({"first": ["a", "c"]}), "pairs", lambda header: ["first"])
     np.testing.assert_array_equal(found.rows_in(pairs, "first", "pair"), [0, 2])
     pairs.frame.loc[1, "first"] = "d"
@@ -185,7 +185,7 @@ def test_ids_that_read_alike_are_refused() -> None:
     data = spg.Duels([[0.0], [1.0], [2.0]], [0, 1], [1, 2], item_ids=[0, 1, "1"])
     found = resolve_items(spg.PreferenceGP(data, gpflow.kernels.SquaredExponential()))
     with pytest.raises(ValueError, match=r"ids 1 and '1' of the model's own items read alike"):
-        found.rows_of([0])
+        found.find(0)
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ def test_relevance_bars(models):
 
 def test_inducing_inputs_on_the_axes(models):
     ax = plotting.inducing_inputs(models[2])
-    x, y = line(ax, "inducing inputs (1 of 6 outside the range)")
+    x, y = line(ax, "inducing inputs (1 of 6 outside the range of the items)")
     assert np.column_stack([x, y]) == pytest.approx(models[2].inducing_variable.Z.numpy())
     left, right = ax.get_xlim()
     assert left < x.min() and right > 50.0  # what has left the items is in the picture

@@ -21,8 +21,8 @@ import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
 from sparse_prefgp.engines import Status
+from sparse_prefgp.model_folder import DESCRIPTION, checksum
 from sparse_prefgp.models import codec
-from sparse_prefgp.models.saving import DESCRIPTION, _checksum
 from tests.tolerances import ROUNDING
 
 N, D = 14, 3
@@ -109,6 +109,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "_KERNELS", dict(codec._KERNELS))
+    monkeypatch.setattr(codec, "_FUNCTIONS", dict(codec._FUNCTIONS))
     spg.register_kernel(Ridge)
 
 
@@ -226,11 +227,11 @@ def saved(duels: spg.Duels, tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def edit(folder: Path, checksum: bool = True, **changes: Any) -> None:
+def edit(folder: Path, sign: bool = True, **changes: Any) -> None:
     path = folder / DESCRIPTION
     values = {**json.loads(path.read_text()), **changes}
-    if checksum:
-        values["checksum"] = _checksum(values)
+    if sign:
+        values["checksum"] = checksum(values)
     path.write_text(json.dumps(values))
 
 
@@ -274,7 +275,7 @@ def test_truncated_or_edited_files(saved: Path) -> None:
 
 
 def test_other_formats(saved: Path) -> None:
-    edit(saved, checksum=False, format_version=2)
+    edit(saved, sign=False, format_version=2)
     with pytest.raises(ValueError, match=r"has format 2, written by .* upgrade"):
         spg.load(saved)
     edit(saved, format_version="new")
@@ -413,3 +414,83 @@ def test_killed_twenty_times_there_is_always_a_loadable_model(
     # What the killed left behind goes with the next save.
     spg.save(spg.load(target), target)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model", "source0", "source1"]
+
+
+def test_private_and_current_folders_stay_what_they_are(
+    duels: spg.Duels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = spg.PreferenceGP(duels, se())
+    (tmp_path / "private").mkdir(mode=0o700)
+    monkeypatch.chdir(tmp_path / "private")
+    for _ in range(2):
+        spg.save(model, ".")
+        assert_same(model, spg.load("."))
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("name", ["arrays-mine.npz", "arrays-0123456789ab.npz", "x.unfinished"])
+def test_files_that_only_look_like_ours_are_kept(
+    name: str, duels: spg.Duels, saved: Path, tmp_path: Path
+) -> None:
+    model = spg.PreferenceGP(duels, se())
+    (tmp_path / "other").mkdir()
+    for folder in (saved, tmp_path / "other"):
+        (folder / name).write_text("precious")
+        with pytest.raises(ValueError, match="would be lost"):
+            spg.save(model, folder)
+        assert (folder / name).read_text() == "precious"
+
+
+def test_arrays_of_a_save_that_was_killed_are_ours(duels: spg.Duels, saved: Path) -> None:
+    (saved / DESCRIPTION).unlink()
+    spg.save(spg.PreferenceGP(duels, se(), noise_variance=0.3), saved)
+    assert len(list(saved.iterdir())) == 2
+
+
+def test_a_model_without_finite_values_is_not_saved(duels: spg.Duels, tmp_path: Path) -> None:
+    @spg.register_kernel
+    class Indefinite(gpflow.kernels.SquaredExponential):
+        def __init__(self) -> None:
+            super().__init__(variance=50.0)
+
+        def K_r2(self, r2: tf.Tensor) -> tf.Tensor:
+            return self.variance * tf.where(r2 < 4.0, tf.exp(-0.01 * r2), tf.zeros_like(r2))
+
+    model = spg.PreferenceGP(duels, Indefinite(), approximation=spg.Exact(over="duels"))
+    if model.infer().status is not Status.NOT_FINITE:
+        model.noise_variance = gpflow.Parameter(np.nan)
+    with pytest.raises(ValueError, match="not come to finite values"):
+        spg.save(model, tmp_path / "model")
+
+
+def test_numbers_that_json_does_not_have_are_damage(saved: Path) -> None:
+    text = (saved / DESCRIPTION).read_text()
+    (saved / DESCRIPTION).write_text(text.replace('"jitter": 0.0', '"jitter": NaN'))
+    with pytest.raises(ValueError, match="damaged"):
+        spg.load(saved)
+
+
+@pytest.mark.parametrize("name", ["sum", "product", "polynomial", "own"])
+def test_mean_functions(name: str, duels: spg.Duels, tmp_path: Path) -> None:
+    class Own(gpflow.functions.MeanFunction):
+        def __init__(self, slope: Any = 0.4) -> None:
+            super().__init__()
+            self.slope = gpflow.Parameter(slope)
+
+        def __call__(self, X: tf.Tensor) -> tf.Tensor:
+            return self.slope * X[:, :1]
+
+    linear = gpflow.functions.Linear(A=[[1.0], [0.2], [0.0]], b=[0.3])
+    function = {
+        "sum": linear + gpflow.functions.Constant(np.ones(1)),
+        "product": linear * linear,
+        "polynomial": gpflow.functions.Polynomial(2, input_dim=D),
+        "own": Own(),
+    }[name]
+    model = spg.PreferenceGP(duels, se(), mean_function=function)
+    if name == "own":
+        with pytest.raises(ValueError, match=r"call spg.register_kernel\(Own\) first"):
+            spg.save(model, tmp_path)
+        spg.register_kernel(Own)
+    spg.save(model, tmp_path)
+    assert_same(model, spg.load(tmp_path))

@@ -1,0 +1,35 @@
+"""Checks of the numbers that people give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a real number, and not a truth value."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def whole_number(label: str, value: Any, least: int) -> int:
+    """A whole number of at least `least`.
+
+    Raises:
+        ValueError: anything else; `label` names it.
+    """
+    number = is_number(value) and float(value).is_integer()
+    if not number or value < least:
+        raise ValueError(f"{label} is {value!r}; give a whole number of at least {least}.")
+    return int(value)
+
+
+def level_of_interval(value: Any) -> float:
+    """The share that an interval holds, strictly between 0 and 1.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if not is_number(value) or not 0.0 < value < 1.0:
+        raise ValueError(f"level is {value!r}; give a number between 0 and 1, such as 0.95.")
+    return float(value)
