@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+# As tables for people call them.
+PREDICTOR_NAMES = {"model": "model", "linear_probit": "linear probit", "coin": "coin"}
+
 
 def score(
     probabilities: npt.ArrayLike | None = None,

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sparse_prefgp.cli.manners import Manners
+from sparse_prefgp.metrics import PREDICTOR_NAMES
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 MISTAKE = 2
 INTERRUPTED = 130
-PREDICTOR_NAMES = {"model": "model", "linear_probit": "linear probit", "coin": "coin"}
 UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
 SCORE_COLUMNS = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.features import INSTALL_CLI
+from sparse_prefgp.metrics import PREDICTOR_NAMES
 from sparse_prefgp.plotting.canvas import chance_text
 from sparse_prefgp.studies.holdout import idle_note
 from sparse_prefgp.studies.pictures import TOP, Picture
@@ -19,7 +20,6 @@ from sparse_prefgp.studies.pictures import TOP, Picture
 if TYPE_CHECKING:
     from sparse_prefgp.analysis import Ranking
 
-PREDICTOR_NAMES = {"model": "model", "linear_probit": "linear probit", "coin": "coin"}
 # Column of the scores, heading, whether more is better.
 SCORES = (
     ("accuracy", "accuracy", True),
