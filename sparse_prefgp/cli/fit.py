@@ -109,6 +109,19 @@ def fit(
     report: Annotated[
         bool, typer.Option("--report", help="Also write report.html: tables and pictures.")
     ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with a fit that was killed or interrupted: the same command."
+        ),
+    ] = False,
+    checkpoint_every: Annotated[
+        int,
+        typer.Option(
+            help="Optimiser steps between two checkpoints, kept in --out until the fit has "
+            "succeeded; 0 for none."
+        ),
+    ] = 10,
     quiet: Quiet = False,
     as_json: AsJson = False,
     threads: Threads = None,
@@ -116,7 +129,7 @@ def fit(
     """Fit a preference model to your duels, score it on held-out ones, and rank the items."""
     with sentences(quiet, as_json, threads) as console:
         # Imported here to keep `--help` quick.
-        from sparse_prefgp.cli.fitting import run
+        from sparse_prefgp.cli.fitting import Checkpoints, run
         from sparse_prefgp.splits import split_columns
         from sparse_prefgp.studies.folder import check_folder
         from sparse_prefgp.studies.holdout import HoldoutSettings
@@ -134,6 +147,7 @@ def fit(
             noise_variance=noise_variance,
             refit=refit,
         )
+        checkpoints = Checkpoints(out, checkpoint_every, resume)
         check_folder(out)  # before a large table is read in vain
         read, source = _reader(duels, choices, rankings)
         table = read(
@@ -143,7 +157,15 @@ def fit(
             ignore=() if ignore is None else _names(ignore),
             never_features=split_columns(split),
         )
-        run(console, table, settings, out, show_columns=True, report=report)
+        run(
+            console,
+            table,
+            settings,
+            out,
+            show_columns=True,
+            report=report,
+            checkpoints=checkpoints,
+        )
 
 
 def _reader(

@@ -28,6 +28,7 @@ from sparse_prefgp.studies.choices import (
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.selection import OptimisationReport, Progress
+    from sparse_prefgp.selection.checkpoint import Checkpoint
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -176,9 +177,14 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
 
 
 def fit_model(
-    holdout: Holdout, callback: Callable[[Progress], None] | None = None
+    holdout: Holdout,
+    callback: Callable[[Progress], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[PreferenceGP, OptimisationReport]:
-    """Fit the model of the settings to the training duels."""
+    """Fit the model of the settings to the training duels.
+
+    checkpoint: where the optimiser keeps what a killed fit goes on from.
+    """
     from sparse_prefgp.models import PreferenceGP, kmeans_inputs
     from sparse_prefgp.selection import optimise
 
@@ -195,11 +201,14 @@ def fit_model(
         noise_variance=settings.noise_variance,
     )
     _fix_inducing(model, settings)
-    return model, optimise(model, settings.max_iterations, callback=callback)
+    return model, optimise(model, settings.max_iterations, callback=callback, checkpoint=checkpoint)
 
 
 def refit_model(
-    holdout: Holdout, model: PreferenceGP, callback: Callable[[Progress], None] | None = None
+    holdout: Holdout,
+    model: PreferenceGP,
+    callback: Callable[[Progress], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """Fit to all duels, going on from the parameters of a model fitted to the training duels."""
     from sparse_prefgp.models import PreferenceGP
@@ -214,7 +223,7 @@ def refit_model(
         noise_variance=settings.noise_variance,
     )
     _fix_inducing(again, settings)
-    return again, optimise(again, settings.max_iterations, callback=callback)
+    return again, optimise(again, settings.max_iterations, callback=callback, checkpoint=checkpoint)
 
 
 @dataclass(frozen=True, eq=False)
