@@ -194,12 +194,11 @@ def print_comparison(console: Output, comparison: Comparison) -> None:
             console.print(Text(f"{score.candidate}: {score.status}, {score.reason}"))
     console.print(Text(comparison.reason))
     gain, error = comparison.gain
-    if gain == gain:
-        word = "better" if gain >= 0 else "worse"
+    if gain >= 0.0:  # a note says so where it is worse
         console.print(
             Text(
-                f"On held-out duels it is {word} than the linear probit by {abs(gain):.4f} nats a "
-                f"duel (standard error {error:.4f})."
+                f"On held-out duels it is better than the linear probit by {gain:.4f} nats a duel "
+                f"(standard error {error:.4f})."
             )
         )
     for note in comparison.notes:
@@ -208,25 +207,27 @@ def print_comparison(console: Output, comparison: Comparison) -> None:
 
 
 def _table(comparison: Comparison) -> Table:
-    scores = comparison.scores
     rows = [
         (
-            f"{score.candidate}{' *' if score.candidate == comparison.chosen else ''}",
-            _number(score.nlp),
-            _number(score.nlp_se),
-            _number(score.difference),
-            _number(score.difference_se),
+            str(score.candidate),
+            _with_error(score.nlp, score.nlp_se),
+            _with_error(score.difference, score.difference_se),
             _number(score.log_evidence_per_duel),
             f"{score.seconds:.0f}",
-            score.status,
+            "chosen" if score.candidate == comparison.chosen else score.status,
         )
-        for score in scores
+        for score in comparison.scores
     ]
-    nlp, error = comparison.linear_probit
-    rows.append(("linear probit", _number(nlp), _number(error), "", "", "", "", "reference"))
-    names = ("candidate", "nlp nats", "se", "behind", "se ", "evidence", "s", "status")
+    rows.append(("linear probit", _with_error(*comparison.linear_probit), "", "", "", ""))
+    names = ("candidate", "nlp nats ± se", "behind ± se", "evidence", "s", "")
     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-    return cells_table("Held-out duels, best first", columns, left=("candidate", "status"))
+    table = cells_table("Held-out duels, best first", columns, left=("candidate", ""))
+    table.padding = (0, 1, 0, 0)  # so that names fit in 80 characters
+    return table
+
+
+def _with_error(value: float, error: float) -> str:
+    return "" if value != value else f"{value:.4f} ± {error:.4f}"
 
 
 def _number(value: float) -> str:

@@ -273,7 +273,7 @@ def feature_groups(
                     f"The feature {name!r} is in two groups; every feature belongs to one."
                 )
             taken.add(name)
-        here = [name for name in names if name in blocks]
+        here = [name for name in blocks if name in names]
         if here:
             columns = tuple(i for name in here for i in blocks[name])
             merged.append(FeatureGroup(",".join(here), columns))

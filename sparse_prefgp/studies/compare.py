@@ -33,16 +33,14 @@ FloatArray = npt.NDArray[np.float64]
 DEFAULT_FOLDS = 5
 DEFAULT_MAX_TRAIN = 20_000
 DEFAULT_ITERATIONS = 60
-# Differences below this many nats a duel are of no use to anybody, however sure they are.
-INDIFFERENT = 0.001
 # A candidate is given up when it is behind by this many standard errors and so many nats more.
 BEHIND_ERRORS, BEHIND_NATS = 4.0, 0.003
 
 RULE = (
-    f"lowest held-out negative log probability; candidates that are behind by no more than one "
-    f"standard error of the difference and {INDIFFERENT:g} nats a duel are tied with the best, and "
-    "of those the simplest is taken: fewest inducing inputs (exact inference counts the items), "
-    "then fewest kernel parameters, then first in the list"
+    "lowest held-out negative log probability; candidates that are behind by no more than one "
+    "standard error of the paired difference are tied with the best, and of those the simplest is "
+    "taken: fewest inducing inputs (exact inference counts the items), then fewest kernel "
+    "parameters, then first in the list"
 )
 
 OK, FAILED, BEHIND, NOT_REACHED = "ok", "failed", "behind", "not reached"
@@ -307,6 +305,65 @@ def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[Featur
 # Fitting.
 
 
+@dataclass(frozen=True, eq=False)
+class FoldFit:
+    """A candidate on one fold: log probabilities of the scored rows, (k,) in nats."""
+
+    log_probabilities: FloatArray
+    log_evidence_per_duel: float
+    converged: bool
+
+
+def fit_candidate(
+    candidate: Candidate,
+    train: Duels,
+    winners: npt.NDArray[np.int64],
+    losers: npt.NDArray[np.int64],
+    *,
+    inducing: int | None,
+    groups: Sequence[FeatureGroup],
+    seed: int,
+    max_iterations: int,
+    noise_variance: float,
+) -> FoldFit:
+    """Fit a candidate to training duels, from its starting values, and predict others.
+
+    Args:
+        candidate: kernel and approximation.
+        train: training duels.
+        winners, losers: (k,) items of `train` that won and lost the duels to be predicted.
+        inducing: m, None where there is none.
+        groups: of features, for additive kernels.
+        seed, max_iterations, noise_variance: as for `compare`.
+
+    Raises:
+        ValueError: what model and optimiser raise; a result that is not finite.
+    """
+    from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+    from sparse_prefgp.selection import optimise
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
+        z = None
+        if inducing is not None:
+            z = kmeans_inputs(train.distinct_rows()[0], inducing, np.random.default_rng(seed))
+        model = PreferenceGP(
+            train,
+            candidate.kernel_choice.build(train.num_features, groups or None),
+            approximation=candidate.approximation_choice.build(seed),
+            inducing_variable=z,
+            noise_variance=noise_variance,
+        )
+        report = optimise(model, max_iterations)
+        found = np.asarray(
+            model.predict_log_duel(model.item_inputs(winners), model.item_inputs(losers))
+        )
+    evidence = report.log_evidence / float(model.graph.counts.sum())
+    if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
+        raise ValueError("A prediction or the evidence is not a finite number.")
+    return FoldFit(found, evidence, report.inference.converged)
+
+
 @dataclass(eq=False)
 class _Entry:
     """A candidate while the comparison runs; log probabilities of the scored rows of each fold."""
@@ -391,52 +448,38 @@ class _Run:
     def _fit(self, entry: _Entry, train: Duels, fold: Fold) -> None:
         import tensorflow as tf
 
-        from sparse_prefgp.models import PreferenceGP, kmeans_inputs
-        from sparse_prefgp.selection import optimise
-
         started = time.perf_counter()
-        candidate = entry.candidate
+        candidate, rows = entry.candidate, len(train.distinct_rows()[0])
         kernel, approximation = candidate.kernel_choice, candidate.approximation_choice
-        rows = train.distinct_rows()[0]
         groups = _groups(train, self._groups) if kernel.is_additive else ()
         number = None
         if approximation.needs_inducing:
-            number = candidate.inducing or min(DEFAULT_INDUCING, len(rows))
+            number = candidate.inducing or min(DEFAULT_INDUCING, rows)
         if not entry.values:
             entry.inducing = number
             entry.parameters = kernel.num_parameters(train.num_features, len(groups))
-            entry.cost = number or approximation.size or len(rows)
+            entry.cost = number or approximation.size or rows
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # convergence is in the table
-                inducing = None
-                if number is not None:
-                    rng = np.random.default_rng(self._seed)
-                    inducing = kmeans_inputs(rows, number, rng)
-                model = PreferenceGP(
-                    train,
-                    kernel.build(train.num_features, groups or None),
-                    approximation=approximation.build(self._seed),
-                    inducing_variable=inducing,
-                    noise_variance=self._noise,
-                )
-                report = optimise(model, self._max_iterations)
-                won, lost = self._plan.winners[fold.test], self._plan.losers[fold.test]
-                found = np.asarray(
-                    model.predict_log_duel(model.item_inputs(won), model.item_inputs(lost))
-                )
-            evidence = report.log_evidence / float(model.graph.counts.sum())
-            if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
-                raise ValueError("A prediction or the evidence is not a finite number.")
+            found = fit_candidate(
+                candidate,
+                train,
+                self._plan.winners[fold.test],
+                self._plan.losers[fold.test],
+                inducing=number,
+                groups=groups,
+                seed=self._seed,
+                max_iterations=self._max_iterations,
+                noise_variance=self._noise,
+            )
         except (ValueError, ArithmeticError, np.linalg.LinAlgError, tf.errors.OpError) as error:
             entry.status = FAILED
             lines = str(error).strip().splitlines() or [type(error).__name__]
             entry.reason = f"fold {len(entry.values) + 1}: {lines[0]}"
         else:
             entry.status = OK
-            entry.log_probabilities = [*entry.values, found]
-            entry.evidence = [*(entry.evidence or []), evidence]
-            entry.unconverged += not report.inference.converged
+            entry.log_probabilities = [*entry.values, found.log_probabilities]
+            entry.evidence = [*(entry.evidence or []), found.log_evidence_per_duel]
+            entry.unconverged += not found.converged
         entry.seconds += time.perf_counter() - started
 
     # Scores.
@@ -564,7 +607,7 @@ class _Run:
         tied = []
         for entry in good:
             behind, error = self._difference(entry, best)
-            if entry is best or behind <= min(error, INDIFFERENT):
+            if entry is best or behind <= error:
                 tied.append(entry)
         chosen = min(tied, key=lambda e: (e.cost, e.parameters, self._entries.index(e)))
         nlp = self._nlp(chosen)
