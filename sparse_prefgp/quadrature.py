@@ -6,6 +6,9 @@ them overstate E log Phi by 0.15 nats a duel where the variance is 1,000 times t
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr
@@ -77,19 +80,29 @@ def _expected(
     weight = half[:, :, None] * _WEIGHTS * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
     z = mean[:, None, None] + sd[:, None, None] * x
     scale = noise_sd[:, None, None]
-    above = (upper[:, None, None] - z) / scale
-    if lower is None:
-        log_factor = log_ndtr(above)
-    else:
-        log_factor = _log_mass((lower[:, None, None] - z) / scale, above)
-    return np.sum(weight * log_factor, (1, 2))
+    below = None if lower is None else (lower[:, None, None] - z) / scale
+    return np.sum(weight * log_mass(below, (upper[:, None, None] - z) / scale), (1, 2))
 
 
-def _log_mass(a: FloatArray, b: FloatArray) -> FloatArray:
-    """log(Phi(b) - Phi(a)), tail-safe."""
+def log_mass(a: FloatArray | None, b: FloatArray) -> FloatArray:
+    """log(Phi(b) - Phi(a)) for a < b of the same shape, tail-safe; a None is -inf everywhere."""
+    if a is None:
+        return log_ndtr(b)
+    flat = _interval_log_mass()(a.reshape(-1), b.reshape(-1))
+    return np.asarray(flat.numpy(), dtype=float).reshape(b.shape)
+
+
+@cache
+def _interval_log_mass() -> Any:
+    """Compiled once for every length: called op by op it takes ten times as long."""
     import tensorflow as tf
 
     from sparse_prefgp.truncated_normal import truncated_moments
 
-    moments = truncated_moments(tf.constant(a), tf.constant(b))
-    return np.asarray(moments.log_mass.numpy(), dtype=float)
+    vector = tf.TensorSpec([None], tf.float64)
+
+    @tf.function(autograph=False, input_signature=[vector, vector])
+    def compute(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return truncated_moments(a, b).log_mass
+
+    return compute

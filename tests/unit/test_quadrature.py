@@ -95,7 +95,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gauss_hermite_would_overstate_it() -> None:
-    """What the panels are for: with little noise 50 nodes are over 0.1 nats too high, or too low."""
+    """What the panels are for: with little noise 50 nodes are far too high, or too low."""
     variance = 1000.0
     mean = np.linspace(-10.0, 10.0, 81)
     nodes, weights = np.polynomial.hermite_e.hermegauss(50)
