@@ -50,6 +50,8 @@ _NUMBERS = 2 * 10**7
 _COLUMNS = 256
 # Scores that have fallen by this much since they were computed afresh have lost their digits.
 _STALE = 1e-8
+# Where each m must be tried by itself, the number found is within this part of the smallest.
+_CLOSE = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +208,8 @@ def auto_inputs(
         leaves next to no gap at any m.
 
     "residual" finds the smallest m of a nested choice (all methods but kmeans). k-means starts
-    afresh for every m and "gap" takes an inference each, so there m grows by a quarter at a time.
+    afresh for every m and "gap" takes an inference each: there m grows by a quarter at a time, and
+    is then narrowed down to a sixteenth.
 
     :raises ValueError: an unknown method or criterion, a share outside (0, 1), a maximum below 1.
     """
@@ -219,33 +222,39 @@ def auto_inputs(
     rows, _ = duels.distinct_rows()
     largest = min(maximum, len(rows))
     take = _source(method, duels, rows, kernel, largest, rng)
-    trace: list[tuple[int, float]] = []
-    nested = criterion == "residual" and method != "kmeans"
-    size = min(8, largest)
-    while True:
+    trace: dict[int, float] = {}
+
+    def left_by(size: int) -> float:
         inputs = take(size)
-        if nested:
-            shares, _ = residual_shares(duels, kernel, inputs)
-            trace += [(m, float(shares[m - 1])) for m in range(len(trace) + 1, size + 1)]
-            enough = np.flatnonzero(shares <= share)
-            if enough.size:
-                size = int(enough[0]) + 1
-                inputs, trace = inputs[:size], trace[:size]
-        elif criterion == "residual":
-            trace.append((size, float(residual_shares(duels, kernel, inputs)[0][-1])))
-        else:
+        if criterion == "gap":
             made = _fitc(duels, kernel, inputs) if model is None else model(inputs)
             evidence = made.log_evidence()
-            trace.append((size, (evidence - made.lower_bound()) / abs(evidence)))
-        left = trace[-1][1]
-        if left <= share:
-            reason = "share reached"
-        elif size == largest:
-            reason = "all items" if largest == len(rows) else "maximum"
+            trace[size] = (evidence - made.lower_bound()) / abs(evidence)
+        elif method == "kmeans":
+            trace[size] = float(residual_shares(duels, kernel, inputs)[0][-1])
         else:
-            size = min(2 * size if nested else size + max(1, size // 4), largest)
-            continue
-        return AutoInputs(inputs, method, criterion, left, share, reason, tuple(trace))
+            shares, _ = residual_shares(duels, kernel, inputs)
+            trace.update(enumerate((float(x) for x in shares), start=1))
+        return trace[size]
+
+    nested = criterion == "residual" and method != "kmeans"
+    size, below = min(8, largest), 0
+    while left_by(size) > share and size < largest:
+        below, size = size, min(2 * size if nested else size + max(1, size // 4), largest)
+    if nested:
+        size = min((m for m, left in trace.items() if left <= share), default=size)
+        trace = {m: left for m, left in trace.items() if m <= size}
+    elif trace[size] <= share:
+        while size - below > max(1, size // _CLOSE):
+            middle = (below + size) // 2
+            below, size = (below, middle) if left_by(middle) <= share else (middle, size)
+    left = trace[size]
+    reason = "share reached"
+    if left > share:
+        reason = "all items" if size == len(rows) else "maximum"
+    return AutoInputs(
+        take(size), method, criterion, left, share, reason, tuple(sorted(trace.items()))
+    )
 
 
 def _fitc(duels: Duels, kernel: gpflow.kernels.Kernel, inputs: FloatArray) -> PreferenceGP:
@@ -277,7 +286,7 @@ def _source(
     chosen: list[int] = []
 
     def take(m: int) -> FloatArray:
-        chosen.extend(islice(steps, m - len(chosen)))
+        chosen.extend(islice(steps, max(0, m - len(chosen))))
         return rows[chosen[:m]]
 
     return take
@@ -292,6 +301,11 @@ def _by_variance(
     left = kernel(inputs, full_cov=False).numpy().astype(float)
     floor = EXPLAINED * left.max(initial=0.0)
     features = np.empty((len(rows), 0))
+
+    @tf.function(autograph=False)
+    def covariance(row: tf.Tensor) -> tf.Tensor:  # call by call it takes some five times as long
+        return kernel(inputs, tf.gather(inputs, row)[None])[:, 0]
+
     open_ = np.ones(len(rows), dtype=bool)
     while open_.any():
         pivot = int(np.argmax(np.where(open_, left, -np.inf)))
@@ -302,7 +316,7 @@ def _by_variance(
         used = len(rows) - int(open_.sum()) - 1
         if used == features.shape[1]:
             features = np.pad(features, ((0, 0), (0, max(16, used))))
-        column = kernel(inputs, inputs[pivot : pivot + 1]).numpy()[:, 0].astype(float)
+        column = covariance(tf.constant(pivot)).numpy().astype(float)
         column -= features[:, :used] @ features[pivot, :used]
         features[:, used] = column / np.sqrt(left[pivot])
         left -= features[:, used] ** 2

@@ -183,10 +183,14 @@ def test_auto_stops_at_the_share(method: str) -> None:
     kernel = KERNELS["matern52"]()
     found = auto_inputs(method, DUELS, kernel, rng(1), share=0.1)
     assert found.reason == "share reached"
-    assert found.share == found.trace[-1][1] <= 0.1
-    assert found.trace[-1][0] == len(found.inputs) < 30
-    assert all(share > 0.1 for _, share in found.trace[:-1])
-    if method != "kmeans":
+    assert found.share <= 0.1
+    assert dict(found.trace)[len(found.inputs)] == found.share
+    assert len(found.inputs) < 25
+    assert next(m for m, left in found.trace if left <= 0.1) == len(found.inputs)
+    if method == "kmeans":
+        assert dict(found.trace)[len(found.inputs) - 1] > 0.1
+    else:
+        assert found.trace[-1] == (len(found.inputs), found.share)
         covariance = kernel(GRAPH.rows).numpy()
         chosen = positions(found.inputs)
         slow = [(m, slow_share(covariance, chosen[:m])) for m in range(1, len(chosen) + 1)]
@@ -228,7 +232,7 @@ def test_auto_by_the_gap() -> None:
     fitted = model(found.inputs)
     gap = (fitted.log_evidence() - fitted.lower_bound()) / abs(fitted.log_evidence())
     assert found.share == pytest.approx(gap, abs=IDENTITY)
-    assert found.share <= 0.05 < found.trace[-2][1]
+    assert found.share <= 0.05 < dict(found.trace)[len(found.inputs) - 1]
     assert [m for m, _ in found.trace] == sorted({m for m, _ in found.trace})
 
 
