@@ -163,7 +163,8 @@ def _search(
         if ceiling - low.share <= 1e-12 * ceiling:
             break
         share = _between(low, high, ceiling)
-    return kept
+    # Where rounding hides every change, nothing was found.
+    return kept if kept is not None and kept.value < start.value else None
 
 
 def _between(low: _Trial, high: _Trial | None, ceiling: float) -> float:
