@@ -66,7 +66,7 @@ def fit(
         str,
         typer.Option(
             help="exact, dtc, vfe, tight-vfe, tight-vfe-rank, tight-vfe-logdet, fitc, hetero-vfe, "
-            "prior-power:P or subset:SIZE."
+            "prior-power:P or subset:SIZE; auto compares some on the training duels."
         ),
     ] = "vfe",
     inducing: Annotated[
@@ -82,8 +82,9 @@ def fit(
     kernel: Annotated[
         str,
         typer.Option(
-            help="se, matern32, matern52, linear, item (an independent effect of each item), or a "
-            "sum such as linear+se."
+            help="se, matern32, matern52, linear, item (an independent effect of each item), "
+            "additive-se and its like (a sum over the columns), or a sum such as linear+se; auto "
+            "compares some on the training duels."
         ),
     ] = "linear+matern52",
     max_iterations: Annotated[int, typer.Option(help="At most so many optimiser steps.")] = 100,
@@ -131,15 +132,17 @@ def fit(
         # Imported here to keep `--help` quick.
         from sparse_prefgp.cli.fitting import Checkpoints, run
         from sparse_prefgp.splits import split_columns
+        from sparse_prefgp.studies.automatic import plain_names
         from sparse_prefgp.studies.folder import check_folder
         from sparse_prefgp.studies.holdout import HoldoutSettings
 
+        named_kernel, named_approximation, automatic = plain_names(kernel, approximation)
         settings = HoldoutSettings(
             split=split,
             test_fraction=test_fraction,
             seed=seed,
-            approximation=approximation,
-            kernel=kernel,
+            approximation=named_approximation,
+            kernel=named_kernel,
             inducing=inducing,
             fixed_inducing=fixed_inducing,
             max_iterations=max_iterations,
@@ -165,6 +168,7 @@ def fit(
             show_columns=True,
             report=report,
             checkpoints=checkpoints,
+            automatic=(kernel, approximation) if automatic else None,
         )
 
 

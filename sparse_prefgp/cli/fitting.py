@@ -24,8 +24,10 @@ from sparse_prefgp.cli.console import (
     rows_table,
     scores_table,
 )
+from sparse_prefgp.cli.select import compare_bar, print_comparison
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.studies.automatic import choose
 from sparse_prefgp.studies.folder import PROGRAM, FitOutput, check_folder, write_fit
 from sparse_prefgp.studies.holdout import (
     Holdout,
@@ -125,14 +127,16 @@ def run(
     show_columns: bool = False,
     report: bool = False,
     checkpoints: Checkpoints | None = None,
+    automatic: tuple[str, str] | None = None,
 ) -> None:
     """Split, fit, score, print, and write to `out` if given.
 
     show_columns: print how the columns were read, which nobody knows of a table from files.
-    report: write the HTML page too. checkpoints: for a fit that may be killed.
+    report: write the HTML page too. checkpoints: for a fit that may be killed. automatic: kernel
+    and approximation where one of them is `auto`, to be chosen with the training duels.
     """
     with nullcontext() if checkpoints is None else checkpoints.told():
-        _run(console, table, settings, out, show_columns, report, checkpoints)
+        _run(console, table, settings, out, show_columns, report, checkpoints, automatic)
 
 
 def _run(
@@ -143,17 +147,34 @@ def _run(
     show_columns: bool,
     report: bool,
     checkpoints: Checkpoints | None,
+    automatic: tuple[str, str] | None,
 ) -> None:
     started = time.perf_counter()
     if out is not None:
         check_folder(out)
     elif report:
         raise ValueError("--report was given without --out; give a folder to write it to.")
+    chosen = None
+    if automatic is not None:
+        prepare(table, settings)  # what can be refused is refused before the comparison
+        with compare_bar(console) as progress:
+            chosen = choose(
+                table,
+                settings,
+                kernel=automatic[0],
+                approximation=automatic[1],
+                callback=progress,
+            )
+        settings = chosen.settings
+        print_comparison(console, chosen.comparison)
+        console.print(Text("The choice was made with the training duels alone."))
     holdout = prepare(table, settings)
     _print_data(console, holdout, show_columns)
     import_tensorflow(console)
 
     figures = _base_figures(holdout)
+    if chosen is not None:
+        figures["automatic"] = chosen.to_dict()
     with progress_bar(console, "Fitting", settings.max_iterations, _evidence_duels(holdout)) as bar:
         model, optimised = fit_model(
             holdout, bar, None if checkpoints is None else checkpoints.stage(FIT)

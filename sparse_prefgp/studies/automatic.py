@@ -53,7 +53,7 @@ class Automatic:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for `metrics.json`."""
-        return {"reason": self.reason, **self.comparison.to_dict()}
+        return {**self.comparison.to_dict(), "reason": self.reason}
 
 
 def plain_names(kernel: str, approximation: str) -> tuple[str, str, bool]:

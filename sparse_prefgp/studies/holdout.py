@@ -22,7 +22,9 @@ from sparse_prefgp.studies.choices import (
     DEFAULT_APPROXIMATION,
     DEFAULT_KERNEL,
     ApproximationChoice,
+    FeatureGroup,
     KernelChoice,
+    feature_groups,
 )
 
 if TYPE_CHECKING:
@@ -195,7 +197,7 @@ def fit_model(
         inducing = kmeans_inputs(train.distinct_rows()[0], holdout.num_inducing, rng)
     model = PreferenceGP(
         train,
-        settings.kernel_choice.build(train.num_features),
+        settings.kernel_choice.build(train.num_features, _groups(train)),
         approximation=settings.approximation_choice.build(settings.seed),
         inducing_variable=inducing,
         noise_variance=settings.noise_variance,
@@ -280,14 +282,15 @@ def fit_figures(
     settings = holdout.settings
     # The duels of a subset are all that its evidence is about.
     duels = int(model.graph.counts.sum())
-    parts = settings.kernel_choice.parts
-    terms = model.kernel.kernels if len(parts) > 1 else [model.kernel]
+    train = holdout.train
+    names = settings.kernel_choice.term_names(train.num_features, _groups(train))
+    terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
     return {
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
         "kernel_variances": {
             name: float(np.mean(term.variance.numpy()))
-            for name, term in zip(parts, terms, strict=True)
+            for name, term in zip(names, terms, strict=True)
         },
         "inducing": holdout.num_inducing,
         "fixed_inducing": settings.fixed_inducing,
@@ -309,6 +312,11 @@ def fit_figures(
         "failed_evaluations": report.failed_evaluations,
         "unconverged_evaluations": report.unconverged_evaluations,
     }
+
+
+def _groups(train: Duels) -> tuple[FeatureGroup, ...] | None:
+    """What an additive kernel sums over."""
+    return None if train.transform is None else feature_groups(train.transform)
 
 
 def _fix_inducing(model: PreferenceGP, settings: HoldoutSettings) -> None:

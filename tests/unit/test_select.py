@@ -112,6 +112,26 @@ def test_by_default_the_automatic_candidates_are_compared(
     assert told["chosen"] == "linear/exact", "the simplest of all that are tied"
 
 
+@pytest.mark.slow
+def test_fit_takes_what_is_chosen_and_says_why(
+    tables: tuple[Any, ...], fits: dict[str, float], tmp_path: Path
+) -> None:
+    kernels = ("linear", "linear+se", "linear+matern52", "se", "matern32", "matern52")
+    fits |= {f"{kernel}/exact": 0.6 for kernel in kernels}
+    fits["additive-matern52/exact"] = 0.5
+    out = tmp_path / "fitted"
+    more = ("--kernel", "auto", "--approximation", "auto", "--max-iterations", 2, "--out", out)
+    result = CliRunner().invoke(app, ["fit", *map(str, (*tables, *more))])
+    assert result.exit_code == 0, result.output
+    assert "additive-matern52/exact predicts best" in " ".join(result.stdout.split())
+    found = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    assert (found["fit"]["kernel"], found["fit"]["approximation"]) == ("additive-matern52", "exact")
+    terms = {"additive-matern52[a]", "additive-matern52[b]"}
+    assert set(found["fit"]["kernel_variances"]) == terms
+    assert found["automatic"]["chosen"] == "additive-matern52/exact"
+    assert "training duels alone" in found["automatic"]["reason"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
