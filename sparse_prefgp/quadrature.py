@@ -45,6 +45,8 @@ def expected_log_factor(
     :param mean, variance, noise, lower, upper: (t,); variance >= 0, noise > 0, limits may be
         infinite; lower None is -inf everywhere.
     """
+    mean, variance, noise, upper = (np.asarray(x, float) for x in (mean, variance, noise, upper))
+    lower = None if lower is None else np.asarray(lower, float)
     limits = [upper] if lower is None else [lower, upper]
     points = (len(_EVEN) + len(limits) * len(_BREAKS)) * len(_NODES)
     step = max(1, _CHUNK // points)

@@ -122,9 +122,11 @@ def sample_evidence(model: PreferenceGP, samples: int, seed: int) -> SampledEvid
     factors = prior.factors
     engine = ParallelEP()
     point = engine.run(prior.covariance, factors, Sites.zeros(graph.num_sites, factors.upper.dtype))
-    nu, tau = point.sites.nu.numpy(), point.sites.tau.numpy()
+    nu, tau, noise, upper = (
+        x.numpy().astype(float) for x in (*point.sites, factors.noise, factors.upper)
+    )
     kernel = problem.kernel(tf.constant(graph.rows, factors.upper.dtype)).numpy()
-    features, noise = _features(kernel, graph.winners, graph.losers), factors.noise.numpy()
+    features = _features(kernel, graph.winners, graph.losers)
     ratio = float(np.max(np.sum(features**2, 1) / noise))
     if not ratio <= _LARGEST_RATIO:
         raise ValueError(
@@ -138,8 +140,8 @@ def sample_evidence(model: PreferenceGP, samples: int, seed: int) -> SampledEvid
     log_weights = twisted_log_weights(
         features[each],
         noise[each],
-        None if factors.lower is None else factors.lower.numpy()[each],
-        factors.upper.numpy()[each],
+        None if factors.lower is None else factors.lower.numpy().astype(float)[each],
+        upper[each],
         nu[each],
         tau[each],
         samples,
@@ -269,8 +271,9 @@ def _truncated(
 
 def _features(kernel: FloatArray, winners: Any, losers: Any) -> FloatArray:
     """F (t, r) with F F' = A K A', r the rank."""
-    values, vectors = np.linalg.eigh(kernel)
-    if values[0] < -_RANK_TOLERANCE * values[-1]:
+    tolerance = max(_RANK_TOLERANCE, 1e3 * float(np.finfo(kernel.dtype).eps))
+    values, vectors = np.linalg.eigh(kernel.astype(float))
+    if values[0] < -tolerance * values[-1]:
         raise ValueError(
             f"The kernel matrix of the items has the negative eigenvalue {values[0]:.3g}; use a "
             "kernel that is positive semi-definite."

@@ -236,7 +236,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         """Rigorous lower bound of the exact log evidence of all duels, in nats.
 
         The largest of `lower_bounds().rows`, for the q that inference found. It holds for every
-        approximation and engine, converged or not, and makes them comparable on one scale.
+        approximation and engine, converged or not, and makes them comparable on one scale; only
+        where exact inference took jitter (`infer().jitter`) it is about the kernel with it.
         (docs/method.md, section 3)
         """
         self._ensure_inferred()

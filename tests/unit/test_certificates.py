@@ -22,7 +22,7 @@ from sparse_prefgp.analysis.importance import (
     twisted_log_weights,
 )
 from tests.cases import ALL, DUEL_CASES, ORTHANT_CASES, case_model, random_duels
-from tests.tolerances import EVIDENCE, IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING
+from tests.tolerances import EVIDENCE, IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SINGLE
 
 SAMPLES = 2000
 # Method details, section 3: exact EP less the truth, whose own standard errors are 2e-3 to 6e-3.
@@ -193,7 +193,7 @@ def test_what_is_too_much_or_too_little_is_refused() -> None:
 
 
 def test_a_variance_that_leaves_no_digits_is_refused() -> None:
-    model = case_model(DUEL_CASES[1], spg.Exact())
+    model = case_model(DUEL_CASES[0], spg.Exact())
     model.kernel.variance.assign(1e12)
     why = r"e\+12 times its noise, and above 1e\+08 sampling"
     with pytest.raises(ValueError, match=why):
@@ -318,6 +318,21 @@ def test_report_with_item_effects_and_a_mean_function() -> None:
     assert report.exact is not None
     assert report.exact == pytest.approx(report.sampled.log_evidence, abs=EP_ERROR_PER_DUEL * 20)
     assert report.lower_bound < report.sampled.log_evidence
+
+
+def test_report_in_single_precision() -> None:
+    case = DUEL_CASES[1]
+    double = evidence_report(case_model(case, spg.FITC()), samples=SAMPLES)
+    with gpflow.config.as_context(gpflow.config.Config(float=np.float32)):
+        single = evidence_report(
+            case_model(case, spg.FITC(), spg.ParallelEP(tolerance=SINGLE)), samples=SAMPLES
+        )
+    assert single.sampled is not None
+    assert double.sampled is not None
+    assert single.sampled.log_evidence == pytest.approx(double.sampled.log_evidence, rel=SINGLE)
+    assert single.exact == pytest.approx(double.exact, rel=SINGLE)
+    for name in ("lower_bounds", "refitted_bounds", "bounds"):
+        assert getattr(single, name) == pytest.approx(getattr(double, name), rel=SINGLE)
 
 
 def test_inference_that_did_not_converge_is_said() -> None:
