@@ -19,7 +19,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy.linalg.blas import dger
 
-from sparse_prefgp.approximations import FITC
+from sparse_prefgp.approximations import FITC, VFE, TightVFE
 from sparse_prefgp.covariances.item_effect import feature_part
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
 from sparse_prefgp.duels import Duels
@@ -204,14 +204,15 @@ def auto_inputs(
     :param criterion: "residual", sum c k~ / sum c K_vv, which needs no inference; or "gap",
         (log evidence - lower bound) / |log evidence| at the parameters as they are.
     :param model: for "gap", makes a model with given inducing inputs; by default `FITC()` with
-        `PreferenceGP`'s other defaults. An evidence that is a bound itself, as that of `VFE()`,
-        leaves next to no gap at any m.
+        `PreferenceGP`'s other defaults. Not of `VFE()` or `TightVFE()`, whose evidence is a bound
+        itself and may lie below the other.
 
     "residual" finds the smallest m of a nested choice (all methods but kmeans). k-means starts
     afresh for every m and "gap" takes an inference each: there m grows by a quarter at a time, and
     is then narrowed down to a sixteenth.
 
-    :raises ValueError: an unknown method or criterion, a share outside (0, 1), a maximum below 1.
+    :raises ValueError: an unknown method or criterion, a share outside (0, 1), a maximum below 1, a
+        model for "gap" whose evidence is a bound or does not depend on the inducing inputs.
     """
     _check_name("method", method, METHODS)
     _check_name("criterion", criterion, CRITERIA)
@@ -228,6 +229,7 @@ def auto_inputs(
         inputs = take(size)
         if criterion == "gap":
             made = _fitc(duels, kernel, inputs) if model is None else model(inputs)
+            _check_gap(made)
             evidence = made.log_evidence()
             trace[size] = (evidence - made.lower_bound()) / abs(evidence)
         elif method == "kmeans":
@@ -259,6 +261,20 @@ def auto_inputs(
 
 def _fitc(duels: Duels, kernel: gpflow.kernels.Kernel, inputs: FloatArray) -> PreferenceGP:
     return PreferenceGP(duels, kernel, approximation=FITC(), inducing_variable=inputs)
+
+
+def _check_gap(model: PreferenceGP) -> None:
+    approximation = model.approximation
+    if isinstance(approximation, VFE | TightVFE):
+        what = "which is a lower bound itself"
+    elif not approximation.needs_inducing:
+        what = "whose evidence does not depend on inducing inputs"
+    else:
+        return
+    raise ValueError(
+        f'The criterion "gap" says nothing for {approximation.name}(), {what}; use FITC() or '
+        'DTC(), or the criterion "residual".'
+    )
 
 
 def _source(

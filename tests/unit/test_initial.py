@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.selection.initial import (
     METHODS,
+    AutoInputs,
     auto_inputs,
     duel_inputs,
     initial_inputs,
@@ -242,6 +244,14 @@ def test_duels_between_equal_items_need_one_input() -> None:
     assert (len(found.inputs), found.share, found.reason) == (1, 0.0, "share reached")
 
 
+def by_the_gap(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> AutoInputs:
+    def model(inputs: np.ndarray) -> spg.PreferenceGP:
+        z = inputs if approximation.needs_inducing else None
+        return spg.PreferenceGP(DUELS, kernel, approximation=approximation, inducing_variable=z)
+
+    return auto_inputs("duels", DUELS, kernel, rng(), criterion="gap", model=model)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -255,6 +265,9 @@ def test_duels_between_equal_items_need_one_input() -> None:
         (lambda k: auto_inputs("duels", DUELS, k, rng(), share=np.nan), "not nan"),
         (lambda k: auto_inputs("duels", DUELS, k, rng(), maximum=0), "at least 1, not 0"),
         (lambda k: auto_inputs("duels", DUELS, k, rng(), criterion="gaps"), "mean 'gap'"),
+        (lambda k: by_the_gap(k, spg.VFE()), r"VFE\(\), which is a lower bound itself"),
+        (lambda k: by_the_gap(k, spg.TightVFE()), r"TightVFE\(\), which is a lower bound itself"),
+        (lambda k: by_the_gap(k, spg.Exact()), r"Exact\(\), whose evidence"),
     ],
 )
 def test_bad_input_is_refused(call: object, message: str) -> None:
