@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gpflow
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+import sparse_prefgp as spg
+from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.studies.kl import joint_kl, marginal_kl
-from tests.tolerances import IDENTITY
+from tests.cases import random_duels
+from tests.tolerances import FIXED_POINT, IDENTITY
 
 
 def gaussians(size: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -84,3 +88,25 @@ def test_mistakes() -> None:
         marginal_kl(m_p, np.ones(4), m_q, np.ones(5))
     with pytest.raises(ValueError, match="first variance in row 2 is 0 with its noise"):
         marginal_kl(m_p, [1, 1, 0, 1, 1], m_q, np.ones(5))
+
+
+def test_variational_predictions_become_exact_eps() -> None:
+    duels = random_duels(5, items=7, duels=14)
+    new = np.random.default_rng(0).normal(size=(4, 2))
+
+    def predictive(approximation: Approximation, m: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        model = spg.PreferenceGP(
+            duels,
+            gpflow.kernels.SquaredExponential(variance=2.0, lengthscales=[0.8, 1.2]),
+            approximation=approximation,
+            inducing_variable=duels.items[:m].copy() if m else None,
+        )
+        mean, covariance = model.predict_f(new, full_cov=True)
+        return mean.numpy()[:, 0], covariance.numpy()[0]
+
+    exact = predictive(spg.Exact())
+    sparse = [predictive(spg.VFE(), m) for m in (1, 4, 7)]
+    for ways in ([(*s, *exact) for s in sparse], [(*exact, *s) for s in sparse]):
+        found = [joint_kl(*both, 0.5) for both in ways]
+        assert found[0] > found[1] > 1e-3
+        assert found[2] < FIXED_POINT
