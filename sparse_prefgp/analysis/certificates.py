@@ -183,15 +183,15 @@ def evidence_report(
     skipped = []
     exact = converged = sampled = None
     smaller = min(graph.num_rows, graph.num_sites)
-    if smaller > exact_up_to:
+    if name == "Exact":  # has been run already, however large
+        exact, converged = model.log_evidence(), model.infer().converged
+    elif smaller <= exact_up_to:
+        exact, converged = _exact(model)
+    else:
         skipped.append(
             f"Exact EP was not run: {graph.num_rows:,} distinct items and {graph.num_sites:,} "
             f"distinct duels are both more than {exact_up_to:,}."
         )
-    elif name == "Exact":
-        exact, converged = model.log_evidence(), model.infer().converged
-    else:
-        exact, converged = _exact(model)
     why = ""
     if not samples:
         why = "no samples were asked for."

@@ -294,7 +294,7 @@ def test_what_is_too_large_is_left_out_and_said() -> None:
 
 def test_report_on_exact_inference_and_on_a_subset() -> None:
     case = DUEL_CASES[3]
-    exact = evidence_report(case_model(case, spg.Exact()), samples=0)
+    exact = evidence_report(case_model(case, spg.Exact()), samples=0, exact_up_to=1)
     assert exact.exact == exact.log_evidence
     assert exact.bounds == {}
     assert exact.rows()[1][0] == "lower bound"
