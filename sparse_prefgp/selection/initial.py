@@ -349,7 +349,10 @@ def _by_duels(
     order = rng.permutation(graph.num_rows)
     pool = order[:size]
     inputs = as_float(graph.rows)
-    columns = np.asfortranarray(kernel(inputs, tf.gather(inputs, pool)).numpy().astype(float))
+    columns = np.empty((graph.num_rows, len(pool)), order="F")  # of R
+    for begin in range(0, len(pool), _COLUMNS):
+        part = tf.gather(inputs, pool[begin : begin + _COLUMNS])
+        columns[:, begin : begin + _COLUMNS] = kernel(inputs, part).numpy()
     left = kernel(tf.gather(inputs, pool), full_cov=False).numpy().astype(float)  # R_xx
     floor = EXPLAINED * left.max(initial=0.0)
     lowers = _quadratic(graph, columns)  # (R W R)_xx
