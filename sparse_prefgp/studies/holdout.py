@@ -305,6 +305,7 @@ def fit_figures(
         "clipped": report.inference.clipped,
         "seconds": report.seconds,
         "iterations": report.iterations,
+        "resumed_at": report.resumed_at,
         "max_iterations": settings.max_iterations,
         "optimiser_converged": report.converged,
         "optimiser_message": report.message,

@@ -124,6 +124,9 @@ def test_interrupted_and_resumed(
     done = fit(tables, out, "--refit", "--resume")
     assert done.exit_code == 0, done.output
     assert "iterations came from a checkpoint" in done.stdout
+    told = json.loads((out / "metrics.json").read_text())
+    cut = {"fit": told["fit"], "refit": told["refit_fit"]}[stage]
+    assert cut["resumed_at"] == iteration < cut["iterations"]
     assert set(contents(out)) == set(contents(whole))
     for part in ("fit", "refit_fit"):
         assert evidence(out, part) == pytest.approx(evidence(whole, part), abs=FIXED_POINT)
