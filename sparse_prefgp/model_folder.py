@@ -99,11 +99,13 @@ def check_replaceable(folder: Path) -> None:
 def foreign_files(folder: Path) -> list[str]:
     """Names in a folder that are no part of a saved model."""
     return sorted(
-        name for name in contents(folder) if name != DESCRIPTION and not _is_arrays(folder / name)
+        name
+        for name in contents(folder)
+        if name != DESCRIPTION and not is_named_by_contents(folder / name)
     )
 
 
-def _is_arrays(path: Path) -> bool:
+def is_named_by_contents(path: Path) -> bool:
     """Whether a file is named by its contents, as the arrays of a saved model are."""
     named = re.fullmatch(rf"{_ARRAYS}([0-9a-f]{{12}})\.npz", path.name)
     if named is None or path.is_symlink() or not path.is_file():

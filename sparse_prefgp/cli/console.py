@@ -55,7 +55,9 @@ def sentences(
     except (ValueError, ModuleNotFoundError) as error:
         _stop(f"Error: {error}", MISTAKE, error)
     except KeyboardInterrupt as error:
-        _stop("Stopped before the end; no file was left half written.", INTERRUPTED, error)
+        # Whoever raised it on purpose says what was kept.
+        text = str(error) or "Stopped before the end; no file was left half written."
+        _stop(text, INTERRUPTED, error)
 
 
 class Output(Console):
@@ -185,32 +187,36 @@ def scores_table(title: str, parts: Mapping[str, Mapping[str, Mapping[str, float
 def progress_bar(
     console: Console, label: str, max_iterations: int, duels: int
 ) -> Iterator[Callable[[Progress], None]]:
-    """A bar over the iterations of `optimise`, with evidence per duel and the time left.
+    """A bar over the iterations of `optimise`: evidence per duel, gradient, sweeps, time left.
 
     The time left is the most it can take: the optimiser often stops before the last iteration.
+    "about" stands before the evidence of sites that have not converged.
     """
     columns: Sequence[Any] = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=8),  # so that a line of 80 characters holds all
         MofNCompleteColumn(),
         TextColumn("{task.fields[evidence]}"),
+        TextColumn("{task.fields[effort]}"),
         TextColumn("{task.fields[left]}"),
     )
     with Bar(*columns, console=console) as bar:
-        task = bar.add_task(label, total=max_iterations, evidence="preparing", left="")
-        first: list[float] = []
+        task = bar.add_task(label, total=max_iterations, evidence="preparing", effort="", left="")
+        first: list[Progress] = []
 
         def update(progress: Progress) -> None:
             if not first:  # its time holds the compilation and says nothing about the rest
-                first.append(progress.seconds)
-            each = (progress.seconds - first[0]) / max(progress.iteration - 1, 1)
+                first.append(progress)
+            done = progress.iteration - first[0].iteration  # less than all where a fit goes on
+            each = (progress.seconds - first[0].seconds) / max(done, 1)
             left = each * (max_iterations - progress.iteration)
-            known = progress.iteration > 1
+            about = "" if progress.settled else "about "
             bar.update(
                 task,
                 completed=progress.iteration,
-                evidence=f"log evidence per duel {progress.log_evidence / duels:.4f}",
-                left=f"at most {_clock(left)} left" if known else "",
+                evidence=f"evidence per duel {about}{progress.log_evidence / duels:.4f}",
+                effort=f"|g| {progress.gradient_norm:.0e} {progress.sweeps:,} sweeps",
+                left=f"≤ {_clock(left)} left" if done else "",
             )
 
         yield update

@@ -66,7 +66,7 @@ def fit(
         str,
         typer.Option(
             help="exact, dtc, vfe, tight-vfe, tight-vfe-rank, tight-vfe-logdet, fitc, hetero-vfe, "
-            "prior-power:P or subset:SIZE."
+            "prior-power:P or subset:SIZE; auto compares some on the training duels."
         ),
     ] = "vfe",
     inducing: Annotated[
@@ -82,8 +82,9 @@ def fit(
     kernel: Annotated[
         str,
         typer.Option(
-            help="se, matern32, matern52, linear, item (an independent effect of each item), or a "
-            "sum such as linear+se."
+            help="se, matern32, matern52, linear, item (an independent effect of each item), "
+            "additive-se and its like (a sum over the columns), or a sum such as linear+se; auto "
+            "compares some on the training duels."
         ),
     ] = "linear+matern52",
     max_iterations: Annotated[int, typer.Option(help="At most so many optimiser steps.")] = 100,
@@ -109,6 +110,19 @@ def fit(
     report: Annotated[
         bool, typer.Option("--report", help="Also write report.html: tables and pictures.")
     ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with a fit that was killed or interrupted: the same command."
+        ),
+    ] = False,
+    checkpoint_every: Annotated[
+        int,
+        typer.Option(
+            help="Optimiser steps between two checkpoints, kept in --out until the fit has "
+            "succeeded; 0 for none."
+        ),
+    ] = 10,
     quiet: Quiet = False,
     as_json: AsJson = False,
     threads: Threads = None,
@@ -116,17 +130,19 @@ def fit(
     """Fit a preference model to your duels, score it on held-out ones, and rank the items."""
     with sentences(quiet, as_json, threads) as console:
         # Imported here to keep `--help` quick.
-        from sparse_prefgp.cli.fitting import run
+        from sparse_prefgp.cli.fitting import Checkpoints, run
         from sparse_prefgp.splits import split_columns
+        from sparse_prefgp.studies.automatic import plain_names
         from sparse_prefgp.studies.folder import check_folder
         from sparse_prefgp.studies.holdout import HoldoutSettings
 
+        named_kernel, named_approximation, automatic = plain_names(kernel, approximation)
         settings = HoldoutSettings(
             split=split,
             test_fraction=test_fraction,
             seed=seed,
-            approximation=approximation,
-            kernel=kernel,
+            approximation=named_approximation,
+            kernel=named_kernel,
             inducing=inducing,
             fixed_inducing=fixed_inducing,
             max_iterations=max_iterations,
@@ -134,6 +150,7 @@ def fit(
             noise_variance=noise_variance,
             refit=refit,
         )
+        checkpoints = Checkpoints(out, checkpoint_every, resume)
         check_folder(out)  # before a large table is read in vain
         read, source = _reader(duels, choices, rankings)
         table = read(
@@ -143,7 +160,16 @@ def fit(
             ignore=() if ignore is None else _names(ignore),
             never_features=split_columns(split),
         )
-        run(console, table, settings, out, show_columns=True, report=report)
+        run(
+            console,
+            table,
+            settings,
+            out,
+            show_columns=True,
+            report=report,
+            checkpoints=checkpoints,
+            automatic=(kernel, approximation) if automatic else None,
+        )
 
 
 def _reader(

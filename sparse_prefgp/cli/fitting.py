@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +24,11 @@ from sparse_prefgp.cli.console import (
     rows_table,
     scores_table,
 )
+from sparse_prefgp.cli.select import compare_bar, print_comparison
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import DuelTable
-from sparse_prefgp.studies.folder import PROGRAM, FitOutput, check_folder, write_fit
+from sparse_prefgp.studies.automatic import choose
+from sparse_prefgp.studies.folder import CHECKPOINTS, PROGRAM, FitOutput, check_folder, write_fit
 from sparse_prefgp.studies.holdout import (
     Holdout,
     HoldoutSettings,
@@ -38,8 +44,77 @@ from sparse_prefgp.studies.holdout import (
 
 if TYPE_CHECKING:
     from sparse_prefgp.selection import OptimisationReport
+    from sparse_prefgp.selection.checkpoint import Checkpoint
 
 NAMES_SHOWN = 10
+FIT, REFIT = "fit", "refit"
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What a killed fit goes on from, in `checkpoint/` within its output, on the same disk.
+
+    every: optimiser steps between two; 0 for none. resume: go on from those that are there.
+
+    Raises:
+        ValueError: every below 0, or 0 with resume; a fit was interrupted here and `resume` was
+            not given, so that its work would be lost.
+    """
+
+    out: Path
+    every: int
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if self.every < 0:
+            raise ValueError(
+                f"A checkpoint every {self.every} steps makes no sense; give 0 for none, or more."
+            )
+        if self.resume and not self.every:
+            raise ValueError("--resume needs checkpoints; leave --checkpoint-every 0 out.")
+        if self.there and not self.resume:
+            raise ValueError(
+                f"{str(self.folder)!r} is the checkpoint of a fit that was interrupted; go on with "
+                f"it by --resume, or remove it (rm -r {shlex.quote(str(self.folder))}) to begin "
+                "again."
+            )
+
+    @property
+    def folder(self) -> Path:
+        return self.out / CHECKPOINTS
+
+    @property
+    def there(self) -> bool:
+        return self.folder.is_dir()
+
+    def stage(self, name: str) -> Checkpoint | None:
+        """That of one run of the optimiser; a later one has none when the earlier was cut off."""
+        if not self.every:
+            return None
+        from sparse_prefgp.selection.checkpoint import Checkpoint, has_checkpoint
+
+        place = self.folder / name
+        return Checkpoint(place, self.every, self.resume and has_checkpoint(place))
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """An interruption says what was kept; success removes it."""
+        if self.resume and not self.there:
+            warnings.warn(
+                f"There is no checkpoint in {str(self.out)!r} to go on from; the fit begins at "
+                "the beginning.",
+                stacklevel=3,
+            )
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            if not self.there:
+                raise
+            raise KeyboardInterrupt(
+                f"Stopped before the end; the fit so far is kept in {str(self.folder)!r}, and the "
+                "same command with --resume goes on from there."
+            ) from error
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def run(
@@ -49,24 +124,59 @@ def run(
     out: Path | None,
     show_columns: bool = False,
     report: bool = False,
+    checkpoints: Checkpoints | None = None,
+    automatic: tuple[str, str] | None = None,
 ) -> None:
     """Split, fit, score, print, and write to `out` if given.
 
     show_columns: print how the columns were read, which nobody knows of a table from files.
-    report: write the HTML page too.
+    report: write the HTML page too. checkpoints: for a fit that may be killed. automatic: kernel
+    and approximation where one of them is `auto`, to be chosen with the training duels.
     """
+    with nullcontext() if checkpoints is None else checkpoints.told():
+        _run(console, table, settings, out, show_columns, report, checkpoints, automatic)
+
+
+def _run(
+    console: Output,
+    table: DuelTable,
+    settings: HoldoutSettings,
+    out: Path | None,
+    show_columns: bool,
+    report: bool,
+    checkpoints: Checkpoints | None,
+    automatic: tuple[str, str] | None,
+) -> None:
     started = time.perf_counter()
     if out is not None:
         check_folder(out)
     elif report:
         raise ValueError("--report was given without --out; give a folder to write it to.")
+    chosen = None
+    if automatic is not None:
+        prepare(table, settings)  # what can be refused is refused before the comparison
+        with compare_bar(console) as progress:
+            chosen = choose(
+                table,
+                settings,
+                kernel=automatic[0],
+                approximation=automatic[1],
+                callback=progress,
+            )
+        settings = chosen.settings
+        print_comparison(console, chosen.comparison)
+        console.print(Text("The choice was made with the training duels alone."))
     holdout = prepare(table, settings)
     _print_data(console, holdout, show_columns)
     import_tensorflow(console)
 
     figures = _base_figures(holdout)
+    if chosen is not None:
+        figures["automatic"] = chosen.to_dict()
     with progress_bar(console, "Fitting", settings.max_iterations, _evidence_duels(holdout)) as bar:
-        model, optimised = fit_model(holdout, bar)
+        model, optimised = fit_model(
+            holdout, bar, None if checkpoints is None else checkpoints.stage(FIT)
+        )
     figures["fit"] = fit_figures(holdout, model, optimised)
     _print_fit(console, figures["fit"], optimised)
 
@@ -87,7 +197,9 @@ def run(
     if settings.refit:
         duels = _evidence_duels(holdout, holdout.everything.num_duels)
         with progress_bar(console, "Fitting to all duels", settings.max_iterations, duels) as bar:
-            model, optimised = refit_model(holdout, model, bar)
+            model, optimised = refit_model(
+                holdout, model, bar, None if checkpoints is None else checkpoints.stage(REFIT)
+            )
         figures["refit_fit"] = fit_figures(holdout, model, optimised)
         _print_fit(console, figures["refit_fit"], optimised)
 
@@ -200,6 +312,8 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
     else:
         console.print(Text(f"Warning: inference {inference}", style="bold yellow"))
     notes = [idle_note(fit["idle_kernel_terms"])] if fit["idle_kernel_terms"] else []
+    if report.resumed_at:
+        notes.append(f"{report.resumed_at} iterations came from a checkpoint")
     if not report.converged and report.iterations >= fit["max_iterations"]:
         notes.append(
             f"the limit of {fit['max_iterations']} iterations ended the fit; more may help"

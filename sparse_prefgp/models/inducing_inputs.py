@@ -1,36 +1,81 @@
-"""Where the inducing inputs start."""
+"""Where the inducing inputs start, from the features of the items alone."""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
-from scipy.cluster.vq import kmeans2
+import numpy.typing as npt
 
+FloatArray = npt.NDArray[np.float64]
+
+# Above so many rows k-means goes through them in small batches.
 _ROWS_FOR_KMEANS = 20_000
+_ITERATIONS = 50
 
 
-def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """k-means centres of distinct feature rows, the usual start for inducing inputs.
+def random_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> FloatArray:
+    """Rows drawn at random without replacement.
 
-    :param rows: (n, D), distinct. Above 20,000 rows a random 20,000 of them are clustered.
-    :param count: m <= n; with m = n the rows themselves are returned.
-    :return: (m, D), without equal rows.
-    :raises ValueError: count < 1 or count > n.
+    :param rows: (n, D); equal rows count once.
+    :param count: m, at most the number of distinct rows.
+    :return: (m, D), in the order drawn.
+    :raises ValueError: count < 1 or more than the distinct rows.
     """
+    rows = distinct(rows)
+    check_count(count, len(rows))
+    return rows[rng.permutation(len(rows))[:count]]
+
+
+def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> FloatArray:
+    """k-means centres of the distinct feature rows, the usual start for inducing inputs.
+
+    scikit-learn's `KMeans` on columns of unit spread, `MiniBatchKMeans` above 20,000 rows. Each
+    centre is the mean of its rows; where clusters emptied or met, rows drawn at random from those
+    that are no centre take their place.
+
+    :param rows: (n, D); equal rows count once.
+    :param count: m; with as many as there are distinct rows, these themselves are returned.
+    :return: (m, D), without equal rows.
+    :raises ValueError: count < 1 or more than the distinct rows.
+    """
+    rows = distinct(rows)
     check_count(count, len(rows))
     if count == len(rows):
-        return rows.copy()
-    if len(rows) > max(_ROWS_FOR_KMEANS, count):
-        rows = rows[rng.choice(len(rows), max(_ROWS_FOR_KMEANS, count), replace=False)]
-    spread = rows.std(0)
-    spread = np.where(spread > 0, spread, 1.0)
-    centres, _ = kmeans2(rows / spread, count, iter=20, minit="++", missing="warn", seed=rng)
-    centres = np.unique(centres * spread + 0.0, axis=0)
+        return rows
+    centres = np.unique(_means(rows, _labels(rows, count, rng), count), axis=0)
     if len(centres) < count:
-        # Clusters that emptied or met are replaced by rows that are no centre yet.
         known = {centre.tobytes() for centre in centres}
-        spare = [row for row in rng.permutation(rows + 0.0) if row.tobytes() not in known]
+        spare = [row for row in rng.permutation(rows) if row.tobytes() not in known]
         centres = np.concatenate([centres, spare[: count - len(centres)]])
     return centres
+
+
+def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> FloatArray:
+    """A random row, then each time the row farthest from those chosen (Gonzalez 1985).
+
+    Distances are Euclidean between columns of unit spread. O(n m D).
+
+    :param rows: (n, D); equal rows count once.
+    :param count: m, at most the number of distinct rows.
+    :return: (m, D), in the order chosen.
+    :raises ValueError: count < 1 or more than the distinct rows.
+    """
+    rows = distinct(rows)
+    check_count(count, len(rows))
+    points = _unit_spread(rows)
+    chosen = [int(rng.integers(len(rows)))]
+    nearest = np.full(len(rows), np.inf)
+    while len(chosen) < count:
+        nearest = np.minimum(nearest, np.sum((points - points[chosen[-1]]) ** 2, axis=1))
+        nearest[chosen[-1]] = -1.0  # never again, even where all distances round to zero
+        chosen.append(int(np.argmax(nearest)))
+    return rows[chosen]
+
+
+def distinct(rows: np.ndarray) -> FloatArray:
+    """Distinct rows in ascending order; adding zero makes -0.0 and 0.0 the same row."""
+    return np.unique(np.asarray(rows, dtype=float) + 0.0, axis=0)
 
 
 def check_count(count: int, distinct: int) -> None:
@@ -41,3 +86,38 @@ def check_count(count: int, distinct: int) -> None:
             f"{count} inducing inputs are more than the {distinct} distinct items; "
             f"use at most {distinct}, or Exact()."
         )
+
+
+def _unit_spread(rows: FloatArray) -> FloatArray:
+    spread = rows.std(0)
+    scaled: FloatArray = rows / np.where(spread > 0, spread, 1.0)
+    return scaled
+
+
+def _labels(rows: FloatArray, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """The cluster of each row, (n,)."""
+    from sklearn.cluster import KMeans, MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    seed = int(rng.integers(2**31))
+    few = len(rows) <= _ROWS_FOR_KMEANS
+    method = KMeans if few else MiniBatchKMeans
+    settings = {} if few else {"batch_size": max(1024, 4 * count)}
+    clusters = method(count, n_init=1, max_iter=_ITERATIONS, random_state=seed, **settings)
+    with warnings.catch_warnings():
+        # Fewer clusters than asked for: what is missing is filled up by the caller.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels: npt.NDArray[np.int64] = clusters.fit_predict(_unit_spread(rows))
+    return labels
+
+
+def _means(rows: FloatArray, labels: npt.NDArray[np.int64], count: int) -> FloatArray:
+    """Mean of the rows of each cluster that has any: exactly the row where there is one."""
+    from scipy.sparse import csr_matrix
+
+    n = len(rows)
+    member = csr_matrix((np.ones(n), (labels, np.arange(n))), shape=(count, n))
+    sizes = np.bincount(labels, minlength=count)
+    sums: FloatArray = member @ rows
+    means: FloatArray = sums[sizes > 0] / sizes[sizes > 0, None]
+    return means + 0.0

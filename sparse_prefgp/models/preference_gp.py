@@ -15,13 +15,19 @@ from check_shapes import check_shapes
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.approximations import VFE, Approximation, DuelPrior, DuelProblem, Exact
+from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.inducing import items_with_effects
 from sparse_prefgp.covariances.item_effect import feature_part, item_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe, evaluate, fixed_point
-from sparse_prefgp.evidence import differentiable_log_evidence
+from sparse_prefgp.evidence import (
+    Everything,
+    LowerBounds,
+    differentiable_log_evidence,
+    lower_bounds,
+)
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
 from sparse_prefgp.models.posterior import Posterior, in_chunks
@@ -133,6 +139,11 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         return self._fixed.graph
 
     @property
+    def all_duels(self) -> DuelGraph:
+        """The graph of all duels, which is `graph` unless the approximation takes a subset."""
+        return self._fixed.all_duels
+
+    @property
     def approximation(self) -> Approximation:
         return self._fixed.approximation
 
@@ -220,6 +231,32 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         point, prior = self._fixed.point, self._fixed.prior
         assert point is not None and prior is not None
         return float(point.log_evidence(prior.factors.counts, prior.correction))
+
+    def lower_bound(self) -> float:
+        """Rigorous lower bound of the exact log evidence of all duels, in nats.
+
+        The largest of `lower_bounds().rows`, for the q that inference found. It holds for every
+        approximation and engine, converged or not, and makes them comparable on one scale; only
+        where exact inference took jitter (`infer().jitter`) it is about the kernel with it.
+        (docs/method.md, section 3)
+        """
+        self._ensure_inferred()
+        return self._lower_bounds().value
+
+    def lower_bounds(self) -> LowerBounds:
+        """All rigorous lower bounds, and which is the largest."""
+        self._ensure_inferred()
+        return self._lower_bounds()
+
+    def _lower_bounds(self) -> LowerBounds:
+        fixed = self._fixed
+        problem, point = fixed.problem, fixed.point
+        assert problem is not None and point is not None
+        everything = None
+        if fixed.all_duels is not fixed.graph:
+            whole = problem._replace(graph=fixed.all_duels)
+            everything = _marginals_of(whole, self.posterior)
+        return lower_bounds(problem, point.sites, everything)
 
     # Prediction.
 
@@ -445,6 +482,7 @@ class _Fixed:
         self.numbered = numbered
         self.approximation = approximation
         self.engine = engine
+        self.all_duels = full
         self.graph = approximation.select(full)
         self.memory = _Memory(self.graph.num_sites)
         self.warned_about_scale = False
@@ -461,6 +499,16 @@ def _posterior(problem: DuelProblem | None, prior: DuelPrior, point: FixedPoint)
     assert problem is not None
     terms = prior.covariance.posterior_terms(*totals(point.sites, prior.factors.counts))
     return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
+
+
+def _marginals_of(problem: DuelProblem, posterior: Posterior) -> Everything:
+    """q(z) of each site of the problem's graph, without the prior mean, and its exact factors."""
+    graph = problem.graph
+    noise = tf.fill([graph.num_sites], 2.0 * problem.noise_variance)
+    factors, offset = build_factors(problem, noise)
+    ends = tf.constant(graph.rows[np.stack([graph.losers, graph.winners], 1)], noise.dtype)
+    both = in_chunks(posterior.difference, ends).numpy()
+    return Everything(both[:, 0] - offset.numpy(), np.maximum(both[:, 1], 0.0), factors)
 
 
 def _check_parts(

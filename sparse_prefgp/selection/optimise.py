@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-import time
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import gpflow
 import numpy as np
-import scipy.optimize
-import tensorflow as tf
 
-from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.selection.checkpoint import (
+    Checkpoint,
+    Interrupted,
+    check_writable,
+    has_checkpoint,
+    identify,
+    read,
+    write,
+)
+from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Counts, Objective
+from sparse_prefgp.selection.search import (
+    ALTERNATED,
+    MODES,
+    NESTED,
+    Run,
+    as_arrays,
+    begin,
+    finish,
+    from_arrays,
+    step,
+)
+from sparse_prefgp.selection.starts import perturb
 
-# Enough while optimising: it costs 1e-10 in the evidence and 2e-6 in the gradient.
-LOOSE_TOLERANCE = 1e-4
+__all__ = ["LOOSE_TOLERANCE", "OptimisationReport", "Progress", "StartReport", "optimise"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +43,9 @@ class Progress:
     """After each iteration: what a progress bar shows.
 
     log_evidence in nats, without log prior density; gradient_norm: the largest component, in
-    unconstrained units; sweeps so far; seconds since the start.
+    unconstrained units; sweeps so far; seconds since the start. settled: whether the evidence is
+    that of converged sites, which it seldom is while alternating. start: number of the present
+    start, of `starts`, from 1.
     """
 
     iteration: int
@@ -32,6 +54,26 @@ class Progress:
     gradient_norm: float
     sweeps: int
     seconds: float
+    settled: bool = True
+    start: int = 1
+    starts: int = 1
+
+
+@dataclass(frozen=True)
+class StartReport:
+    """What came of one start.
+
+    log_evidence, log_prior: of its best parameters in nats, at a loose tolerance; None where the
+    evidence was not finite at its first parameters. message: why it stopped. setbacks: returns
+    of the alternated mode to the last point at which the evidence was checked.
+    """
+
+    iterations: int
+    log_evidence: float | None
+    log_prior: float
+    converged: bool
+    message: str
+    setbacks: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,8 +84,13 @@ class OptimisationReport:
     a tight run of inference from cold sites; log_prior_start, log_prior: log prior density of the
     parameters at both, which is maximised too.
     failed_evaluations: not finite, backed off from. unconverged_evaluations: inference had not
-    converged, though the value was finite. message: why the optimiser stopped.
-    inference: of the last run. history: log evidence after each iteration.
+    converged, though the value was finite. alternated_evaluations: from sites that took a single
+    sweep on purpose. message: why the optimiser stopped.
+    inference: of the last run. history: log evidence after each iteration; where `settled` is
+    False it is that of sites that had not converged. setbacks: how often the alternated mode fell
+    in evidence and went back. starts: what came of each; kept: the number, from 0, of the one
+    whose parameters the model has, and whose iterations and history these are; evaluations, sweeps
+    and seconds are those of all. resumed_at: iterations that were read from a checkpoint.
     """
 
     iterations: int
@@ -61,13 +108,30 @@ class OptimisationReport:
     compile_seconds: float
     inference: InferenceResult
     history: tuple[float, ...]
+    mode: str = NESTED
+    settled: tuple[bool, ...] = ()
+    alternated_evaluations: int = 0
+    setbacks: int = 0
+    starts: tuple[StartReport, ...] = ()
+    kept: int = 0
+    resumed_at: int = 0
 
     def __str__(self) -> str:
+        mode = "" if self.mode == NESTED else f"{self.mode}, "
         text = (
             f"log evidence {self.log_evidence_start:.3f} -> {self.log_evidence:.3f} nats in "
-            f"{self.iterations} iterations ({self.evaluations} evaluations, {self.sweeps} sweeps, "
-            f"{self.seconds:.1f} s); {self.message}"
+            f"{self.iterations} iterations ({mode}{self.evaluations} evaluations, {self.sweeps} "
+            f"sweeps, {self.seconds:.1f} s); {self.message}"
         )
+        if len(self.starts) > 1:
+            text += f"; the best of {len(self.starts)} starts is number {self.kept + 1}"
+        failed = [str(i + 1) for i, s in enumerate(self.starts) if s.log_evidence is None]
+        if failed:
+            text += f"; not finite at the first parameters of start {', '.join(failed)}"
+        if self.resumed_at:
+            text += f"; {self.resumed_at} iterations came from a checkpoint"
+        if self.setbacks:
+            text += f"; {self.setbacks} returns to the last checked evidence"
         if self.failed_evaluations:
             text += f"; {self.failed_evaluations} failed evaluations were backed off from"
         if self.unconverged_evaluations:
@@ -77,78 +141,16 @@ class OptimisationReport:
         return text
 
 
-class _Objective:
-    """Loss and gradient as NumPy, on one flat vector of unconstrained values."""
-
-    def __init__(self, model: PreferenceGP, variables: list[tf.Variable]) -> None:
-        self._model = model
-        self._variables = variables
-        self._sizes = [int(np.prod(v.shape)) for v in variables]
-        self.evaluations = self.failed = self.unconverged = 0
-        self.compile_seconds = 0.0
-        self._good: tuple[float, np.ndarray] | None = None
-
-        @tf.function(autograph=False)
-        def loss_and_gradient() -> tuple[tf.Tensor, tf.Tensor]:
-            with tf.GradientTape(watch_accessed_variables=False) as tape:
-                tape.watch(variables)
-                loss = model.training_loss()
-            gradients = tape.gradient(
-                loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
-            )
-            flat = [tf.reshape(tf.convert_to_tensor(g), [-1]) for g in gradients]
-            return loss, tf.concat(flat, 0)
-
-        self._loss_and_gradient = loss_and_gradient
-
-    def get(self) -> np.ndarray:
-        return np.concatenate([v.numpy().reshape(-1) for v in self._variables]).astype(float)
-
-    def set(self, flat: np.ndarray) -> None:
-        pieces = np.split(flat, np.cumsum(self._sizes)[:-1])
-        for variable, piece in zip(self._variables, pieces, strict=True):
-            variable.assign(piece.reshape(variable.shape))
-
-    def best(self) -> np.ndarray:
-        """The parameters with the lowest loss seen."""
-        assert self._good is not None
-        return self._good[1]
-
-    def compile(self) -> None:
-        started = time.perf_counter()
-        self._loss_and_gradient()  # tracing alone leaves part of the compiling to the first call
-        self.compile_seconds = time.perf_counter() - started
-
-    def __call__(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
-        self.set(flat)
-        loss, gradient = (x.numpy() for x in self._loss_and_gradient())
-        self.evaluations += 1
-        if np.isfinite(loss) and np.all(np.isfinite(gradient)):
-            model = self._model
-            self.unconverged += model.last_change() > model.engine.tolerance
-            if self._good is None or loss < self._good[0]:
-                self._good = (float(loss), flat.copy())
-            return float(loss), gradient.astype(float)
-        self.failed += 1
-        if self._good is None:
-            raise ValueError(
-                "The log evidence is not finite at the starting parameters; lower the kernel "
-                "variance, raise the noise variance, or remove inducing inputs that nearly "
-                "coincide."
-            )
-        # A wall that rises away from the best point so far: the line search backs off.
-        best, where = self._good
-        step = flat - where
-        height = 10.0 * (1.0 + abs(best))
-        return best + height, height * step / max(float(step @ step), 1e-300)
-
-
 def optimise(
     model: PreferenceGP,
     max_iterations: int = 200,
     *,
     free_scale: bool = False,
     callback: Callable[[Progress], None] | None = None,
+    mode: str = NESTED,
+    starts: int = 1,
+    seed: int = 0,
+    checkpoint: Checkpoint | None = None,
 ) -> OptimisationReport:
     """Maximise log evidence plus log prior density over all trainable parameters, Z included.
 
@@ -156,15 +158,27 @@ def optimise(
     inference at a loose tolerance; at the end one run at the engine's own tolerance from cold
     sites. The model is left at the best parameters found.
 
-    :param max_iterations: of L-BFGS.
+    :param max_iterations: of L-BFGS, for each start.
     :param free_scale: let kernel variance and noise variance both move; duels determine only
         their ratio, so that something else (a prior) must pin the scale.
-    :param callback: called after each iteration with a `Progress`.
-    :raises ValueError: nothing is trainable, the scale is free without `free_scale`, or the
-        evidence is not finite at the start.
+    :param callback: called after each iteration with a `Progress`, the model being at its
+        parameters; it may raise `StopIteration` to end the run there.
+    :param mode: "nested", or "alternated": sites take one sweep for each gradient in place of as
+        many as they need, with the evidence checked at converged sites every ten iterations; the
+        last steps to an optimum are nested. For `ParallelEP`.
+    :param starts: how many first parameters to try: the model's own, and perturbed ones with
+        other inducing inputs (`selection/starts.py`); the best result is kept.
+    :param seed: of the perturbations.
+    :param checkpoint: where to keep what a killed run needs to go on, and whether to go on. A
+        continued run takes the steps that the uninterrupted one would have taken. The checkpoint
+        is left there, so that a larger `max_iterations` can go on from a run that reached the
+        limit; one shorter than `every` iterations leaves none, unless it is interrupted.
+    :raises ValueError: nothing is trainable, the scale is free without `free_scale`, the evidence
+        is not finite at the start, an unknown mode or one that the engine lacks, a checkpoint of
+        other data, settings or versions.
+    :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
-    if max_iterations < 1:
-        raise ValueError(f"max_iterations must be at least 1, not {max_iterations}.")
+    _check_numbers(model, max_iterations, mode, starts, seed)
     if free_scale:
         gpflow.set_trainable(model.noise_variance, True)
         model.silence_scale_warning()
@@ -177,66 +191,252 @@ def optimise(
     if not variables:
         raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")
 
-    started = time.perf_counter()
-    engine = model.engine
-    sweeps_before = model.total_sweeps()
-    history: list[float] = []
-    model.engine = engine.with_tolerance(max(engine.tolerance, LOOSE_TOLERANCE))
+    book = None
+    if checkpoint is not None:
+        settings: dict[str, Any] = {"mode": mode, "starts": starts, "seed": seed}
+        if starts > 1:  # the later ones begin only when the earlier ones have ended
+            settings["max_iterations"] = max_iterations
+        book = _Book(checkpoint, identify(model, settings))
+    objective = Objective(model, variables, alternates=mode == ALTERNATED)
+    first = objective.get()
+    done, run, resumed_at = _Done(), None, 0
     try:
-        objective = _Objective(model, variables)
-        objective.compile()
-        begin = objective.get()
-        first, _ = objective(begin)
-        first_prior = _log_prior(model)
-        last: list[tuple[float, np.ndarray]] = []
+        if book is not None and book.found is not None:
+            done, run, counts = book.found
+            objective.go_on_from(counts)
+            objective.set_sites(run.sites)
+            resumed_at = run.iterations
 
-        def watched(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = objective(flat)
-            last[:] = [(value, gradient)]
-            return value, gradient
-
-        def after(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-            history.append(-float(intermediate_result.fun) - _log_prior(model))
-            if callback is not None:
-                callback(
-                    Progress(
-                        iteration=len(history),
-                        max_iterations=max_iterations,
-                        log_evidence=history[-1],
-                        gradient_norm=float(np.max(np.abs(last[0][1]))),
-                        sweeps=model.total_sweeps() - sweeps_before,
-                        seconds=time.perf_counter() - started,
-                    )
-                )
-
-        found = scipy.optimize.minimize(
-            watched,
-            begin,
-            jac=True,
-            method="L-BFGS-B",
-            callback=after,
-            options={"maxiter": max_iterations, "maxfun": 20 * max_iterations},
-        )
-        objective.set(objective.best())
+        for start in range(len(done.starts), starts):
+            if run is None:
+                if start:
+                    objective.set(first)
+                    if not perturb(model, seed, start):
+                        raise ValueError(
+                            f"Nothing can be perturbed for {starts} starts: no positive parameter "
+                            "and no inducing input is trainable; use starts=1."
+                        )
+                    objective.forget_sites()
+                run = begin(objective, objective.get(), mode)
+                if start == 0 and run is not None:
+                    prior = _log_prior(model)
+                    done = replace(done, evidence=-run.checked.value - prior, prior=prior)
+            while run is not None and not run.ended and run.iterations < max_iterations:
+                before, run = run.iterations, step(objective, run)
+                if book is not None:
+                    book.keep(done, run, objective.counts)
+                if callback is not None and run.iterations > before:
+                    try:
+                        callback(_progress(objective, run, max_iterations, start, starts))
+                    except StopIteration:
+                        run = replace(run, ended="stopped by the callback", converged=False)
+            if run is None:
+                objective.set(first)
+            else:
+                run = finish(objective, run)
+                objective.set(run.checked.position)
+            done = done.with_start(run, max_iterations, _log_prior(model))
+            run = None
+        if book is not None:
+            book.close()
+        if done.best is None:
+            raise ValueError(
+                "The log evidence is not finite at the starting parameters; lower the kernel "
+                "variance, raise the noise variance, or remove inducing inputs that nearly "
+                "coincide."
+            )
+        objective.set(done.best.checked.position)
+    except KeyboardInterrupt as error:
+        if book is None or not book.interrupted():
+            raise
+        raise Interrupted(book.checkpoint.folder, book.iterations) from error
+    except ValueError:
+        objective.set(first)
+        raise
     finally:
-        model.engine = engine
+        objective.close()
+    return _report(model, objective, done, mode, resumed_at)
+
+
+@dataclass(frozen=True, eq=False)
+class _Done:
+    """What the starts that have ended left, and log evidence and prior at the first parameters."""
+
+    starts: tuple[StartReport, ...] = ()
+    best: Run | None = None
+    kept: int = 0
+    evidence: float = float("nan")
+    prior: float = 0.0
+
+    def with_start(self, run: Run | None, max_iterations: int, prior: float) -> _Done:
+        if run is None:
+            nothing = StartReport(0, None, prior, False, "not finite at the first parameters")
+            return replace(self, starts=(*self.starts, nothing))
+        message = run.ended or f"the limit of {max_iterations} iterations was reached"
+        found = StartReport(
+            run.iterations,
+            -run.checked.value - prior,
+            prior,
+            run.converged,
+            message,
+            run.setbacks,
+        )
+        new = replace(self, starts=(*self.starts, found))
+        if self.best is not None and self.best.checked.value <= run.checked.value:
+            return new
+        return replace(new, best=run, kept=len(self.starts))
+
+
+class _Book:
+    """The checkpoint of one call: what was found in it, and what goes into it."""
+
+    def __init__(self, checkpoint: Checkpoint, identity: dict[str, Any]) -> None:
+        self.checkpoint = checkpoint
+        self.found: tuple[_Done, Run, Counts] | None = None
+        self._identity = identity
+        self._latest: tuple[_Done, Run, Counts] | None = None
+        self._written = False
+        self._warned = False
+        folder = checkpoint.folder
+        check_writable(folder)
+        if not checkpoint.resume:
+            return
+        if has_checkpoint(folder):
+            self.found = self._latest = _unpacked(*read(folder, identity))
+            self._written = True
+        else:
+            warnings.warn(
+                f"There is no checkpoint in {str(folder)!r} to go on from; the run begins at the "
+                "beginning.",
+                stacklevel=4,
+            )
+
+    @property
+    def iterations(self) -> int:
+        return 0 if self._latest is None else self._latest[1].iterations
+
+    def keep(self, done: _Done, run: Run, counts: Counts) -> None:
+        """After an iteration; written if one is due."""
+        self._latest = (done, run, counts)
+        if run.iterations and run.iterations % self.checkpoint.every == 0:
+            self._write()
+
+    def close(self) -> None:
+        """Bring what is there up to date; a run that was too short for one leaves none."""
+        if self._written:
+            self._write()
+
+    def interrupted(self) -> bool:
+        """Whether the last full iteration is kept now."""
+        return self._latest is not None and self._write()
+
+    def _write(self) -> bool:
+        assert self._latest is not None
+        try:
+            write(self.checkpoint.folder, self._identity, *_packed(*self._latest))
+        except (OSError, ValueError) as error:
+            # Hours of work are not thrown away because the disk is full.
+            if not self._warned:
+                warnings.warn(f"No checkpoint could be written: {error}", stacklevel=4)
+            self._warned = True
+            return False
+        self._written = True
+        return True
+
+
+def _packed(done: _Done, run: Run, counts: Counts) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    arrays, words = as_arrays(run)
+    all_words: dict[str, Any] = {
+        "run": words,
+        "counts": asdict(counts),
+        "starts": [asdict(start) for start in done.starts],
+        "kept": done.kept,
+        "best": None,
+    }
+    arrays["first"] = np.array([done.evidence, done.prior])
+    if done.best is not None:
+        best, all_words["best"] = as_arrays(done.best)
+        arrays |= {f"best_{name}": value for name, value in best.items()}
+    return arrays, all_words
+
+
+def _unpacked(arrays: dict[str, np.ndarray], words: dict[str, Any]) -> tuple[_Done, Run, Counts]:
+    best = None
+    if words["best"] is not None:
+        prefix = "best_"
+        own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+        best = from_arrays(own, words["best"])
+    evidence, prior = (float(x) for x in arrays["first"])
+    starts = tuple(StartReport(**start) for start in words["starts"])
+    done = _Done(starts, best, words["kept"], evidence, prior)
+    return done, from_arrays(arrays, words["run"]), Counts(**words["counts"])
+
+
+def _check_numbers(
+    model: PreferenceGP, max_iterations: int, mode: str, starts: int, seed: int
+) -> None:
+    for name, value, least in (
+        ("max_iterations", max_iterations, 1),
+        ("starts", starts, 1),
+        ("seed", seed, 0),
+    ):
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, not {value}.")
+    if mode not in MODES:
+        raise ValueError(f"There is no mode {mode!r}; choose one of {', '.join(MODES)}.")
+    if mode == ALTERNATED and not isinstance(model.engine, ParallelEP):
+        raise ValueError(
+            f"The alternated mode takes single sweeps of ParallelEP, which "
+            f"{type(model.engine).__name__} does not have; use mode='nested'."
+        )
+
+
+def _progress(
+    objective: Objective, run: Run, max_iterations: int, start: int, starts: int
+) -> Progress:
+    counts = objective.counts
+    return Progress(
+        iteration=run.iterations,
+        max_iterations=max_iterations,
+        log_evidence=run.history[-1],
+        gradient_norm=float(np.max(np.abs(run.state.point.gradient))),
+        sweeps=counts.sweeps,
+        seconds=counts.seconds,
+        settled=run.settled[-1],
+        start=start + 1,
+        starts=starts,
+    )
+
+
+def _report(
+    model: PreferenceGP, objective: Objective, done: _Done, mode: str, resumed_at: int
+) -> OptimisationReport:
     inference = model.infer(restart=True)
+    run, start, counts = done.best, done.starts[done.kept], objective.counts
+    assert run is not None
     return OptimisationReport(
-        iterations=int(found.nit),
-        evaluations=objective.evaluations,
-        failed_evaluations=objective.failed,
-        unconverged_evaluations=objective.unconverged,
-        sweeps=model.total_sweeps() - sweeps_before,
-        log_evidence_start=-first - first_prior,
+        iterations=start.iterations,
+        evaluations=counts.evaluations,
+        failed_evaluations=counts.failed,
+        unconverged_evaluations=counts.unconverged,
+        sweeps=counts.sweeps,
+        log_evidence_start=done.evidence,
         log_evidence=model.log_evidence(),
-        log_prior_start=first_prior,
+        log_prior_start=done.prior,
         log_prior=_log_prior(model),
-        converged=bool(found.success),
-        message=str(found.message).rstrip(". "),
-        seconds=time.perf_counter() - started,
+        converged=start.converged,
+        message=start.message,
+        seconds=counts.seconds,
         compile_seconds=objective.compile_seconds,
         inference=inference,
-        history=tuple(history),
+        history=run.history,
+        mode=mode,
+        settled=run.settled,
+        alternated_evaluations=counts.alternated,
+        setbacks=start.setbacks,
+        starts=done.starts,
+        kept=done.kept,
+        resumed_at=resumed_at,
     )
 
 

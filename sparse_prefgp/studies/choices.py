@@ -6,9 +6,10 @@ Names are checked here without importing TensorFlow; only `build` imports it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import gpflow
 
     from sparse_prefgp.approximations import Approximation
+    from sparse_prefgp.features import FeatureTransform
 
 DEFAULT_APPROXIMATION = "vfe"
 DEFAULT_KERNEL = "linear+matern52"
@@ -34,7 +36,11 @@ PLAIN_APPROXIMATIONS = (
 )
 APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "subset")
 STATIONARY_KERNELS = {"se": "SquaredExponential", "matern32": "Matern32", "matern52": "Matern52"}
-KERNEL_NAMES = (*STATIONARY_KERNELS, "linear", "item")
+ADDITIVE = "additive-"
+ADDITIVE_KERNELS = tuple(f"{ADDITIVE}{name}" for name in STATIONARY_KERNELS)
+KERNEL_NAMES = (*STATIONARY_KERNELS, "linear", "item", *ADDITIVE_KERNELS)
+# Of the terms of a candidate, so that equal sums have equal names.
+_ORDER = ("linear", *ADDITIVE_KERNELS, *STATIONARY_KERNELS, "item")
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,8 @@ class KernelChoice:
     def parse(cls, text: str) -> KernelChoice:
         """Read `se`, `matern32`, `matern52`, `linear`, `item` or a sum such as `linear+matern52`.
 
+        `additive-se` and its like are sums over groups of features; see `feature_groups`.
+
         Raises:
             ValueError: an unknown name (the message has the nearest one), or a term twice.
         """
@@ -140,12 +148,18 @@ class KernelChoice:
                 raise ValueError(f"The kernel {text!r} has {part} twice; once is enough.")
         return cls(parts)
 
-    def build(self, num_features: int) -> gpflow.kernels.Kernel:
+    def build(
+        self, num_features: int, groups: Sequence[FeatureGroup] | None = None
+    ) -> gpflow.kernels.Kernel:
         """The kernel with starting values for `num_features` standardised features.
 
         Stationary terms have variance 1 and one lengthscale per feature, at first sqrt(D): the
         size of a typical distance between items. The linear term has one variance per feature, at
-        first 1 / D. Item effects have variance 1.
+        first 1 / D. Item effects have variance 1. An additive kernel is a sum over `groups`, which
+        are by default the single columns; each term sees the columns of its group alone, with
+        lengthscales as above for so many features, and the G terms share a variance of 1.
+
+        Terms are in the order of `term_names`.
         """
         import gpflow
 
@@ -159,13 +173,190 @@ class KernelChoice:
                 )
             elif part == "item":
                 terms.append(ItemEffect())
+            elif part.startswith(ADDITIVE):
+                make = getattr(gpflow.kernels, STATIONARY_KERNELS[part.removeprefix(ADDITIVE)])
+                groups = single_columns(num_features) if groups is None else groups
+                terms += [
+                    make(
+                        variance=1.0 / len(groups),
+                        lengthscales=np.full(len(group.columns), math.sqrt(len(group.columns))),
+                        active_dims=list(group.columns),
+                    )
+                    for group in groups
+                ]
             else:
                 make = getattr(gpflow.kernels, STATIONARY_KERNELS[part])
                 terms.append(make(lengthscales=np.full(num_features, math.sqrt(num_features))))
         return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)
 
+    def term_names(
+        self, num_features: int, groups: Sequence[FeatureGroup] | None = None
+    ) -> tuple[str, ...]:
+        """A name for each term of `build`; those of an additive kernel end in their group."""
+        names: list[str] = []
+        for part in self.parts:
+            if part.startswith(ADDITIVE):
+                chosen = single_columns(num_features) if groups is None else groups
+                names += [f"{part}[{group.name}]" for group in chosen]
+            else:
+                names.append(part)
+        return tuple(names)
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether a term is a sum over groups of features."""
+        return any(part.startswith(ADDITIVE) for part in self.parts)
+
+    def num_parameters(self, num_features: int, num_groups: int | None = None) -> int:
+        """How many kernel parameters are learned; `num_groups` is D by default."""
+        groups = num_features if num_groups is None else num_groups
+        return sum(
+            num_features
+            if part == "linear"
+            else 1
+            if part == "item"
+            else num_features + (groups if part.startswith(ADDITIVE) else 1)
+            for part in self.parts
+        )
+
     def __str__(self) -> str:
         return "+".join(self.parts)
+
+
+@dataclass(frozen=True)
+class FeatureGroup:
+    """Features that one term of an additive kernel sees.
+
+    name: of the raw column, or columns joined by `,`. columns: their numbers among the features.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+
+
+def single_columns(num_features: int) -> tuple[FeatureGroup, ...]:
+    """Every column a group of its own, named by its number."""
+    return tuple(FeatureGroup(str(i), (i,)) for i in range(num_features))
+
+
+def feature_groups(
+    transform: FeatureTransform, given: Sequence[Sequence[str]] | None = None
+) -> tuple[FeatureGroup, ...]:
+    """Groups of features for an additive kernel.
+
+    Each numeric column is a group, and so are the levels of each categorical column.
+
+    Args:
+        transform: says which raw column each feature comes from.
+        given: raw columns that are to form a group together; the others stay single. Columns that
+            were dropped because they were constant are passed over.
+
+    Raises:
+        ValueError: a column that is no feature, or that is in two groups.
+    """
+    blocks: dict[str, tuple[int, ...]] = {name: (i,) for i, name in enumerate(transform.numeric)}
+    start = len(blocks)
+    for name, levels in zip(transform.categorical, transform.categories, strict=True):
+        blocks[name] = tuple(range(start, start + len(levels)))
+        start += len(levels)
+    merged: list[FeatureGroup] = []
+    taken: set[str] = set()
+    for names in given or ():
+        for name in names:
+            if name not in blocks and name not in transform.dropped:
+                raise ValueError(
+                    f"The group {','.join(names)!r} names {name!r}, which is no feature; choose "
+                    f"from {', '.join(blocks)}."
+                )
+            if name in taken:
+                raise ValueError(
+                    f"The feature {name!r} is in two groups; every feature belongs to one."
+                )
+            taken.add(name)
+        here = [name for name in blocks if name in names]
+        if here:
+            columns = tuple(i for name in here for i in blocks[name])
+            merged.append(FeatureGroup(",".join(here), columns))
+    rest = [FeatureGroup(name, block) for name, block in blocks.items() if name not in taken]
+    return tuple(sorted([*merged, *rest], key=lambda group: group.columns))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel, an approximation and a number of inducing inputs, by name.
+
+    inducing: m; None is 128, or all distinct items where they are fewer. Names are brought into
+    one form, so that candidates that mean the same are equal: `se+linear` is `linear+se`.
+
+    Raises:
+        ValueError: an unknown name, or m where there are no inducing inputs or below 1.
+    """
+
+    kernel: str
+    approximation: str = DEFAULT_APPROXIMATION
+    inducing: int | None = None
+
+    def __post_init__(self) -> None:
+        kernel = KernelChoice.parse(self.kernel)
+        approximation = ApproximationChoice.parse(self.approximation)
+        if self.inducing is not None and self.inducing < 1:
+            raise ValueError(
+                f"The number of inducing inputs is {self.inducing}; give a whole number of at "
+                "least 1."
+            )
+        if self.inducing is not None and not approximation.needs_inducing:
+            raise ValueError(
+                f"The approximation {approximation} has no inducing inputs, but {self.inducing} "
+                "were asked for; leave their number out."
+            )
+        object.__setattr__(self, "kernel", "+".join(sorted(kernel.parts, key=_ORDER.index)))
+        object.__setattr__(self, "approximation", str(approximation))
+
+    @classmethod
+    def parse(cls, text: str) -> Candidate:
+        """Read `kernel`, `kernel/approximation` or `kernel/approximation/m`.
+
+        Raises:
+            ValueError: another form, or what `Candidate` raises.
+        """
+        parts = [part.strip() for part in text.split("/")]
+        if len(parts) > 3 or not all(parts) or (len(parts) == 3 and not parts[2].isdecimal()):
+            raise ValueError(
+                f"The candidate {text!r} cannot be read; write kernel, kernel/approximation or "
+                "kernel/approximation/m, such as linear+matern52/vfe/128."
+            )
+        kernel, approximation, number = [*parts, *(DEFAULT_APPROXIMATION, "")[len(parts) - 1 :]]
+        return cls(kernel, approximation, int(number) if number else None)
+
+    @property
+    def kernel_choice(self) -> KernelChoice:
+        return KernelChoice.parse(self.kernel)
+
+    @property
+    def approximation_choice(self) -> ApproximationChoice:
+        return ApproximationChoice.parse(self.approximation)
+
+    def __str__(self) -> str:
+        number = "" if self.inducing is None else f"/{self.inducing}"
+        return f"{self.kernel}/{self.approximation}{number}"
+
+
+def candidates_from(
+    kernels: Sequence[str],
+    approximations: Sequence[str] = (DEFAULT_APPROXIMATION,),
+    inducing: Sequence[int | None] = (None,),
+) -> tuple[Candidate, ...]:
+    """Every kernel with every approximation and every m; those without inducing inputs once.
+
+    Raises:
+        ValueError: what `Candidate` raises.
+    """
+    found = []
+    for kernel, approximation, number in product(kernels, approximations, inducing):
+        needed = ApproximationChoice.parse(approximation).needs_inducing
+        if needed or number == inducing[0]:
+            found.append(Candidate(kernel, approximation, number if needed else None))
+    return tuple(found)
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:

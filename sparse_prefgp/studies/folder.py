@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.folders import check_place, contents, replaced_folder
-from sparse_prefgp.model_folder import foreign_files
+from sparse_prefgp.model_folder import foreign_files, is_named_by_contents
 from sparse_prefgp.studies.holdout import HeldOut
 from sparse_prefgp.versions import versions
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PROGRAM = "sparse-prefgp"
 METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
 PICTURES, REPORT = "pictures", "report.html"
+CHECKPOINTS = "checkpoint"
 PICTURE_NAMES = (
     "reliability",
     "utilities",
@@ -51,7 +52,8 @@ def check_folder(folder: Path) -> None:
 def _check_contents(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
-    present = contents(folder)
+    # What a killed fit goes on from is removed when the finished one takes its place.
+    present = contents(folder) - ({CHECKPOINTS} if _is_checkpoint(folder / CHECKPOINTS) else set())
     if not present:
         return
     if not _is_ours(folder):
@@ -68,6 +70,15 @@ def _check_contents(folder: Path) -> None:
             f"The output folder {str(folder)!r} also holds {foreign[0]!r}, which would be lost; "
             "move it away, or give another folder."
         )
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    """Whether a folder holds what a killed fit goes on from, and nothing else."""
+    files = [path for path in folder.rglob("*") if not path.is_dir()]
+    return bool(files) and all(
+        path.parent.parent == folder and (path.suffix == ".json" or is_named_by_contents(path))
+        for path in files
+    )
 
 
 def check_not_of_a_fit(folder: Path) -> None:

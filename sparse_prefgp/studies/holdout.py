@@ -22,12 +22,15 @@ from sparse_prefgp.studies.choices import (
     DEFAULT_APPROXIMATION,
     DEFAULT_KERNEL,
     ApproximationChoice,
+    FeatureGroup,
     KernelChoice,
+    feature_groups,
 )
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.selection import OptimisationReport, Progress
+    from sparse_prefgp.selection.checkpoint import Checkpoint
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -184,9 +187,14 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
 
 
 def fit_model(
-    holdout: Holdout, callback: Callable[[Progress], None] | None = None
+    holdout: Holdout,
+    callback: Callable[[Progress], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[PreferenceGP, OptimisationReport]:
-    """Fit the model of the settings to the training duels."""
+    """Fit the model of the settings to the training duels.
+
+    checkpoint: where the optimiser keeps what a killed fit goes on from.
+    """
     from sparse_prefgp.models import PreferenceGP, kmeans_inputs
     from sparse_prefgp.selection import optimise
 
@@ -197,17 +205,20 @@ def fit_model(
         inducing = kmeans_inputs(train.distinct_rows()[0], holdout.num_inducing, rng)
     model = PreferenceGP(
         train,
-        settings.kernel_choice.build(train.num_features),
+        settings.kernel_choice.build(train.num_features, _groups(train)),
         approximation=settings.approximation_choice.build(settings.seed),
         inducing_variable=inducing,
         noise_variance=settings.noise_variance,
     )
     _fix_inducing(model, settings)
-    return model, optimise(model, settings.max_iterations, callback=callback)
+    return model, optimise(model, settings.max_iterations, callback=callback, checkpoint=checkpoint)
 
 
 def refit_model(
-    holdout: Holdout, model: PreferenceGP, callback: Callable[[Progress], None] | None = None
+    holdout: Holdout,
+    model: PreferenceGP,
+    callback: Callable[[Progress], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """Fit to all duels, going on from the parameters of a model fitted to the training duels."""
     from sparse_prefgp.models import PreferenceGP
@@ -222,7 +233,7 @@ def refit_model(
         noise_variance=settings.noise_variance,
     )
     _fix_inducing(again, settings)
-    return again, optimise(again, settings.max_iterations, callback=callback)
+    return again, optimise(again, settings.max_iterations, callback=callback, checkpoint=checkpoint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,9 +299,10 @@ def fit_figures(
     settings = holdout.settings
     # The duels of a subset are all that its evidence is about.
     duels = int(model.graph.counts.sum())
-    parts = settings.kernel_choice.parts
-    terms = model.kernel.kernels if len(parts) > 1 else [model.kernel]
-    variances = {name: term.variance.numpy() for name, term in zip(parts, terms, strict=True)}
+    train = holdout.train
+    names = settings.kernel_choice.term_names(train.num_features, _groups(train))
+    terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
+    variances = {name: term.variance.numpy() for name, term in zip(names, terms, strict=True)}
     return {
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
@@ -313,6 +325,7 @@ def fit_figures(
         "clipped": report.inference.clipped,
         "seconds": report.seconds,
         "iterations": report.iterations,
+        "resumed_at": report.resumed_at,
         "max_iterations": settings.max_iterations,
         "optimiser_converged": report.converged,
         "optimiser_message": report.message,
@@ -320,6 +333,11 @@ def fit_figures(
         "failed_evaluations": report.failed_evaluations,
         "unconverged_evaluations": report.unconverged_evaluations,
     }
+
+
+def _groups(train: Duels) -> tuple[FeatureGroup, ...] | None:
+    """What an additive kernel sums over."""
+    return None if train.transform is None else feature_groups(train.transform)
 
 
 def _fix_inducing(model: PreferenceGP, settings: HoldoutSettings) -> None:

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "truncated_normal",
+        "quadrature",
         "graph",
         "duels",
         "linalg",

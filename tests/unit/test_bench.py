@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from sparse_prefgp import benchmarks
-from sparse_prefgp.benchmarks import exact, race, sweep
+from sparse_prefgp.benchmarks import exact, optimise, race, sweep
 from sparse_prefgp.benchmarks.problems import NOISE_VARIANCE, make_problem
 from sparse_prefgp.benchmarks.svgp import (
     DifferenceKernel,
@@ -80,6 +80,21 @@ def test_race_runs():
     report = race.measure([race.Case(40, 15, smooth=True)], m=4, held_out=20, budget=0.3)
     _check_report(report)
     assert len(report.figures["cases"][0]["methods"]) == 4
+
+
+def test_optimise_runs():
+    report = optimise.measure(t=40, n=15, m=4, iterations=6, held_out=20, repeats=1)
+    _check_report(report)
+    for case in report.figures["cases"]:
+        assert case["nested_over_alternated"] > 0.0
+        modes = case["modes"]
+        # One sweep an evaluation, but for the first and the last.
+        assert modes["alternated"]["sweeps"] < modes["nested"]["sweeps"]
+        for mode in modes.values():
+            assert mode["log_evidence_per_duel"] >= case["target"]
+        learned, kmeans = (case["inducing"][key] for key in ("learned", "k-means"))
+        assert learned["log_evidence_per_duel"] != kmeans["log_evidence_per_duel"]
+        assert 0.0 < learned["held_out_nats"] and 0.0 < kmeans["held_out_nats"]
 
 
 @pytest.mark.parametrize(("t", "n"), [(30, 60), (30, 12)])

@@ -211,3 +211,55 @@ def test_log_prior_is_kept_apart_from_the_evidence() -> None:
     assert report.log_prior_start == pytest.approx(prior, abs=IDENTITY)
     assert report.log_prior == pytest.approx(float(model.log_prior_density()), abs=IDENTITY)
     assert report.history[-1] == pytest.approx(report.log_evidence, abs=FIXED_POINT)
+
+
+def test_the_callback_can_end_a_run() -> None:
+    model = build()
+
+    def enough(progress: Progress) -> None:
+        if progress.iteration == 3:
+            raise StopIteration
+
+    report = spg.optimise(model, 15, callback=enough)
+    assert report.iterations == 3 and not report.converged
+    assert report.message == "stopped by the callback"
+    assert model.log_evidence() == report.log_evidence
+
+
+def test_several_starts_keep_the_best() -> None:
+    seen: list[Progress] = []
+    model = build()
+    report = spg.optimise(model, 8, starts=3, seed=1, callback=seen.append)
+    assert len(report.starts) == 3
+    evidences = [start.log_evidence for start in report.starts]
+    assert len(set(evidences)) == 3
+    assert report.kept == int(np.argmax(evidences))
+    assert report.log_evidence == pytest.approx(max(evidences), abs=FIXED_POINT)
+    assert model.log_evidence() == report.log_evidence
+    assert report.history[-1] == pytest.approx(report.log_evidence, abs=FIXED_POINT)
+    assert f"the best of 3 starts is number {report.kept + 1}" in str(report)
+    assert {(p.start, p.starts) for p in seen} == {(1, 3), (2, 3), (3, 3)}
+    alone = spg.optimise(build(), 8)
+    assert evidences[0] == pytest.approx(alone.log_evidence, abs=FIXED_POINT)
+    assert report.log_evidence_start == pytest.approx(alone.log_evidence_start, abs=FIXED_POINT)
+    again = spg.optimise(build(), 8, starts=2, seed=1)
+    assert [start.log_evidence for start in again.starts] == evidences[:2]
+
+
+def test_a_start_that_fails_is_reported() -> None:
+    """With this seed some perturbed lengthscales lie beyond the wall, some do not."""
+    report = spg.optimise(build(Fragile()), 3, starts=4, seed=0)
+    failed = [start.log_evidence is None for start in report.starts]
+    assert any(failed) and not all(failed)
+    assert "not finite at the first parameters of start" in str(report)
+    assert np.isfinite(report.log_evidence)
+
+
+def test_starts_that_cannot_differ_are_refused() -> None:
+    model = build()
+    gpflow.set_trainable(model, False)
+    model.mean_function = gpflow.functions.Linear(np.full((2, 1), -0.5))
+    with pytest.raises(ValueError, match="Nothing can be perturbed for 2 starts"):
+        spg.optimise(model, 2, starts=2)
+    with pytest.raises(ValueError, match="starts must be at least 1, not 0"):
+        spg.optimise(build(), 2, starts=0)

@@ -1,0 +1,325 @@
+"""What is known about the evidence of a model, from certain to estimated, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.analysis.importance import SAMPLED_UP_TO, SampledEvidence, sample_evidence
+
+if TYPE_CHECKING:
+    from sparse_prefgp.approximations import DuelPrior
+    from sparse_prefgp.engines.base import FixedPoint
+    from sparse_prefgp.evidence import LowerBounds
+    from sparse_prefgp.graph import DuelGraph
+    from sparse_prefgp.models import PreferenceGP
+
+EXACT_UP_TO = 2000
+SAMPLES = 10_000
+# The largest error of exact EP's evidence on the five reference cases of docs/method.md is 0.0036
+# nats a duel, at 2 sigma² = 0.02; at 2 sigma² = 1 it is a hundredth of that.
+EP_ERROR_PER_DUEL = 0.004
+# Rows whose log evidence is no bound.
+UNBOUNDED = ("FITC", "DTC", "PriorPower", "HeteroscedasticVFE")
+BOUND_LABELS = {
+    "vfe": "VFE",
+    "diagonal": "TightVFE, diagonal",
+    "pairs": "TightVFE, pairs",
+    "rank": "TightVFE, rank",
+    "logdet": "TightVFE, log-determinant",
+}
+ROW_LABELS = {
+    "expected": "residual in the expectations",
+    "diagonal": "residual by duel",
+    "pairs": "residual by pair",
+    "rank": "residual by rank",
+    "logdet": "residual by log-determinant",
+}
+
+
+@dataclass(frozen=True)
+class EvidenceReport:
+    """Evidence of a model and what is certain about it, in nats over all duels.
+
+    Attributes:
+        approximation: its name. duels: of the data. duels_used: in `log_evidence`, fewer only for
+            `SubsetOfData`.
+        log_evidence: what EP and the approximation's correction give, and what is optimised.
+        lower_bound: rigorous, of the exact evidence. lower_bound_row: which of
+            `evidence.LowerBounds` it is; lower_bounds: all of them, for the model's own q.
+        refitted_bounds: the same with sites run at noise 2 sigma² alone, which bound better than
+            those of approximations that put residual variance there; empty where they are equal.
+        bounds: EP's log evidence of the bounds `vfe`, `diagonal`, `pairs`, `rank` and `logdet` with
+            this Z and these parameters; bounds to EP's own error. Empty without inducing inputs.
+        exact: exact EP's log evidence, and exact_converged; None where it was not run.
+        sampled: the importance-sampling estimate of the true evidence; None where it was not run.
+        skipped: why something was not run, one sentence each.
+        warnings: one sentence each.
+    """
+
+    approximation: str
+    duels: int
+    duels_used: int
+    log_evidence: float
+    lower_bound: float
+    lower_bound_row: str
+    lower_bounds: dict[str, float]
+    refitted_bounds: dict[str, float]
+    bounds: dict[str, float]
+    exact: float | None
+    exact_converged: bool | None
+    sampled: SampledEvidence | None
+    skipped: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def gap(self) -> float:
+        """Best estimate of the true evidence (sampled, else exact EP) less the lower bound.
+
+        NaN where neither was run.
+        """
+        best = self.exact if self.sampled is None else self.sampled.log_evidence
+        return float("nan") if best is None else best - self.lower_bound
+
+    def rows(self) -> list[tuple[str, float, float]]:
+        """(label, nats, nats per duel) rows, for a table."""
+        how = f", {ROW_LABELS[self.lower_bound_row]}" if self.bounds else ""
+        rows = [
+            (f"log evidence, {self.approximation}", self.log_evidence, self.duels_used),
+            (f"lower bound{how}", self.lower_bound, self.duels),
+            *(
+                (f"bound to EP's error, {BOUND_LABELS[name]}", value, self.duels)
+                for name, value in self.bounds.items()
+            ),
+        ]
+        if self.exact is not None:
+            rows.append(("log evidence, exact EP", self.exact, self.duels))
+        if self.sampled is not None:
+            rows.append(("true log evidence, sampled", self.sampled.log_evidence, self.duels))
+        return [(label, value, value / duels) for label, value, duels in rows]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and strings, ready for JSON; None for what is not finite."""
+
+        def plain(values: dict[str, float]) -> dict[str, float | None]:
+            return {name: _finite(value) for name, value in values.items()}
+
+        return {
+            "approximation": self.approximation,
+            "duels": self.duels,
+            "duels_used": self.duels_used,
+            "log_evidence": _finite(self.log_evidence),
+            "log_evidence_per_duel": _finite(self.log_evidence / self.duels_used),
+            "lower_bound": _finite(self.lower_bound),
+            "lower_bound_per_duel": _finite(self.lower_bound / self.duels),
+            "lower_bound_row": self.lower_bound_row,
+            "lower_bounds": plain(self.lower_bounds),
+            "refitted_bounds": plain(self.refitted_bounds),
+            "bounds": plain(self.bounds),
+            "exact": None if self.exact is None else _finite(self.exact),
+            "exact_converged": self.exact_converged,
+            "sampled": None if self.sampled is None else self.sampled.to_dict(),
+            "gap": _finite(self.gap),
+            "skipped": list(self.skipped),
+            "warnings": list(self.warnings),
+        }
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(len(label) for label, *_ in rows)
+        lines = [f"{'':<{width}}  {'nats':>14}  {'per duel':>9}"]
+        lines += [f"{label:<{width}}  {nats:>14,.3f}  {per:>9.4f}" for label, nats, per in rows]
+        if self.sampled is not None:
+            s = self.sampled
+            lines.append(
+                f"Sampled: standard error {s.standard_error:.4f} nats, "
+                f"{s.effective_samples:,.0f} effective of {s.samples:,} samples."
+            )
+        if np.isfinite(self.gap):
+            lines.append(
+                f"The lower bound is {self.gap:,.3f} nats ({self.gap / self.duels:.4f} per duel) "
+                "below the best estimate of the true evidence."
+            )
+        lines += self.skipped
+        lines += [f"Warning: {text}" for text in self.warnings]
+        return "\n".join(lines)
+
+
+def evidence_report(
+    model: PreferenceGP,
+    *,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    exact_up_to: int = EXACT_UP_TO,
+    sample_up_to: int = 500,
+) -> EvidenceReport:
+    """Log evidence beside its rigorous lower bound, tighter bounds, exact EP and sampling.
+
+    Args:
+        model: with its parameters as they are; its own inference is run if need be.
+        samples, seed: of `importance_sampling`; 0 samples leaves it out.
+        exact_up_to: exact EP is run for at most so many distinct items (or, where they are fewer,
+            distinct duels): O(n³) a sweep, half a minute at 2,000.
+        sample_up_to: the truth is sampled for at most so many duels, 2,000 at most.
+
+    Raises:
+        ValueError: 1 sample or a negative number, or a limit beyond what sampling takes.
+    """
+    if samples < 0 or samples == 1:
+        raise ValueError(f"samples is {samples}; give 0 to leave sampling out, or at least 2.")
+    if sample_up_to > SAMPLED_UP_TO:
+        raise ValueError(
+            f"sample_up_to is {sample_up_to}; importance sampling takes up to {SAMPLED_UP_TO:,} "
+            "duels."
+        )
+    graph = model.all_duels
+    duels = int(graph.counts.sum())
+    name = model.approximation.name
+    certified = model.lower_bounds()
+    bounds, refitted, bounds_converged = _with_inducing_inputs(model)
+    best = certified if refitted is None or not refitted.value > certified.value else refitted
+    skipped = []
+    exact = converged = sampled = None
+    smaller = min(graph.num_rows, graph.num_sites)
+    if name == "Exact":  # has been run already, however large
+        exact, converged = model.log_evidence(), model.infer().converged
+    elif smaller <= exact_up_to:
+        exact, converged = _exact(model)
+    else:
+        skipped.append(
+            f"Exact EP was not run: {graph.num_rows:,} distinct items and {graph.num_sites:,} "
+            f"distinct duels are both more than {exact_up_to:,}."
+        )
+    why = ""
+    if not samples:
+        why = "no samples were asked for."
+    elif duels > sample_up_to:
+        why = f"{duels:,} duels are more than {sample_up_to:,}."
+    else:
+        try:
+            sampled = sample_evidence(model, samples, seed)
+        except ValueError as error:  # parameters at which it cannot be
+            why = str(error)
+    if why:
+        skipped.append(f"The true evidence was not sampled: {why}")
+    value, own = model.log_evidence(), model.infer()
+    warnings = [] if own.converged else [f"Inference did not converge: {own}."]
+    if not bounds_converged:
+        warnings.append("Inference for the bounds did not converge; only the lower bound is one.")
+    warnings += _warnings(name, value, best.value, exact, converged, sampled, duels)
+    return EvidenceReport(
+        approximation=name,
+        duels=duels,
+        duels_used=int(model.graph.counts.sum()),
+        log_evidence=value,
+        lower_bound=best.value,
+        lower_bound_row=best.row,
+        lower_bounds=certified.rows,
+        refitted_bounds={} if refitted is None else refitted.rows,
+        bounds=bounds,
+        exact=exact,
+        exact_converged=converged,
+        sampled=sampled,
+        skipped=tuple(skipped),
+        warnings=tuple(warnings),
+    )
+
+
+def _with_inducing_inputs(
+    model: PreferenceGP,
+) -> tuple[dict[str, float], LowerBounds | None, bool]:
+    """EP's value of every bound with this Z, the rigorous bounds of those sites, and whether they
+    converged.
+
+    The sites are the model's own where its noise is 2 sigma² already; then None in their place.
+    """
+    from sparse_prefgp.approximations import DTC, FITC
+    from sparse_prefgp.evidence import lower_bounds, residual_corrections
+
+    if not model.approximation.needs_inducing:
+        return {}, None, True
+    problem = model.problem()
+    prior = DTC().prior(problem)
+    # FITC has k~ in its noise.
+    left = FITC().prior(problem).factors.noise - prior.factors.noise
+    point, converged = _run(model, prior, problem.graph)
+    value = float(point.log_evidence(prior.factors.counts))
+    corrections = residual_corrections(problem, left)
+    bounds = {key: value + corrections[key] for key in BOUND_LABELS if key in corrections}
+    if model.approximation.name in ("DTC", "VFE", "TightVFE"):
+        return bounds, None, converged
+    return bounds, lower_bounds(problem, point.sites), converged
+
+
+def _exact(model: PreferenceGP) -> tuple[float, bool]:
+    """Exact EP's log evidence of all duels, and whether it converged."""
+    from sparse_prefgp.approximations import Exact
+
+    graph = model.all_duels
+    prior = Exact().prior(model.problem()._replace(graph=graph, inducing_variable=None))
+    point, converged = _run(model, prior, graph)
+    return float(point.log_evidence(prior.factors.counts)), converged
+
+
+def _run(model: PreferenceGP, prior: DuelPrior, graph: DuelGraph) -> tuple[FixedPoint, bool]:
+    """The model's engine on another prior, from the model's sites where they are of this graph."""
+    import tensorflow as tf
+
+    from sparse_prefgp.engines.base import describe
+    from sparse_prefgp.sites import Sites
+
+    sites = Sites.zeros(graph.num_sites, prior.factors.upper.dtype)
+    nu, tau = model.sites()
+    if graph is model.graph and np.all(np.isfinite(nu)) and np.all(np.isfinite(tau)):
+        sites = Sites(tf.constant(nu), tf.constant(tau))
+    point = model.engine.run(prior.covariance, prior.factors, sites)
+    return point, describe(point, model.engine.tolerance).converged
+
+
+def _warnings(
+    name: str,
+    value: float,
+    certified: float,
+    exact: float | None,
+    converged: bool | None,
+    sampled: SampledEvidence | None,
+    duels: int,
+) -> list[str]:
+    """About exact EP, sampling, subsets, and evidence above what can be."""
+    found = []
+    if exact is not None and not converged:
+        found.append("Exact EP did not converge; its log evidence is only what it had reached.")
+    if sampled is not None and not sampled.reliable:
+        found.append(sampled.doubt)
+    if name == "SubsetOfData":
+        found.append(
+            "The log evidence is that of the subset of duels and does not compare with the other "
+            "figures, which are about all duels."
+        )
+    if name not in UNBOUNDED:
+        return found
+    if sampled is not None and sampled.reliable:
+        against, what = sampled.log_evidence, "the true evidence"
+        allowed = 4.0 * sampled.standard_error
+        if exact is not None:
+            allowed += abs(exact - sampled.log_evidence)
+    else:
+        against, what = (certified, "the certified value") if exact is None else (exact, "exact EP")
+        allowed = EP_ERROR_PER_DUEL * duels
+    over = value - against
+    if over > allowed:
+        text = (
+            f"The log evidence of {name} lies {over:,.2f} nats ({over / duels:.4f} per duel) above "
+            f"{what}, more than EP's own error of some {allowed:,.2g} nats explains: a sign of "
+            "overfitting"
+        )
+        if what == "the certified value":
+            text += ", unless the bound is loose"
+        found.append(f"{text}. Judge this model by held-out duels, not by its evidence.")
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -1,0 +1,181 @@
+"""Ways to optimise: alternated against nested, learned against k-means inducing inputs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import gpflow
+import numpy as np
+
+from sparse_prefgp.benchmarks.problems import FEATURES, NOISE_VARIANCE, Problem, make_problem
+from sparse_prefgp.benchmarks.report import Report, Table
+from sparse_prefgp.engines import ParallelEP
+from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+from sparse_prefgp.selection.objective import LOOSE_TOLERANCE
+from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
+from sparse_prefgp.selection.search import ALTERNATED, NESTED
+
+# An evidence counts as reached within this many nats a duel.
+MARGIN = 1e-4
+# The two ways take turns, and the median of their times is reported.
+REPEATS = 3
+
+
+def run(*, quick: bool = False, budget: float | None = None) -> Report:
+    """5,000 duels between 1,000 items, 100 inducing inputs, two kernels."""
+    del budget  # every run has the same number of iterations
+    if quick:
+        return measure(500, 100, 20, iterations=20, held_out=1000, repeats=1)
+    return measure(5_000, 1_000, 100, iterations=100, held_out=10_000, repeats=REPEATS)
+
+
+def measure(t: int, n: int, m: int, iterations: int, held_out: int, repeats: int) -> Report:
+    """Both comparisons, for a squared-exponential and a Matérn-5/2 kernel and utility."""
+    tables, figures = [], []
+    for smooth in (True, False):
+        problem = make_problem(t, n, held_out, smooth)
+        name = "squared-exponential" if smooth else "Matérn-5/2"
+        start = kmeans_inputs(problem.duels.items, m, np.random.default_rng(0))
+        table, figure = _case(problem, start, smooth, name, iterations, repeats)
+        tables.append(table)
+        figures.append({"t": t, "n": n, "m": m, "kernel": name, **figure})
+    return Report("optimise", tuple(tables), {"margin_nats_per_duel": MARGIN, "cases": figures})
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One run: seconds and parameters after each iteration, without the time for compiling."""
+
+    seconds: np.ndarray
+    values: list[list[np.ndarray]]
+    report: OptimisationReport
+    model: PreferenceGP
+
+
+def _case(
+    problem: Problem, start: np.ndarray, smooth: bool, name: str, iterations: int, repeats: int
+) -> tuple[Table, dict[str, Any]]:
+    t = len(problem.duels.winners)
+    runs: dict[str, list[Trace]] = {NESTED: [], ALTERNATED: []}
+    for _ in range(repeats):
+        for mode, traces in runs.items():
+            traces.append(_trace(_model(problem, start, smooth), mode, iterations))
+    judge = _model(problem, start, smooth)
+    # The evidence at converged sites, whatever the run itself had seen.
+    curves = {mode: _evidence(judge, traces[0]) / t for mode, traces in runs.items()}
+    target = min(float(np.max(curve)) for curve in curves.values()) - MARGIN
+    hits = {mode: int(np.flatnonzero(curve >= target)[0]) for mode, curve in curves.items()}
+    taken = {
+        mode: float(np.median([trace.seconds[hits[mode]] for trace in traces]))
+        for mode, traces in runs.items()
+    }
+    ratio = taken[NESTED] / taken[ALTERNATED]
+    fixed = _model(problem, start, smooth)
+    gpflow.set_trainable(fixed.inducing_variable, False)
+    fixed_report = optimise(fixed, iterations)
+    nested = runs[NESTED][0]
+    rows, methods = [], {}
+    for mode, traces in runs.items():
+        report = traces[0].report
+        rows.append(
+            (
+                mode,
+                f"{report.log_evidence / t:.4f}",
+                f"{taken[mode]:.2f} s",
+                f"{hits[mode] + 1}",
+                f"{report.evaluations}",
+                f"{report.sweeps / report.evaluations:.1f}",
+            )
+        )
+        methods[mode] = {
+            "log_evidence_per_duel": report.log_evidence / t,
+            "seconds_to_target": taken[mode],
+            "iterations_to_target": hits[mode] + 1,
+            "iterations": report.iterations,
+            "evaluations": report.evaluations,
+            "sweeps": report.sweeps,
+            "setbacks": report.setbacks,
+            "all_seconds_to_target": [float(x.seconds[hits[mode]]) for x in traces],
+        }
+    places = {
+        "k-means": (fixed, fixed_report),
+        "learned": (nested.model, nested.report),
+    }
+    scores = {key: _held_out(model, problem) for key, (model, _) in places.items()}
+    notes = [
+        f"to {target:.4f} nats a duel, which both reach: alternated takes 1/{ratio:.2f} of the "
+        f"time of nested (medians of {repeats}, in turn, without compiling)",
+        *(
+            f"inducing inputs {key}: evidence {report.log_evidence / t:.4f} nats a duel, held-out "
+            f"negative log predictive {scores[key]:.4f}"
+            for key, (_, report) in places.items()
+        ),
+    ]
+    table = Table(
+        title=f"{t:,} duels between {len(problem.duels.items):,} items, {len(start)} inducing "
+        f"inputs, {name}",
+        columns=(
+            "mode",
+            "evidence a duel",
+            "to target",
+            "iterations",
+            "evaluations",
+            "sweeps each",
+        ),
+        rows=tuple(rows),
+        notes=tuple(notes),
+    )
+    return table, {
+        "target": target,
+        "nested_over_alternated": ratio,
+        "modes": methods,
+        "inducing": {
+            key: {
+                "log_evidence_per_duel": report.log_evidence / t,
+                "held_out_nats": scores[key],
+                "iterations": report.iterations,
+            }
+            for key, (_, report) in places.items()
+        },
+    }
+
+
+def _model(problem: Problem, start: np.ndarray, smooth: bool) -> PreferenceGP:
+    kind = gpflow.kernels.SquaredExponential if smooth else gpflow.kernels.Matern52
+    return PreferenceGP(
+        problem.duels,
+        kind(lengthscales=np.ones(FEATURES)),
+        inducing_variable=start.copy(),
+        noise_variance=NOISE_VARIANCE,
+    )
+
+
+def _trace(model: PreferenceGP, mode: str, iterations: int) -> Trace:
+    seconds: list[float] = []
+    values: list[list[np.ndarray]] = []
+    started = time.perf_counter()
+
+    def keep(progress: Progress) -> None:
+        seconds.append(time.perf_counter() - started)
+        values.append([v.numpy() for v in model.trainable_variables])
+
+    report = optimise(model, iterations, mode=mode, callback=keep)
+    # Both modes have compiled all they need when the first iteration ends.
+    return Trace(np.asarray(seconds) - report.compile_seconds, values, report, model)
+
+
+def _evidence(model: PreferenceGP, trace: Trace) -> np.ndarray:
+    """Log evidence at converged sites after each iteration, nats."""
+    model.engine = ParallelEP(tolerance=LOOSE_TOLERANCE)
+    found = []
+    for values in trace.values:
+        for variable, value in zip(model.trainable_variables, values, strict=True):
+            variable.assign(value)
+        found.append(model.log_evidence())
+    return np.asarray(found)
+
+
+def _held_out(model: PreferenceGP, problem: Problem) -> float:
+    return -float(np.mean(model.predict_log_duel(problem.winners, problem.losers)))

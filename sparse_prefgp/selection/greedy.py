@@ -1,0 +1,359 @@
+"""Greedy variational EM (Titsias 2009): inducing inputs chosen among the items, one by one."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from sparse_prefgp.approximations import VFE
+from sparse_prefgp.approximations.inducing import whitened_features
+from sparse_prefgp.covariances.item_effect import feature_part
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.graph import incidence_transpose
+from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.inducing_inputs import check_count
+from sparse_prefgp.selection.initial import EXPLAINED
+from sparse_prefgp.selection.optimise import optimise
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GreedyStep:
+    """One entry of the history of `greedy_em`.
+
+    phase: "start", "add" (E-like) or "optimise" (M-like). inducing: m after it.
+    log_evidence, log_prior: in nats, after inference at the engine's own tolerance.
+    item: the item added, a row of `duels.items` (the first with its features); else None.
+    predicted_gain: of the log evidence, for which the item was chosen (`addition_gains`).
+    candidates: how many items were scored. reason: why the phase stopped.
+    seconds: since the beginning.
+    """
+
+    phase: str
+    inducing: int
+    log_evidence: float
+    log_prior: float
+    item: int | None
+    predicted_gain: float | None
+    candidates: int
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class GreedyReport:
+    """What `greedy_em` did.
+
+    reason: "count reached", or "nothing left" where the inducing inputs explain all other items.
+    monotone: whether the bound is promised never to fall, by more than EP's own error: for `VFE()`
+    only. largest_fall: in nats, of log evidence plus log prior density between two entries of the
+    history; 0 if it never fell.
+    seconds by phase: scoring candidates, inference after each addition, optimising; the rest is
+    little. unconverged: inferences after additions that did not converge. jitter: the largest that
+    a factorisation took. inference: the last one.
+    """
+
+    history: tuple[GreedyStep, ...]
+    reason: str
+    monotone: bool
+    largest_fall: float
+    scoring_seconds: float
+    inference_seconds: float
+    optimising_seconds: float
+    seconds: float
+    unconverged: int
+    jitter: float
+    inference: InferenceResult
+
+    @property
+    def log_evidence(self) -> float:
+        return self.history[-1].log_evidence
+
+    def __str__(self) -> str:
+        first, last = self.history[0], self.history[-1]
+        text = (
+            f"log evidence {first.log_evidence:.3f} -> {last.log_evidence:.3f} nats with "
+            f"{first.inducing} -> {last.inducing} inducing inputs in {self.seconds:.1f} s (scoring "
+            f"{self.scoring_seconds:.1f} s, inference {self.inference_seconds:.1f} s, optimising "
+            f"{self.optimising_seconds:.1f} s); {self.reason}"
+        )
+        if not self.monotone:
+            text += "; this approximation does not promise that its evidence never falls"
+        if self.largest_fall > 0.0:
+            text += f"; largest fall {self.largest_fall:.1e} nats"
+        if self.unconverged:
+            text += f"; inference did not converge after {self.unconverged} additions"
+        return text
+
+
+def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
+    """What each candidate would add to Titsias' bound if it joined Z, at the sites as they are.
+
+    With the sites held, T = diag(c tau) and s = c nu, the bound depends on Z through
+
+        ½ h'P⁻¹h - ½ log|P| - sum c k~ / 4 sigma²,    P = I + Phi'T Phi,    h = Phi's
+
+    An input x adds the column phi = A e to Phi, e = (k(X, x) - B b) / sqrt(k(x, x) - b'b) with
+    b = L⁻¹ k(Z, x) and B the whitened features of the items X: what is left of its covariance, at
+    right angles to the other inducing variables, in units of what is left of its variance. P and h
+    grow by one row, k~ shrinks by phi², and with the block inverse and determinant the gain is
+
+        ½ rho² / kappa - ½ log kappa + sum c phi² / 4 sigma²
+        kappa = 1 + phi'T phi - q'P⁻¹q    q = Phi'T phi    rho = phi's - q'P⁻¹h
+
+    Log evidence is stationary in the sites, so what is neglected is of second order in phi phi'.
+    One sweep's work is shared; one product for all candidates then costs O(n m + t) for each.
+
+    :param inputs: (J, D), in the units of `duels.items`.
+    :return: (J,), in nats; -inf where Z explains the candidate already.
+    :raises ValueError: an approximation without inducing inputs.
+    """
+    inducing = _inducing(model)
+    model.infer()
+    problem, graph = model.problem(), model.graph
+    part = feature_part(problem.kernel)
+    assert part is not None  # the model has refused an effect alone
+    factor, _ = cholesky_with_jitter(
+        gpflow.covariances.Kuu(inducing, part, jitter=0.0), MAX_CONDITION
+    )
+    rows, candidates = as_float(graph.rows), as_float(inputs)
+    features = whitened_features(problem, factor, rows).numpy()  # B, with the item effects
+    explained = features[:, : inducing.num_inducing]
+    b = tf.linalg.triangular_solve(factor, gpflow.covariances.Kuf(inducing, part, candidates))
+    prior = part(candidates, full_cov=False).numpy()
+    left = prior - tf.reduce_sum(b * b, 0).numpy()
+    on_features = rows[:, : inducing.Z.shape[1]]
+    useful = left > EXPLAINED * part(on_features, full_cov=False).numpy().max()
+    gains = np.full(len(inputs), -np.inf)
+    if not useful.any():
+        return gains
+
+    covariance = part(on_features, tf.boolean_mask(candidates, useful)).numpy()
+    columns = (covariance - explained @ b.numpy()[:, useful]) / np.sqrt(left[useful])  # e
+    nu, tau = model.sites()
+    precision = as_float(graph.counts * tau)
+    weighted = graph.laplacian.matmul(precision, as_float(columns)).numpy()  # A'T phi
+    inner = features.T @ graph.laplacian.matmul(precision, as_float(features)).numpy()
+    lower = cho_factor(inner + np.eye(len(inner)), lower=True)
+    summed = incidence_transpose(graph, as_float(graph.counts * nu)).numpy()  # A's
+    h = features.T @ summed
+    q = features.T @ weighted
+    half = solve_triangular(lower[0], q, lower=True)
+    kappa = 1.0 + np.sum(columns * weighted, 0) - np.sum(half * half, 0)
+    rho = columns.T @ summed - q.T @ cho_solve(lower, h)
+    by_counts = graph.laplacian.matmul(as_float(graph.counts), as_float(columns)).numpy()
+    trace = np.sum(columns * by_counts, 0) / (4.0 * float(model.noise_variance.numpy()))
+    gains[useful] = 0.5 * rho**2 / kappa - 0.5 * np.log(kappa) + trace
+    return gains
+
+
+def greedy_em(
+    model: PreferenceGP,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    candidates: int = 64,
+    additions: int = 1,
+    m_step_iterations: int = 5,
+    callback: Callable[[GreedyStep], None] | None = None,
+) -> tuple[PreferenceGP, GreedyReport]:
+    """Grow Z by training items, each the best of a random set, moving hyperparameters in between.
+
+    The E-like step scores a random set of the items that are not in Z by `addition_gains`, adds the
+    best and runs inference from the sites as they are; the M-like step runs `optimise` with Z held.
+    With `VFE()` neither lowers the bound by more than EP's own error (Titsias 2009, section 3.1).
+
+    :param model: of an approximation with inducing inputs, with as many of them as to begin with,
+        at any place, such as `initial_inputs("duels", duels, kernel, 1, rng)`; it stays as it is.
+    :param count: inducing inputs at the end.
+    :param candidates: in each random set.
+    :param additions: items added for each M-like step; each of those compiles anew, which takes
+        some seconds.
+    :param m_step_iterations: of L-BFGS; 0 leaves the hyperparameters alone.
+    :param callback: called after each entry of the history.
+    :return: a new model with `count` inducing inputs (fewer if they explain all other items), which
+        are trainable if those of `model` are, and what was done.
+    :raises ValueError: an approximation without inducing inputs, a count below the present one or
+        above the distinct items, candidates or additions below 1, iterations below 0, nothing to
+        optimise but Z, kernel and noise variance both free.
+    """
+    _check(model, count, candidates, additions, m_step_iterations)
+    run = _Run(model, rng, callback)
+    while run.size < count:
+        if not run.add(candidates):
+            break
+        added = run.size - _inducing(model).num_inducing
+        if m_step_iterations and (added % additions == 0 or run.size == count):
+            run.optimise(m_step_iterations)
+    return run.finish("count reached" if run.size == count else "nothing left")
+
+
+class _Run:
+    """The growing model and the book that is kept of it."""
+
+    def __init__(
+        self,
+        model: PreferenceGP,
+        rng: np.random.Generator,
+        callback: Callable[[GreedyStep], None] | None,
+    ) -> None:
+        # The data are shared: what is frozen need not be copied, and would thaw.
+        self.model = copy.deepcopy(model, {id(model.duels): model.duels})
+        self._rng = rng
+        self._callback = callback
+        self._trainable = bool(_inducing(model).Z.trainable)
+        self._steps: list[GreedyStep] = []
+        self._spent = {"scoring": 0.0, "inference": 0.0, "optimising": 0.0}
+        self._unconverged = 0
+        self._jitter = 0.0
+        self._started = time.perf_counter()
+        rows, row_of_item = model.duels.distinct_rows()
+        items, where = np.unique(row_of_item, return_index=True)
+        self._item_of_row = where[items >= 0]
+        z = self._z()
+        known = {row.tobytes() for row in z + 0.0}
+        self._rows = rows
+        self._open = np.array([row.tobytes() not in known for row in rows])
+        self._infer(z)
+        self._record("start", str(self.model.infer().status))
+
+    @property
+    def size(self) -> int:
+        return int(_inducing(self.model).num_inducing)
+
+    def _z(self) -> FloatArray:
+        z: FloatArray = _inducing(self.model).Z.numpy().astype(np.float64)
+        return z
+
+    def add(self, candidates: int) -> bool:
+        """Add the best of a random set; False where Z explains all that is left."""
+        started = time.perf_counter()
+        order = self._rng.permutation(np.flatnonzero(self._open))
+        best, gain, scored = -1, -np.inf, 0
+        # A set that Z explains already makes room for the next one.
+        for begin in range(0, len(order), candidates):
+            among = order[begin : begin + candidates]
+            gains = addition_gains(self.model, self._rows[among])
+            scored += len(among)
+            if np.isfinite(gains).any():
+                best, gain = int(among[np.argmax(gains)]), float(gains.max())
+                break
+        self._spent["scoring"] += time.perf_counter() - started
+        if best < 0:
+            return False
+        self._open[best] = False
+        self._infer(np.vstack([self._z(), self._rows[best]]))
+        reason = f"the best of {scored} candidates"
+        self._record("add", reason, int(self._item_of_row[best]), gain, scored)
+        return True
+
+    def optimise(self, iterations: int) -> None:
+        started = time.perf_counter()
+        report = optimise(self.model, iterations)
+        self._spent["optimising"] += time.perf_counter() - started
+        self._note(report.inference)
+        self._record("optimise", report.message)
+
+    def finish(self, reason: str) -> tuple[PreferenceGP, GreedyReport]:
+        values = np.array([step.log_evidence + step.log_prior for step in self._steps])
+        gpflow.set_trainable(self.model.inducing_variable, self._trainable)
+        return self.model, GreedyReport(
+            history=tuple(self._steps),
+            reason=reason,
+            monotone=isinstance(self.model.approximation, VFE),
+            largest_fall=max(0.0, float(-np.diff(values).min(initial=0.0))),
+            scoring_seconds=self._spent["scoring"],
+            inference_seconds=self._spent["inference"],
+            optimising_seconds=self._spent["optimising"],
+            seconds=time.perf_counter() - self._started,
+            unconverged=self._unconverged,
+            jitter=self._jitter,
+            inference=self.model.infer(),
+        )
+
+    def _infer(self, z: FloatArray) -> None:
+        started = time.perf_counter()
+        # Sites do not depend on how many inducing inputs there are: inference goes on from them.
+        self.model.inducing_variable = gpflow.inducing_variables.InducingPoints(z)
+        gpflow.set_trainable(self.model.inducing_variable, False)
+        result = self.model.infer()
+        self._unconverged += not result.converged
+        self._note(result)
+        self._spent["inference"] += time.perf_counter() - started
+
+    def _note(self, result: InferenceResult) -> None:
+        self._jitter = max(self._jitter, result.jitter)
+
+    def _record(
+        self,
+        phase: str,
+        reason: str,
+        item: int | None = None,
+        gain: float | None = None,
+        candidates: int = 0,
+    ) -> None:
+        step = GreedyStep(
+            phase=phase,
+            inducing=self.size,
+            log_evidence=self.model.log_evidence(),
+            log_prior=float(self.model.log_prior_density()),
+            item=item,
+            predicted_gain=gain,
+            candidates=candidates,
+            reason=reason,
+            seconds=time.perf_counter() - self._started,
+        )
+        self._steps.append(step)
+        if self._callback is not None:
+            self._callback(step)
+
+
+def _inducing(model: PreferenceGP) -> gpflow.inducing_variables.InducingPoints:
+    if model.inducing_variable is None:
+        raise ValueError(
+            f"{model.approximation.name}() has no inducing inputs to add to; make the model with "
+            "VFE()."
+        )
+    return model.inducing_variable
+
+
+def _check(
+    model: PreferenceGP, count: int, candidates: int, additions: int, m_step_iterations: int
+) -> None:
+    inducing = _inducing(model)
+    check_count(count, len(model.duels.distinct_rows()[0]))
+    present = inducing.num_inducing
+    if count < present:
+        raise ValueError(
+            f"The model has {present} inducing inputs already, more than the {count} asked for; "
+            "begin with fewer."
+        )
+    for name, value, least in (
+        ("candidates", candidates, 1),
+        ("additions", additions, 1),
+        ("m_step_iterations", m_step_iterations, 0),
+    ):
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, not {value}.")
+    if m_step_iterations and model.scale_is_free():
+        raise ValueError(
+            "Kernel variance and noise variance are both trainable, but duels determine only their "
+            "ratio; fix one with gpflow.set_trainable."
+        )
+    of_z = {id(v) for v in inducing.trainable_variables}
+    if m_step_iterations and all(id(v) in of_z for v in model.trainable_variables):
+        raise ValueError(
+            "Nothing but the inducing inputs is trainable, which stay where the items are; pass "
+            "m_step_iterations=0."
+        )

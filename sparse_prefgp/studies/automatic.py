@@ -1,0 +1,157 @@
+"""`--kernel auto` and `--approximation auto`: the choice made with the training duels alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.io import DuelTable
+from sparse_prefgp.splits import split_duels
+from sparse_prefgp.studies.choices import (
+    DEFAULT_APPROXIMATION,
+    DEFAULT_KERNEL,
+    Candidate,
+    candidates_from,
+    feature_groups,
+)
+from sparse_prefgp.studies.compare import (
+    DEFAULT_ITERATIONS,
+    CompareProgress,
+    Comparison,
+    compare,
+)
+from sparse_prefgp.studies.holdout import HoldoutSettings
+
+AUTO = "auto"
+# Fewer folds than for a table that a person reads: the choice is between large differences.
+FOLDS = 3
+# The kernel `linear` is the linear probit itself, with its weights' prior learned.
+KERNELS = ("linear", "linear+se", "linear+matern52", "se", "matern32", "matern52")
+ADDITIVE_KERNEL = "additive-matern52"
+# Each group of features costs as much as a kernel of its own.
+MAX_GROUPS = 8
+APPROXIMATIONS = ("vfe", "fitc")
+# Up to so many distinct items exact inference costs less than the choice.
+EXACT_ITEMS = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Automatic:
+    """What was chosen, and why.
+
+    settings: those given, with kernel and approximation by name. comparison: of the candidates.
+    reason: one or two sentences to show.
+    """
+
+    settings: HoldoutSettings
+    comparison: Comparison
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for `metrics.json`."""
+        return {**self.comparison.to_dict(), "reason": self.reason}
+
+
+def plain_names(kernel: str, approximation: str) -> tuple[str, str, bool]:
+    """Names that `HoldoutSettings` takes, defaults in place of `auto`, and whether any was."""
+    names = (kernel.strip().lower(), approximation.strip().lower())
+    return (
+        DEFAULT_KERNEL if names[0] == AUTO else kernel,
+        DEFAULT_APPROXIMATION if names[1] == AUTO else approximation,
+        AUTO in names,
+    )
+
+
+def automatic_candidates(
+    table: DuelTable, kernel: str = AUTO, approximation: str = AUTO, inducing: int | None = None
+) -> tuple[Candidate, ...]:
+    """The candidates for these duels; what is not `auto` stays as it is.
+
+    Kernels: linear, squared exponential, Matern 3/2 and 5/2, linear + squared exponential and
+    linear + Matern 5/2, and additive Matern 5/2 where there are 2 to 8 groups of features.
+    Approximations: exact up to 300 distinct items, VFE and FITC above; with the linear kernel VFE
+    alone, since both are exact there. With `inducing` given never exact.
+
+    Raises:
+        ValueError: an unknown name; features that cannot be read.
+    """
+    compared = np.unique(np.concatenate([table.winners, table.losers]))
+    frame = table.items.iloc[compared]
+    transform = FeatureTransform.fit(
+        frame, table.numeric, table.categorical, lambda i: table.row_names(int(compared[i]))
+    )
+    kernels: tuple[str, ...] = (kernel,)
+    if kernel.strip().lower() == AUTO:
+        several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
+        kernels = (*KERNELS, ADDITIVE_KERNEL) if several else KERNELS
+    if approximation.strip().lower() != AUTO:
+        return candidates_from(kernels, (approximation,), (inducing,))
+    if inducing is None and len(np.unique(transform.apply(frame), axis=0)) <= EXACT_ITEMS:
+        return candidates_from(kernels, ("exact",))
+    found = candidates_from(kernels, APPROXIMATIONS, (inducing,))
+    return tuple(c for c in found if c.kernel != "linear" or c.approximation == "vfe")
+
+
+def choose(
+    table: DuelTable,
+    settings: HoldoutSettings,
+    *,
+    kernel: str = AUTO,
+    approximation: str = AUTO,
+    time_budget: float | None = None,
+    callback: Callable[[CompareProgress], None] | None = None,
+) -> Automatic:
+    """Choose kernel and approximation with the training duels of the settings' split.
+
+    The held-out duels of `settings` are never looked at. The training duels are split again in the
+    same manner: three folds over duels, items or groups; for a time split the last third of the
+    training duels is scored after a fit to those before.
+
+    Args:
+        table: all duels.
+        settings: the split, the seed, m, the noise and the most iterations, of which a fit of the
+            comparison takes no more than 60.
+        kernel, approximation: `auto`, or what is given.
+        time_budget, callback: as for `compare`.
+
+    Raises:
+        ValueError: what `compare` and `split_duels` raise; no candidate could be scored.
+    """
+    outer = split_duels(
+        table,
+        settings.split,
+        settings.test_fraction,
+        np.random.default_rng(settings.seed),
+        max_train=settings.max_train,
+    )
+    train = table.select(outer.train_rows)
+    comparison = compare(
+        automatic_candidates(train, kernel, approximation, settings.inducing),
+        train,
+        folds=FOLDS,
+        by=settings.split,
+        seed=settings.seed,
+        max_iterations=min(settings.max_iterations, DEFAULT_ITERATIONS),
+        noise_variance=settings.noise_variance,
+        time_budget=time_budget,
+        callback=callback,
+    )
+    chosen = comparison.chosen
+    if chosen is None:
+        reasons = {score.reason for score in comparison.scores}
+        raise ValueError(
+            f"None of the {len(comparison.scores)} candidates could be compared "
+            f"({'; '.join(sorted(reasons))}); name a kernel and an approximation."
+        )
+    gain, error = comparison.gain
+    word = "better" if gain >= 0.0 else "worse"
+    reason = (
+        f"Chosen on the training duels alone: {comparison.reason} That is {abs(gain):.4f} nats a "
+        f"duel (standard error {error:.4f}) {word} than the linear probit."
+    )
+    settings = replace(settings, kernel=chosen.kernel, approximation=chosen.approximation)
+    return Automatic(settings, comparison, reason)

@@ -1,0 +1,75 @@
+"""The rigorous lower bound with explicit dense matrices; repeats are separate duels.
+
+q(u) = N(mu, S) of whitened inducing values from given sites, KL in its textbook form, expectations
+by the trapezoidal rule on a grid far finer than the noise (docs/method.md, section 3).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr
+
+from tests.reference.slow_approximations import Kernel, comparison_rank, difference_matrix, gram
+
+Array = NDArray[np.float64]
+
+
+def expected_log_phi(mean: float, variance: float, noise: float, upper: float) -> float:
+    """E log Phi((upper - z) / sqrt(noise)), z ~ N(mean, variance), by brute force."""
+    x = np.linspace(-12.0, 12.0, 400_001)
+    z = mean + math.sqrt(variance) * x
+    density = np.exp(-0.5 * x**2) / math.sqrt(2 * math.pi)
+    return float(np.sum(density * log_ndtr((upper - z) / math.sqrt(noise))) * (x[1] - x[0]))
+
+
+def slow_lower_bounds(
+    items: ArrayLike,
+    winners: ArrayLike,
+    losers: ArrayLike,
+    kernel: Kernel,
+    noise_variance: float,
+    nu: ArrayLike,
+    tau: ArrayLike,
+    inducing: ArrayLike | None,
+    offset: ArrayLike | None = None,
+) -> dict[str, float]:
+    """Every bound, from one site (nu, tau) for each duel; without inducing inputs, u are the items.
+
+    `offset` is m(loser) - m(winner) of each duel.
+    """
+    x = np.asarray(items, dtype=float)
+    z = x if inducing is None else np.asarray(inducing, dtype=float)
+    a = difference_matrix(winners, losers, len(x))
+    t, noise = len(a), 2 * noise_variance
+    upper = -np.zeros(t) if offset is None else -np.asarray(offset, dtype=float)
+    k_vv = a @ gram(kernel, x, x) @ a.T
+    root = np.linalg.cholesky(gram(kernel, z, z))
+    phi = a @ gram(kernel, x, z) @ np.linalg.inv(root).T
+    s = np.linalg.inv(np.eye(len(z)) + phi.T @ np.diag(np.asarray(tau)) @ phi)
+    mu = s @ phi.T @ np.asarray(nu)
+    # KL = ½ [tr S + mu'mu - m - log|S|]
+    kl = 0.5 * (np.trace(s) + mu @ mu - len(z) - np.linalg.slogdet(s)[1])
+    residual = k_vv - phi @ phi.T
+    left = np.maximum(np.diag(residual), 0.0)
+    inside = whole = -kl
+    for i in range(t):
+        mean, variance = float(phi[i] @ mu), float(phi[i] @ s @ phi[i])
+        inside += expected_log_phi(mean, variance + left[i], noise, upper[i])
+        whole += expected_log_phi(mean, variance, noise, upper[i])
+    if inducing is None:
+        return {"expected": inside}
+    ends = np.sort(np.stack([np.asarray(winners), np.asarray(losers)], 1), 1)
+    same_pair = np.all(ends[:, None] == ends[None], axis=2)
+    rank = comparison_rank(winners, losers)
+
+    def log_det(matrix: Array) -> float:
+        return float(np.linalg.slogdet(np.eye(t) + matrix / noise)[1])
+
+    return {
+        "expected": inside,
+        "diagonal": whole - 0.5 * log_det(np.diag(left)),
+        "pairs": whole - 0.5 * log_det(np.where(same_pair, residual, 0.0)),
+        "rank": whole - 0.5 * rank * math.log(1 + np.sum(left) / (noise * rank)),
+        "logdet": whole - 0.5 * log_det(residual),
+    }

@@ -1,0 +1,284 @@
+"""Checkpoints: a stopped run goes on as if it had not been, or is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import gpflow
+import numpy as np
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.folders import contents
+from sparse_prefgp.selection import checkpoint as module
+from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted, has_checkpoint
+from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
+from tests.tolerances import FIXED_POINT
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def build(seed: int = 0, approximation: object = None, item: bool = False) -> spg.PreferenceGP:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(12, 2))
+    pairs = rng.permuted(np.tile(np.arange(12), (40, 1)), axis=1)[:, :2]
+    order = np.argsort(np.sin(2 * x[:, 0])[pairs] + 0.5 * rng.normal(size=pairs.shape), axis=1)
+    losers, winners = np.take_along_axis(pairs, order, axis=1).T
+    kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0])
+    return spg.PreferenceGP(
+        spg.Duels(x, winners, losers),
+        kernel + spg.ItemEffect(variance=0.1) if item else kernel,
+        approximation=spg.VFE() if approximation is None else approximation,
+        inducing_variable=x[:4].copy(),
+    )
+
+
+def stop_after(iteration: int) -> Callable[[Progress], None]:
+    def stop(progress: Progress) -> None:
+        if progress.iteration == iteration and progress.start == progress.starts:
+            raise KeyboardInterrupt
+
+    return stop
+
+
+def same(first: OptimisationReport, second: OptimisationReport) -> None:
+    assert first.log_evidence == pytest.approx(second.log_evidence, abs=FIXED_POINT)
+    np.testing.assert_allclose(first.history, second.history, rtol=0.0, atol=FIXED_POINT)
+    assert first.settled == second.settled
+    assert first.evaluations == second.evaluations
+    assert first.sweeps == second.sweeps
+    assert (first.message, first.converged) == (second.message, second.converged)
+    assert first.log_evidence_start == second.log_evidence_start
+    assert first.kept == second.kept and len(first.starts) == len(second.starts)
+
+
+@pytest.mark.parametrize(
+    ("settings", "stop"),
+    [
+        ({"mode": "nested"}, 7),
+        ({"mode": "alternated"}, 13),  # after the first check
+        ({"mode": "nested", "starts": 2, "seed": 3}, 4),
+    ],
+    ids=["nested", "alternated", "starts"],
+)
+def test_resumed_as_if_never_interrupted(settings: dict, stop: int, tmp_path: Path) -> None:
+    whole = optimise(build(), 18, **settings)
+    folder = tmp_path / "kept"
+    with pytest.raises(Interrupted, match=f"after iteration {stop}.*kept.*resume=True") as caught:
+        optimise(build(), 18, callback=stop_after(stop), checkpoint=Checkpoint(folder), **settings)
+    assert isinstance(caught.value, KeyboardInterrupt)
+    seen: list[Progress] = []
+    model = build()
+    again = optimise(
+        model, 18, callback=seen.append, checkpoint=Checkpoint(folder, resume=True), **settings
+    )
+    same(again, whole)
+    assert again.resumed_at == stop and f"{stop} iterations came from a checkpoint" in str(again)
+    assert seen[0].iteration == stop + 1
+    assert model.log_evidence() == again.log_evidence
+
+
+def test_goes_on_from_the_last_checkpoint_and_beyond_the_limit(tmp_path: Path) -> None:
+    """As after a kill: only what is on the disk counts. And more iterations than at first."""
+    folder = tmp_path / "kept"
+    first = optimise(build(), 10, checkpoint=Checkpoint(folder, every=4))
+    assert first.iterations == 10 and not first.converged
+    again = optimise(build(), 16, checkpoint=Checkpoint(folder, every=4, resume=True))
+    assert again.resumed_at == 10
+    same(again, optimise(build(), 16))
+    # A run that has ended ends again at once.
+    once_more = optimise(build(), 16, checkpoint=Checkpoint(folder, resume=True))
+    assert once_more.resumed_at == 16
+    same(once_more, again)
+
+
+def test_item_effects(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    optimise(build(item=True), 6, checkpoint=Checkpoint(folder, every=3))
+    again = optimise(build(item=True), 9, checkpoint=Checkpoint(folder, resume=True))
+    same(again, optimise(build(item=True), 9))
+
+
+def test_written_only_when_due(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    seen = []
+    optimise(
+        build(),
+        5,
+        callback=lambda p: seen.append(has_checkpoint(folder)),
+        checkpoint=Checkpoint(folder, every=3),
+    )
+    assert seen == [False, False, True, True, True]
+    optimise(build(), 5, checkpoint=Checkpoint(tmp_path / "short", every=6))
+    assert not (tmp_path / "short").exists()
+
+
+def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "kept"
+    optimise(build(), 3, checkpoint=Checkpoint(folder, every=3))
+    before = {name: (folder / name).read_bytes() for name in contents(folder)}
+    real = np.savez
+
+    def broken(*_: object, **__: object) -> None:
+        monkeypatch.setattr(np, "savez", real)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", broken)
+    with pytest.raises(Interrupted, match="after iteration 6"):
+        optimise(build(), 9, checkpoint=Checkpoint(folder, every=6, resume=True))
+    assert {name: (folder / name).read_bytes() for name in contents(folder)} != before
+    same(optimise(build(), 9, checkpoint=Checkpoint(folder, resume=True)), optimise(build(), 9))
+
+
+def test_a_full_disk_costs_the_checkpoint_and_not_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.np, "savez", full)
+    with pytest.warns(UserWarning, match="No checkpoint could be written.*No space left"):
+        report = optimise(build(), 4, checkpoint=Checkpoint(tmp_path / "kept", every=2))
+    assert report.iterations == 4
+
+
+def test_nothing_to_go_on_from_is_said(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="no checkpoint in .*kept.* begins at the beginning"):
+        report = optimise(build(), 2, checkpoint=Checkpoint(tmp_path / "kept", resume=True))
+    assert report.iterations == 2 and report.resumed_at == 0
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoints") / "kept"
+    optimise(build(), 2, checkpoint=Checkpoint(folder, every=1))
+    return folder
+
+
+def _moved(model: spg.PreferenceGP) -> spg.PreferenceGP:
+    model.kernel.lengthscales.assign([1.0, 1.5])
+    return model
+
+
+def _fixed(model: spg.PreferenceGP) -> spg.PreferenceGP:
+    gpflow.set_trainable(model.inducing_variable, False)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "message"),
+    [
+        (lambda: build(1), {}, "of other duels or items"),
+        (lambda: build(approximation=spg.FITC()), {}, "another kernel, approximation"),
+        (lambda: _fixed(build()), {}, "choice of trainable parameters"),
+        (lambda: _moved(build()), {}, "other parameters or inducing inputs at the start"),
+        (build, {"mode": "alternated"}, "another mode, seed or number of starts"),
+        (build, {"starts": 2}, "another mode, seed or number of starts"),
+    ],
+)
+def test_another_run_is_refused_and_nothing_changes(
+    model: Callable[[], spg.PreferenceGP], settings: dict, message: str, kept: Path
+) -> None:
+    before = {name: (kept / name).read_bytes() for name in contents(kept)}
+    with pytest.raises(ValueError, match=message):
+        optimise(model(), 3, checkpoint=Checkpoint(kept, resume=True), **settings)
+    assert {name: (kept / name).read_bytes() for name in contents(kept)} == before
+
+
+def test_what_a_kernel_hides_is_probed(kept: Path) -> None:
+    model = build()
+    kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0], active_dims=[1, 1])
+    other = spg.PreferenceGP(
+        model.duels, kernel, approximation=spg.VFE(), inducing_variable=model.duels.items[:4].copy()
+    )
+    with pytest.raises(ValueError, match="another kernel"):
+        optimise(other, 3, checkpoint=Checkpoint(kept, resume=True))
+
+
+def _edited(kept: Path, folder: Path, **changes: object) -> Path:
+    folder.mkdir()
+    for name in contents(kept):
+        (folder / name).write_bytes((kept / name).read_bytes())
+    path = folder / "checkpoint.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    return folder
+
+
+def test_other_versions_and_damage_are_refused(kept: Path, tmp_path: Path) -> None:
+    def refused(folder: Path, message: str) -> None:
+        before = {name: (folder / name).read_bytes() for name in contents(folder)}
+        with pytest.raises(ValueError, match=message):
+            optimise(build(), 3, checkpoint=Checkpoint(folder, resume=True))
+        assert {name: (folder / name).read_bytes() for name in contents(folder)} == before
+
+    versions = json.loads((kept / "checkpoint.json").read_text())["versions"]
+    older = _edited(kept, tmp_path / "older", versions={**versions, "scipy": "0.1"})
+    refused(older, r"written with scipy 0\.1, but this is .*remove that folder")
+    refused(_edited(kept, tmp_path / "newer", format_version=99), "has format 99")
+    damaged = _edited(kept, tmp_path / "damaged")
+    (damaged / "arrays.npz").write_bytes(b"not an archive")
+    refused(damaged, "is damaged")
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.txt").write_text("mine")
+    refused(foreign, "holds 'thesis.txt', which is no part of a checkpoint")
+    with pytest.raises(ValueError, match="is a file; give a folder"):
+        optimise(build(), 3, checkpoint=Checkpoint(foreign / "thesis.txt"))
+    with pytest.raises(ValueError, match="every 0 iterations makes no sense"):
+        Checkpoint(foreign, every=0)
+
+
+KILLED = """
+import sys
+from tests.unit.test_checkpoint import build
+from sparse_prefgp.selection.optimise import optimise
+from sparse_prefgp.selection.checkpoint import Checkpoint
+import time
+
+def slow(progress):
+    print(progress.iteration, flush=True)
+    time.sleep(0.05)
+
+report = optimise(
+    build(), 30, callback=slow,
+    checkpoint=Checkpoint(sys.argv[1], every=2, resume=sys.argv[2] == "resume"),
+)
+print(repr(report.log_evidence), report.resumed_at)
+"""
+
+
+@pytest.mark.slow
+def test_killed_process_goes_on(tmp_path: Path) -> None:
+    """kill -9 in the middle, then the same command with resume."""
+    folder = tmp_path / "kept"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def command(word: str) -> list[str]:
+        return [sys.executable, "-c", KILLED, str(folder), word]
+
+    with subprocess.Popen(
+        command("begin"), stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+    ) as process:
+        assert process.stdout is not None
+        deadline = time.monotonic() + 120
+        for line in process.stdout:
+            assert time.monotonic() < deadline
+            if int(line) == 11:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+    assert process.returncode == -signal.SIGKILL
+    assert has_checkpoint(folder)
+    done = subprocess.run(
+        command("resume"), capture_output=True, text=True, env=environment, cwd=ROOT, check=True
+    )
+    evidence, resumed_at = done.stdout.splitlines()[-1].split()
+    assert int(resumed_at) in (10, 12)
+    whole = optimise(build(), 30)
+    assert float(evidence) == pytest.approx(whole.log_evidence, abs=FIXED_POINT)

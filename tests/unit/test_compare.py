@@ -1,0 +1,442 @@
+"""Comparing candidates: folds, scores, the rule, what is refused; and the automatic choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.baselines import LinearProbit
+from sparse_prefgp.io import DuelTable, read_choice_table, read_table
+from sparse_prefgp.splits import split_duels
+from sparse_prefgp.studies import automatic as automatic_module
+from sparse_prefgp.studies import compare as compare_module
+from sparse_prefgp.studies.automatic import automatic_candidates, choose, plain_names
+from sparse_prefgp.studies.choices import Candidate
+from sparse_prefgp.studies.compare import Comparison, FoldFit, compare
+from sparse_prefgp.studies.folds import plan_folds
+from sparse_prefgp.studies.holdout import HoldoutSettings
+from tests.tolerances import IDENTITY
+
+N, T = 12, 90
+
+
+def _frames() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 2))
+    kinds = ["red", "green"] * (N // 2)
+    ids = [f"i{i}" for i in range(N)]
+    items = pd.DataFrame({"item_id": ids, "a": x[:, 0], "b": x[:, 1], "kind": kinds})
+    pairs = rng.permuted(np.tile(np.arange(N), (T, 1)), axis=1)[:, :2]
+    order = np.argsort(x.sum(1)[pairs] + 0.5 * rng.normal(size=pairs.shape), axis=1)
+    losers, winners = np.take_along_axis(pairs, order, axis=1).T
+    columns = {"winner": winners, "loser": losers}
+    duels = pd.DataFrame(columns).map(lambda i: f"i{i}")
+    duels["person"] = [f"p{i % 9}" for i in range(T)]
+    duels["day"] = np.arange(T) // 3
+    return items, duels
+
+
+@pytest.fixture(scope="module")
+def table() -> DuelTable:
+    return read_table(*_frames(), never_features=("person", "day"))
+
+
+@pytest.fixture(scope="module")
+def duels(table: DuelTable) -> spg.Duels:
+    return table.to_duels()
+
+
+Fit = Callable[..., FoldFit]
+
+
+@pytest.fixture
+def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Candidates are not fitted but have the nats given here: one number, or a function of the
+    scored rows; an exception is raised. `calls` holds what was fitted."""
+    state: dict[str, Any] = {"nats": {}, "calls": []}
+
+    def fit(candidate: Candidate, train: spg.Duels, won: Any, lost: Any, **more: Any) -> FoldFit:
+        state["calls"].append((str(candidate), train, won, lost, more))
+        value = state["nats"][str(candidate)]
+        if isinstance(value, Exception):
+            raise value
+        nats = value(len(won)) if callable(value) else np.full(len(won), value)
+        return FoldFit(-np.asarray(nats, dtype=float), -0.5, True)
+
+    monkeypatch.setattr(compare_module, "fit_candidate", fit)
+    return state
+
+
+# Folds.
+
+
+def test_every_duel_is_scored_once_and_never_fitted_to_in_its_fold(table: DuelTable) -> None:
+    plan = plan_folds(table, 4, "duels", np.random.default_rng(0), None)
+    assert sorted(np.concatenate([fold.test for fold in plan.folds])) == list(range(T))
+    for fold in plan.folds:
+        assert sorted([*fold.train, *fold.test]) == list(range(T))
+
+
+@pytest.mark.parametrize("by", ["group:person", "items", "group:kind"])
+def test_groups_and_items_are_on_one_side(table: DuelTable, by: str) -> None:
+    folds = 2 if by == "group:kind" else 3
+    plan = plan_folds(table, folds, by, np.random.default_rng(0), None)
+    kinds = table.items["kind"].to_numpy()
+    names = {
+        "group:person": (table.context["person"].to_numpy(),) * 2,
+        "items": (table.winners, table.losers),
+        "group:kind": (kinds[table.winners], kinds[table.losers]),
+    }[by]
+    held: list[str] = []
+    for fold in plan.folds:
+        sides = [{n for side in names for n in side[rows]} for rows in (fold.train, fold.test)]
+        assert not sides[0] & sides[1]
+        held += sides[1]
+    assert len(held) == len(set(held)), "each is held out once"
+    mixed = T - sum(len(fold.test) for fold in plan.folds)
+    assert (mixed > 0) == (by != "group:person")
+    assert (f"{mixed:,} of {T} duels" in plan.description) == (mixed > 0)
+
+
+def test_time_scores_the_last_part_and_fits_to_the_latest_before(table: DuelTable) -> None:
+    (fold,) = plan_folds(table, 3, "time:day", np.random.default_rng(0), 20).folds
+    day = table.context["day"].to_numpy()
+    assert sorted(fold.test) == list(range(60, 90))
+    assert len(fold.train) == 20
+    assert sorted(fold.train) == list(range(40, 60))
+    assert day[fold.train].max() < day[fold.test].min()
+
+
+def test_copies_of_equal_duels_are_parted(duels: spg.Duels) -> None:
+    many = spg.Duels(duels.items, duels.winners, duels.losers, 2 * duels.counts)
+    plan = plan_folds(many, 5, "duels", np.random.default_rng(1), None)
+    assert len(plan.winners) == 2 * T and np.all(plan.counts == 1)
+    assert sum(plan.train(fold).num_duels for fold in plan.folds) == 4 * 2 * T
+
+
+def test_given_groups_stay_whole_and_counts_are_kept(duels: spg.Duels) -> None:
+    by = np.arange(duels.num_pairs) % 4
+    plan = plan_folds(duels, 2, by, np.random.default_rng(0), None)
+    assert np.array_equal(plan.counts, duels.counts)
+    for fold in plan.folds:
+        assert not set(by[fold.train]) & set(by[fold.test])
+
+
+def test_training_parts_are_standardised_on_their_own_items(table: DuelTable) -> None:
+    plan = plan_folds(table, 3, "items", np.random.default_rng(0), None)
+    for fold in plan.folds:
+        train = plan.train(fold)
+        used = np.unique([train.winners, train.losers])
+        np.testing.assert_allclose(train.items[used, 0].mean(), 0.0, atol=IDENTITY)
+
+
+def test_duels_of_one_choice_are_never_parted() -> None:
+    items, _ = _frames()
+    rows = [
+        {"choice_set": s, "item_id": f"i{(s + j) % N}", "chosen": int(j == 0)}
+        for s in range(30)
+        for j in range(3)
+    ]
+    with pytest.warns(UserWarning, match="expanded"):
+        table = read_choice_table(items, pd.DataFrame(rows))
+    plan = plan_folds(table, 3, "duels", np.random.default_rng(0), 25)
+    sets = table.sets()
+    for fold in plan.folds:
+        assert not set(sets[fold.train]) & set(sets[fold.test])
+        assert len(fold.train) <= 25 and plan.thinned > 0
+        assert all(np.sum(sets[fold.train] == s) == np.sum(sets == s) for s in sets[fold.train])
+
+
+# Scores and the rule.
+
+
+def test_scores_are_means_and_errors_over_folds(table: DuelTable, fits: dict[str, Any]) -> None:
+    rng = np.random.default_rng(3)
+    drawn: dict[str, list[Any]] = {"se/vfe/4": [], "linear/vfe/4": []}
+
+    def draw(name: str) -> Callable[[int], Any]:
+        def nats(k: int) -> Any:
+            drawn[name].append(rng.uniform(0.4, 0.8, k))
+            return drawn[name][-1]
+
+        return nats
+
+    fits["nats"] = {name: draw(name) for name in drawn}
+    found = compare(list(drawn), table, folds=5, race=False)
+    means = {name: np.array([v.mean() for v in values]) for name, values in drawn.items()}
+    for score in found.scores:
+        mine = means[str(score.candidate)]
+        np.testing.assert_allclose(score.fold_nlp, mine)
+        assert score.nlp == pytest.approx(mine.mean())
+        assert score.nlp_se == pytest.approx(mine.std(ddof=1) / math.sqrt(5))
+        apart = mine - means[str(found.best)]
+        assert score.difference == pytest.approx(apart.mean())
+        assert score.difference_se == pytest.approx(apart.std(ddof=1) / math.sqrt(5))
+        assert score.log_evidence_per_duel == -0.5
+    assert found.scores[0].candidate == found.best
+    assert found.scores[0].nlp < found.scores[1].nlp
+
+
+def test_linear_probit_is_scored_on_the_same_folds(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"se/vfe/4": 0.6}
+    found = compare(["se/vfe/4"], table, folds=3)
+    means = []
+    for _, train, won, lost, _ in fits["calls"]:
+        probit = LinearProbit.fit(train.differences(), train.counts, rng=np.random.default_rng(0))
+        means.append(-probit.predict_log_proba(train.items[won] - train.items[lost]).mean())
+    assert found.linear_probit[0] == pytest.approx(np.mean(means))
+    assert found.gain[0] == pytest.approx(np.mean(means) - 0.6)
+    assert not any("linear probit predicts better" in note for note in found.notes)
+    fits["nats"] = {"se/vfe/4": 3.0}
+    worse = compare(["se/vfe/4"], table, folds=3)
+    assert worse.gain[0] < 0
+    (note,) = (n for n in worse.notes if "linear probit predicts better" in n)
+    assert "try the kernel linear" in note
+
+
+def test_ties_within_a_standard_error_go_to_the_simplest(
+    table: DuelTable, fits: dict[str, Any]
+) -> None:
+    steps = iter(range(100))
+
+    def wobbling(k: int) -> Any:  # 0.004 worse with a standard error of 0.01
+        return np.full(k, 0.504 + 0.01 * math.sqrt(2) * (-1) ** next(steps))
+
+    fits["nats"] = {"linear+se/vfe/4": 0.5, "se/vfe/4": wobbling, "se/vfe/3": 0.502}
+    found = compare(list(fits["nats"]), table, folds=2, race=False)
+    # se/vfe/3 is simpler still, but surely behind.
+    assert str(found.best) == "linear+se/vfe/4" and str(found.chosen) == "se/vfe/4"
+    assert "the simplest of 2 that are tied" in found.reason
+    assert "one standard error" in found.rule
+
+    fits["nats"]["se/vfe/4"] = 0.501
+    found = compare(list(fits["nats"]), table, folds=2, race=False)
+    assert str(found.chosen) == "linear+se/vfe/4" and "predicts best" in found.reason
+
+
+def test_a_single_fold_has_errors_over_duels(table: DuelTable, fits: dict[str, Any]) -> None:
+    values = np.random.default_rng(5).uniform(0.4, 0.8, 30)
+    fits["nats"] = {"se/vfe/4": lambda k: values, "linear/vfe/4": 0.9}
+    found = compare(list(fits["nats"]), table, folds=3, by="time:day")
+    score = found.scores[0]
+    assert score.nlp_se == pytest.approx(values.std(ddof=1) / math.sqrt(30))
+    assert found.folds == 1 and any("over its duels" in note for note in found.notes)
+
+
+def test_a_failed_candidate_stays_in_the_table(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"se/vfe/4": ValueError("It went\nwrong."), "linear/vfe/4": 0.5}
+    found = compare(list(fits["nats"]), table, folds=3)
+    good, bad = found.scores
+    assert (good.status, bad.status) == ("ok", "failed")
+    assert bad.reason == "fold 1: It went" and math.isnan(bad.nlp)
+    assert [call[0] for call in fits["calls"]].count("se/vfe/4") == 1
+    assert str(found.chosen) == "linear/vfe/4"
+    frame = found.frame()
+    assert list(frame["status"]) == ["ok", "failed", "reference"]
+    assert list(frame["chosen"]) == [True, False, False]
+
+    fits["nats"]["linear/vfe/4"] = ArithmeticError()
+    none = compare(list(fits["nats"]), table, folds=3)
+    assert none.chosen is None and none.best is None and "No candidate" in none.reason
+    assert none.scores[1].reason == "fold 1: ArithmeticError"
+    assert math.isnan(none.gain[0]) and str(none)
+
+
+def test_those_clearly_behind_are_given_up(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"se/vfe/4": 0.5, "linear/vfe/4": 0.501, "matern52/vfe/4": 0.6}
+    seen: list[tuple[int, int]] = []
+    found = compare(
+        list(fits["nats"]), table, folds=4, callback=lambda p: seen.append((p.done, p.total))
+    )
+    statuses = {str(score.candidate): score.status for score in found.scores}
+    assert statuses == {"se/vfe/4": "ok", "linear/vfe/4": "ok", "matern52/vfe/4": "behind"}
+    assert len(found.scores[-1].fold_nlp) == 1 and "given up" in found.scores[-1].reason
+    assert len(fits["calls"]) == 9
+    assert seen[0] == (0, 12) and seen[-1] == (8, 9)
+    whole = compare(list(fits["nats"]), table, folds=4, race=False)
+    assert all(len(score.fold_nlp) == 4 for score in whole.scores)
+
+
+def test_time_budget_counts_whole_folds_only(
+    table: DuelTable, fits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = {"now": 0.0}
+    monkeypatch.setattr(compare_module.time, "perf_counter", lambda: clock["now"])
+
+    def ticking(value: float) -> Callable[[int], Any]:
+        def nats(k: int) -> Any:
+            clock["now"] += 1.0
+            return np.full(k, value)
+
+        return nats
+
+    fits["nats"] = {"se/vfe/4": ticking(0.5), "linear/vfe/4": ticking(0.501)}
+    found = compare(list(fits["nats"]), table, folds=4, time_budget=4.5)
+    assert found.folds == 2 and {len(s.fold_nlp) for s in found.scores} == {2}
+    assert any("ended the comparison after 2 of 4 folds" in note for note in found.notes)
+    clock["now"] = 0.0
+    found = compare(list(fits["nats"]), table, folds=4, time_budget=0.5)
+    assert [score.status for score in found.scores] == ["ok", "not reached"]
+    assert str(found.chosen) == "se/vfe/4" and "0.5 s were over" in found.scores[1].reason
+
+
+def test_thinning_is_told(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"se/vfe/4": 0.5}
+    found = compare(["se/vfe/4"], table, folds=3, max_train=30)
+    assert all(call[1].num_duels == 30 for call in fits["calls"])
+    assert any("at most 30 training duels" in note for note in found.notes)
+
+
+# Mistakes.
+
+
+@pytest.mark.parametrize(
+    ("candidates", "more", "text"),
+    [
+        ([], {}, "There are no candidates"),
+        (["se", "se"], {}, "in the list twice; once"),
+        (["se+linear/vfe/5", "linear+se/vfe/5"], {}, "twice"),
+        (["se/vfe", f"se/vfe/{N}"], {}, "as se/vfe too"),
+        (["se/vfe/40"], {}, f"more inducing inputs than the {N} distinct items"),
+        (["se/subset:81"], {}, "more than the 60 duels"),
+        (["se"], {"folds": 10, "by": "group:person"}, "10 folds are more than the 9 values"),
+        (["se"], {"folds": 91}, "91 folds are more than the 90 duels"),
+        (["se"], {"folds": 1}, "number of folds is 1"),
+        (["se"], {"by": "group:nobody"}, "'nobody' is in neither table"),
+        (["se"], {"by": "groups"}, "split 'groups' is unknown"),
+        (["se"], {"by": np.zeros(4)}, r"by has shape \(4,\)"),
+        (["se"], {"by": np.full(T, np.nan)}, "no value"),
+        (["se"], {"time_budget": 0.0}, "time budget is 0.0"),
+        (["se"], {"max_train": 0}, "training duels is 0"),
+        (["se"], {"groups": [["a"]]}, "no candidate has an additive kernel"),
+        (["additive-se"], {"groups": [["a", "z"]]}, "names 'z'"),
+        (["se"], {"folds": 12, "by": "items"}, "has no duels that can be scored"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    table: DuelTable, fits: dict[str, Any], candidates: list[str], more: Any, text: str
+) -> None:
+    with pytest.raises(ValueError, match=text) as caught:
+        compare(candidates, table, **{"folds": 3, **more})
+    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+    assert not fits["calls"]
+
+
+def test_duels_have_no_columns(duels: spg.Duels) -> None:
+    with pytest.raises(ValueError, match="Duels have no columns"):
+        compare(["se"], duels, by="group:person")
+
+
+# With real fits.
+
+
+@pytest.fixture(scope="module")
+def fitted(table: DuelTable) -> Comparison:
+    return compare(
+        ["linear/vfe/4", "additive-se+item/exact"],
+        table,
+        folds=2,
+        by="group:person",
+        max_iterations=4,
+        race=False,
+    )
+
+
+@pytest.mark.slow
+def test_a_fold_is_a_fit_to_its_training_part(table: DuelTable, fitted: Comparison) -> None:
+    plan = plan_folds(table, 2, "group:person", np.random.default_rng(0), None)
+    (score,) = (s for s in fitted.scores if s.candidate.kernel == "linear")
+    expected, evidence = [], []
+    for fold in plan.folds:
+        train = table.to_duels(fold.train)
+        rows = train.distinct_rows()[0]
+        model = spg.PreferenceGP(
+            train,
+            gpflow.kernels.Linear(variance=np.full(train.num_features, 1 / train.num_features)),
+            inducing_variable=spg.kmeans_inputs(rows, 4, np.random.default_rng(0)),
+            approximation=spg.VFE(),
+        )
+        evidence.append(spg.optimise(model, 4).log_evidence / train.num_duels)
+        won, lost = table.winners[fold.test], table.losers[fold.test]
+        p = model.predict_duel(train.items[won], train.items[lost]).numpy()
+        expected.append(-np.log(p).mean())
+    np.testing.assert_allclose(score.fold_nlp, expected, rtol=IDENTITY)
+    assert score.log_evidence_per_duel == pytest.approx(np.mean(evidence), rel=IDENTITY)
+
+
+@pytest.mark.slow
+def test_item_effects_and_additive_kernels_take_part(fitted: Comparison) -> None:
+    assert [score.status for score in fitted.scores] == ["ok", "ok"]
+    (score,) = (s for s in fitted.scores if s.candidate.kernel == "additive-se+item")
+    assert score.parameters == 4 + 3 + 1 and score.inducing is None
+    assert all(0.0 < nats < math.log(2.0) for nats in score.fold_nlp), "better than a coin"
+    told = fitted.to_dict()
+    assert {row["kernel"] for row in told["candidates"]} == {"linear", "additive-se+item"}
+    assert told["chosen"] == str(fitted.chosen)
+
+
+# The automatic choice.
+
+
+def test_automatic_candidates_suit_the_duels(table: DuelTable) -> None:
+    small = [str(c) for c in automatic_candidates(table)]
+    assert small[0] == "linear/exact" and "additive-matern52/exact" in small
+    assert all(name.endswith("/exact") for name in small)
+    given = [str(c) for c in automatic_candidates(table, inducing=5)]
+    assert "linear/vfe/5" in given and "linear/fitc/5" not in given and "se/fitc/5" in given
+    assert {c.kernel for c in automatic_candidates(table, kernel="se+linear")} == {"linear+se"}
+    assert {c.approximation for c in automatic_candidates(table, approximation="dtc")} == {"dtc"}
+
+
+def test_plain_names() -> None:
+    assert plain_names("auto", "fitc") == ("linear+matern52", "fitc", True)
+    assert plain_names("se", "AUTO") == ("se", "vfe", True)
+    assert plain_names("se", "exact") == ("se", "exact", False)
+
+
+@pytest.mark.parametrize("split", ["duels", "group:person", "time:day"])
+def test_the_choice_sees_training_duels_only(
+    table: DuelTable, fits: dict[str, Any], split: str
+) -> None:
+    fits["nats"] = {str(c): 0.6 for c in automatic_candidates(table)} | {"matern32/exact": 0.5}
+    settings = HoldoutSettings(split=split, seed=3, max_iterations=7)
+    found = choose(table, settings)
+    assert (found.settings.kernel, found.settings.approximation) == ("matern32", "exact")
+    assert found.settings.split == split and found.settings.seed == 3
+    assert "training duels alone" in found.reason and "linear probit" in found.reason
+    outer = split_duels(table, split, 0.2, np.random.default_rng(3))
+    assert {more["max_iterations"] for *_, more in fits["calls"]} == {7}
+    pairs = _pairs(table.item_ids, table.winners[outer.train_rows], table.losers[outer.train_rows])
+    for _, train, won, lost, _ in fits["calls"]:
+        assert _pairs(train.item_ids, won, lost) <= pairs
+        assert _pairs(train.item_ids, train.winners, train.losers) <= pairs
+    times = found.comparison.folds
+    assert times == (1 if split == "time:day" else automatic_module.FOLDS)
+
+
+def _pairs(ids: Any, winners: Any, losers: Any) -> set[Any]:
+    return {(ids[won], ids[lost]) for won, lost in zip(winners, losers, strict=True)}
+
+
+def test_nothing_is_chosen_when_all_fail(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {str(c): ValueError("No.") for c in automatic_candidates(table)}
+    with pytest.raises(ValueError, match="None of the 7 candidates could be compared"):
+        choose(table, HoldoutSettings())
+
+
+def test_same_seed_same_choice(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"se/vfe/4": 0.5}
+    for _ in range(2):
+        compare(["se/vfe/4"], table, folds=3, seed=4)
+    compare(["se/vfe/4"], table, folds=3, seed=5)
+    first, second, other = (fits["calls"][k : k + 3] for k in (0, 3, 6))
+    for a, b in zip(first, second, strict=True):
+        assert np.array_equal(a[2], b[2]) and np.array_equal(a[1].winners, b[1].winners)
+    assert any(not np.array_equal(a[2], b[2]) for a, b in zip(first, other, strict=True))

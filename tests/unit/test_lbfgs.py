@@ -1,0 +1,100 @@
+"""Our L-BFGS against SciPy's, across walls, and continued from a kept state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+from sparse_prefgp.selection.lbfgs import (
+    MEMORY,
+    FloatArray,
+    Function,
+    Outcome,
+    Point,
+    State,
+    advance,
+)
+from tests.tolerances import FIXED_POINT
+
+
+def rosenbrock(x: FloatArray) -> tuple[float, FloatArray]:
+    return float(scipy.optimize.rosen(x)), scipy.optimize.rosen_der(x)
+
+
+def run(function: Function, x: FloatArray, limit: int = 500) -> tuple[list[State], Outcome]:
+    states = [State.begin(Point(x, *function(x)))]
+    for _ in range(limit):
+        state, outcome = advance(states[-1], function)
+        if outcome is not Outcome.GOES_ON:
+            return [*states, state], outcome
+        states.append(state)
+    return states, outcome
+
+
+def test_finds_the_minimum_in_about_as_many_evaluations_as_scipy() -> None:
+    count = [0]
+
+    def counted(x: FloatArray) -> tuple[float, FloatArray]:
+        count[0] += 1
+        return rosenbrock(x)
+
+    start = np.array([-1.2, 1.0, -0.5, 2.0, 0.3])
+    states, outcome = run(counted, start)
+    theirs = scipy.optimize.minimize(rosenbrock, start, jac=True, method="L-BFGS-B")
+    assert outcome.converged and theirs.success
+    np.testing.assert_allclose(states[-1].point.position, 1.0, atol=1e3 * FIXED_POINT)
+    assert count[0] < 1.5 * theirs.nfev
+    values = [state.point.value for state in states]
+    assert np.all(np.diff(values) < 0.0)
+    assert len(states[-1].steps) == MEMORY
+
+
+def test_goes_on_to_the_bit() -> None:
+    start = np.array([-1.2, 1.0, -0.5])
+    states, outcome = run(rosenbrock, start)
+    state = states[12]
+    for expected in states[13:]:
+        state, last = advance(state, rosenbrock)
+        np.testing.assert_array_equal(state.point.position, expected.point.position)
+    assert last is outcome
+
+
+def test_walls_are_backed_off_from() -> None:
+    """The minimum is at 1, but nothing beyond 0.8 can be evaluated."""
+    failed = [0]
+
+    def walled(x: FloatArray) -> tuple[float, FloatArray]:
+        if x[0] > 0.8:
+            failed[0] += 1
+            return np.nan, np.full(1, np.nan)
+        return float((x[0] - 1.0) ** 2), 2.0 * (x - 1.0)
+
+    states, outcome = run(walled, np.array([-3.0]))
+    assert failed[0] > 0
+    assert 0.79 < states[-1].point.position[0] <= 0.8
+    assert outcome is not Outcome.GOES_ON
+
+
+def test_no_step_where_the_gradient_is_wrong() -> None:
+    states, outcome = run(lambda x: (float(x @ x), -2.0 * x), np.array([1.0, 2.0]))
+    assert outcome is Outcome.NO_STEP and not outcome.converged
+    assert len(states) == 2 and states[1].point is states[0].point
+
+
+def test_at_the_minimum_nothing_is_evaluated() -> None:
+    def never(x: FloatArray) -> tuple[float, FloatArray]:
+        raise AssertionError
+
+    state = State.begin(Point(np.ones(2), 0.0, np.zeros(2)))
+    assert advance(state, never) == (state, Outcome.SMALL_GRADIENT)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_scale_of_the_problem(scale: float) -> None:
+    def bowl(x: FloatArray) -> tuple[float, FloatArray]:
+        return float(scale * (x @ x)), 2.0 * scale * x
+
+    states, outcome = run(bowl, np.array([1.0, -2.0]))
+    assert outcome.converged
+    assert scale * float(states[-1].point.position @ states[-1].point.position) < 1e-4

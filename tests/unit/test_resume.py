@@ -1,0 +1,163 @@
+"""`fit --resume`: a fit that was stopped goes on with the same command, or is refused."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("pandas")
+
+from typer.testing import CliRunner
+
+from sparse_prefgp.cli.app import app
+from sparse_prefgp.cli.fitting import CHECKPOINTS
+from tests.tolerances import FIXED_POINT
+
+N, ITERATIONS = 14, 12
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 2))
+    rows = [f"i{i},{a:.6f},{b:.6f}" for i, (a, b) in enumerate(x)]
+    (folder / "items.csv").write_text("item_id,a,b\n" + "\n".join(rows) + "\n")
+    pairs = rng.permuted(np.tile(np.arange(N), (90, 1)), axis=1)[:, :2]
+    order = np.argsort(np.sin(x[:, 0])[pairs] + 0.5 * rng.normal(size=pairs.shape), axis=1)
+    losers, winners = np.take_along_axis(pairs, order, axis=1).T
+    duels = [f"i{w},i{loser}" for w, loser in zip(winners, losers, strict=True)]
+    (folder / "duels.csv").write_text("winner,loser\n" + "\n".join(duels) + "\n")
+    return folder
+
+
+def command(tables: Path, out: Path, *more: Any) -> list[str]:
+    files = ("--items", tables / "items.csv", "--duels", tables / "duels.csv", "--out", out)
+    sizes = ("--inducing", 5, "--max-iterations", ITERATIONS, "--checkpoint-every", 2)
+    return [str(word) for word in ("fit", *files, *sizes, *more)]
+
+
+def fit(tables: Path, out: Path, *more: Any) -> Any:
+    return CliRunner().invoke(app, command(tables, out, *more))
+
+
+def evidence(out: Path, part: str = "fit") -> float:
+    return float(json.loads((out / "metrics.json").read_text())[part]["log_evidence"])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def whole(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fit that nobody interrupted."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    result = fit(tables, out, "--refit")
+    assert result.exit_code == 0, result.output
+    assert "evidence per duel" in result.stdout and "sweeps" in result.stdout
+    assert not (out / CHECKPOINTS).exists()
+    return out
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, stage: str, iteration: int) -> Callable[[], None]:
+    """Ctrl-C after an iteration of the stage "fit" or "refit"."""
+    module = importlib.import_module("sparse_prefgp.selection.optimise")
+    real = module.step
+    runs: list[int] = []
+
+    def step(objective: Any, run: Any) -> Any:
+        if run.iterations == 0:
+            runs.append(0)
+        if len(runs) == (1 if stage == "fit" else 2) and run.iterations == iteration:
+            raise KeyboardInterrupt
+        return real(objective, run)
+
+    monkeypatch.setattr(module, "step", step)
+    return lambda: monkeypatch.setattr(module, "step", real)
+
+
+@pytest.mark.parametrize(("stage", "iteration"), [("fit", 5), ("refit", 3)])
+def test_interrupted_and_resumed(
+    stage: str,
+    iteration: int,
+    tables: Path,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "out"
+    undo = interrupt(monkeypatch, stage, iteration)
+    result = fit(tables, out, "--refit")
+    undo()
+    assert result.exit_code == 130, result.output
+    assert len(result.stderr.splitlines()) == 1
+    assert "is kept in" in result.stderr and CHECKPOINTS in result.stderr
+    assert "same command with --resume" in result.stderr
+    before = contents(tmp_path)
+
+    # Without --resume its work would be lost; with it, the rest must be the same.
+    for more, message in (
+        ((), "go on with it by --resume, or remove it"),
+        (("--resume", "--seed", 5), "of other duels or items"),
+        (("--resume", "--kernel", "se"), "of another kernel"),
+        (("--resume", "--checkpoint-every", 0), "--resume needs checkpoints"),
+    ):
+        refused = fit(tables, out, "--refit", *more)
+        assert refused.exit_code == 2, refused.output
+        assert len(refused.stderr.splitlines()) == 1 and message in refused.stderr
+        assert contents(tmp_path) == before
+
+    done = fit(tables, out, "--refit", "--resume")
+    assert done.exit_code == 0, done.output
+    assert "iterations came from a checkpoint" in done.stdout
+    told = json.loads((out / "metrics.json").read_text())
+    cut = {"fit": told["fit"], "refit": told["refit_fit"]}[stage]
+    assert cut["resumed_at"] == iteration < cut["iterations"]
+    assert set(contents(out)) == set(contents(whole))
+    for part in ("fit", "refit_fit"):
+        assert evidence(out, part) == pytest.approx(evidence(whole, part), abs=FIXED_POINT)
+
+
+def test_nothing_to_go_on_from(tables: Path, whole: Path, tmp_path: Path) -> None:
+    result = fit(tables, tmp_path / "new", "--resume")
+    assert result.exit_code == 0, result.output
+    assert "the fit begins at the beginning" in " ".join(result.stdout.split())
+    assert evidence(tmp_path / "new") == pytest.approx(evidence(whole), abs=FIXED_POINT)
+    refused = fit(tables, tmp_path / "other", "--checkpoint-every", -1)
+    assert refused.exit_code == 2 and "every -1 steps makes no sense" in refused.stderr
+
+
+@pytest.mark.slow
+def test_killed_fit_goes_on(tables: Path, whole: Path, tmp_path: Path) -> None:
+    """kill -9 as soon as there is a checkpoint; the same command goes on from it."""
+    out = tmp_path / "out"
+    program = [sys.executable, "-c", "from sparse_prefgp.cli.app import app; app()"]
+    place = out / CHECKPOINTS / "fit" / "checkpoint.json"
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    words = command(tables, out, "--refit", "--quiet")
+    with subprocess.Popen([*program, *words], env=environment) as process:
+        deadline = time.monotonic() + 300
+        while not place.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        os.kill(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not (out / "metrics.json").exists()
+    subprocess.run([*program, *words, "--resume"], env=environment, check=True)
+    assert not (out / CHECKPOINTS).exists()
+    for part in ("fit", "refit_fit"):
+        assert evidence(out, part) == pytest.approx(evidence(whole, part), abs=FIXED_POINT)
