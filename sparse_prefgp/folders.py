@@ -12,13 +12,15 @@ import glob
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 _UNFINISHED = ".sparse-prefgp-unfinished"
-_LOCK = "lock"
+_LOCK, _NEW_LOCK = "lock", "lock.new"
 _MARK = "sparse-prefgp\n"
+_SECONDS_TO_LOCK = 1.0
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def replaced_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Pat
             _flush_folder(target)
             _flush_folder(target.parent)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
 
 
 def contents(folder: Path) -> set[str]:
@@ -132,7 +134,10 @@ def _flush_folder(folder: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold a lock, which ends with the process however that ends; nothing where there are none."""
-    path.write_text(_MARK, encoding="utf-8")
+    # In one step: a lock without its mark would be nobody's.
+    mark = path.with_name(_NEW_LOCK)
+    mark.write_text(_MARK, encoding="utf-8")
+    os.replace(mark, path)
     try:
         import fcntl
     except ImportError:
@@ -148,6 +153,8 @@ def _is_unfinished(path: Path) -> bool:
     """Whether this is a folder in which a process of ours writes or wrote."""
     if not (path.name.startswith(".") and path.name.endswith(_UNFINISHED) and path.is_dir()):
         return False
+    if path.is_symlink():
+        return False
     try:
         return (path / _LOCK).read_text(encoding="utf-8") == _MARK
     except (OSError, ValueError):
@@ -162,10 +169,26 @@ def _remove_unfinished(place: Path, name: str) -> None:
         return
     for left in place.glob(f".{glob.escape(name)}.*{_UNFINISHED}"):
         if not _is_unfinished(left):
+            # Killed before the lock was there, or after it was gone: nothing else is left.
+            with contextlib.suppress(OSError):
+                if time.time() - left.stat().st_mtime > _SECONDS_TO_LOCK:
+                    if {path.name for path in left.iterdir()} == {_NEW_LOCK}:
+                        (left / _NEW_LOCK).unlink()
+                    left.rmdir()
             continue
         try:
             with (left / _LOCK).open("r+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             continue  # somebody is writing there
-        shutil.rmtree(left, ignore_errors=True)
+        _remove(left)
+
+
+def _remove(scratch: Path) -> None:
+    """Remove a folder of ours, its lock last, so that the rest of a killed removal is known."""
+    with contextlib.suppress(OSError):
+        for path in scratch.iterdir():
+            if path.name != _LOCK:
+                shutil.rmtree(path, ignore_errors=True)
+        (scratch / _LOCK).unlink(missing_ok=True)
+        scratch.rmdir()

@@ -97,12 +97,13 @@ def check_replaceable(folder: Path) -> None:
 
 
 def foreign_files(folder: Path) -> list[str]:
-    """Names in a folder that are no part of a saved model."""
-    return sorted(
-        name
-        for name in contents(folder)
-        if name != DESCRIPTION and not is_named_by_contents(folder / name)
-    )
+    """Names in a folder that are no part of a saved model, which may be damaged."""
+    ours = {DESCRIPTION}
+    if _is_ours(folder / DESCRIPTION):
+        arrays = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")).get("arrays")
+        ours.add(str(arrays.get("file")) if isinstance(arrays, dict) else DESCRIPTION)
+    rest = sorted(contents(folder) - ours)
+    return [name for name in rest if not is_named_by_contents(folder / name)]
 
 
 def is_named_by_contents(path: Path) -> bool:

@@ -230,11 +230,12 @@ def _digest(parts: Any) -> str:
 def _check_replaceable(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The checkpoint {str(folder)!r} is a file; give a folder.")
-    foreign = sorted(
-        name
-        for name in contents(folder)
-        if name != _DESCRIPTION and not is_named_by_contents(folder / name)
-    )
+    ours = {_DESCRIPTION}
+    if _is_ours(folder / _DESCRIPTION):
+        description = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
+        ours.add(_ARRAYS.format(str(description.get("arrays_sha256"))[:12]))
+    rest = sorted(contents(folder) - ours)
+    foreign = [name for name in rest if not is_named_by_contents(folder / name)]
     if foreign:
         raise ValueError(
             f"The folder {str(folder)!r} holds {foreign[0]!r}, which is no part of a checkpoint "
