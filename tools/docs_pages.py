@@ -18,6 +18,7 @@ SECTIONS = {
     "approximations": "Approximations",
     "engines": "Inference",
     "selection": "Learning",
+    "studies": "Choosing",
     "analysis": "Using a model",
     "plotting": "Pictures",
     "baselines": "Scores",

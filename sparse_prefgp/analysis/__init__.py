@@ -1,18 +1,24 @@
 """What a fitted model says: rankings, predictions, scores and reasons."""
 
+from sparse_prefgp.analysis.certificates import EvidenceReport, evidence_report
 from sparse_prefgp.analysis.consistency import Consistency, consistency
 from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.explanation import Explanation, explain
+from sparse_prefgp.analysis.importance import SampledEvidence, importance_sampling
 from sparse_prefgp.analysis.prediction import predict
 from sparse_prefgp.analysis.ranking import Ranking, rank
 
 __all__ = [
     "Consistency",
+    "EvidenceReport",
     "Explanation",
     "Ranking",
+    "SampledEvidence",
     "consistency",
     "evaluate",
+    "evidence_report",
     "explain",
+    "importance_sampling",
     "predict",
     "rank",
 ]

@@ -26,7 +26,7 @@ from sparse_prefgp.cli.manners import (
 
 if TYPE_CHECKING:
     from sparse_prefgp.studies.choices import Candidate
-    from sparse_prefgp.studies.compare import CompareProgress, Comparison
+    from sparse_prefgp.studies.comparison import CompareProgress, Comparison
 
 EXAMPLE = (
     "Example: sparse-prefgp select --items items.csv --duels duels.csv "
@@ -126,7 +126,7 @@ def select(
         from sparse_prefgp.io import read_table
         from sparse_prefgp.splits import split_columns
         from sparse_prefgp.studies.automatic import automatic_candidates
-        from sparse_prefgp.studies.compare import compare
+        from sparse_prefgp.studies.comparison import compare
 
         listed = _candidates(candidates, kernels, approximations, inducing)
         table = read_table(

@@ -1,5 +1,23 @@
 """Model selection: hyperparameters and inducing inputs."""
 
-from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
+from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted
+from sparse_prefgp.selection.greedy import GreedyReport, GreedyStep, greedy_em
+from sparse_prefgp.selection.initial import AutoInputs, auto_inputs, initial_inputs
+from sparse_prefgp.selection.optimise import OptimisationReport, Progress, StartReport, optimise
+from sparse_prefgp.selection.tensorboard import to_tensorboard
 
-__all__ = ["OptimisationReport", "Progress", "optimise"]
+__all__ = [
+    "AutoInputs",
+    "Checkpoint",
+    "GreedyReport",
+    "GreedyStep",
+    "Interrupted",
+    "OptimisationReport",
+    "Progress",
+    "StartReport",
+    "auto_inputs",
+    "greedy_em",
+    "initial_inputs",
+    "optimise",
+    "to_tensorboard",
+]

@@ -18,7 +18,7 @@ from sparse_prefgp.studies.choices import (
     candidates_from,
     feature_groups,
 )
-from sparse_prefgp.studies.compare import (
+from sparse_prefgp.studies.comparison import (
     DEFAULT_ITERATIONS,
     CompareProgress,
     Comparison,

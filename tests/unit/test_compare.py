@@ -19,7 +19,7 @@ from sparse_prefgp.studies import automatic as automatic_module
 from sparse_prefgp.studies import compare as compare_module
 from sparse_prefgp.studies.automatic import automatic_candidates, choose, plain_names
 from sparse_prefgp.studies.choices import Candidate
-from sparse_prefgp.studies.compare import Comparison, FoldFit, compare
+from sparse_prefgp.studies.comparison import Comparison, FoldFit, compare
 from sparse_prefgp.studies.folds import plan_folds
 from sparse_prefgp.studies.holdout import HoldoutSettings
 from tests.tolerances import IDENTITY

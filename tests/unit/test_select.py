@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.studies import compare as compare_module
 from sparse_prefgp.studies.choices import Candidate
-from sparse_prefgp.studies.compare import FoldFit
+from sparse_prefgp.studies.comparison import FoldFit
 
 N, T = 10, 60
 
