@@ -21,6 +21,8 @@ MEMORY = 10
 # Relative change of the value, and largest component of the gradient, that end a run: SciPy's.
 SMALL_CHANGE = 2.220446049250313e-09
 SMALL_GRADIENT = 1e-5
+# The objective at loosely converged sites is no better than that.
+PRECISION = 1e-7
 # Wolfe conditions: share of the predicted fall, and share of the slope that may be left.
 _SUFFICIENT, _CURVATURE = 1e-4, 0.9
 _MAX_TRIALS = 20
@@ -32,6 +34,10 @@ class Outcome(Enum):
     GOES_ON = "goes on"
     SMALL_GRADIENT = "converged: every component of the gradient is below 1e-5"
     SMALL_CHANGE = "converged: the last step changed the objective by less than 2e-9 of its value"
+    NOTHING_TO_GAIN = (
+        "converged: no step improves the objective, and its quadratic model promises less than "
+        "1e-7 of its value"
+    )
     NO_STEP = "no step along the gradient improves the objective any more"
 
     def __str__(self) -> str:
@@ -39,7 +45,7 @@ class Outcome(Enum):
 
     @property
     def converged(self) -> bool:
-        return self in (Outcome.SMALL_GRADIENT, Outcome.SMALL_CHANGE)
+        return self in (Outcome.SMALL_GRADIENT, Outcome.SMALL_CHANGE, Outcome.NOTHING_TO_GAIN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +89,11 @@ def advance(state: State, function: Function) -> tuple[State, Outcome]:
     point = state.point
     if np.max(np.abs(point.gradient)) <= SMALL_GRADIENT:
         return state, Outcome.SMALL_GRADIENT
-    found = _search(function, point, _direction(state), 1.0 if len(state.steps) else None)
+    direction = _direction(state)
+    found = _search(function, point, direction, 1.0 if len(state.steps) else None)
     if found is None and len(state.steps):  # the memory may be to blame
+        if -0.5 * float(point.gradient @ direction) <= PRECISION * max(abs(point.value), 1.0):
+            return state, Outcome.NOTHING_TO_GAIN
         state = State.begin(point)
         found = _search(function, point, _direction(state), None)
     if found is None:

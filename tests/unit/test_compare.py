@@ -16,7 +16,7 @@ from sparse_prefgp.baselines import LinearProbit
 from sparse_prefgp.io import DuelTable, read_choice_table, read_table
 from sparse_prefgp.splits import split_duels
 from sparse_prefgp.studies import automatic as automatic_module
-from sparse_prefgp.studies import compare as compare_module
+from sparse_prefgp.studies import comparison as compare_module
 from sparse_prefgp.studies.automatic import automatic_candidates, choose, plain_names
 from sparse_prefgp.studies.choices import Candidate
 from sparse_prefgp.studies.comparison import Comparison, FoldFit, compare

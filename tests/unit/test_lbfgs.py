@@ -98,3 +98,26 @@ def test_scale_of_the_problem(scale: float) -> None:
     states, outcome = run(bowl, np.array([1.0, -2.0]))
     assert outcome.converged
     assert scale * float(states[-1].point.position @ states[-1].point.position) < 1e-4
+
+
+def test_noise_at_the_optimum_is_told_from_a_search_that_failed() -> None:
+    """Where the model of the memory promises nothing, a search without gain has converged."""
+    noise = np.random.default_rng(0)
+
+    def rough(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value = 100.0 + float(x @ x)
+        return value + 1e-7 * noise.random(), 2.0 * x + 1e-3  # the slope is a little wrong
+
+    state = State.begin(Point(np.ones(3), *rough(np.ones(3))))
+    outcome = Outcome.GOES_ON
+    for _ in range(100):
+        state, outcome = advance(state, rough)
+        if outcome is not Outcome.GOES_ON:
+            break
+    assert outcome.converged and abs(state.point.value - 100.0) < 1e-5
+
+    def uphill(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(x @ x), -2.0 * x  # a gradient of the wrong sign
+
+    state, outcome = advance(State.begin(Point(np.ones(3), *uphill(np.ones(3)))), uphill)
+    assert outcome is Outcome.NO_STEP and not outcome.converged

@@ -15,7 +15,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.studies import compare as compare_module
+from sparse_prefgp.studies import comparison as compare_module
 from sparse_prefgp.studies.choices import Candidate
 from sparse_prefgp.studies.comparison import FoldFit
 
