@@ -77,7 +77,8 @@ def fit(
         ),
     ] = None,
     fixed_inducing: Annotated[
-        bool, typer.Option("--fixed-inducing", help="Leave them where k-means puts them.")
+        bool,
+        typer.Option("--fixed-inducing", metavar="", help="Leave them where k-means puts them."),
     ] = False,
     kernel: Annotated[
         str,
@@ -95,7 +96,8 @@ def fit(
         str | None, typer.Option(help="Columns that are no features: x,y.", show_default=False)
     ] = None,
     refit: Annotated[
-        bool, typer.Option("--refit", help="After scoring, fit the kept model to all duels.")
+        bool,
+        typer.Option("--refit", metavar="", help="After scoring, fit the kept model to all duels."),
     ] = False,
     max_train: Annotated[
         int | None,
@@ -108,12 +110,15 @@ def fit(
         float, typer.Option(help="Of each side of a duel; 0.5 is the standard probit scale.")
     ] = 0.5,
     report: Annotated[
-        bool, typer.Option("--report", help="Also write report.html: tables and pictures.")
+        bool,
+        typer.Option("--report", metavar="", help="Also write report.html: tables and pictures."),
     ] = False,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on with a fit that was killed or interrupted: the same command."
+            "--resume",
+            metavar="",
+            help="Go on with a fit that was killed or interrupted: the same command.",
         ),
     ] = False,
     checkpoint_every: Annotated[

@@ -103,7 +103,9 @@ def select(
     ] = None,
     no_race: Annotated[
         bool,
-        typer.Option("--no-race", help="Fit also those that are clearly behind on every fold."),
+        typer.Option(
+            "--no-race", metavar="", help="Fit also those that are clearly behind on every fold."
+        ),
     ] = False,
     features: Annotated[
         str | None, typer.Option(help="Use only these columns: a,b,c.", show_default=False)

@@ -65,6 +65,7 @@ class Case(NamedTuple):
 FIT = "fit --out {}/new --max-iterations 2 --items {}/items.csv --duels {}/duels.csv"
 CHOICES = "fit --out {}/new --max-iterations 2 --items {}/items.csv --choices {}/choices.csv"
 RANKINGS = "fit --out {}/new --max-iterations 2 --items {}/items.csv --rankings {}/rankings.csv"
+SELECT = "select --items {}/items.csv --duels {}/duels.csv --max-iterations 2"
 RANK = "rank --model {}/fitted"
 PREDICT = "predict --model {}/fitted --pairs {}/pairs.csv"
 EVALUATE = "evaluate --model {}/fitted --duels {}/new.csv"
@@ -206,6 +207,14 @@ CASES: dict[str, Case] = {
     "report without out": Case("demo --duels 50 --report", ("--report", "--out")),
     "out is a file": Case(FIT.replace("/new", "/pairs.csv"), ("is a file",)),
     "out not ours": Case(FIT, ("did not write",), foreign),
+    # select, and automatic choices.
+    "candidate twice": Case(SELECT + " --candidates se/vfe,se/vfe", ("se/vfe", "twice")),
+    "candidate unknown": Case(SELECT + " --candidates sse/vfe", ("sse", "choose from")),
+    "candidate with too many inputs": Case(
+        SELECT + " --candidates se/vfe/500", ("500", "distinct items")
+    ),
+    "more folds than duels": Case(SELECT + " --folds 100", ("100 folds",)),
+    "resume without checkpoints": Case(FIT + " --resume --checkpoint-every 0", ("--resume",)),
     # Saved models.
     "model missing": Case("rank --model {}/nowhere", ("no model folder", "nowhere")),
     "model a file": Case("rank --model {}/items.csv", ("is a file",)),
