@@ -24,6 +24,7 @@ FORMAT_VERSION = 1
 DESCRIPTION = "model.json"
 SUBFOLDER = "model"  # where `sparse-prefgp fit` puts the model within its output
 _ARRAYS = "arrays-"
+CHECKPOINT_FORMAT, CHECKPOINT = "sparse_prefgp checkpoint", "checkpoint.json"
 
 
 def model_files(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
@@ -102,6 +103,22 @@ def foreign_files(folder: Path) -> list[str]:
     if _is_ours(folder / DESCRIPTION):
         arrays = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")).get("arrays")
         ours.add(str(arrays.get("file")) if isinstance(arrays, dict) else DESCRIPTION)
+    rest = sorted(contents(folder) - ours)
+    return [name for name in rest if not is_named_by_contents(folder / name)]
+
+
+def checkpoint_foreign_files(folder: Path) -> list[str]:
+    """Names in a folder that are no part of an optimiser's checkpoint, which may be damaged."""
+    if not folder.is_dir():
+        return [folder.name]
+    ours = set()
+    try:
+        description = json.loads((folder / CHECKPOINT).read_text(encoding="utf-8"))
+        if description["format"] == CHECKPOINT_FORMAT:
+            digest = str(description.get("arrays_sha256"))
+            ours = {CHECKPOINT, f"{_ARRAYS}{digest[:12]}.npz"}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
     rest = sorted(contents(folder) - ours)
     return [name for name in rest if not is_named_by_contents(folder / name)]
 

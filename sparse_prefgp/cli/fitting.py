@@ -26,9 +26,17 @@ from sparse_prefgp.cli.console import (
 )
 from sparse_prefgp.cli.select import compare_bar, print_comparison
 from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.folders import contents
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.studies.automatic import choose
-from sparse_prefgp.studies.folder import CHECKPOINTS, PROGRAM, FitOutput, check_folder, write_fit
+from sparse_prefgp.studies.folder import (
+    CHECKPOINTS,
+    PROGRAM,
+    FitOutput,
+    check_folder,
+    is_checkpoint,
+    write_fit,
+)
 from sparse_prefgp.studies.holdout import (
     Holdout,
     HoldoutSettings,
@@ -85,7 +93,7 @@ class Checkpoints:
 
     @property
     def there(self) -> bool:
-        return self.folder.is_dir()
+        return is_checkpoint(self.folder) and bool(contents(self.folder))
 
     def stage(self, name: str) -> Checkpoint | None:
         """That of one run of the optimiser; a later one has none when the earlier was cut off."""
@@ -114,7 +122,8 @@ class Checkpoints:
                 f"Stopped before the end; the fit so far is kept in {str(self.folder)!r}, and the "
                 "same command with --resume goes on from there."
             ) from error
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if is_checkpoint(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def run(

@@ -160,6 +160,12 @@ def select(
         if out is not None:
             console.print(Text(f"Written to {out}."), soft_wrap=True)
         console.manners.emit(comparison.to_dict())
+        if comparison.chosen is None:
+            first = next((score for score in comparison.scores if score.reason), None)
+            why = "" if first is None else f" ({first.candidate}: {first.reason})"
+            raise ValueError(
+                f"None of the candidates could be scored{why}; give others, or more time."
+            )
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import shlex
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +21,17 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.folders import check_place, contents, replaced_folder
-from sparse_prefgp.model_folder import is_named_by_contents
+from sparse_prefgp.folders import check_place, replaced_folder
+from sparse_prefgp.model_folder import (
+    CHECKPOINT,
+    CHECKPOINT_FORMAT,
+    checkpoint_foreign_files,
+)
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.versions import versions
 
-FORMAT, FORMAT_VERSION = "sparse_prefgp checkpoint", 1
-_DESCRIPTION, _ARRAYS = "checkpoint.json", "arrays-{}.npz"
+FORMAT, FORMAT_VERSION = CHECKPOINT_FORMAT, 1
+_DESCRIPTION, _ARRAYS = CHECKPOINT, "arrays-{}.npz"
 _PROBED_ROWS = 5
 # The kernel on the same rows by the same versions, perhaps on another processor.
 _SAME_KERNEL = 1e-9
@@ -116,6 +121,7 @@ def write(
         "arrays_sha256": digest,
         **words,
     }
+    description["checksum"] = _signature(description)
     text = json.dumps(description, indent=1)
     with replaced_folder(folder, _check_replaceable) as new:
         # Named by their contents, so that a description never meets the arrays of another.
@@ -130,12 +136,14 @@ def read(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, np.ndarray],
         ValueError: damaged, of another version, or of other data or settings than `identity`.
     """
     where = f"The checkpoint in {str(folder)!r}"
-    again = f"or remove that folder to begin again (rm -r {folder})"
+    again = f"or remove that folder to begin again (rm -r {shlex.quote(str(folder))})"
     try:
         description = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
         if description["format"] != FORMAT:
             raise ValueError
         digest = description["arrays_sha256"]
+        if not isinstance(description["versions"], dict):
+            raise ValueError
         data = (folder / _ARRAYS.format(digest[:12])).read_bytes()
         written, now = description["versions"], versions()
         version = description["format_version"]
@@ -154,7 +162,8 @@ def read(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, np.ndarray],
             f"{where} was written with {name} {written.get(name, 'absent')}, but this is "
             f"{now[name]}; install that version, {again}."
         )
-    if hashlib.sha256(data).hexdigest() != digest:
+    signed = description.get("checksum") == _signature(description)
+    if not signed or hashlib.sha256(data).hexdigest() != digest:
         raise ValueError(f"{where} is damaged; copy it again, {again}.")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
@@ -217,6 +226,12 @@ def _prior(parameter: gpflow.Parameter) -> str | None:
     return f"{type(parameter.prior).__name__} {shown} {parameter.prior_on}"
 
 
+def _signature(description: dict[str, Any]) -> str:
+    """Of everything in a description but itself; not finite numbers are allowed."""
+    plain = {key: value for key, value in description.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode("utf-8")).hexdigest()
+
+
 def _digest(parts: Any) -> str:
     found = hashlib.sha256()
     for part in parts:
@@ -230,26 +245,9 @@ def _digest(parts: Any) -> str:
 def _check_replaceable(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The checkpoint {str(folder)!r} is a file; give a folder.")
-    ours = {_DESCRIPTION}
-    if _is_ours(folder / _DESCRIPTION):
-        description = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
-        ours.add(_ARRAYS.format(str(description.get("arrays_sha256"))[:12]))
-    rest = sorted(contents(folder) - ours)
-    foreign = [name for name in rest if not is_named_by_contents(folder / name)]
+    foreign = checkpoint_foreign_files(folder) if folder.exists() else []
     if foreign:
         raise ValueError(
             f"The folder {str(folder)!r} holds {foreign[0]!r}, which is no part of a checkpoint "
             "and would be lost; give a new or empty folder."
         )
-    if (folder / _DESCRIPTION).exists() and not _is_ours(folder / _DESCRIPTION):
-        raise ValueError(
-            f"The folder {str(folder)!r} has files that are no checkpoint of ours; give a new or "
-            "empty folder."
-        )
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False

@@ -241,7 +241,7 @@ def auto_inputs(
 
     nested = criterion == "residual" and method != "kmeans"
     size, below = min(8, largest), 0
-    while left_by(size) > share and size < largest:
+    while not left_by(size) <= share and size < largest:
         below, size = size, min(2 * size if nested else size + max(1, size // 4), largest)
     if nested:
         size = min((m for m, left in trace.items() if left <= share), default=size)
@@ -252,7 +252,7 @@ def auto_inputs(
             below, size = (below, middle) if left_by(middle) <= share else (middle, size)
     left = trace[size]
     reason = "share reached"
-    if left > share:
+    if not left <= share:  # NaN is no success
         reason = "all items" if size == len(rows) else "maximum"
     return AutoInputs(
         take(size), method, criterion, left, share, reason, tuple(sorted(trace.items()))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.folders import check_place, contents, replaced_folder
-from sparse_prefgp.model_folder import foreign_files, is_named_by_contents
+from sparse_prefgp.model_folder import checkpoint_foreign_files, foreign_files
 from sparse_prefgp.studies.holdout import HeldOut
 from sparse_prefgp.versions import versions
 
@@ -25,6 +25,7 @@ PROGRAM = "sparse-prefgp"
 METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
 PICTURES, REPORT = "pictures", "report.html"
 CHECKPOINTS = "checkpoint"
+CHECKPOINT_STAGES = {"fit", "refit"}
 PICTURE_NAMES = (
     "reliability",
     "utilities",
@@ -53,7 +54,7 @@ def _check_contents(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
     # What a killed fit goes on from is removed when the finished one takes its place.
-    present = contents(folder) - ({CHECKPOINTS} if _is_checkpoint(folder / CHECKPOINTS) else set())
+    present = contents(folder) - ({CHECKPOINTS} if is_checkpoint(folder / CHECKPOINTS) else set())
     if not present:
         return
     if not _is_ours(folder):
@@ -72,12 +73,16 @@ def _check_contents(folder: Path) -> None:
         )
 
 
-def _is_checkpoint(folder: Path) -> bool:
-    """Whether a folder holds what a killed fit goes on from, and nothing else."""
-    files = [path for path in folder.rglob("*") if not path.is_dir()]
-    return bool(files) and all(
-        path.parent.parent == folder and (path.suffix == ".json" or is_named_by_contents(path))
-        for path in files
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder holds what a killed fit goes on from, and nothing else; empty is enough.
+
+    What a process killed while it wrote a checkpoint left beside it does not count.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    stages = contents(folder)
+    return stages <= CHECKPOINT_STAGES and all(
+        not checkpoint_foreign_files(folder / stage) for stage in stages
     )
 
 

@@ -213,6 +213,15 @@ CASES: dict[str, Case] = {
     "candidate with too many inputs": Case(
         SELECT + " --candidates se/vfe/500", ("500", "distinct items")
     ),
+    "noise below zero": Case(SELECT + " --noise-variance=-1", ("noise variance is -1",)),
+    "somebody's own folder": Case(
+        FIT + " --resume",
+        ("did not write",),
+        lambda f: (
+            (f / "new" / "checkpoint" / "mine").mkdir(parents=True),
+            (f / "new" / "checkpoint" / "mine" / "notes.json").write_text("{}"),
+        ),
+    ),
     "more folds than duels": Case(SELECT + " --folds 100", ("100 folds",)),
     "resume without checkpoints": Case(FIT + " --resume --checkpoint-every 0", ("--resume",)),
     # Saved models.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
@@ -16,13 +17,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparse_prefgp import folders
+from sparse_prefgp.model_folder import CHECKPOINT, CHECKPOINT_FORMAT
+from sparse_prefgp.studies.folder import CHECKPOINTS, check_folder, is_checkpoint
+
 pytest.importorskip("typer")
 pytest.importorskip("pandas")
 
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.cli.fitting import CHECKPOINTS
 from tests.tolerances import FIXED_POINT
 
 N, ITERATIONS = 14, 12
@@ -161,3 +165,24 @@ def test_killed_fit_goes_on(tables: Path, whole: Path, tmp_path: Path) -> None:
     assert not (out / CHECKPOINTS).exists()
     for part in ("fit", "refit_fit"):
         assert evidence(out, part) == pytest.approx(evidence(whole, part), abs=FIXED_POINT)
+
+
+def test_what_a_kill_while_writing_leaves_does_not_stop_a_resume(tmp_path: Path) -> None:
+    """A checkpoint, and beside it the folder in which the next one was being written."""
+    out = tmp_path / "out"
+    stage = out / CHECKPOINTS / "fit"
+    stage.mkdir(parents=True)
+    arrays = b"numbers"
+    digest = hashlib.sha256(arrays).hexdigest()
+    (stage / f"arrays-{digest[:12]}.npz").write_bytes(arrays)
+    description = {"format": CHECKPOINT_FORMAT, "arrays_sha256": digest}
+    (stage / CHECKPOINT).write_text(json.dumps(description))
+    left = out / CHECKPOINTS / f".fit.abc{folders._UNFINISHED}"
+    (left / "new").mkdir(parents=True)
+    (left / "lock").write_text(folders._MARK)
+    assert is_checkpoint(out / CHECKPOINTS)
+    check_folder(out)  # not refused
+    (stage / "thesis.txt").write_text("mine")
+    assert not is_checkpoint(out / CHECKPOINTS)
+    with pytest.raises(ValueError, match="did not write"):
+        check_folder(out)
