@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,3 +34,16 @@ def level_of_interval(value: Any) -> float:
     if not is_number(value) or not 0.0 < value < 1.0:
         raise ValueError(f"level is {value!r}; give a number between 0 and 1, such as 0.95.")
     return float(value)
+
+
+def check_noise_variance(value: float) -> None:
+    """Refuse a noise variance that is not positive and finite.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not (value > 0.0 and math.isfinite(value)):
+        raise ValueError(
+            f"The noise variance is {value}; give a positive number (0.5 is the standard probit "
+            "scale)."
+        )

@@ -66,3 +66,14 @@ def in_chunks(function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor) -> 
         return function(inputs)
     parts = [function(inputs[i : i + CHUNK]) for i in range(0, count, CHUNK)]
     return tf.concat(parts, 0)
+
+
+def predictions(
+    posterior: Posterior, inputs: tf.Tensor, full_cov: bool
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Mean (N, 1) and variance (N, 1), or covariance (1, N, N): GPflow's shapes."""
+    if full_cov:
+        mean, covariance = posterior.joint(inputs)
+        return mean[:, None], covariance[None]
+    both = in_chunks(posterior.marginal, inputs)
+    return both[:, :1], both[:, 1:]

@@ -30,7 +30,7 @@ from sparse_prefgp.evidence import (
 )
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
-from sparse_prefgp.models.posterior import Posterior, in_chunks
+from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
 from sparse_prefgp.sites import Sites, totals
 from sparse_prefgp.truncated_normal import log_cdf
 
@@ -297,12 +297,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         Utilities are relative: only differences mean anything. Without `full_cov` any number of
         items takes bounded memory. (docs/method.md, section 6)
         """
-        inputs, posterior = self._inputs(Xnew), self.posterior
-        if full_cov:
-            mean, covariance = posterior.joint(inputs)
-            return mean[:, None], covariance[None]
-        both = in_chunks(posterior.marginal, inputs)
-        return both[:, :1], both[:, 1:]
+        inputs = self._inputs(Xnew)  # told before anything slow, if it is wrong
+        return predictions(self.posterior, inputs, full_cov)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:

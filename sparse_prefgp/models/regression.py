@@ -27,7 +27,7 @@ from sparse_prefgp.engines import FixedPoint, InferenceResult
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.models.posterior import Posterior, in_chunks
+from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.sites import Factors, Sites, Tilted, cavities, totals
 
 
@@ -225,12 +225,7 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
         """Mean (N, 1) and variance (N, 1) of the function, or its covariance (1, N, N)."""
         inputs = tf.convert_to_tensor(Xnew, dtype=gpflow.default_float())
         rows = tf.concat([inputs, tf.ones_like(inputs[:, :1])], 1)
-        posterior = self.posterior
-        if full_cov:
-            mean, covariance = posterior.joint(rows)
-            return mean[:, None], covariance[None]
-        both = in_chunks(posterior.marginal, rows)
-        return both[:, :1], both[:, 1:]
+        return predictions(self.posterior, rows, full_cov)
 
     # What `optimise` asks any model.
 

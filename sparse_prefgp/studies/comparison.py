@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.baselines import LinearProbit
+from sparse_prefgp.checks import check_noise_variance
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io import DuelTable
@@ -236,11 +237,7 @@ def compare(
     ):
         if value is not None and value < least:
             raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")
-    if not (noise_variance > 0.0 and math.isfinite(noise_variance)):
-        raise ValueError(
-            f"The noise variance is {noise_variance}; give a positive number (0.5 is the standard "
-            "probit scale)."
-        )
+    check_noise_variance(noise_variance)
     if time_budget is not None and not time_budget > 0.0:
         raise ValueError(f"The time budget is {time_budget} s; give a positive number of seconds.")
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]

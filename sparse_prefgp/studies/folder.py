@@ -15,6 +15,7 @@ import numpy as np
 from sparse_prefgp.folders import check_place, contents, replaced_folder
 from sparse_prefgp.model_folder import checkpoint_foreign_files, foreign_files
 from sparse_prefgp.studies.holdout import HeldOut
+from sparse_prefgp.studies.pictures import PICTURE_NAMES
 from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
@@ -26,17 +27,6 @@ METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
 PICTURES, REPORT = "pictures", "report.html"
 CHECKPOINTS = "checkpoint"
 CHECKPOINT_STAGES = {"fit", "refit"}
-PICTURE_NAMES = (
-    "reliability",
-    "utilities",
-    "relevance",
-    "evidence",
-    "inducing_inputs",
-    "utility_1d",
-    "utility_2d",
-    "utility_2d_sd",
-    "probability_to_beat",
-)
 
 
 def check_folder(folder: Path) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.baselines import Coin, LinearProbit
+from sparse_prefgp.checks import check_noise_variance
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.metrics import score
@@ -86,11 +86,7 @@ class HoldoutSettings:
         ):
             if value is not None and value < 1:
                 raise ValueError(f"{label} is {value}; give a whole number of at least 1.")
-        if not (self.noise_variance > 0.0 and math.isfinite(self.noise_variance)):
-            raise ValueError(
-                f"The noise variance is {self.noise_variance}; give a positive number (0.5 is the "
-                "standard probit scale)."
-            )
+        check_noise_variance(self.noise_variance)
         approximation = ApproximationChoice.parse(self.approximation)
         if self.inducing is not None and not approximation.needs_inducing:
             raise ValueError(

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 
 
 TOP = 20
+# By these a later fit knows the pictures that it may replace.
+PICTURE_NAMES = (
+    "reliability",
+    "utilities",
+    "relevance",
+    "evidence",
+    "inducing_inputs",
+    "utility_1d",
+    "utility_2d",
+    "utility_2d_sd",
+    "probability_to_beat",
+)
 
 
 class Picture(NamedTuple):
@@ -65,6 +77,7 @@ def write_pictures(
     written: list[Picture] = []
 
     def add(name: str, draw: Callable[[], Axes], title: str, caption: str) -> None:
+        assert name in PICTURE_NAMES
         save(draw().figure, folder / f"{name}.png")
         written.append(Picture(f"{name}.png", title, caption))
 
