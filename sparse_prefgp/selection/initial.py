@@ -52,6 +52,8 @@ _COLUMNS = 256
 _STALE = 1e-8
 # Where each m must be tried by itself, the number found is within this part of the smallest.
 _CLOSE = 16
+# Evidence and bound are sums over duels; a gap that is negative by no more is nought.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,8 @@ class AutoInputs:
     inputs: (m, D). share: what is left at the end, and threshold: what was asked for; of
     sum c k~ / sum c K_vv for the criterion "residual", of (log evidence - lower bound) /
     |log evidence| for "gap".
-    reason: "share reached", "maximum" or "all items".
+    reason: "share reached", "maximum" or "all items"; or "bound passed" where the share of the gap
+    is negative, which counts as reached: EP's evidence is no bound and may lie below one.
     trace: (m, share) of every m that was tried, in ascending order.
     """
 
@@ -80,6 +83,8 @@ class AutoInputs:
         }[self.criterion]
         why = {
             "share reached": f"at most {self.threshold:.3g} was asked for",
+            "bound passed": f"at most {self.threshold:.3g} was asked for; the evidence lies below "
+            "its own bound, by EP's error, and how near it is cannot be told",
             "maximum": f"the maximum, though at most {self.threshold:.3g} was asked for",
             "all items": f"all distinct items, though at most {self.threshold:.3g} was asked for",
         }[self.reason]
@@ -251,7 +256,7 @@ def auto_inputs(
             middle = (below + size) // 2
             below, size = (below, middle) if left_by(middle) <= share else (middle, size)
     left = trace[size]
-    reason = "share reached"
+    reason = "bound passed" if left < -_ROUNDING else "share reached"
     if not left <= share:  # NaN is no success
         reason = "all items" if size == len(rows) else "maximum"
     return AutoInputs(

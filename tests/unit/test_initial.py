@@ -238,6 +238,24 @@ def test_auto_by_the_gap() -> None:
     assert [m for m, _ in found.trace] == sorted({m for m, _ in found.trace})
 
 
+class _Below(spg.PreferenceGP):
+    """Its evidence is half a nat below its bound, as EP's error can make it."""
+
+    def lower_bound(self) -> float:
+        return self.log_evidence() + 0.5
+
+
+def test_an_evidence_below_the_bound_is_said() -> None:
+    kernel = gpflow.kernels.Matern52(lengthscales=1.5)
+
+    def model(inputs: np.ndarray) -> spg.PreferenceGP:
+        return _Below(DUELS, kernel, approximation=spg.FITC(), inducing_variable=inputs)
+
+    found = auto_inputs("variance", DUELS, kernel, rng(), criterion="gap", model=model)
+    assert found.share < 0.0 and found.reason == "bound passed"
+    assert "evidence lies below its own bound" in str(found)
+
+
 def test_duels_between_equal_items_need_one_input() -> None:
     duels = spg.Duels(np.zeros((3, 1)), [0, 1], [1, 2])
     found = auto_inputs("duels", duels, gpflow.kernels.Matern52(), rng())
