@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
+from typing import Any, Literal, overload
 
 import gpflow
 import numpy as np
@@ -66,6 +67,8 @@ class AutoInputs:
     reason: "share reached", "maximum" or "all items"; or "bound passed" where the share of the gap
     is negative, which counts as reached: EP's evidence is no bound and may lie below one.
     trace: (m, share) of every m that was tried, in ascending order.
+
+    NumPy and `PreferenceGP(inducing_variable=...)` take it for its inputs.
     """
 
     inputs: FloatArray
@@ -75,6 +78,9 @@ class AutoInputs:
     threshold: float
     reason: str
     trace: tuple[tuple[int, float], ...]
+
+    def __array__(self, dtype: Any = None) -> FloatArray:
+        return np.asarray(self.inputs, dtype=dtype)
 
     def __str__(self) -> str:
         what = {
@@ -91,28 +97,48 @@ class AutoInputs:
         return f"{len(self.inputs)} inducing inputs ({self.method}): {self.share:.3g} {what}; {why}"
 
 
+@overload
+def initial_inputs(
+    method: str,
+    duels: Duels,
+    kernel: gpflow.kernels.Kernel,
+    count: int,
+    rng: np.random.Generator,
+) -> FloatArray: ...
+
+
+@overload
+def initial_inputs(
+    method: str,
+    duels: Duels,
+    kernel: gpflow.kernels.Kernel,
+    count: Literal["auto"],
+    rng: np.random.Generator,
+) -> AutoInputs: ...
+
+
 def initial_inputs(
     method: str,
     duels: Duels,
     kernel: gpflow.kernels.Kernel,
     count: int | str,
     rng: np.random.Generator,
-) -> FloatArray:
+) -> FloatArray | AutoInputs:
     """First inducing inputs for duels, by the name of a method.
 
     :param method: "random" items, "kmeans" centres, "farthest" point, "variance" (the item whose
         utility is least explained), "duels" (the item that explains most of the duels).
     :param kernel: used by the last two, with its parameters as they are.
-    :param count: m, or "auto" for as many as `auto_inputs` finds with its defaults; call that
-        instead to learn why it stopped.
-    :return: (m, D), distinct, in the units of `duels.items`.
+    :param count: m, or "auto" for as many as `auto_inputs` finds with its defaults.
+    :return: (m, D), distinct, in the units of `duels.items`; for "auto" an `AutoInputs`, which
+        stands for that array and says why it has so many rows.
     :raises ValueError: an unknown method, count < 1 or more than the distinct items in duels.
     """
     _check_name("method", method, METHODS)
     if isinstance(count, str):
         if count != "auto":
             raise ValueError(f'count must be a whole number or "auto", not {count!r}.')
-        return auto_inputs(method, duels, kernel, rng).inputs
+        return auto_inputs(method, duels, kernel, rng)
     rows, _ = duels.distinct_rows()
     check_count(count, len(rows))
     return _source(method, duels, rows, kernel, count, rng)(count)

@@ -215,10 +215,17 @@ def test_auto_says_why_it_stopped() -> None:
 
 def test_auto_as_a_count() -> None:
     kernel = KERNELS["matern52"]()
-    np.testing.assert_array_equal(
-        initial_inputs("variance", DUELS, kernel, "auto", rng(2)),
-        auto_inputs("variance", DUELS, kernel, rng(2)).inputs,
-    )
+    found = initial_inputs("variance", DUELS, kernel, "auto", rng(2))
+    same = auto_inputs("variance", DUELS, kernel, rng(2))
+    np.testing.assert_array_equal(found, same.inputs)
+    assert str(found) == str(same) and found.reason == "share reached"
+    # It goes where an array of inputs goes.
+    model = spg.PreferenceGP(DUELS, kernel, approximation=spg.VFE(), inducing_variable=found)
+    np.testing.assert_array_equal(model.inducing_variable.Z, same.inputs)
+    assert np.asarray(found, dtype=np.float32).dtype == np.float32
+    copied = np.array(found)
+    copied[:] = 0.0
+    np.testing.assert_array_equal(found.inputs, same.inputs)
 
 
 def test_auto_by_the_gap() -> None:
