@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from sparse_prefgp.checkpoint_folder import has_checkpoint
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
@@ -99,7 +100,7 @@ class Checkpoints:
         """That of one run of the optimiser; a later one has none when the earlier was cut off."""
         if not self.every:
             return None
-        from sparse_prefgp.selection.checkpoint import Checkpoint, has_checkpoint
+        from sparse_prefgp.selection.checkpoint import Checkpoint
 
         place = self.folder / name
         return Checkpoint(place, self.every, self.resume and has_checkpoint(place))

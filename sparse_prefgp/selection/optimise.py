@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -10,13 +11,13 @@ from typing import Any
 import gpflow
 import numpy as np
 
+from sparse_prefgp.checkpoint_folder import check_writable, has_checkpoint
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.selection.checkpoint import (
     Checkpoint,
+    Identity,
     Interrupted,
-    check_writable,
-    has_checkpoint,
     identify,
     read,
     write,
@@ -65,7 +66,8 @@ class StartReport:
 
     log_evidence, log_prior: of its best parameters in nats, at a loose tolerance; None where the
     evidence was not finite at its first parameters. message: why it stopped. setbacks: returns
-    of the alternated mode to the last point at which the evidence was checked.
+    of the alternated mode to the last point at which the evidence was checked. limit_reached:
+    whether only the limit of iterations ended it.
     """
 
     iterations: int
@@ -74,6 +76,11 @@ class StartReport:
     converged: bool
     message: str
     setbacks: int = 0
+    limit_reached: bool = False
+
+
+class NotFinite(ValueError):
+    """No start has a log evidence and a gradient that are finite: there is nothing to improve."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,8 @@ class OptimisationReport:
     failed_evaluations: not finite, backed off from. unconverged_evaluations: inference had not
     converged, though the value was finite. alternated_evaluations: from sites that took a single
     sweep on purpose. message: why the optimiser stopped.
-    inference: of the last run. history: log evidence after each iteration; where `settled` is
+    inference: of the last run; warm: it went on from the sites of the optimiser, because from cold
+    ones it had not converged. history: log evidence after each iteration; where `settled` is
     False it is that of sites that had not converged. setbacks: how often the alternated mode fell
     in evidence and went back. starts: what came of each; kept: the number, from 0, of the one
     whose parameters the model has, and whose iterations and history these are; evaluations, sweeps
@@ -115,6 +123,7 @@ class OptimisationReport:
     starts: tuple[StartReport, ...] = ()
     kept: int = 0
     resumed_at: int = 0
+    warm: bool = False
 
     def __str__(self) -> str:
         mode = "" if self.mode == NESTED else f"{self.mode}, "
@@ -136,6 +145,8 @@ class OptimisationReport:
             text += f"; {self.failed_evaluations} failed evaluations were backed off from"
         if self.unconverged_evaluations:
             text += f"; inference had not converged in {self.unconverged_evaluations} evaluations"
+        if self.warm:
+            text += "; inference had not converged from cold sites, and went on from those it had"
         if not self.inference.converged:
             text += f"; the last inference: {self.inference}"
         return text
@@ -156,7 +167,11 @@ def optimise(
 
     L-BFGS (Liu & Nocedal 1989) with sites warm-started from one evaluation to the next and
     inference at a loose tolerance; at the end one run at the engine's own tolerance from cold
-    sites. The model is left at the best parameters found.
+    sites. The model is left at the best parameters found, also by a run that an exception ends.
+
+    An evaluation that fails (a kernel matrix that is not positive definite, a value or gradient
+    that is not finite) is backed off from and counted. A start whose first parameters fail is a
+    line of the report; only where that is so of every start there is nothing to report.
 
     :param max_iterations: of L-BFGS, for each start.
     :param free_scale: let kernel variance and noise variance both move; duels determine only
@@ -170,12 +185,14 @@ def optimise(
         other inducing inputs (`selection/starts.py`); the best result is kept.
     :param seed: of the perturbations.
     :param checkpoint: where to keep what a killed run needs to go on, and whether to go on. A
-        continued run takes the steps that the uninterrupted one would have taken. The checkpoint
-        is left there, so that a larger `max_iterations` can go on from a run that reached the
-        limit; one shorter than `every` iterations leaves none, unless it is interrupted.
+        continued run takes the steps that the uninterrupted one would have taken. A run that has
+        ended leaves its checkpoint there, so that a larger `max_iterations` can go on from one
+        that reached the limit; a limit under which an uninterrupted run would not have come to
+        where the checkpoint is, is refused.
     :raises ValueError: nothing is trainable, the scale is free without `free_scale`, the evidence
-        is not finite at the start, an unknown mode or one that the engine lacks, a checkpoint of
-        other data, settings or versions.
+        is not finite at the first parameters of any start, nothing that several starts could
+        differ in, an unknown mode or one that the engine lacks, a checkpoint of other data,
+        settings or versions, or past the limit.
     :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
     _check_numbers(model, max_iterations, mode, starts, seed)
@@ -193,13 +210,14 @@ def optimise(
 
     book = None
     if checkpoint is not None:
-        settings: dict[str, Any] = {"mode": mode, "starts": starts, "seed": seed}
-        if starts > 1:  # the later ones begin only when the earlier ones have ended
-            settings["max_iterations"] = max_iterations
-        book = _Book(checkpoint, identify(model, settings))
+        book = _Book(checkpoint, identify(model, {"mode": mode, "starts": starts, "seed": seed}))
+        book.check_limit(max_iterations)
     objective = Objective(model, variables, alternates=mode == ALTERNATED)
     first = objective.get()
     done, run, resumed_at = _Done(), None, 0
+    if starts > 1:
+        _check_perturbable(model, seed, starts)
+        objective.set(first)
     try:
         if book is not None and book.found is not None:
             done, run, counts = book.found
@@ -211,11 +229,7 @@ def optimise(
             if run is None:
                 if start:
                     objective.set(first)
-                    if not perturb(model, seed, start):
-                        raise ValueError(
-                            f"Nothing can be perturbed for {starts} starts: no positive parameter "
-                            "and no inducing input is trainable; use starts=1."
-                        )
+                    perturb(model, seed, start)
                     objective.forget_sites()
                 run = begin(objective, objective.get(), mode)
                 if start == 0 and run is not None:
@@ -240,18 +254,14 @@ def optimise(
         if book is not None:
             book.close()
         if done.best is None:
-            raise ValueError(
-                "The log evidence is not finite at the starting parameters; lower the kernel "
-                "variance, raise the noise variance, or remove inducing inputs that nearly "
-                "coincide."
-            )
+            raise _not_finite(objective, starts)
         objective.set(done.best.checked.position)
-    except KeyboardInterrupt as error:
-        if book is None or not book.interrupted():
-            raise
-        raise Interrupted(book.checkpoint.folder, book.iterations) from error
-    except ValueError:
-        objective.set(first)
+    except BaseException as error:
+        # Whatever it was, it must not leave the model at some trial of the line search.
+        reached = done.better(run)
+        objective.set(first if reached is None else reached.checked.position)
+        if isinstance(error, KeyboardInterrupt) and book is not None and book.interrupted():
+            raise Interrupted(book.checkpoint.folder, book.iterations) from error
         raise
     finally:
         objective.close()
@@ -268,6 +278,11 @@ class _Done:
     evidence: float = float("nan")
     prior: float = 0.0
 
+    def better(self, run: Run | None) -> Run | None:
+        """The best run so far; of two equal ones the first."""
+        runs = [one for one in (self.best, run) if one is not None]
+        return min(runs, key=lambda one: one.checked.value, default=None)
+
     def with_start(self, run: Run | None, max_iterations: int, prior: float) -> _Done:
         if run is None:
             nothing = StartReport(0, None, prior, False, "not finite at the first parameters")
@@ -280,9 +295,10 @@ class _Done:
             run.converged,
             message,
             run.setbacks,
+            limit_reached=not run.ended,
         )
         new = replace(self, starts=(*self.starts, found))
-        if self.best is not None and self.best.checked.value <= run.checked.value:
+        if self.better(run) is self.best:
             return new
         return replace(new, best=run, kept=len(self.starts))
 
@@ -290,12 +306,11 @@ class _Done:
 class _Book:
     """The checkpoint of one call: what was found in it, and what goes into it."""
 
-    def __init__(self, checkpoint: Checkpoint, identity: dict[str, Any]) -> None:
+    def __init__(self, checkpoint: Checkpoint, identity: Identity) -> None:
         self.checkpoint = checkpoint
         self.found: tuple[_Done, Run, Counts] | None = None
         self._identity = identity
         self._latest: tuple[_Done, Run, Counts] | None = None
-        self._written = False
         self._warned = False
         folder = checkpoint.folder
         check_writable(folder)
@@ -303,7 +318,6 @@ class _Book:
             return
         if has_checkpoint(folder):
             self.found = self._latest = _unpacked(*read(folder, identity))
-            self._written = True
         else:
             warnings.warn(
                 f"There is no checkpoint in {str(folder)!r} to go on from; the run begins at the "
@@ -315,6 +329,31 @@ class _Book:
     def iterations(self) -> int:
         return 0 if self._latest is None else self._latest[1].iterations
 
+    def check_limit(self, max_iterations: int) -> None:
+        """Refuse to go on under a limit that would have ended what was found elsewhere."""
+        if self.found is None:
+            return
+        done, run, _ = self.found
+        where = repr(str(self.checkpoint.folder))
+        again = (
+            "or remove that folder to begin again "
+            f"(rm -r {shlex.quote(str(self.checkpoint.folder))})."
+        )
+        for number, start in enumerate(done.starts, start=1):
+            if start.limit_reached and start.iterations != max_iterations:
+                raise ValueError(
+                    f"Start {number} of the run in {where} ended at its limit of "
+                    f"{start.iterations} iterations, and only its result was kept; a limit of "
+                    f"{max_iterations} would have ended it elsewhere: give {start.iterations}, "
+                    + again
+                )
+        most = max(run.iterations, *(start.iterations for start in done.starts), 0)
+        if most > max_iterations:
+            raise ValueError(
+                f"The run in {where} has gone on for {most} iterations already, past the limit of "
+                f"{max_iterations}; give a limit of at least {most}, " + again
+            )
+
     def keep(self, done: _Done, run: Run, counts: Counts) -> None:
         """After an iteration; written if one is due."""
         self._latest = (done, run, counts)
@@ -322,8 +361,8 @@ class _Book:
             self._write()
 
     def close(self) -> None:
-        """Bring what is there up to date; a run that was too short for one leaves none."""
-        if self._written:
+        """Keep how the run ended, so that what follows it can be repeated from there."""
+        if self._latest is not None:
             self._write()
 
     def interrupted(self) -> bool:
@@ -340,7 +379,6 @@ class _Book:
                 warnings.warn(f"No checkpoint could be written: {error}", stacklevel=4)
             self._warned = True
             return False
-        self._written = True
         return True
 
 
@@ -391,6 +429,24 @@ def _check_numbers(
         )
 
 
+def _check_perturbable(model: PreferenceGP, seed: int, starts: int) -> None:
+    """Before the first start, whose work would be lost. Leaves the model perturbed."""
+    if not perturb(model, seed, 1):
+        raise ValueError(
+            f"Nothing can be perturbed for {starts} starts: no positive parameter and no inducing "
+            "input is trainable; use starts=1."
+        )
+
+
+def _not_finite(objective: Objective, starts: int) -> NotFinite:
+    where = "at the first parameters" + (f" of all {starts} starts" if starts > 1 else "")
+    because = f" ({objective.error})" if objective.error else ""
+    return NotFinite(
+        f"The {objective.failure} is not finite {where}{because}; lower the kernel variance, raise "
+        "the noise variance, or remove inducing inputs that nearly coincide."
+    )
+
+
 def _progress(
     objective: Objective, run: Run, max_iterations: int, start: int, starts: int
 ) -> Progress:
@@ -411,9 +467,13 @@ def _progress(
 def _report(
     model: PreferenceGP, objective: Objective, done: _Done, mode: str, resumed_at: int
 ) -> OptimisationReport:
-    inference = model.infer(restart=True)
     run, start, counts = done.best, done.starts[done.kept], objective.counts
     assert run is not None
+    inference = model.infer(restart=True)
+    warm = not inference.converged
+    if warm:
+        objective.set_sites(run.sites)
+        inference = model.infer()
     return OptimisationReport(
         iterations=start.iterations,
         evaluations=counts.evaluations,
@@ -437,6 +497,7 @@ def _report(
         starts=done.starts,
         kept=done.kept,
         resumed_at=resumed_at,
+        warm=warm,
     )
 
 

@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "folders",
         "checks",
         "model_folder",
+        "checkpoint_folder",
         "versions",
         "choices",
     ),

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp import checkpoint_folder as module
+from sparse_prefgp.checkpoint_folder import has_checkpoint
 from sparse_prefgp.folders import contents
-from sparse_prefgp.selection import checkpoint as module
-from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted, has_checkpoint
+from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted
 from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
 from tests.tolerances import FIXED_POINT
 
@@ -116,8 +117,34 @@ def test_written_only_when_due(tmp_path: Path) -> None:
         checkpoint=Checkpoint(folder, every=3),
     )
     assert seen == [False, False, True, True, True]
-    optimise(build(), 5, checkpoint=Checkpoint(tmp_path / "short", every=6))
-    assert not (tmp_path / "short").exists()
+
+
+def test_a_run_that_was_too_short_for_a_checkpoint_leaves_its_end(tmp_path: Path) -> None:
+    """So that what follows it, such as a refit, can begin from the same model again."""
+    folder = tmp_path / "short"
+    first = optimise(build(), 3, checkpoint=Checkpoint(folder, every=6))
+    model = build()
+    again = optimise(model, 3, checkpoint=Checkpoint(folder, every=6, resume=True))
+    assert again.resumed_at == 3
+    same(again, first)
+
+
+def test_a_start_may_differ_in_its_last_digits(kept: Path, tmp_path: Path) -> None:
+    """As the result of an earlier fit does with another number of threads; not by more."""
+
+    def go_on(factor: float, resume: bool = True) -> OptimisationReport:
+        model = build()
+        for variable in model.trainable_variables:
+            variable.assign(variable * factor)
+        folder = _edited(kept, tmp_path / f"{factor!r}")
+        return optimise(model, 6, checkpoint=Checkpoint(folder, resume=resume))
+
+    whole = optimise(build(), 6)
+    near = go_on(1.0 + 2e-7)
+    assert near.resumed_at == 2
+    assert near.log_evidence == pytest.approx(whole.log_evidence, abs=FIXED_POINT)
+    with pytest.raises(ValueError, match="other parameters or inducing inputs at the start"):
+        go_on(1.0 + 1e-5)
 
 
 def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
