@@ -23,9 +23,12 @@ from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.selection.initial import EXPLAINED
-from sparse_prefgp.selection.optimise import optimise
+from sparse_prefgp.selection.optimise import NotFinite, optimise
 
 FloatArray = npt.NDArray[np.float64]
+
+# So many additions in a row without a finite evidence: another item will not help.
+_MOST_FAILURES = 10
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,18 @@ class GreedyStep:
 class GreedyReport:
     """What `greedy_em` did.
 
-    reason: "count reached", or "nothing left" where the inducing inputs explain all other items.
+    reason: "count reached"; "nothing left" where the inducing inputs explain all other items;
+    "additions fail" where ten in a row had no finite evidence.
     monotone: whether the bound is promised never to fall, by more than EP's own error: for `VFE()`
     only. largest_fall: in nats, of log evidence plus log prior density between two entries of the
     history; 0 if it never fell.
     seconds by phase: scoring candidates, inference after each addition, optimising; the rest is
-    little. unconverged: inferences after additions that did not converge. jitter: the largest that
-    a factorisation took. inference: the last one.
+    little. unconverged: inferences after additions that did not converge.
+    What failed is left out, and the search goes on: failed_scores: candidates whose predicted gain
+    was not finite; failed_additions: items with which the evidence was not; failed_optimisations:
+    M-like steps without finite evidence and gradient to begin with, and failed_evaluations: what
+    the others backed off from. jitter: the largest that a factorisation took. inference: the last
+    one.
     """
 
     history: tuple[GreedyStep, ...]
@@ -73,6 +81,10 @@ class GreedyReport:
     optimising_seconds: float
     seconds: float
     unconverged: int
+    failed_scores: int
+    failed_additions: int
+    failed_optimisations: int
+    failed_evaluations: int
     jitter: float
     inference: InferenceResult
 
@@ -94,6 +106,14 @@ class GreedyReport:
             text += f"; largest fall {self.largest_fall:.1e} nats"
         if self.unconverged:
             text += f"; inference did not converge after {self.unconverged} additions"
+        for number, what in (
+            (self.failed_scores, "candidates had no finite predicted gain"),
+            (self.failed_additions, "items had no finite evidence and were left out"),
+            (self.failed_optimisations, "optimisations had nothing finite to begin with"),
+            (self.failed_evaluations, "failed evaluations were backed off from"),
+        ):
+            if number:
+                text += f"; {number} {what}"
         return text
 
 
@@ -183,20 +203,20 @@ def greedy_em(
     :param m_step_iterations: of L-BFGS; 0 leaves the hyperparameters alone.
     :param callback: called after each entry of the history.
     :return: a new model with `count` inducing inputs (fewer if they explain all other items), which
-        are trainable if those of `model` are, and what was done.
+        are trainable if those of `model` are, and what was done. What fails on the way is left
+        out, counted and reported.
     :raises ValueError: an approximation without inducing inputs, a count below the present one or
         above the distinct items, candidates or additions below 1, iterations below 0, nothing to
-        optimise but Z, kernel and noise variance both free.
+        optimise but Z, kernel and noise variance both free, no finite evidence to begin with.
     """
     _check(model, count, candidates, additions, m_step_iterations)
     run = _Run(model, rng, callback)
-    while run.size < count:
-        if not run.add(candidates):
-            break
+    reason = ""
+    while run.size < count and not (reason := run.add(candidates)):
         added = run.size - _inducing(model).num_inducing
         if m_step_iterations and (added % additions == 0 or run.size == count):
             run.optimise(m_step_iterations)
-    return run.finish("count reached" if run.size == count else "nothing left")
+    return run.finish(reason or "count reached")
 
 
 class _Run:
@@ -216,6 +236,7 @@ class _Run:
         self._steps: list[GreedyStep] = []
         self._spent = {"scoring": 0.0, "inference": 0.0, "optimising": 0.0}
         self._unconverged = 0
+        self._failed = {"scores": 0, "additions": 0, "optimisations": 0, "evaluations": 0}
         self._jitter = 0.0
         self._started = time.perf_counter()
         rows, row_of_item = model.duels.distinct_rows()
@@ -225,7 +246,13 @@ class _Run:
         known = {row.tobytes() for row in z + 0.0}
         self._rows = rows
         self._open = np.array([row.tobytes() not in known for row in rows])
-        self._infer(z)
+        self._unconverged += not self._infer(z).converged
+        if not self._finite():
+            raise ValueError(
+                "The log evidence is not finite with the inducing inputs to begin with; lower the "
+                "kernel variance, raise the noise variance, or remove inducing inputs that nearly "
+                "coincide."
+            )
         self._record("start", str(self.model.infer().status))
 
     @property
@@ -236,34 +263,58 @@ class _Run:
         z: FloatArray = _inducing(self.model).Z.numpy().astype(np.float64)
         return z
 
-    def add(self, candidates: int) -> bool:
-        """Add the best of a random set; False where Z explains all that is left."""
+    def add(self, candidates: int) -> str:
+        """Add the best of a random set; where none can be added, why."""
+        for _ in range(_MOST_FAILURES):
+            found = self._choose(candidates)
+            if found is None:
+                return "nothing left"
+            best, gain, scored = found
+            self._open[best] = False
+            before, sites = self._z(), self.model.sites()
+            result = self._infer(np.vstack([before, self._rows[best]]))
+            if self._finite():
+                self._unconverged += not result.converged
+                reason = f"the best of {scored} candidates"
+                self._record("add", reason, int(self._item_of_row[best]), gain, scored)
+                return ""
+            self._failed["additions"] += 1
+            self.model.start_from(*sites)
+            self._infer(before)
+        return "additions fail"
+
+    def _choose(self, candidates: int) -> tuple[int, float, int] | None:
+        """Row and predicted gain of the best of a random set, and how many were scored."""
         started = time.perf_counter()
         order = self._rng.permutation(np.flatnonzero(self._open))
-        best, gain, scored = -1, -np.inf, 0
+        scored, found = 0, None
         # A set that Z explains already makes room for the next one.
         for begin in range(0, len(order), candidates):
             among = order[begin : begin + candidates]
             gains = addition_gains(self.model, self._rows[among])
             scored += len(among)
-            if np.isfinite(gains).any():
-                best, gain = int(among[np.argmax(gains)]), float(gains.max())
+            finite = np.isfinite(gains)
+            self._failed["scores"] += int(np.sum(~finite & ~np.isneginf(gains)))
+            if finite.any():
+                best = int(np.argmax(np.where(finite, gains, -np.inf)))
+                found = int(among[best]), float(gains[best]), scored
                 break
         self._spent["scoring"] += time.perf_counter() - started
-        if best < 0:
-            return False
-        self._open[best] = False
-        self._infer(np.vstack([self._z(), self._rows[best]]))
-        reason = f"the best of {scored} candidates"
-        self._record("add", reason, int(self._item_of_row[best]), gain, scored)
-        return True
+        return found
 
     def optimise(self, iterations: int) -> None:
         started = time.perf_counter()
-        report = optimise(self.model, iterations)
+        try:
+            report = optimise(self.model, iterations)
+        except NotFinite as error:  # the hyperparameters stay as they are
+            self._failed["optimisations"] += 1
+            message = str(error)
+        else:
+            self._failed["evaluations"] += report.failed_evaluations
+            self._note(report.inference)
+            message = report.message
         self._spent["optimising"] += time.perf_counter() - started
-        self._note(report.inference)
-        self._record("optimise", report.message)
+        self._record("optimise", message)
 
     def finish(self, reason: str) -> tuple[PreferenceGP, GreedyReport]:
         values = np.array([step.log_evidence + step.log_prior for step in self._steps])
@@ -278,19 +329,27 @@ class _Run:
             optimising_seconds=self._spent["optimising"],
             seconds=time.perf_counter() - self._started,
             unconverged=self._unconverged,
+            failed_scores=self._failed["scores"],
+            failed_additions=self._failed["additions"],
+            failed_optimisations=self._failed["optimisations"],
+            failed_evaluations=self._failed["evaluations"],
             jitter=self._jitter,
             inference=self.model.infer(),
         )
 
-    def _infer(self, z: FloatArray) -> None:
+    def _finite(self) -> bool:
+        value = self.model.log_evidence() + float(self.model.log_prior_density())
+        return bool(np.isfinite(value))
+
+    def _infer(self, z: FloatArray) -> InferenceResult:
         started = time.perf_counter()
         # Sites do not depend on how many inducing inputs there are: inference goes on from them.
         self.model.inducing_variable = gpflow.inducing_variables.InducingPoints(z)
         gpflow.set_trainable(self.model.inducing_variable, False)
         result = self.model.infer()
-        self._unconverged += not result.converged
         self._note(result)
         self._spent["inference"] += time.perf_counter() - started
+        return result
 
     def _note(self, result: InferenceResult) -> None:
         self._jitter = max(self._jitter, result.jitter)

@@ -93,6 +93,8 @@ class Objective:
             self._one_sweep = OneSweep(self._loose, model.sites())
         self._compiled: dict[bool, Compiled] = {}
         self.compile_seconds = 0.0
+        # Of the last evaluation that failed: what was not finite, and TensorFlow's words if any.
+        self.failure = self.error = ""
         self._evaluations = self._failed = self._unconverged = self._swept = 0
         self._earlier = Counts()
         self._sweeps_before = model.total_sweeps()
@@ -168,14 +170,18 @@ class Objective:
         """Value and gradient at unconstrained values (p,); NaN where the evaluation failed."""
         self.set(flat)
         function = self._compiled.get(self.alternated) or self._compile()
+        error = ""
         try:
             loss, gradient = (x.numpy() for x in function())
-        except tf.errors.InvalidArgumentError:  # some builds raise where others give NaN
+        except tf.errors.InvalidArgumentError as raised:  # some builds raise, others give NaN
             loss, gradient = np.nan, np.full(len(flat), np.nan)
+            error = raised.message.strip().splitlines()[0]
         self._evaluations += 1
         self._swept += self.alternated
         if not (np.isfinite(loss) and np.all(np.isfinite(gradient))):
             self._failed += 1
+            self.failure = "gradient of the log evidence" if np.isfinite(loss) else "log evidence"
+            self.error = error
             return np.nan, np.full(len(flat), np.nan)
         self._unconverged += not self.alternated and not self.settled()
         return float(loss), gradient.astype(float)

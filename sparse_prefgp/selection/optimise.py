@@ -467,13 +467,14 @@ def _progress(
 def _report(
     model: PreferenceGP, objective: Objective, done: _Done, mode: str, resumed_at: int
 ) -> OptimisationReport:
-    run, start, counts = done.best, done.starts[done.kept], objective.counts
+    run, start = done.best, done.starts[done.kept]
     assert run is not None
     inference = model.infer(restart=True)
     warm = not inference.converged
     if warm:
         objective.set_sites(run.sites)
         inference = model.infer()
+    counts = objective.counts
     return OptimisationReport(
         iterations=start.iterations,
         evaluations=counts.evaluations,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import gpflow
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scipy.stats import spearmanr
 from tensorflow_probability import distributions as tfd
 
 import sparse_prefgp as spg
+from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.selection.greedy import GreedyStep, addition_gains, greedy_em
 from sparse_prefgp.selection.initial import initial_inputs
@@ -291,6 +294,110 @@ def test_unconverged_inference_is_counted() -> None:
     )
     assert report.unconverged > 0
     assert "did not converge after" in str(report)
+
+
+@dataclass(frozen=True)
+class Fragile(spg.VFE):
+    """Not a number with some item among the inducing inputs; no gradient with some number of them.
+
+    item: the first feature of that item. count: that number.
+    """
+
+    item: float = np.nan
+    count: int = 0
+
+    def prior(self, problem: DuelProblem) -> DuelPrior:
+        prior = super().prior(problem)
+        z = tf.convert_to_tensor(problem.inducing_variable.Z)
+        bad = tf.reduce_any(z[:, 0] == self.item)
+        nan = tf.constant(np.nan, tf.float64)
+        value = tf.where(bad, nan, prior.correction)
+        wrong = nan if z.shape[0] == self.count else tf.zeros_like(nan)
+        return replace(prior, correction=_with_slope(value, wrong))
+
+
+@tf.custom_gradient
+def _with_slope(value: tf.Tensor, error: tf.Tensor) -> tuple[tf.Tensor, object]:
+    """The value; its gradient is off by an error."""
+    return tf.identity(value), lambda above: (above + error, tf.zeros_like(error))
+
+
+def test_an_item_without_finite_evidence_is_left_out() -> None:
+    duels = learnable(2)
+    rows, _ = duels.distinct_rows()
+    whole, _ = greedy_em(build(duels, rows[:2]), 3, np.random.default_rng(0), m_step_iterations=0)
+    best = whole.inducing_variable.Z.numpy()[2]
+    model = build(duels, rows[:2], approximation=Fragile(item=float(best[0])))
+    grown, report = greedy_em(model, 5, np.random.default_rng(0), m_step_iterations=0)
+    z = grown.inducing_variable.Z.numpy()
+    assert len(z) == 5 and best[0] not in z[:, 0]
+    assert report.failed_additions == 1 and report.unconverged == 0
+    assert [step.inducing for step in report.history] == [2, 3, 4, 5]
+    assert "1 items had no finite evidence and were left out" in str(report)
+    slow = build(duels, z).log_evidence()
+    assert report.log_evidence == pytest.approx(slow, abs=EVIDENCE)
+
+
+def test_where_no_addition_is_finite_what_was_reached_is_kept() -> None:
+    duels = learnable(2)
+    rows, _ = duels.distinct_rows()
+    start = build(duels, rows[:2]).log_evidence()
+
+    @dataclass(frozen=True)
+    class OnlyTwo(spg.VFE):
+        def prior(self, problem: DuelProblem) -> DuelPrior:
+            prior = super().prior(problem)
+            more = problem.inducing_variable.num_inducing > 2
+            return replace(prior, correction=prior.correction + (np.nan if more else 0.0))
+
+    model = build(duels, rows[:2], approximation=OnlyTwo())
+    grown, report = greedy_em(model, 5, np.random.default_rng(0))
+    assert report.reason == "additions fail" and report.failed_additions == 10
+    np.testing.assert_array_equal(grown.inducing_variable.Z.numpy(), rows[:2])
+    assert grown.log_evidence() == pytest.approx(start, abs=EVIDENCE)
+    assert grown.infer().converged
+
+
+def test_an_optimisation_that_cannot_begin_keeps_what_was_reached() -> None:
+    duels = learnable(3)
+    rows, _ = duels.distinct_rows()
+    model = build(duels, rows[:2], approximation=Fragile(count=3))
+    grown, report = greedy_em(model, 4, np.random.default_rng(0), m_step_iterations=2)
+    assert [step.phase for step in report.history] == [
+        "start", "add", "optimise", "add", "optimise"
+    ]  # fmt: skip
+    assert report.failed_optimisations == 1
+    failed, after = report.history[2], report.history[4]
+    assert "gradient of the log evidence is not finite at the first parameters" in failed.reason
+    assert failed.log_evidence == pytest.approx(report.history[1].log_evidence, abs=EVIDENCE)
+    assert after.log_evidence > report.history[3].log_evidence
+    assert "1 optimisations had nothing finite to begin with" in str(report)
+    assert grown.inducing_variable.num_inducing == 4
+
+
+def test_candidates_without_a_finite_gain_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    duels = learnable(2)
+    rows, _ = duels.distinct_rows()
+
+    def gains(model: spg.PreferenceGP, inputs: np.ndarray) -> np.ndarray:
+        found = addition_gains(model, inputs)
+        found[np.argmax(found)] = np.nan
+        return found
+
+    monkeypatch.setattr("sparse_prefgp.selection.greedy.addition_gains", gains)
+    model = build(duels, rows[:2])
+    grown, report = greedy_em(model, 4, np.random.default_rng(0), m_step_iterations=0)
+    assert grown.inducing_variable.num_inducing == 4
+    assert report.failed_scores == 2
+    assert all(np.isfinite(step.predicted_gain) for step in report.history[1:])
+
+
+def test_nothing_finite_to_begin_with_is_refused() -> None:
+    duels = learnable(2)
+    rows, _ = duels.distinct_rows()
+    model = build(duels, rows[:2], approximation=Fragile(item=float(rows[0, 0])))
+    with pytest.raises(ValueError, match="not finite with the inducing inputs to begin with"):
+        greedy_em(model, 4, np.random.default_rng(0))
 
 
 def test_item_effects() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import gpflow
 import numpy as np
@@ -13,6 +14,7 @@ from tensorflow_probability import distributions as tfd
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.selection import Progress
+from sparse_prefgp.selection.objective import Objective
 from tests.tolerances import FIXED_POINT, IDENTITY
 
 
@@ -126,10 +128,20 @@ def test_not_finite_at_the_start_is_refused_and_the_model_stays() -> None:
     model = build(Fragile())
     model.kernel.lengthscales.assign([2.0, 1.0])
     engine = model.engine
-    with pytest.raises(ValueError, match="not finite at the starting parameters"):
+    with pytest.raises(ValueError, match="log evidence is not finite at the first parameters;"):
         spg.optimise(model, 3)
     np.testing.assert_allclose(model.kernel.lengthscales.numpy(), [2.0, 1.0])
     assert model.engine == engine
+
+
+def test_not_finite_at_any_start_is_refused() -> None:
+    model = build(Fragile())
+    model.kernel.lengthscales.assign([2.0, 1.0])
+    gpflow.set_trainable(model.kernel.lengthscales, False)  # beyond the wall for every start
+    variance = float(model.kernel.variance.numpy())
+    with pytest.raises(ValueError, match="first parameters of all 2 starts; lower the kernel"):
+        spg.optimise(model, 3, starts=2)
+    assert model.kernel.variance.numpy() == variance
 
 
 def test_an_exception_in_the_callback_restores_the_engine() -> None:
@@ -142,6 +154,105 @@ def test_an_exception_in_the_callback_restores_the_engine() -> None:
     with pytest.raises(KeyboardInterrupt):
         spg.optimise(model, 3, callback=stop)
     assert model.engine == engine
+
+
+@pytest.mark.parametrize("error", [ValueError("full"), KeyboardInterrupt(), RuntimeError("broken")])
+def test_an_exception_leaves_the_best_parameters(error: BaseException) -> None:
+    """In the callback, and in the middle of a search, after trials far away."""
+    model = build()
+    seen: list[np.ndarray] = []
+
+    def stop(progress: Progress) -> None:
+        seen.append(model.kernel.lengthscales.numpy())
+        if progress.iteration == 3:
+            raise error
+
+    with pytest.raises(type(error)):
+        spg.optimise(model, 5, callback=stop)
+    np.testing.assert_array_equal(model.kernel.lengthscales.numpy(), seen[-1])
+
+
+def test_an_exception_in_the_search_leaves_the_best_parameters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = build()
+    seen: list[np.ndarray] = []
+    real = Objective.__call__
+
+    def break_down(self: Objective, flat: np.ndarray) -> tuple[float, np.ndarray]:
+        if len(seen) == 2:
+            self.set(flat + 1.0)
+            raise MemoryError
+        return real(self, flat)
+
+    monkeypatch.setattr(Objective, "__call__", break_down)
+
+    def keep(progress: Progress) -> None:
+        seen.append(model.kernel.lengthscales.numpy())
+
+    with pytest.raises(MemoryError):
+        spg.optimise(model, 5, callback=keep)
+    np.testing.assert_array_equal(model.kernel.lengthscales.numpy(), seen[-1])
+
+
+def test_inference_that_fails_from_cold_sites_goes_on_from_the_optimisers() -> None:
+    ordinary = spg.optimise(build(), 4)
+    assert not ordinary.warm
+    model = build(engine=spg.ParallelEP(max_sweeps=ordinary.inference.sweeps - 1))
+    report = spg.optimise(model, 4)
+    assert report.warm and report.inference.converged
+    assert "had not converged from cold sites" in str(report)
+    again = build(engine=spg.ParallelEP())
+    for mine, theirs in zip(again.variables, model.variables, strict=True):
+        mine.assign(theirs)
+    assert report.log_evidence == pytest.approx(again.log_evidence(), abs=FIXED_POINT)
+
+
+@pytest.mark.parametrize("starts", [1, 2])
+def test_a_limit_that_a_checkpoint_has_passed_is_refused(starts: int, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    settings = {"starts": starts, "seed": 3}
+    spg.optimise(build(), 4, checkpoint=spg.Checkpoint(folder, every=2), **settings)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    resume = spg.Checkpoint(folder, resume=True)
+    message = {
+        1: "gone on for 4 iterations already, past the limit of 2; give a limit of at least 4",
+        2: "Start 1 of .* ended at its limit of 4 iterations.* a limit of 2 .* elsewhere: give 4",
+    }[starts]
+    with pytest.raises(ValueError, match=message) as caught:
+        spg.optimise(build(), 2, checkpoint=resume, **settings)
+    assert "\n" not in str(caught.value) and "rm -r" in str(caught.value)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_more_iterations_for_several_starts_are_right_or_refused(tmp_path: Path) -> None:
+    """Of a start that has ended only the result is kept, so it cannot go on; the last one can."""
+    folder = tmp_path / "kept"
+    settings = {"starts": 2, "seed": 3}
+
+    def stop(progress: Progress) -> None:
+        if progress.start == 2 and progress.iteration == 2:
+            raise KeyboardInterrupt
+
+    kept = spg.Checkpoint(folder, every=2)
+    with pytest.raises(KeyboardInterrupt):
+        spg.optimise(build_fixed(), 100, callback=stop, checkpoint=kept, **settings)
+    resume = spg.Checkpoint(folder, every=2, resume=True)
+    again = spg.optimise(build_fixed(), 120, checkpoint=resume, **settings)
+    expected = spg.optimise(build_fixed(), 120, **settings)
+    assert again.starts[0].converged and not again.starts[0].limit_reached
+    assert again.log_evidence == pytest.approx(expected.log_evidence, abs=FIXED_POINT)
+    assert again.history == pytest.approx(expected.history, abs=FIXED_POINT)
+    most = max(start.iterations for start in again.starts)
+    with pytest.raises(ValueError, match=f"give a limit of at least {most}"):
+        spg.optimise(build_fixed(), most - 1, checkpoint=resume, **settings)
+
+
+def build_fixed() -> spg.PreferenceGP:
+    """Only the kernel moves, so that a start reaches its optimum soon."""
+    model = build()
+    gpflow.set_trainable(model.inducing_variable, False)
+    return model
 
 
 def test_too_few_iterations_are_refused() -> None:
@@ -259,7 +370,9 @@ def test_starts_that_cannot_differ_are_refused() -> None:
     model = build()
     gpflow.set_trainable(model, False)
     model.mean_function = gpflow.functions.Linear(np.full((2, 1), -0.5))
+    seen: list[Progress] = []
     with pytest.raises(ValueError, match="Nothing can be perturbed for 2 starts"):
-        spg.optimise(model, 2, starts=2)
+        spg.optimise(model, 2, starts=2, callback=seen.append)
+    assert not seen  # before the work of the first start
     with pytest.raises(ValueError, match="starts must be at least 1, not 0"):
         spg.optimise(build(), 2, starts=0)
