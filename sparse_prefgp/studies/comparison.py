@@ -6,10 +6,12 @@ Everything is checked before TensorFlow is imported for the first fit.
 from __future__ import annotations
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,8 @@ from sparse_prefgp.studies.choices import (
     feature_groups,
     single_columns,
 )
+from sparse_prefgp.studies.failures import failures, reason_of
+from sparse_prefgp.studies.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
 from sparse_prefgp.studies.folds import Fold, FoldPlan, plan_folds
 from sparse_prefgp.studies.holdout import DEFAULT_INDUCING
 
@@ -38,6 +42,9 @@ DEFAULT_ITERATIONS = 60
 NEGLIGIBLE = 1e-4
 # A candidate is given up when it is behind by this many standard errors and so many nats more.
 BEHIND_ERRORS, BEHIND_NATS = 4.0, 0.003
+# With fewer folds, and normal scores, the standard error over folds is itself off by 1 / sqrt(2
+# (folds - 1)) of it or more: half with three.
+ROUGH_FOLDS = 5
 
 RULE = (
     "lowest held-out negative log probability; candidates that are behind by no more than one "
@@ -104,7 +111,8 @@ class Comparison:
     best: taken by `rule`, and the one with the lowest score; None when every candidate failed.
     reason: one sentence on the choice. linear_probit: nats a duel of the reference with its
     standard error; gain: by how many nats the chosen candidate is better, with the standard error.
-    description: how duels were held out. notes: what else to know.
+    description: how duels were held out. notes: what else to know. seconds: with those of fits that
+    came from a checkpoint, of which there are `resumed_fits`.
     """
 
     scores: tuple[CandidateScore, ...]
@@ -117,6 +125,7 @@ class Comparison:
     description: str
     notes: tuple[str, ...]
     seconds: float
+    resumed_fits: int = 0
     rule: str = RULE
 
     def frame(self) -> Any:
@@ -149,6 +158,7 @@ class Comparison:
             "description": self.description,
             "notes": list(self.notes),
             "seconds": self.seconds,
+            "resumed_fits": self.resumed_fits,
         }
 
     def _chosen(self, score: CandidateScore) -> bool:
@@ -189,9 +199,12 @@ def compare(
     max_iterations: int = DEFAULT_ITERATIONS,
     max_train: int | None = DEFAULT_MAX_TRAIN,
     noise_variance: float = 0.5,
+    fixed_inducing: bool = False,
     groups: Sequence[Sequence[str]] | None = None,
     race: bool = True,
     time_budget: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     callback: Callable[[CompareProgress], None] | None = None,
 ) -> Comparison:
     """Score candidates on held-out duels, beside a linear probit, and say which to take.
@@ -213,11 +226,16 @@ def compare(
         max_train: the training duels of a fold are thinned to so many at random, the latest ones
             for `time`; the held-out ones are all scored. None fits to all.
         noise_variance: sigma² per side of a duel.
+        fixed_inducing: leave inducing inputs where k-means puts them.
         groups: columns that additive kernels take together; see `feature_groups`. `Duels` that did
             not come from a table have a group for each column.
         race: after each fold give up candidates that are clearly behind, by more than 4 standard
             errors of the paired differences between duels and 0.003 nats.
         time_budget: seconds; no fit begins after them. What is chosen then depends on the machine.
+            Those of fits that came from a checkpoint count.
+        checkpoint: a folder in which finished fits are kept, replaced in one step after each.
+        resume: take those that are there, which must be of the same duels, folds and settings; the
+            candidates may be others.
         callback: called with a `CompareProgress` before each fit.
 
     A candidate that fails stays in the table with the reason.
@@ -228,7 +246,9 @@ def compare(
     Raises:
         ValueError: no candidates, or one twice; m above the distinct items of the smallest
             training part; more folds than groups, items or duels; a column that is not there;
-            numbers that make no sense.
+            numbers that make no sense; `resume` without a place; a checkpoint that is damaged or
+            of something else.
+        KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
     for label, value, least in (
         ("The number of folds", folds, 2),
@@ -240,13 +260,42 @@ def compare(
     check_noise_variance(noise_variance)
     if time_budget is not None and not time_budget > 0.0:
         raise ValueError(f"The time budget is {time_budget} s; give a positive number of seconds.")
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs the folder of a checkpoint; give checkpoint=.")
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     plan = plan_folds(duels, folds, by, np.random.default_rng(seed), max_train)
     _check_candidates(listed, plan)
     _check_groups(listed, plan, groups)
-    return _Run(
-        listed, plan, seed, max_iterations, noise_variance, groups, race, time_budget, callback
-    ).finish()
+    settings = _Settings(
+        seed, max_iterations, noise_variance, fixed_inducing, groups, race, time_budget
+    )
+    finished = FinishedFits()
+    if checkpoint is not None:
+        prints = fingerprints_of(plan, settings.of_a_fit(plan))
+        finished = FinishedFits(Path(checkpoint), resume, prints)
+    return _Run(listed, plan, settings, finished, callback).finish()
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The arguments of `compare` that concern fits and their order."""
+
+    seed: int
+    max_iterations: int
+    noise_variance: float
+    fixed_inducing: bool
+    groups: Sequence[Sequence[str]] | None
+    race: bool
+    time_budget: float | None
+
+    def of_a_fit(self, plan: FoldPlan) -> tuple[Any, ...]:
+        """What a fit depends on beside its candidate and duels."""
+        groups = [
+            [(group.name, group.columns) for group in _groups(plan.train(fold), self.groups)]
+            for fold in plan.folds
+        ]
+        numbers = (self.seed, self.max_iterations, float(self.noise_variance))
+        return (*numbers, self.fixed_inducing, groups)
 
 
 def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
@@ -329,6 +378,7 @@ def fit_candidate(
     seed: int,
     max_iterations: int,
     noise_variance: float,
+    fixed_inducing: bool = False,
 ) -> FoldFit:
     """Fit a candidate to training duels, from its starting values, and predict others.
 
@@ -338,11 +388,13 @@ def fit_candidate(
         winners, losers: (k,) items of `train` that won and lost the duels to be predicted.
         inducing: m, None where there is none.
         groups: of features, for additive kernels.
-        seed, max_iterations, noise_variance: as for `compare`.
+        seed, max_iterations, noise_variance, fixed_inducing: as for `compare`.
 
     Raises:
         ValueError: what model and optimiser raise; a result that is not finite.
     """
+    import gpflow
+
     from sparse_prefgp.models import PreferenceGP, kmeans_inputs
     from sparse_prefgp.selection import optimise
 
@@ -358,6 +410,8 @@ def fit_candidate(
             inducing_variable=z,
             noise_variance=noise_variance,
         )
+        if fixed_inducing and z is not None:
+            gpflow.set_trainable(model.inducing_variable, False)
         report = optimise(model, max_iterations)
         found = np.asarray(
             model.predict_log_duel(model.item_inputs(winners), model.item_inputs(losers))
@@ -387,6 +441,17 @@ class _Entry:
     def values(self) -> list[FloatArray]:
         return self.log_probabilities or []
 
+    def take(self, found: FinishedFit, fold: int) -> None:
+        """What came of one more fold, numbered from 0."""
+        self.seconds += found.seconds
+        if found.log_probabilities is None:
+            self.status, self.reason = FAILED, f"fold {fold + 1}: {found.reason}"
+            return
+        self.status = OK
+        self.log_probabilities = [*self.values, found.log_probabilities]
+        self.evidence = [*(self.evidence or []), found.log_evidence_per_duel]
+        self.unconverged += not found.converged
+
 
 class _Run:
     """One comparison, fold by fold."""
@@ -395,67 +460,63 @@ class _Run:
         self,
         listed: Sequence[Candidate],
         plan: FoldPlan,
-        seed: int,
-        max_iterations: int,
-        noise_variance: float,
-        groups: Sequence[Sequence[str]] | None,
-        race: bool,
-        time_budget: float | None,
+        settings: _Settings,
+        finished: FinishedFits,
         callback: Callable[[CompareProgress], None] | None,
     ) -> None:
         self._started = time.perf_counter()
         self._entries = [_Entry(candidate) for candidate in listed]
-        self._plan, self._seed, self._max_iterations = plan, seed, max_iterations
-        self._noise, self._groups, self._race = noise_variance, groups, race
-        self._budget, self._callback = time_budget, callback
+        self._plan, self._settings = plan, settings
+        self._finished, self._callback = finished, callback
         self._probit: list[FloatArray] = []
         self._notes: list[str] = []
+        self._done, self._total = 0, len(listed) * len(plan.folds)
 
     def finish(self) -> Comparison:
-        done = 0
-        total = len(self._entries) * len(self._plan.folds)
-        over = False
+        try:
+            self._fit_folds()
+        except KeyboardInterrupt as error:
+            kept = self._finished
+            if not kept.interrupted():
+                raise
+            raise KeyboardInterrupt(
+                f"Interrupted after {len(kept)} fits; they are kept in {str(kept.folder)!r}, and "
+                "the same call with resume=True goes on from there."
+            ) from error
+        return self._result()
+
+    @property
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self._started
+
+    def _fit_folds(self) -> None:
+        budget, folds = self._settings.time_budget, len(self._plan.folds)
         for k, fold in enumerate(self._plan.folds):
             train = self._plan.train(fold)
             self._fit_probit(train, fold)
-            alive = [e for e in self._entries if e.status in (OK, NOT_REACHED)]
-            for entry in alive:
-                elapsed = time.perf_counter() - self._started
-                over = over or (self._budget is not None and elapsed > self._budget)
-                if over:
-                    break
-                if self._callback is not None:
-                    self._callback(
-                        CompareProgress(
-                            entry.candidate, k + 1, len(self._plan.folds), done, total, elapsed
-                        )
-                    )
-                self._fit(entry, train, fold)
-                done += 1
-            if over:
-                self._cut_to_whole_folds(k)
-                break
-            if self._race and k + 1 < len(self._plan.folds):
+            for entry in [e for e in self._entries if e.status in (OK, NOT_REACHED)]:
+                if budget is not None and self._elapsed > budget:
+                    self._cut_to_whole_folds(k, budget)
+                    return
+                self._fit(entry, train, k)
+                self._done += 1
+            if self._settings.race and k + 1 < folds:
                 before = sum(e.status == OK for e in self._entries)
                 self._give_up(k + 1)
-                total -= (before - sum(e.status == OK for e in self._entries)) * (
-                    len(self._plan.folds) - k - 1
-                )
-        return self._result()
+                given_up = before - sum(e.status == OK for e in self._entries)
+                self._total -= given_up * (folds - k - 1)
 
     def _fit_probit(self, train: Duels, fold: Fold) -> None:
-        rng = np.random.default_rng(self._seed)
+        rng = np.random.default_rng(self._settings.seed)
         probit = LinearProbit.fit(train.differences(), train.counts, rng=rng)
         won, lost = self._plan.winners[fold.test], self._plan.losers[fold.test]
         self._probit.append(probit.predict_log_proba(train.items[won] - train.items[lost]))
 
-    def _fit(self, entry: _Entry, train: Duels, fold: Fold) -> None:
-        import tensorflow as tf
-
-        started = time.perf_counter()
+    def _fit(self, entry: _Entry, train: Duels, k: int) -> None:
+        """Fit a candidate on a fold, unless that has been done."""
         candidate, rows = entry.candidate, len(train.distinct_rows()[0])
         kernel, approximation = candidate.kernel_choice, candidate.approximation_choice
-        groups = _groups(train, self._groups) if kernel.is_additive else ()
+        groups = _groups(train, self._settings.groups) if kernel.is_additive else ()
         number = None
         if approximation.needs_inducing:
             number = candidate.inducing or min(DEFAULT_INDUCING, rows)
@@ -463,28 +524,52 @@ class _Run:
             entry.inducing = number
             entry.parameters = kernel.num_parameters(train.num_features, len(groups))
             entry.cost = number or approximation.size or rows
+        key = FitKey(candidate.kernel, candidate.approximation, number, k)
+        found = self._finished.find(key)
+        if found is None:
+            found = self._fit_afresh(candidate, train, k, number, groups)
+            self._finished.add(key, found)
+        else:
+            self._started -= found.seconds
+        entry.take(found, k)
+
+    def _fit_afresh(
+        self,
+        candidate: Candidate,
+        train: Duels,
+        k: int,
+        inducing: int | None,
+        groups: Sequence[FeatureGroup],
+    ) -> FinishedFit:
+        if self._callback is not None:
+            self._callback(
+                CompareProgress(
+                    candidate, k + 1, len(self._plan.folds), self._done, self._total, self._elapsed
+                )
+            )
+        started, settings, fold = time.perf_counter(), self._settings, self._plan.folds[k]
         try:
             found = fit_candidate(
                 candidate,
                 train,
                 self._plan.winners[fold.test],
                 self._plan.losers[fold.test],
-                inducing=number,
+                inducing=inducing,
                 groups=groups,
-                seed=self._seed,
-                max_iterations=self._max_iterations,
-                noise_variance=self._noise,
+                seed=settings.seed,
+                max_iterations=settings.max_iterations,
+                noise_variance=settings.noise_variance,
+                fixed_inducing=settings.fixed_inducing,
             )
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError, tf.errors.OpError) as error:
-            entry.status = FAILED
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            entry.reason = f"fold {len(entry.values) + 1}: {lines[0]}"
-        else:
-            entry.status = OK
-            entry.log_probabilities = [*entry.values, found.log_probabilities]
-            entry.evidence = [*(entry.evidence or []), found.log_evidence_per_duel]
-            entry.unconverged += not found.converged
-        entry.seconds += time.perf_counter() - started
+        except failures() as error:
+            seconds = time.perf_counter() - started
+            return FinishedFit(None, reason=reason_of(error), seconds=seconds)
+        return FinishedFit(
+            found.log_probabilities,
+            found.log_evidence_per_duel,
+            found.converged,
+            seconds=time.perf_counter() - started,
+        )
 
     # Scores.
 
@@ -548,19 +633,18 @@ class _Run:
                     f"after {folds} of {len(self._plan.folds)} folds, given up"
                 )
 
-    def _cut_to_whole_folds(self, fold: int) -> None:
+    def _cut_to_whole_folds(self, fold: int, budget: float) -> None:
         """After the time is over only folds that all have count; in the first, those it reached."""
-        assert self._budget is not None
         whole = max(fold, 1)
         for entry in self._entries:
             if entry.log_probabilities is not None and entry.evidence is not None:
                 entry.log_probabilities = entry.log_probabilities[:whole]
                 entry.evidence = entry.evidence[:whole]
             elif entry.status == NOT_REACHED:
-                entry.reason = f"the {self._budget:g} s were over"
+                entry.reason = f"the {budget:g} s were over"
         self._probit = self._probit[:whole]
         self._notes.append(
-            f"The time budget of {self._budget:g} s ended the comparison after {fold} of "
+            f"The time budget of {budget:g} s ended the comparison after {fold} of "
             f"{len(self._plan.folds)} folds; another machine may choose otherwise."
         )
 
@@ -588,6 +672,16 @@ class _Run:
             )
         if len(self._plan.folds) == 1:
             self._notes.append("There is one fold, so standard errors are over its duels.")
+        elif 1 < len(self._probit) < ROUGH_FOLDS:
+            off = 1.0 / math.sqrt(2.0 * (len(self._probit) - 1))
+            self._notes.append(
+                f"The standard errors come from {len(self._probit)} folds, so that they are "
+                f"themselves off by some {100.0 * off:.0f} %; more folds tell more."
+            )
+        if self._finished.reused:
+            self._notes.append(
+                f"{self._finished.reused} of {self._done} fits came from a checkpoint."
+            )
         order = [*sorted(scored, key=self._rank), *(e for e in self._entries if not e.values)]
         return Comparison(
             scores=tuple(self._score(entry, best) for entry in order),
@@ -599,7 +693,8 @@ class _Run:
             folds=len(self._probit),
             description=self._plan.description,
             notes=tuple(self._notes),
-            seconds=time.perf_counter() - self._started,
+            seconds=self._elapsed,
+            resumed_fits=self._finished.reused,
         )
 
     def _rank(self, entry: _Entry) -> tuple[int, float]:

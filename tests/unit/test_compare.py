@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gpflow
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.baselines import LinearProbit
@@ -20,6 +22,7 @@ from sparse_prefgp.studies import comparison as compare_module
 from sparse_prefgp.studies.automatic import automatic_candidates, choose, plain_names
 from sparse_prefgp.studies.choices import Candidate
 from sparse_prefgp.studies.comparison import Comparison, FoldFit, compare
+from sparse_prefgp.studies.failures import MEMORY, reason_of
 from sparse_prefgp.studies.folds import plan_folds
 from sparse_prefgp.studies.holdout import HoldoutSettings
 from tests.tolerances import IDENTITY
@@ -294,6 +297,236 @@ def test_thinning_is_told(table: DuelTable, fits: dict[str, Any]) -> None:
     assert any("at most 30 training duels" in note for note in found.notes)
 
 
+def test_few_folds_make_rough_errors(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"se/vfe/4": 0.5}
+
+    def notes(folds: int, **more: Any) -> list[str]:
+        found = compare(["se/vfe/4"], table, folds=folds, **more)
+        return [note for note in found.notes if "standard errors come from" in note]
+
+    (three,) = notes(3)
+    assert "from 3 folds" in three and "some 50 %" in three
+    assert notes(5) == [] and notes(3, by="time:day") == []
+
+
+@pytest.mark.parametrize("error", [MemoryError("Unable to allocate"), RuntimeError("It broke.\n")])
+def test_no_failure_of_a_candidate_ends_the_comparison(
+    table: DuelTable, fits: dict[str, Any], error: Exception
+) -> None:
+    fits["nats"] = {"se/vfe/4": error, "linear/vfe/4": 0.5}
+    found = compare(list(fits["nats"]), table, folds=2)
+    assert str(found.chosen) == "linear/vfe/4"
+    failed = found.scores[1]
+    assert failed.status == "failed" and failed.reason.startswith("fold 1: ")
+    assert failed.reason.removeprefix("fold 1: ") in (MEMORY, "It broke.")
+
+
+def test_a_bug_still_ends_it(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"se/vfe/4": AssertionError("never")}
+    with pytest.raises(AssertionError, match="never"):
+        compare(["se/vfe/4"], table, folds=2)
+
+
+def _raised(call: Callable[[], Any]) -> Exception:
+    with pytest.raises(tf.errors.OpError) as caught:
+        call()
+    return caught.value
+
+
+def test_tensorflow_errors_become_one_plain_sentence() -> None:
+    matrix = tf.constant([[1.0, 2.0], [2.0, 1.0]], tf.float64)
+
+    @tf.function(autograph=False)
+    def checked(x: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([tf.debugging.assert_positive(x, message="must be > 0")]):
+            return tf.identity(x)
+
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: matrix @ tf.zeros([3, 3], tf.float64), "Matrix size-incompatible"),
+        (lambda: tf.debugging.check_numerics(matrix * np.nan, "Here"), "Here : Tensor had NaN"),
+        (lambda: checked(matrix - 5.0), "assertion failed: [must be > 0"),
+    ]
+    for call, words in calls:
+        reason = reason_of(_raised(call))
+        assert reason.startswith(f"TensorFlow reports '{words}") and reason.endswith(".")
+        assert "\n" not in reason and len(reason) < 200
+        for noise in ("node", "device", "[Op", "Graph execution", "File "):
+            assert noise not in reason
+    full = tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+    assert reason_of(full) == MEMORY
+
+
+# Kept fits.
+
+
+LISTED = {"se/vfe/4": 0.5, "linear/vfe/4": 0.501, "matern52/vfe/4": ValueError("It failed.")}
+
+
+def same(first: Comparison, second: Comparison) -> None:
+    """But for time, and the note on what came from a checkpoint."""
+    for mine, other in zip(first.scores, second.scores, strict=True):
+        assert mine.candidate == other.candidate
+        assert (mine.status, mine.reason, mine.fold_nlp) == (
+            other.status,
+            other.reason,
+            other.fold_nlp,
+        )
+        assert (mine.inducing, mine.parameters) == (other.inducing, other.parameters)
+        np.testing.assert_equal(mine.log_evidence_per_duel, other.log_evidence_per_duel)
+    assert (first.chosen, first.reason, first.gain) == (second.chosen, second.reason, second.gain)
+
+
+@pytest.fixture
+def stopped(table: DuelTable, fits: dict[str, Any], tmp_path: Path) -> tuple[Path, Comparison]:
+    """A comparison of seven fits that was interrupted in the fifth, and the same one whole."""
+    fits["nats"] = dict(LISTED)
+    whole = compare(list(LISTED), table, folds=3)
+    assert len(fits["calls"]) == 7
+
+    place = tmp_path / "kept"
+
+    def before(progress: Any) -> None:
+        if progress.done == 4:
+            raise KeyboardInterrupt
+
+    fits["nats"] = dict(LISTED)
+    fits["calls"].clear()
+    with pytest.raises(KeyboardInterrupt, match=r"after 4 fits.*kept'.*resume=True"):
+        compare(list(LISTED), table, folds=3, checkpoint=place, callback=before)
+    assert len(fits["calls"]) == 4
+    fits["calls"].clear()
+    return place, whole
+
+
+def test_a_stopped_comparison_repeats_no_fit(
+    table: DuelTable, fits: dict[str, Any], stopped: tuple[Path, Comparison]
+) -> None:
+    place, whole = stopped
+    seen: list[int] = []
+    found = compare(
+        list(LISTED),
+        table,
+        folds=3,
+        checkpoint=place,
+        resume=True,
+        callback=lambda p: seen.append(p.done),
+    )
+    same(found, whole)
+    assert [(name, len(won)) for name, _, won, _, _ in fits["calls"]] == [
+        ("linear/vfe/4", 30),
+        ("se/vfe/4", 30),
+        ("linear/vfe/4", 30),
+    ]
+    assert seen == [4, 5, 6]
+    assert found.resumed_fits == 4 and found.to_dict()["resumed_fits"] == 4
+    assert "4 of 7 fits came from a checkpoint." in found.notes
+    assert whole.resumed_fits == 0 and not any("checkpoint" in note for note in whole.notes)
+
+    # All of them are kept now, and other candidates may join.
+    fits["calls"].clear()
+    fits["nats"]["se/fitc/4"] = 0.4
+    more = compare([*LISTED, "se/fitc/4"], table, folds=3, checkpoint=place, resume=True)
+    assert {call[0] for call in fits["calls"]} == {"se/fitc/4"} and len(fits["calls"]) == 3
+    assert str(more.chosen) == "se/fitc/4"
+
+
+def test_without_resume_it_begins_again(
+    table: DuelTable, fits: dict[str, Any], stopped: tuple[Path, Comparison]
+) -> None:
+    place, whole = stopped
+    same(compare(list(LISTED), table, folds=3, checkpoint=place), whole)
+    assert len(fits["calls"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"seed": 1}, "of other duels, items or folds"),
+        ({"folds": 4}, "of other duels, items or folds"),
+        ({"by": "group:person"}, "of other duels, items or folds"),
+        ({"max_train": 30}, "of other duels, items or folds"),
+        ({"max_iterations": 7}, "of another seed, noise variance, number of iterations"),
+        ({"noise_variance": 0.3}, "of another seed, noise variance"),
+        ({"fixed_inducing": True}, "inducing inputs that were"),
+    ],
+)
+def test_kept_fits_of_something_else_are_refused(
+    table: DuelTable,
+    fits: dict[str, Any],
+    stopped: tuple[Path, Comparison],
+    settings: dict[str, Any],
+    text: str,
+) -> None:
+    place, _ = stopped
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    with pytest.raises(ValueError, match=text) as caught:
+        compare(
+            list(LISTED), table, **{"folds": 3, "checkpoint": place, "resume": True, **settings}
+        )
+    assert "\n" not in str(caught.value) and "rm -r" in str(caught.value)
+    assert not fits["calls"]
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == before
+
+
+def test_other_items_damage_and_strangers_are_refused(
+    table: DuelTable, fits: dict[str, Any], stopped: tuple[Path, Comparison], tmp_path: Path
+) -> None:
+    place, _ = stopped
+
+    def refused(text: str, source: DuelTable = table, folder: Path = place) -> None:
+        with pytest.raises(ValueError, match=text):
+            compare(list(LISTED), source, folds=3, checkpoint=folder, resume=True)
+        assert not fits["calls"]
+
+    items, duels = _frames()
+    items.loc[0, "a"] += 1e-3
+    refused("of other duels, items", read_table(items, duels, never_features=("person", "day")))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine")
+    refused("holds 'thesis.txt'", folder=tmp_path / "mine")
+    refused("is a file", folder=tmp_path / "mine" / "thesis.txt")
+    next(place.glob("arrays-*.npz")).write_bytes(b"no arrays")
+    refused("damaged|no part of a checkpoint")
+    with pytest.raises(ValueError, match="needs the folder of a checkpoint"):
+        compare(["se"], table, folds=3, resume=True)
+
+
+def test_nothing_kept_is_said_and_a_full_disk_costs_no_fit(
+    table: DuelTable, fits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits["nats"] = {"se/vfe/4": 0.5}
+    with pytest.warns(UserWarning, match="no checkpoint in .*kept.* begins at the beginning"):
+        compare(["se/vfe/4"], table, folds=2, checkpoint=tmp_path / "kept", resume=True)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sparse_prefgp.checkpoint_folder.np.savez", full)
+    with pytest.warns(UserWarning, match="No checkpoint could be written.*No space left"):
+        found = compare(["se/vfe/4"], table, folds=2, checkpoint=tmp_path / "full")
+    assert str(found.chosen) == "se/vfe/4" and not (tmp_path / "full").exists()
+
+
+def test_time_of_kept_fits_counts_in_the_budget(
+    table: DuelTable, fits: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = {"now": 0.0}
+    monkeypatch.setattr(compare_module.time, "perf_counter", lambda: clock["now"])
+
+    def ticking(k: int) -> Any:
+        clock["now"] += 1.0
+        return np.full(k, 0.5)
+
+    fits["nats"] = {"se/vfe/4": ticking, "linear/vfe/4": ticking}
+    more = {"folds": 4, "race": False, "checkpoint": tmp_path / "kept"}
+    whole = compare(list(fits["nats"]), table, time_budget=4.5, **more)
+    clock["now"] = 0.0
+    found = compare(list(fits["nats"]), table, time_budget=4.5, resume=True, **more)
+    same(found, whole)
+    assert found.folds == whole.folds == 2 and found.seconds == whole.seconds == 5.0
+    assert clock["now"] == 0.0
+
+
 # Mistakes.
 
 
@@ -369,6 +602,29 @@ def test_a_fold_is_a_fit_to_its_training_part(table: DuelTable, fitted: Comparis
         expected.append(-np.log(p).mean())
     np.testing.assert_allclose(score.fold_nlp, expected, rtol=IDENTITY)
     assert score.log_evidence_per_duel == pytest.approx(np.mean(evidence), rel=IDENTITY)
+
+
+@pytest.mark.slow
+def test_inducing_inputs_may_stay_where_k_means_puts_them(table: DuelTable) -> None:
+    (fold, _) = plan_folds(table, 2, "duels", np.random.default_rng(0), None).folds
+    train = table.to_duels(fold.train)
+    z = spg.kmeans_inputs(train.distinct_rows()[0], 3, np.random.default_rng(0))
+    model = spg.PreferenceGP(
+        train,
+        gpflow.kernels.SquaredExponential(lengthscales=np.full(4, 2.0)),
+        inducing_variable=z,
+        approximation=spg.VFE(),
+    )
+    gpflow.set_trainable(model.inducing_variable, False)
+    spg.optimise(model, 4)
+    won, lost = table.winners[fold.test], table.losers[fold.test]
+    expected = -np.log(model.predict_duel(train.items[won], train.items[lost]).numpy()).mean()
+    fixed, learned = (
+        compare(["se/vfe/3"], table, folds=2, max_iterations=4, fixed_inducing=held).scores[0]
+        for held in (True, False)
+    )
+    assert fixed.fold_nlp[0] == pytest.approx(expected, rel=IDENTITY)
+    assert learned.fold_nlp[0] != pytest.approx(expected, rel=IDENTITY)
 
 
 @pytest.mark.slow
