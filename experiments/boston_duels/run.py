@@ -2,13 +2,16 @@
 
     python experiments/boston_duels/run.py
 
-Every line of the table is kept as soon as it is there, so that a run that was stopped goes on.
+Every line of the table is kept as soon as it is there, so that a run that was stopped goes on; the
+lines of other data or settings are refused.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
+import itertools
 import json
 import os
 import time
@@ -33,15 +36,22 @@ EXACT_ITERATIONS, JOINT_ITERATIONS = 300, 100
 NUDGE = 0.02  # standard deviations of the features
 FLOOR = 1e-6  # of the divergences in the figure
 REGIMES = {"fixed": "hyperparameters of the exact model", "joint": "all learned jointly"}
-APPROXIMATIONS = ("VFE", "TightVFE diagonal", "TightVFE rank", "FITC", "DTC", "random duels")
-# Okabe & Ito's colours, each with a marker of its own.
+KMEANS, RANDOM_ITEMS, RANDOM_DUELS = "VFE, k-means", "VFE, random items", "random duels"
+APPROXIMATIONS = (
+    "VFE", KMEANS, RANDOM_ITEMS, "TightVFE diagonal", "TightVFE rank", "FITC", "DTC", RANDOM_DUELS,
+)  # fmt: skip
+# Where inducing inputs start; those that are not named, by greedy conditional variance.
+METHODS = {KMEANS: "kmeans", RANDOM_ITEMS: "random"}
+# Okabe & Ito's colours and a dark red, each with a marker of its own.
 LOOKS = {
     "VFE": ("#0072B2", "o"),
+    KMEANS: ("#E69F00", "P"),
+    RANDOM_ITEMS: ("#882255", "*"),
     "TightVFE diagonal": ("#56B4E9", "s"),
     "TightVFE rank": ("#009E73", "^"),
     "FITC": ("#D55E00", "v"),
     "DTC": ("#CC79A7", "D"),
-    "random duels": ("#767676", "x"),
+    RANDOM_DUELS: ("#767676", "x"),
 }
 KLS = ("joint_sparse_exact", "joint_exact_sparse", "marginal_sparse_exact", "marginal_exact_sparse")
 COLUMNS = (
@@ -77,13 +87,64 @@ def boston_duels(folder: Path) -> tuple[Duels, np.ndarray]:
     )
 
 
-def exact_model(duels: Duels, folder: Path) -> PreferenceGP:
-    """Exact EP with hyperparameters by maximum evidence; kept in `folder`."""
+def settings_of(data: Path) -> dict[str, Any]:
+    """All that a line depends on besides what it names, and the versions it was computed with."""
+    from sparse_prefgp.versions import versions
+
+    return {
+        "data": hashlib.sha256((data / "boston" / "boston.csv").read_bytes()).hexdigest(),
+        "seed": SEED,
+        "training items": TRAINING_ITEMS,
+        "circles": CIRCLES,
+        "noise share": NOISE_SHARE,
+        "exact iterations": EXACT_ITERATIONS,
+        "joint iterations": JOINT_ITERATIONS,
+        "nudge": NUDGE,
+        "versions": versions(),
+    }
+
+
+def read_lines(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """What an earlier run kept; a last line that was not written whole is taken out of the file.
+
+    Raises:
+        ValueError: lines of other settings, or something else than such lines.
+    """
+    again = f"give another --work, or remove {str(path)!r} to begin again."
+    text = path.read_text(encoding="utf-8")
+    whole, end, rest = text.rpartition("\n")
+    found = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            raise ValueError(f"Line {number} of {str(path)!r} is damaged; {again}") from None
+    kept = found[0].get("settings") if found and isinstance(found[0], dict) else None
+    if not isinstance(kept, dict):
+        raise ValueError(f"{str(path)!r} does not say what its lines were made with; {again}")
+    for name, value in settings.items():
+        if kept.get(name) != value:
+            raise ValueError(
+                f"The lines in {str(path)!r} are of another {name!r} ({kept.get(name)}, now "
+                f"{value}); {again}"
+            )
+    if rest:
+        whole_file = path.with_suffix(".tmp")
+        whole_file.write_text(whole + end, encoding="utf-8")
+        os.replace(whole_file, path)
+    return found[1:]
+
+
+def exact_model(duels: Duels, folder: Path, known: bool) -> PreferenceGP:
+    """Exact EP with hyperparameters by maximum evidence, kept in `folder`.
+
+    known: whether the one that is there is of these settings.
+    """
     import gpflow
 
     import sparse_prefgp as spg
 
-    if (folder / "exact").is_dir():
+    if known and (folder / "exact").is_dir():
         return spg.load(folder / "exact")
     lengthscales = np.full(duels.num_features, np.sqrt(duels.num_features))
     model = spg.PreferenceGP(
@@ -102,12 +163,12 @@ def approximations(m: int, duels: Duels) -> dict[str, Approximation]:
 
     share = m / duels.num_items
     return {
-        "VFE": spg.VFE(),
+        **dict.fromkeys(("VFE", *METHODS), spg.VFE()),
         "TightVFE diagonal": spg.TightVFE(residual="diagonal"),
         "TightVFE rank": spg.TightVFE(residual="rank"),
         "FITC": spg.FITC(),
         "DTC": spg.DTC(),
-        "random duels": spg.SubsetOfData(round(share * duels.num_duels), seed=SEED),
+        RANDOM_DUELS: spg.SubsetOfData(round(share * duels.num_duels), seed=SEED),
     }
 
 
@@ -131,7 +192,7 @@ def divergences(model: PreferenceGP, exact: PreferenceGP, items: np.ndarray) -> 
 
 
 def measure(
-    regime: str, name: str, m: int, exact: PreferenceGP, inducing: np.ndarray, items: np.ndarray
+    regime: str, name: str, m: int, exact: PreferenceGP, items: np.ndarray
 ) -> dict[str, Any]:
     """One line of the table. Both regimes begin at the exact model's hyperparameters.
 
@@ -145,9 +206,10 @@ def measure(
 
     approximation = approximations(m, exact.duels)[name]
     started = time.perf_counter()
-    start = inducing[:m].copy()
+    method = METHODS.get(name, "variance")
+    start = spg.initial_inputs(method, exact.duels, exact.kernel, m, np.random.default_rng(SEED))
     if regime == "joint":
-        start += NUDGE * np.random.default_rng(SEED).standard_normal(inducing.shape)[:m]
+        start = start + NUDGE * np.random.default_rng(SEED).standard_normal(start.shape)
     model = spg.PreferenceGP(
         exact.duels,
         gpflow.utilities.deepcopy(exact.kernel),
@@ -178,32 +240,34 @@ def measure(
 
 
 def run(data: Path, folder: Path) -> list[dict[str, Any]]:
-    """All lines of the table; those in `folder` are not computed again."""
-    from sparse_prefgp.selection.initial import variance_inputs
+    """All lines of the table; those in `folder` are not computed again.
 
+    Raises:
+        ValueError: what `read_lines` raises.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    kept, settings = folder / "lines.jsonl", settings_of(data)
+    known = kept.exists()
+    earlier = read_lines(kept, settings) if known else []
+    done = {(line["regime"], line["approximation"], line["m"]): line for line in earlier}
     duels, items = boston_duels(data)
-    exact = exact_model(duels, folder)
-    rows, _ = duels.distinct_rows()
-    inducing = variance_inputs(rows, len(rows), exact.kernel, np.random.default_rng(SEED))
-    kept = folder / "lines.jsonl"
-    lines = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    done = {(line["regime"], line["approximation"], line["m"]) for line in lines}
-    for regime in REGIMES:
-        for m in INDUCING:
-            for name in APPROXIMATIONS:
-                if (regime, name, m) in done:
-                    continue
-                line = measure(regime, name, m, exact, inducing, items)
-                with kept.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-                lines.append(line)
-                print(
-                    f"{regime:6} {name:18} m {m:4d}  evidence {line['log_evidence']:11.3f}  "
-                    f"KLs {line['joint_sparse_exact']:.3g} {line['joint_exact_sparse']:.3g}  "
-                    f"{line['seconds']:.1f} s",
-                    flush=True,
-                )
+    exact = exact_model(duels, folder, known)
+    if not known:
+        kept.write_text(json.dumps({"settings": settings}) + "\n", encoding="utf-8")
+    lines = []
+    for regime, m, name in itertools.product(REGIMES, INDUCING, APPROXIMATIONS):
+        line = done.get((regime, name, m))
+        if line is None:
+            line = measure(regime, name, m, exact, items)
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            print(
+                f"{regime:6} {name:18} m {m:4d}  evidence {line['log_evidence']:11.3f}  "
+                f"KLs {line['joint_sparse_exact']:.3g} {line['joint_exact_sparse']:.3g}  "
+                f"{line['seconds']:.1f} s",
+                flush=True,
+            )
+        lines.append(line)
     return lines
 
 
@@ -228,7 +292,7 @@ def write_table(lines: list[dict[str, Any]], folder: Path) -> None:
             # The evidence of a subset is that of its own duels.
             cells = []
             for line in row:
-                evidence = "" if name == "random duels" else f"{line['log_evidence']:,.1f}<br>"
+                evidence = "" if name == RANDOM_DUELS else f"{line['log_evidence']:,.1f}<br>"
                 both = (_short(line[way]) for way in KLS[:2])
                 cells.append(evidence + ", ".join(both))
             parts.append(f"| {name} | " + " | ".join(cells) + " |")
@@ -262,7 +326,7 @@ def draw(lines: list[dict[str, Any]], path: Path) -> None:
                 "linewidth": 1.3,
                 "markerfacecolor": "none",
             }
-            if name != "random duels":
+            if name != RANDOM_DUELS:
                 row[0].plot(m, [x["log_evidence"] for x in mine], **style)
             for ax, kind in ((row[1], "joint"), (row[2], "marginal")):
                 one, other = (
@@ -285,6 +349,7 @@ def draw(lines: list[dict[str, Any]], path: Path) -> None:
             ax.set_yscale("log")
             ax.set_ylim(bottom=0.5 * FLOOR)
     axes[0, 0].set_yscale("symlog", linthresh=100.0)
+    axes[0, 0].set_ylim(top=-580.0)
     ticks = (-10000, -5000, -2000, -1000, -640)
     axes[0, 0].set_yticks(ticks, [f"{tick:,}" for tick in ticks])
     for ax in axes[-1]:
@@ -292,7 +357,7 @@ def draw(lines: list[dict[str, Any]], path: Path) -> None:
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=len(handles),
+        ncols=(len(handles) + 1) // 2,
         fontsize=9,
         title="solid: KL[sparse ‖ exact], dashed: KL[exact ‖ sparse]; "
         "what is below 10⁻⁶ is drawn there",
@@ -306,9 +371,16 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / "out" / "boston_duels")
     parser.add_argument("--out", type=Path, default=HERE, help="where table and figure go")
     settings = parser.parse_args()
-    lines = run(settings.data, settings.work)
+    if not (settings.data / "boston" / "boston.csv").is_file():
+        parser.error(f"there is no boston/boston.csv in {str(settings.data)!r}; give --data")
+    started = time.perf_counter()
+    try:
+        lines = run(settings.data, settings.work)
+    except ValueError as error:
+        parser.exit(2, f"{error}\n")
     write_table(lines, settings.out)
     draw(lines, settings.out / "boston_duels.png")
+    print(f"{len(lines)} lines; {time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":
