@@ -90,6 +90,12 @@ def test_optimise_runs():
         modes = case["modes"]
         # One sweep an evaluation, but for the first and the last.
         assert modes["alternated"]["sweeps"] < modes["nested"]["sweeps"]
+        # From zero and to a tighter tolerance, for every gradient.
+        cold = modes[optimise.COLD]
+        assert cold["sweeps"] > modes["nested"]["sweeps"]
+        assert cold["log_evidence_per_duel"] == pytest.approx(
+            modes["nested"]["log_evidence_per_duel"], abs=optimise.MARGIN
+        )
         for mode in modes.values():
             assert mode["log_evidence_per_duel"] >= case["target"]
         learned, kmeans = (case["inducing"][key] for key in ("learned", "k-means"))
