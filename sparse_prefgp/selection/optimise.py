@@ -257,10 +257,11 @@ def optimise(
             raise _not_finite(objective, starts)
         objective.set(done.best.checked.position)
     except BaseException as error:
-        # Whatever it was, it must not leave the model at some trial of the line search.
+        # Whatever it was, it must not leave the model at some trial of the line search, nor take
+        # what was reached since the last checkpoint with it.
         reached = done.better(run)
         objective.set(first if reached is None else reached.checked.position)
-        if isinstance(error, KeyboardInterrupt) and book is not None and book.interrupted():
+        if book is not None and book.interrupted() and isinstance(error, KeyboardInterrupt):
             raise Interrupted(book.checkpoint.folder, book.iterations) from error
         raise
     finally:

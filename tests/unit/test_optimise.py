@@ -173,9 +173,9 @@ def test_an_exception_leaves_the_best_parameters(error: BaseException) -> None:
 
 
 def test_an_exception_in_the_search_leaves_the_best_parameters(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    model = build()
+    model, folder = build(), tmp_path / "kept"
     seen: list[np.ndarray] = []
     real = Objective.__call__
 
@@ -191,8 +191,13 @@ def test_an_exception_in_the_search_leaves_the_best_parameters(
         seen.append(model.kernel.lengthscales.numpy())
 
     with pytest.raises(MemoryError):
-        spg.optimise(model, 5, callback=keep)
+        spg.optimise(model, 5, callback=keep, checkpoint=spg.Checkpoint(folder))
     np.testing.assert_array_equal(model.kernel.lengthscales.numpy(), seen[-1])
+    # No checkpoint was due yet; what was reached is kept all the same.
+    monkeypatch.setattr(Objective, "__call__", real)
+    again = spg.optimise(build(), 5, checkpoint=spg.Checkpoint(folder, resume=True))
+    assert again.resumed_at == 2
+    assert again.history == pytest.approx(spg.optimise(build(), 5).history, abs=FIXED_POINT)
 
 
 def test_inference_that_fails_from_cold_sites_goes_on_from_the_optimisers() -> None:
