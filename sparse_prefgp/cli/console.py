@@ -202,28 +202,31 @@ def progress_bar(
     )
     with Bar(*columns, console=console) as bar:
         task = bar.add_task(label, total=max_iterations, evidence="preparing", effort="", left="")
-        first: list[Progress] = []
+        seen: list[float] = []  # seconds after each iteration
 
         def update(progress: Progress) -> None:
-            if not first:  # its time holds the compilation and says nothing about the rest
-                first.append(progress)
-            done = progress.iteration - first[0].iteration  # less than all where a fit goes on
-            each = (progress.seconds - first[0].seconds) / max(done, 1)
-            left = each * (max_iterations - progress.iteration)
+            seen.append(progress.seconds)
+            # The first holds the compilation and says nothing about the rest.
+            each = (seen[-1] - seen[0]) / max(len(seen) - 1, 1)
+            total = progress.starts * max_iterations
+            reached = (progress.start - 1) * max_iterations + progress.iteration
             about = "" if progress.settled else "about "
+            several = f", start {progress.start}/{progress.starts}" if progress.starts > 1 else ""
             bar.update(
                 task,
-                completed=progress.iteration,
+                description=label + several,
+                total=total,
+                completed=reached,
                 evidence=f"evidence per duel {about}{progress.log_evidence / duels:.4f}",
                 effort=f"|g| {progress.gradient_norm:.0e} {progress.sweeps:,} sweeps",
-                left=f"≤ {_clock(left)} left" if done else "",
+                left=f"≤ {_clock(each * (total - reached))} left" if len(seen) > 1 else "",
             )
 
         yield update
         done = int(bar.tasks[0].completed)
         # An optimiser that stopped early has finished, so the bar is full.
         bar.update(task, total=done, completed=done, left="")
-        if not first:
+        if not seen:
             bar.update(task, evidence="no step improves on the starting values")
 
 

@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sparse_prefgp.cli.console import sentences
 from sparse_prefgp.cli.manners import AsJson, Quiet, Seed, Threads
-
-if TYPE_CHECKING:
-    from sparse_prefgp.io import DuelTable
+from sparse_prefgp.cli.tables import (
+    Choices,
+    Duels,
+    Features,
+    FixedInducing,
+    Ignore,
+    ItemTable,
+    NoiseVariance,
+    Rankings,
+    Resume,
+    Tables,
+)
 
 EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
 
 
 def fit(
-    items: Annotated[
-        Path,
-        typer.Option(
-            help="Items: CSV, gzipped CSV or Parquet, a row each. The id is the column item_id, "
-            "else the first; other numeric or categorical columns are features."
-        ),
-    ],
+    items: ItemTable,
     out: Annotated[
         Path,
         typer.Option(
             help="Folder for metrics.json, ranking.csv, model/ and pictures/; new or ours."
         ),
     ],
-    duels: Annotated[
-        Path | None,
-        typer.Option(
-            help="Duels: columns winner and loser hold item ids; count is optional.",
-            show_default=False,
-        ),
-    ] = None,
-    choices: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of duels, choices of one item from a set: a row for each option with "
-            "columns choice_set, item_id and chosen (1 or 0), or a row for each choice with "
-            "columns chosen, option_1, option_2, …",
-            show_default=False,
-        ),
-    ] = None,
-    rankings: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of duels, rankings, best first: columns rank_1, rank_2, … hold item ids; "
-            "or a row for each item with columns ranking, item_id and rank.",
-            show_default=False,
-        ),
-    ] = None,
+    duels: Duels = None,
+    choices: Choices = None,
+    rankings: Rankings = None,
     split: Annotated[
         str, typer.Option(help="What to hold out: duels, items, group:COLUMN or time:COLUMN.")
     ] = "duels",
@@ -70,16 +51,15 @@ def fit(
         ),
     ] = "vfe",
     inducing: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            help="Number of inducing inputs; 128, or all distinct items if fewer.",
+            help="Number of inducing inputs; 128, or all distinct items if fewer. auto takes as "
+            "many as leave 0.01 of the variance of the duels unexplained at first, auto:SHARE "
+            "another share.",
             show_default=False,
         ),
     ] = None,
-    fixed_inducing: Annotated[
-        bool,
-        typer.Option("--fixed-inducing", metavar="", help="Leave them where k-means puts them."),
-    ] = False,
+    fixed_inducing: FixedInducing = False,
     kernel: Annotated[
         str,
         typer.Option(
@@ -89,12 +69,18 @@ def fit(
         ),
     ] = "linear+matern52",
     max_iterations: Annotated[int, typer.Option(help="At most so many optimiser steps.")] = 100,
-    features: Annotated[
-        str | None, typer.Option(help="Use only these columns: a,b,c.", show_default=False)
-    ] = None,
-    ignore: Annotated[
-        str | None, typer.Option(help="Columns that are no features: x,y.", show_default=False)
-    ] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            help="nested, or alternated: one sweep of inference for each gradient, in place of as "
+            "many as it needs."
+        ),
+    ] = "nested",
+    starts: Annotated[
+        int, typer.Option(help="Fit from so many different first parameters; the best is kept.")
+    ] = 1,
+    features: Features = None,
+    ignore: Ignore = None,
     refit: Annotated[
         bool,
         typer.Option("--refit", metavar="", help="After scoring, fit the kept model to all duels."),
@@ -106,21 +92,12 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    noise_variance: Annotated[
-        float, typer.Option(help="Of each side of a duel; 0.5 is the standard probit scale.")
-    ] = 0.5,
+    noise_variance: NoiseVariance = 0.5,
     report: Annotated[
         bool,
         typer.Option("--report", metavar="", help="Also write report.html: tables and pictures."),
     ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            metavar="",
-            help="Go on with a fit that was killed or interrupted: the same command.",
-        ),
-    ] = False,
+    resume: Resume = False,
     checkpoint_every: Annotated[
         int,
         typer.Option(
@@ -135,10 +112,10 @@ def fit(
     """Fit a preference model to your duels, score it on held-out ones, and rank the items."""
     with sentences(quiet, as_json, threads) as console:
         # Imported here to keep `--help` quick.
-        from sparse_prefgp.cli.fitting import Checkpoints, run
-        from sparse_prefgp.splits import split_columns
+        from sparse_prefgp.cli.checkpoints import Checkpoints
+        from sparse_prefgp.cli.fitting import run
         from sparse_prefgp.studies.automatic import plain_names
-        from sparse_prefgp.studies.folder import check_folder
+        from sparse_prefgp.studies.folder import CHECKPOINTS, check_folder
         from sparse_prefgp.studies.holdout import HoldoutSettings
 
         named_kernel, named_approximation, automatic = plain_names(kernel, approximation)
@@ -148,23 +125,18 @@ def fit(
             seed=seed,
             approximation=named_approximation,
             kernel=named_kernel,
-            inducing=inducing,
+            inducing=_number(inducing),
             fixed_inducing=fixed_inducing,
             max_iterations=max_iterations,
             max_train=max_train,
             noise_variance=noise_variance,
             refit=refit,
+            mode=mode,
+            starts=starts,
         )
-        checkpoints = Checkpoints(out, checkpoint_every, resume)
+        checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
         check_folder(out)  # before a large table is read in vain
-        read, source = _reader(duels, choices, rankings)
-        table = read(
-            items,
-            source,
-            features=None if features is None else _names(features),
-            ignore=() if ignore is None else _names(ignore),
-            never_features=split_columns(split),
-        )
+        table = Tables(items, duels, choices, rankings, features, ignore).read(split)
         run(
             console,
             table,
@@ -177,29 +149,9 @@ def fit(
         )
 
 
-def _reader(
-    duels: Path | None, choices: Path | None, rankings: Path | None
-) -> tuple[Callable[..., DuelTable], Path]:
-    """How to read the one of the three that was given.
-
-    Raises:
-        ValueError: none was, or more than one.
-    """
-    from sparse_prefgp.io import read_choice_table, read_ranking_table, read_table
-
-    readers = (
-        ("--duels", read_table, duels),
-        ("--choices", read_choice_table, choices),
-        ("--rankings", read_ranking_table, rankings),
-    )
-    given = [(name, read, path) for name, read, path in readers if path is not None]
-    if len(given) != 1:
-        found = " and ".join(name for name, *_ in given)
-        problem = f"{found} were given" if given else "none was given"
-        raise ValueError(f"Give one of --duels, --choices and --rankings; {problem}.")
-    ((_, read, path),) = given
-    return read, path
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+def _number(text: str | None) -> int | str | None:
+    """A number where it is one; the settings say what is wrong with anything else."""
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return text

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import sys
 import time
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.text import Text
 
-from sparse_prefgp.checkpoint_folder import has_checkpoint
+from sparse_prefgp.cli.checkpoints import Checkpoints
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
@@ -27,21 +25,21 @@ from sparse_prefgp.cli.console import (
 )
 from sparse_prefgp.cli.select import compare_bar, print_comparison
 from sparse_prefgp.features import FeatureTransform
-from sparse_prefgp.folders import contents
 from sparse_prefgp.io import DuelTable
-from sparse_prefgp.studies.automatic import choose
+from sparse_prefgp.studies.automatic import NUMBER_NOTE, Automatic, choose
 from sparse_prefgp.studies.folder import (
-    CHECKPOINTS,
+    FIT_STAGE,
     PROGRAM,
+    REFIT_STAGE,
     FitOutput,
     check_folder,
-    is_checkpoint,
     write_fit,
 )
 from sparse_prefgp.studies.holdout import (
     Holdout,
     HoldoutSettings,
     Scores,
+    first_inputs,
     fit_figures,
     fit_model,
     idle_note,
@@ -52,79 +50,10 @@ from sparse_prefgp.studies.holdout import (
 )
 
 if TYPE_CHECKING:
-    from sparse_prefgp.selection import OptimisationReport
+    from sparse_prefgp.selection import AutoInputs, OptimisationReport
     from sparse_prefgp.selection.checkpoint import Checkpoint
 
 NAMES_SHOWN = 10
-FIT, REFIT = "fit", "refit"
-
-
-@dataclass(frozen=True)
-class Checkpoints:
-    """What a killed fit goes on from, in `checkpoint/` within its output, on the same disk.
-
-    every: optimiser steps between two; 0 for none. resume: go on from those that are there.
-
-    Raises:
-        ValueError: every below 0, or 0 with resume; a fit was interrupted here and `resume` was
-            not given, so that its work would be lost.
-    """
-
-    out: Path
-    every: int
-    resume: bool = False
-
-    def __post_init__(self) -> None:
-        if self.every < 0:
-            raise ValueError(
-                f"A checkpoint every {self.every} steps makes no sense; give 0 for none, or more."
-            )
-        if self.resume and not self.every:
-            raise ValueError("--resume needs checkpoints; leave --checkpoint-every 0 out.")
-        if self.there and not self.resume:
-            raise ValueError(
-                f"{str(self.folder)!r} is the checkpoint of a fit that was interrupted; go on with "
-                f"it by --resume, or remove it (rm -r {shlex.quote(str(self.folder))}) to begin "
-                "again."
-            )
-
-    @property
-    def folder(self) -> Path:
-        return self.out / CHECKPOINTS
-
-    @property
-    def there(self) -> bool:
-        return is_checkpoint(self.folder) and bool(contents(self.folder))
-
-    def stage(self, name: str) -> Checkpoint | None:
-        """That of one run of the optimiser; a later one has none when the earlier was cut off."""
-        if not self.every:
-            return None
-        from sparse_prefgp.selection.checkpoint import Checkpoint
-
-        place = self.folder / name
-        return Checkpoint(place, self.every, self.resume and has_checkpoint(place))
-
-    @contextmanager
-    def told(self) -> Iterator[None]:
-        """An interruption says what was kept; success removes it."""
-        if self.resume and not self.there:
-            warnings.warn(
-                f"There is no checkpoint in {str(self.out)!r} to go on from; the fit begins at "
-                "the beginning.",
-                stacklevel=3,
-            )
-        try:
-            yield
-        except KeyboardInterrupt as error:
-            if not self.there:
-                raise
-            raise KeyboardInterrupt(
-                f"Stopped before the end; the fit so far is kept in {str(self.folder)!r}, and the "
-                "same command with --resume goes on from there."
-            ) from error
-        if is_checkpoint(self.folder):
-            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def run(
@@ -165,17 +94,8 @@ def _run(
     chosen = None
     if automatic is not None:
         prepare(table, settings)  # what can be refused is refused before the comparison
-        with compare_bar(console) as progress:
-            chosen = choose(
-                table,
-                settings,
-                kernel=automatic[0],
-                approximation=automatic[1],
-                callback=progress,
-            )
+        chosen = _choose(console, table, settings, automatic, checkpoints)
         settings = chosen.settings
-        print_comparison(console, chosen.comparison)
-        console.print(Text("The choice was made with the training duels alone."))
     holdout = prepare(table, settings)
     _print_data(console, holdout, show_columns)
     import_tensorflow(console)
@@ -183,10 +103,9 @@ def _run(
     figures = _base_figures(holdout)
     if chosen is not None:
         figures["automatic"] = chosen.to_dict()
+    inputs = _first_inputs(console, holdout, figures)
     with progress_bar(console, "Fitting", settings.max_iterations, _evidence_duels(holdout)) as bar:
-        model, optimised = fit_model(
-            holdout, bar, None if checkpoints is None else checkpoints.stage(FIT)
-        )
+        model, optimised = fit_model(holdout, bar, _stage(checkpoints, FIT_STAGE), inputs)
     figures["fit"] = fit_figures(holdout, model, optimised)
     _print_fit(console, figures["fit"], optimised)
 
@@ -207,9 +126,7 @@ def _run(
     if settings.refit:
         duels = _evidence_duels(holdout, holdout.everything.num_duels)
         with progress_bar(console, "Fitting to all duels", settings.max_iterations, duels) as bar:
-            model, optimised = refit_model(
-                holdout, model, bar, None if checkpoints is None else checkpoints.stage(REFIT)
-            )
+            model, optimised = refit_model(holdout, model, bar, _stage(checkpoints, REFIT_STAGE))
         figures["refit_fit"] = fit_figures(holdout, model, optimised)
         _print_fit(console, figures["refit_fit"], optimised)
 
@@ -233,6 +150,49 @@ def _run(
             soft_wrap=True,
         )
     console.manners.emit(figures)
+
+
+def _stage(checkpoints: Checkpoints | None, name: str) -> Checkpoint | None:
+    return None if checkpoints is None else checkpoints.stage(name)
+
+
+def _choose(
+    console: Output,
+    table: DuelTable,
+    settings: HoldoutSettings,
+    automatic: tuple[str, str],
+    checkpoints: Checkpoints | None,
+) -> Automatic:
+    """Compare, and say what was chosen."""
+    place, resume = (None, False) if checkpoints is None else checkpoints.comparison()
+    with compare_bar(console) as progress:
+        chosen = choose(
+            table,
+            settings,
+            kernel=automatic[0],
+            approximation=automatic[1],
+            checkpoint=place,
+            resume=resume,
+            callback=progress,
+        )
+    print_comparison(console, chosen.comparison)
+    console.print(Text("The choice was made with the training duels alone."))
+    if settings.inducing_share is not None:
+        console.print(Text(NUMBER_NOTE))
+    return chosen
+
+
+def _first_inputs(
+    console: Output, holdout: Holdout, figures: dict[str, Any]
+) -> np.ndarray | AutoInputs | None:
+    """First inducing inputs; a number that was found is printed and put into the figures."""
+    with console.status("Placing inducing inputs …"):
+        inputs = first_inputs(holdout)
+    if inputs is not None and not isinstance(inputs, np.ndarray):
+        figures["automatic_inducing"] = inputs.to_dict()
+        reached = inputs.share <= inputs.threshold
+        console.print(Text(f"Found: {inputs}", style="" if reached else "yellow"))
+    return inputs
 
 
 def _command() -> str | None:
@@ -277,6 +237,8 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
     console.print(Text(holdout.split.description))
     number = holdout.num_inducing
     inducing = "" if number is None else f", {number:,} inducing inputs"
+    if settings.inducing_share is not None:
+        inducing = ", inducing inputs whose number is found first"
     test = f"; {holdout.num_test:,} test duels" if holdout.num_test else ""
     console.print(
         Text(
@@ -311,6 +273,12 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
             f"duel, after {report.iterations} iterations in {report.seconds:.1f} s"
         )
     )
+    if len(report.starts) > 1:
+        values = [start.log_evidence for start in report.starts]
+        shown = ", ".join("not finite" if v is None else f"{v:,.2f}" for v in values)
+        console.print(
+            Text(f"Best of {len(values)} starts: number {report.kept + 1} (log evidence {shown})")
+        )
     variances = ", ".join(f"{name} {value:.3g}" for name, value in fit["kernel_variances"].items())
     console.print(Text(f"Kernel variance: {variances}"))
     inference = report.inference

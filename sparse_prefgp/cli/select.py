@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +23,19 @@ from sparse_prefgp.cli.manners import (
     check_file,
     write_file,
 )
+from sparse_prefgp.cli.tables import (
+    Choices,
+    Duels,
+    Features,
+    FixedInducing,
+    Ignore,
+    ItemTable,
+    NoiseVariance,
+    Rankings,
+    Resume,
+    Tables,
+    names,
+)
 
 if TYPE_CHECKING:
     from sparse_prefgp.studies.choices import Candidate
@@ -35,16 +48,10 @@ EXAMPLE = (
 
 
 def select(
-    items: Annotated[
-        Path,
-        typer.Option(
-            help="Items: CSV, gzipped CSV or Parquet, a row each. The id is the column item_id, "
-            "else the first; other numeric or categorical columns are features."
-        ),
-    ],
-    duels: Annotated[
-        Path, typer.Option(help="Duels: columns winner and loser hold item ids; count is optional.")
-    ],
+    items: ItemTable,
+    duels: Duels = None,
+    choices: Choices = None,
+    rankings: Rankings = None,
     candidates: Annotated[
         str | None,
         typer.Option(
@@ -72,6 +79,7 @@ def select(
             show_default=False,
         ),
     ] = None,
+    fixed_inducing: FixedInducing = False,
     split: Annotated[
         str,
         typer.Option(
@@ -94,9 +102,7 @@ def select(
     max_train: Annotated[
         int, typer.Option(help="At most so many training duels for each fit.")
     ] = 20_000,
-    noise_variance: Annotated[
-        float, typer.Option(help="Of each side of a duel; 0.5 is the standard probit scale.")
-    ] = 0.5,
+    noise_variance: NoiseVariance = 0.5,
     time_budget: Annotated[
         float | None,
         typer.Option(help="Begin no fit after so many seconds.", show_default=False),
@@ -107,65 +113,82 @@ def select(
             "--no-race", metavar="", help="Fit also those that are clearly behind on every fold."
         ),
     ] = False,
-    features: Annotated[
-        str | None, typer.Option(help="Use only these columns: a,b,c.", show_default=False)
-    ] = None,
-    ignore: Annotated[
-        str | None, typer.Option(help="Columns that are no features: x,y.", show_default=False)
-    ] = None,
+    features: Features = None,
+    ignore: Ignore = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the table here (.csv).", show_default=False)
     ] = None,
     overwrite: Overwrite = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep finished fits in this folder until the comparison has succeeded.",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Resume = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     threads: Threads = None,
 ) -> None:
     """Compare kernels, approximations and m on held-out duels, and say which to take."""
     with sentences(quiet, as_json, threads) as console:
-        check_file(out, overwrite, items, duels)
+        tables = Tables(items, duels, choices, rankings, features, ignore)
+        check_file(out, overwrite, *tables.files)
         # Imported here to keep `--help` quick.
-        from sparse_prefgp.io import read_table
-        from sparse_prefgp.splits import split_columns
+        from sparse_prefgp.cli.checkpoints import Checkpoints
         from sparse_prefgp.studies.automatic import automatic_candidates
         from sparse_prefgp.studies.comparison import compare
+        from sparse_prefgp.studies.folder import check_checkpoint
 
         listed = _candidates(candidates, kernels, approximations, inducing)
-        table = read_table(
-            items,
-            duels,
-            features=None if features is None else _names(features),
-            ignore=() if ignore is None else _names(ignore),
-            never_features=split_columns(split),
-        )
-        # Compared and checked in one call: TensorFlow is loaded by the first fit, not before.
-        with compare_bar(console) as progress:
-            comparison = compare(
-                automatic_candidates(table) if listed is None else listed,
-                table,
-                folds=folds,
-                by=split,
-                seed=seed,
-                max_iterations=max_iterations,
-                max_train=max_train,
-                noise_variance=noise_variance,
-                groups=None if groups is None else [_names(each) for each in groups.split(";")],
-                race=not no_race,
-                time_budget=time_budget,
-                callback=progress,
-            )
-        if out is not None:
-            write_file(out, comparison.frame().to_csv(index=False))
-        print_comparison(console, comparison)
-        if out is not None:
-            console.print(Text(f"Written to {out}."), soft_wrap=True)
-        console.manners.emit(comparison.to_dict())
-        if comparison.chosen is None:
-            first = next((score for score in comparison.scores if score.reason), None)
-            why = "" if first is None else f" ({first.candidate}: {first.reason})"
-            raise ValueError(
-                f"None of the candidates could be scored{why}; give others, or more time."
-            )
+        if resume and checkpoint is None:
+            raise ValueError("--resume needs the folder of --checkpoint; give that too.")
+        checkpoints = None
+        if checkpoint is not None:
+            check_checkpoint(checkpoint)
+            checkpoints = Checkpoints(checkpoint, "comparison", 1, resume)
+        table = tables.read(split)
+        with nullcontext() if checkpoints is None else checkpoints.told():
+            place, goes_on = (None, False) if checkpoints is None else checkpoints.comparison()
+            # Compared and checked in one call: TensorFlow is loaded by the first fit, not before.
+            with compare_bar(console) as progress:
+                comparison = compare(
+                    automatic_candidates(table) if listed is None else listed,
+                    table,
+                    folds=folds,
+                    by=split,
+                    seed=seed,
+                    max_iterations=max_iterations,
+                    max_train=max_train,
+                    noise_variance=noise_variance,
+                    fixed_inducing=fixed_inducing,
+                    groups=None if groups is None else [names(each) for each in groups.split(";")],
+                    race=not no_race,
+                    time_budget=time_budget,
+                    checkpoint=place,
+                    resume=goes_on,
+                    callback=progress,
+                )
+            _tell(console, comparison, out)
+
+
+def _tell(console: Output, comparison: Comparison, out: Path | None) -> None:
+    """Write and print it.
+
+    Raises:
+        ValueError: no candidate could be scored.
+    """
+    if out is not None:
+        write_file(out, comparison.frame().to_csv(index=False))
+    print_comparison(console, comparison)
+    if out is not None:
+        console.print(Text(f"Written to {out}."), soft_wrap=True)
+    console.manners.emit(comparison.to_dict())
+    if comparison.chosen is None:
+        first = next((score for score in comparison.scores if score.reason), None)
+        why = "" if first is None else f" ({first.candidate}: {first.reason})"
+        raise ValueError(f"None of the candidates could be scored{why}; give others, or more time.")
 
 
 @contextmanager
@@ -227,8 +250,8 @@ def _table(comparison: Comparison) -> Table:
         for score in comparison.scores
     ]
     rows.append(("linear probit", _with_error(*comparison.linear_probit), "", "", "", ""))
-    names = ("candidate", "nlp nats ± se", "behind ± se", "evidence", "s", "")
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    headings = ("candidate", "nlp nats ± se", "behind ± se", "evidence", "s", "")
+    columns = dict(zip(headings, zip(*rows, strict=True), strict=True))
     table = cells_table("Held-out duels, best first", columns, left=("candidate", ""))
     table.padding = (0, 1, 0, 0)  # so that names fit in 80 characters
     return table
@@ -265,7 +288,7 @@ def _candidates(
                 "Candidates were given, and --kernels, --approximations or --inducing as well; "
                 "give one or the other."
             )
-        return tuple(Candidate.parse(text) for text in _names(candidates))
+        return tuple(Candidate.parse(text) for text in names(candidates))
     if kernels is None:
         if approximations is not None or inducing is not None:
             raise ValueError(
@@ -274,15 +297,11 @@ def _candidates(
         return None
     numbers: list[int | None] = [None]
     if inducing is not None:
-        wrong = [text for text in _names(inducing) if not text.isdecimal()]
+        wrong = [text for text in names(inducing) if not text.isdecimal()]
         if wrong:
             raise ValueError(
                 f"--inducing has {wrong[0]!r}; give whole numbers of at least 1, such as 32,128."
             )
-        numbers = [int(text) for text in _names(inducing)]
-    chosen = [DEFAULT_APPROXIMATION] if approximations is None else _names(approximations)
-    return candidates_from(_names(kernels), chosen, numbers)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+        numbers = [int(text) for text in names(inducing)]
+    chosen = [DEFAULT_APPROXIMATION] if approximations is None else names(approximations)
+    return candidates_from(names(kernels), chosen, numbers)

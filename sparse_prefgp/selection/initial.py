@@ -82,6 +82,19 @@ class AutoInputs:
     def __array__(self, dtype: Any = None) -> FloatArray:
         return np.asarray(self.inputs, dtype=dtype)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values but for the inputs, ready for JSON; `text` is all of it as a sentence."""
+        return {
+            "number": len(self.inputs),
+            "method": self.method,
+            "criterion": self.criterion,
+            "share": self.share,
+            "threshold": self.threshold,
+            "reason": self.reason,
+            "trace": [list(row) for row in self.trace],
+            "text": str(self),
+        }
+
     def __str__(self) -> str:
         what = {
             "residual": "of the prior variance of the duels unexplained",

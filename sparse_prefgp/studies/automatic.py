@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.splits import split_duels
 from sparse_prefgp.studies.choices import (
+    AUTO,
     DEFAULT_APPROXIMATION,
     DEFAULT_KERNEL,
     Candidate,
@@ -24,9 +26,8 @@ from sparse_prefgp.studies.comparison import (
     Comparison,
     compare,
 )
-from sparse_prefgp.studies.holdout import HoldoutSettings
+from sparse_prefgp.studies.holdout import DEFAULT_INDUCING, HoldoutSettings
 
-AUTO = "auto"
 # Fewer folds than for a table that a person reads: the choice is between large differences.
 FOLDS = 3
 # The kernel `linear` is the linear probit itself, with its weights' prior learned.
@@ -35,6 +36,10 @@ ADDITIVE_KERNEL = "additive-matern52"
 # Each group of features costs as much as a kernel of its own.
 MAX_GROUPS = 8
 APPROXIMATIONS = ("vfe", "fitc")
+NUMBER_NOTE = (
+    f"Candidates were compared with {DEFAULT_INDUCING} inducing inputs, or all distinct items "
+    "where they are fewer; the number for the fit is found afterwards."
+)
 # Up to so many distinct items exact inference costs less than the choice.
 EXACT_ITEMS = 300
 
@@ -67,14 +72,18 @@ def plain_names(kernel: str, approximation: str) -> tuple[str, str, bool]:
 
 
 def automatic_candidates(
-    table: DuelTable, kernel: str = AUTO, approximation: str = AUTO, inducing: int | None = None
+    table: DuelTable,
+    kernel: str = AUTO,
+    approximation: str = AUTO,
+    inducing: int | str | None = None,
 ) -> tuple[Candidate, ...]:
     """The candidates for these duels; what is not `auto` stays as it is.
 
     Kernels: linear, squared exponential, Matern 3/2 and 5/2, linear + squared exponential and
     linear + Matern 5/2, and additive Matern 5/2 where there are 2 to 8 groups of features.
     Approximations: exact up to 300 distinct items, VFE and FITC above; with the linear kernel VFE
-    alone, since both are exact there. With `inducing` given never exact.
+    alone, since both are exact there. With `inducing` given never exact; where it is `auto`, to be
+    found for the fit alone, candidates have the usual number.
 
     Raises:
         ValueError: an unknown name; features that cannot be read.
@@ -88,11 +97,12 @@ def automatic_candidates(
     if kernel.strip().lower() == AUTO:
         several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
         kernels = (*KERNELS, ADDITIVE_KERNEL) if several else KERNELS
+    number = inducing if isinstance(inducing, int) else None
     if approximation.strip().lower() != AUTO:
-        return candidates_from(kernels, (approximation,), (inducing,))
+        return candidates_from(kernels, (approximation,), (number,))
     if inducing is None and len(np.unique(transform.apply(frame), axis=0)) <= EXACT_ITEMS:
         return candidates_from(kernels, ("exact",))
-    found = candidates_from(kernels, APPROXIMATIONS, (inducing,))
+    found = candidates_from(kernels, APPROXIMATIONS, (number,))
     return tuple(c for c in found if c.kernel != "linear" or c.approximation == "vfe")
 
 
@@ -103,6 +113,8 @@ def choose(
     kernel: str = AUTO,
     approximation: str = AUTO,
     time_budget: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     callback: Callable[[CompareProgress], None] | None = None,
 ) -> Automatic:
     """Choose kernel and approximation with the training duels of the settings' split.
@@ -113,10 +125,11 @@ def choose(
 
     Args:
         table: all duels.
-        settings: the split, the seed, m, the noise and the most iterations, of which a fit of the
-            comparison takes no more than 60.
+        settings: the split, the seed, m, whether inducing inputs stay, the noise and the most
+            iterations, of which a fit of the comparison takes no more than 60. Fits of the
+            comparison are nested, with one start.
         kernel, approximation: `auto`, or what is given.
-        time_budget, callback: as for `compare`.
+        time_budget, checkpoint, resume, callback: as for `compare`.
 
     Raises:
         ValueError: what `compare` and `split_duels` raise; no candidate could be scored.
@@ -137,7 +150,10 @@ def choose(
         seed=settings.seed,
         max_iterations=min(settings.max_iterations, DEFAULT_ITERATIONS),
         noise_variance=settings.noise_variance,
+        fixed_inducing=settings.fixed_inducing,
         time_budget=time_budget,
+        checkpoint=checkpoint,
+        resume=resume,
         callback=callback,
     )
     chosen = comparison.chosen
@@ -153,5 +169,7 @@ def choose(
         f"Chosen on the training duels alone: {comparison.reason} That is {abs(gain):.4f} nats a "
         f"duel (standard error {error:.4f}) {word} than the linear probit."
     )
+    if settings.inducing_share is not None:
+        reason += f" {NUMBER_NOTE}"
     settings = replace(settings, kernel=chosen.kernel, approximation=chosen.approximation)
     return Automatic(settings, comparison, reason)

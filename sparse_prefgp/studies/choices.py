@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DEFAULT_APPROXIMATION = "vfe"
 DEFAULT_KERNEL = "linear+matern52"
 DEFAULT_POWER = 0.5
+# What is to be chosen: a kernel, an approximation, or a number of inducing inputs.
+AUTO = "auto"
 
 PLAIN_APPROXIMATIONS = (
     "exact",

@@ -26,7 +26,7 @@ PROGRAM = "sparse-prefgp"
 METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
 PICTURES, REPORT = "pictures", "report.html"
 CHECKPOINTS = "checkpoint"
-CHECKPOINT_STAGES = {"fit", "refit"}
+COMPARE_STAGE, FIT_STAGE, REFIT_STAGE = CHECKPOINT_STAGES = ("compare", "fit", "refit")
 
 
 def check_folder(folder: Path) -> None:
@@ -71,9 +71,25 @@ def is_checkpoint(folder: Path) -> bool:
     if folder.is_symlink() or not folder.is_dir():
         return False
     stages = contents(folder)
-    return stages <= CHECKPOINT_STAGES and all(
+    return stages <= set(CHECKPOINT_STAGES) and all(
         not checkpoint_foreign_files(folder / stage) for stage in stages
     )
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Refuse a folder for checkpoints that cannot be made, or that holds other things.
+
+    Raises:
+        ValueError: naming what is in the way.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The checkpoint {str(folder)!r} is a file; give a folder.")
+    if folder.exists() and not is_checkpoint(folder):
+        raise ValueError(
+            f"The folder {str(folder)!r} holds something that is no part of a checkpoint and would "
+            "be lost; give a new or empty folder."
+        )
+    check_place(Path(os.path.realpath(folder)).parent, folder)
 
 
 def check_not_of_a_fit(folder: Path) -> None:

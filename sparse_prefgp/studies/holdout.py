@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.metrics import score
 from sparse_prefgp.splits import Split, split_columns, split_duels
 from sparse_prefgp.studies.choices import (
+    AUTO,
     DEFAULT_APPROXIMATION,
     DEFAULT_KERNEL,
     ApproximationChoice,
@@ -29,7 +31,7 @@ from sparse_prefgp.studies.choices import (
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.selection import OptimisationReport, Progress
+    from sparse_prefgp.selection import AutoInputs, OptimisationReport, Progress
     from sparse_prefgp.selection.checkpoint import Checkpoint
 
 FloatArray = npt.NDArray[np.float64]
@@ -38,6 +40,9 @@ Scores = dict[str, dict[str, float | int]]
 
 DEFAULT_INDUCING = 128
 DEFAULT_ITERATIONS = 100
+# Of the prior variance of the duels, what `auto` inducing inputs may leave unexplained.
+DEFAULT_SHARE = 0.01
+MODES = ("nested", "alternated")
 # A term of the kernel whose variance is below this share of the noise's plays no part in a fit.
 IDLE_SHARE = 1e-3
 PREDICTORS = ("model", "linear_probit", "coin")
@@ -47,8 +52,11 @@ PREDICTORS = ("model", "linear_probit", "coin")
 class HoldoutSettings:
     """How to split, what to fit and how long.
 
-    inducing: m; None is 128, or all distinct training items where they are fewer.
+    inducing: m; None is 128, or all distinct training items where they are fewer; `auto`, or
+    `auto:SHARE`, as many as leave that share (0.01) of the prior variance of the training duels
+    unexplained under the kernel as it starts, up to 1,024.
     fixed_inducing: leave the inducing inputs where k-means puts them.
+    mode, starts: of `optimise`; a refit has one start, the fitted model.
     max_train: at most this many training duels. refit: fit again on all duels after scoring.
     noise_variance: sigma² per side of a duel; 0.5 is the standard probit scale.
 
@@ -61,12 +69,15 @@ class HoldoutSettings:
     seed: int = 0
     approximation: str = DEFAULT_APPROXIMATION
     kernel: str = DEFAULT_KERNEL
-    inducing: int | None = None
+    inducing: int | str | None = None
     fixed_inducing: bool = False
     max_iterations: int = DEFAULT_ITERATIONS
     max_train: int | None = None
     noise_variance: float = 0.5
     refit: bool = False
+    mode: str = MODES[0]
+    starts: int = 1
+    inducing_share: float | None = field(init=False, repr=False)
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)
 
@@ -79,20 +90,24 @@ class HoldoutSettings:
             )
         if self.seed < 0:
             raise ValueError(f"The seed is {self.seed}; give a whole number of at least 0.")
+        share = _share(self.inducing) if isinstance(self.inducing, str) else None
+        if self.mode not in MODES:
+            raise ValueError(f"The mode {self.mode!r} is unknown; choose from {', '.join(MODES)}.")
         for label, value in (
-            ("The number of inducing inputs", self.inducing),
+            ("The number of inducing inputs", None if share else self.inducing),
             ("The number of iterations", self.max_iterations),
             ("The largest number of training duels", self.max_train),
+            ("The number of starts", self.starts),
         ):
-            if value is not None and value < 1:
+            if isinstance(value, int) and value < 1:
                 raise ValueError(f"{label} is {value}; give a whole number of at least 1.")
         check_noise_variance(self.noise_variance)
         approximation = ApproximationChoice.parse(self.approximation)
         if self.inducing is not None and not approximation.needs_inducing:
+            asked = f"{self.inducing} were" if share is None else f"their number ({AUTO}) was"
             raise ValueError(
-                f"The approximation {approximation} has no inducing inputs, but {self.inducing} "
-                "were asked for; leave their number out, or choose another approximation such as "
-                "vfe."
+                f"The approximation {approximation} has no inducing inputs, but {asked} asked for; "
+                "leave their number out, or choose another approximation such as vfe."
             )
         kernel = KernelChoice.parse(self.kernel)
         if kernel.parts == ("item",) and approximation.needs_inducing:
@@ -100,6 +115,7 @@ class HoldoutSettings:
                 f"The kernel item leaves nothing for the inducing inputs of {approximation}; use "
                 "--approximation exact, or a sum such as --kernel linear+item."
             )
+        object.__setattr__(self, "inducing_share", share)
         object.__setattr__(self, "approximation_choice", approximation)
         object.__setattr__(self, "kernel_choice", kernel)
 
@@ -110,7 +126,7 @@ class Holdout:
 
     train: training duels; `train.items` has every item of the table, standardised on the training
     items alone. everything: all duels of the table in the same units. num_inducing: m, None where
-    the approximation has no inducing inputs.
+    the approximation has no inducing inputs, or where their number is yet to be found.
     """
 
     settings: HoldoutSettings
@@ -171,9 +187,10 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
             "lower the number, or use exact."
         )
     count = None
-    if choice.needs_inducing:
+    if choice.needs_inducing and settings.inducing_share is None:
         distinct = len(train.distinct_rows()[0])
-        count = min(DEFAULT_INDUCING, distinct) if settings.inducing is None else settings.inducing
+        asked = settings.inducing
+        count = asked if isinstance(asked, int) else min(DEFAULT_INDUCING, distinct)
         if count > distinct:
             raise ValueError(
                 f"{count} inducing inputs are more than the {distinct} distinct training items; "
@@ -182,32 +199,57 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
     return Holdout(settings, table, split, train, everything, count)
 
 
+def first_inputs(holdout: Holdout) -> FloatArray | AutoInputs | None:
+    """First inducing inputs, k-means centres of the training items; None where there are none.
+
+    Where their number is `auto`, the kernel has its starting values; the `AutoInputs` says why it
+    is that number.
+    """
+    from sparse_prefgp.models import kmeans_inputs
+    from sparse_prefgp.selection import auto_inputs
+
+    settings, train = holdout.settings, holdout.train
+    rng = np.random.default_rng(settings.seed)
+    if settings.inducing_share is not None:
+        kernel = settings.kernel_choice.build(train.num_features, _groups(train))
+        return auto_inputs("kmeans", train, kernel, rng, share=settings.inducing_share)
+    if holdout.num_inducing is None:
+        return None
+    return kmeans_inputs(train.distinct_rows()[0], holdout.num_inducing, rng)
+
+
 def fit_model(
     holdout: Holdout,
     callback: Callable[[Progress], None] | None = None,
     checkpoint: Checkpoint | None = None,
+    inputs: FloatArray | AutoInputs | None = None,
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """Fit the model of the settings to the training duels.
 
-    checkpoint: where the optimiser keeps what a killed fit goes on from.
+    checkpoint: where the optimiser keeps what a killed fit goes on from. inputs: what
+    `first_inputs` gives, if that was called already.
     """
-    from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+    from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.selection import optimise
 
     settings, train = holdout.settings, holdout.train
-    inducing = None
-    if holdout.num_inducing is not None:
-        rng = np.random.default_rng(settings.seed)
-        inducing = kmeans_inputs(train.distinct_rows()[0], holdout.num_inducing, rng)
     model = PreferenceGP(
         train,
         settings.kernel_choice.build(train.num_features, _groups(train)),
         approximation=settings.approximation_choice.build(settings.seed),
-        inducing_variable=inducing,
+        inducing_variable=first_inputs(holdout) if inputs is None else inputs,
         noise_variance=settings.noise_variance,
     )
     _fix_inducing(model, settings)
-    return model, optimise(model, settings.max_iterations, callback=callback, checkpoint=checkpoint)
+    return model, optimise(
+        model,
+        settings.max_iterations,
+        callback=callback,
+        checkpoint=checkpoint,
+        mode=settings.mode,
+        starts=settings.starts,
+        seed=settings.seed,
+    )
 
 
 def refit_model(
@@ -229,7 +271,13 @@ def refit_model(
         noise_variance=settings.noise_variance,
     )
     _fix_inducing(again, settings)
-    return again, optimise(again, settings.max_iterations, callback=callback, checkpoint=checkpoint)
+    return again, optimise(
+        again,
+        settings.max_iterations,
+        callback=callback,
+        checkpoint=checkpoint,
+        mode=settings.mode,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +356,9 @@ def fit_figures(
             for name, value in variances.items()
             if np.sum(value) < IDLE_SHARE * settings.noise_variance
         ],
-        "inducing": holdout.num_inducing,
+        "inducing": None
+        if model.inducing_variable is None
+        else int(model.inducing_variable.num_inducing),
         "fixed_inducing": settings.fixed_inducing,
         "noise_variance": settings.noise_variance,
         "duels": duels,
@@ -328,7 +378,31 @@ def fit_figures(
         "evaluations": report.evaluations,
         "failed_evaluations": report.failed_evaluations,
         "unconverged_evaluations": report.unconverged_evaluations,
+        "mode": report.mode,
+        "alternated_evaluations": report.alternated_evaluations,
+        "setbacks": report.setbacks,
+        "starts": [asdict(start) for start in report.starts],
+        "kept_start": report.kept,
     }
+
+
+def _share(text: str) -> float:
+    name, colon, number = text.strip().lower().partition(":")
+    try:
+        share = float(number) if colon else DEFAULT_SHARE
+    except ValueError:
+        share = math.nan
+    if name != AUTO:
+        raise ValueError(
+            f"The number of inducing inputs is {text!r}; give a whole number of at least 1, or "
+            f"{AUTO}."
+        )
+    if not 0.0 < share < 1.0:
+        raise ValueError(
+            f"The number of inducing inputs is {text!r}; give {AUTO} a share between 0 and 1, such "
+            f"as {AUTO}:0.1, or none."
+        )
+    return share
 
 
 def _groups(train: Duels) -> tuple[FeatureGroup, ...] | None:

@@ -203,6 +203,18 @@ CASES: dict[str, Case] = {
     "item effects alone, sparse": Case(
         FIT + " --kernel item --inducing 5", ("--approximation exact",)
     ),
+    "inducing inputs few": Case(FIT + " --inducing few", ("'few'", "or auto")),
+    "inducing inputs none": Case(FIT + " --inducing 0", ("inducing inputs is 0", "at least 1")),
+    "inducing inputs half": Case(FIT + " --inducing 2.5", ("'2.5'", "whole number")),
+    "inducing inputs by a wrong share": Case(
+        FIT + " --inducing auto:2", ("'auto:2'", "between 0 and 1")
+    ),
+    "inducing inputs by no share": Case(FIT + " --inducing auto:", ("'auto:'", "auto:0.1")),
+    "a number to be found for nothing": Case(
+        FIT + " --approximation exact --inducing auto", ("exact has no inducing inputs",)
+    ),
+    "mode unknown": Case(FIT + " --mode alternate", ("'alternate'", "nested, alternated")),
+    "starts none": Case(FIT + " --starts 0", ("number of starts is 0",)),
     "threads zero": Case(FIT + " --threads 0", ("threads is 0",)),
     "report without out": Case("demo --duels 50 --report", ("--report", "--out")),
     "out is a file": Case(FIT.replace("/new", "/pairs.csv"), ("is a file",)),
@@ -220,6 +232,32 @@ CASES: dict[str, Case] = {
         lambda f: (
             (f / "new" / "checkpoint" / "mine").mkdir(parents=True),
             (f / "new" / "checkpoint" / "mine" / "notes.json").write_text("{}"),
+        ),
+    ),
+    "select with two ways in": Case(
+        SELECT + " --rankings {}/rankings.csv", ("--duels and --rankings",)
+    ),
+    "select with no way in": Case("select --items {}/items.csv", ("none was given",)),
+    "select over its choices": Case(
+        "select --items {}/items.csv --choices {}/choices.csv --out {}/choices.csv",
+        ("is an input",),
+    ),
+    "select goes on from nowhere": Case(SELECT + " --resume", ("--checkpoint",)),
+    "select keeps fits in a file": Case(SELECT + " --checkpoint {}/pairs.csv", ("is a file",)),
+    "select keeps fits in somebody's folder": Case(
+        SELECT + " --checkpoint {}/fitted", ("no part of a checkpoint",)
+    ),
+    "select keeps fits below a file": Case(
+        SELECT + " --checkpoint {}/pairs.csv/kept", ("is a file",)
+    ),
+    "kept fits that are damaged": Case(
+        SELECT + " --candidates se/vfe/4 --checkpoint {}/kept --resume",
+        ("damaged", "rm -r"),
+        lambda f: (
+            (f / "kept" / "compare").mkdir(parents=True),
+            (f / "kept" / "compare" / "checkpoint.json").write_text(
+                '{"format": "sparse_prefgp checkpoint"}'
+            ),
         ),
     ),
     "more folds than duels": Case(SELECT + " --folds 100", ("100 folds",)),

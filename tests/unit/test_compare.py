@@ -645,6 +645,8 @@ def test_automatic_candidates_suit_the_duels(table: DuelTable) -> None:
     small = [str(c) for c in automatic_candidates(table)]
     assert small[0] == "linear/exact" and "additive-matern52/exact" in small
     assert all(name.endswith("/exact") for name in small)
+    found = [str(c) for c in automatic_candidates(table, inducing="auto")]
+    assert "se/fitc" in found and not any("exact" in name for name in found)
     given = [str(c) for c in automatic_candidates(table, inducing=5)]
     assert "linear/vfe/5" in given and "linear/fitc/5" not in given and "se/fitc/5" in given
     assert {c.kernel for c in automatic_candidates(table, kernel="se+linear")} == {"linear+se"}
@@ -673,8 +675,32 @@ def test_the_choice_sees_training_duels_only(
     for _, train, won, lost, _ in fits["calls"]:
         assert _pairs(train.item_ids, won, lost) <= pairs
         assert _pairs(train.item_ids, train.winners, train.losers) <= pairs
+    assert not any(more["fixed_inducing"] for *_, more in fits["calls"])
     times = found.comparison.folds
     assert times == (1 if split == "time:day" else automatic_module.FOLDS)
+
+
+def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
+    table: DuelTable, fits: dict[str, Any]
+) -> None:
+    fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
+    settings = HoldoutSettings(inducing="auto:0.2", fixed_inducing=True)
+    found = choose(table, settings, kernel="se")
+    assert {more["fixed_inducing"] for *_, more in fits["calls"]} == {True}
+    assert (found.settings.kernel, found.settings.approximation) == ("se", "vfe")
+    assert found.settings.inducing_share == 0.2
+    assert "the number for the fit is found afterwards" in found.reason
+
+
+def test_the_choice_is_kept_too(table: DuelTable, fits: dict[str, Any], tmp_path: Path) -> None:
+    fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
+    settings = HoldoutSettings(inducing="auto")
+    place = tmp_path / "kept"
+    first = choose(table, settings, kernel="se", checkpoint=place)
+    fits["calls"].clear()
+    again = choose(table, settings, kernel="se", checkpoint=place, resume=True)
+    same(again.comparison, first.comparison)
+    assert not fits["calls"] and again.comparison.resumed_fits > 0
 
 
 def _pairs(ids: Any, winners: Any, losers: Any) -> set[Any]:

@@ -19,6 +19,9 @@ import pytest
 
 from sparse_prefgp import folders
 from sparse_prefgp.model_folder import CHECKPOINT, CHECKPOINT_FORMAT
+from sparse_prefgp.studies import comparison as compare_module
+from sparse_prefgp.studies.choices import Candidate
+from sparse_prefgp.studies.comparison import FoldFit
 from sparse_prefgp.studies.folder import CHECKPOINTS, check_folder, is_checkpoint
 
 pytest.importorskip("typer")
@@ -143,6 +146,96 @@ def test_nothing_to_go_on_from(tables: Path, whole: Path, tmp_path: Path) -> Non
     assert evidence(tmp_path / "new") == pytest.approx(evidence(whole), abs=FIXED_POINT)
     refused = fit(tables, tmp_path / "other", "--checkpoint-every", -1)
     assert refused.exit_code == 2 and "every -1 steps makes no sense" in refused.stderr
+
+
+def test_a_refit_goes_on_though_the_fit_was_too_short_for_a_checkpoint(
+    tables: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its start is the fitted model, which must be the same again."""
+    out = tmp_path / "out"
+    few = ("--refit", "--checkpoint-every", ITERATIONS + 1)
+    undo = interrupt(monkeypatch, "refit", 3)
+    assert fit(tables, out, *few).exit_code == 130
+    undo()
+    assert (out / CHECKPOINTS / "fit" / CHECKPOINT).exists()
+    done = fit(tables, out, *few, "--resume")
+    assert done.exit_code == 0, done.output
+    told = json.loads((out / "metrics.json").read_text())
+    assert told["refit_fit"]["resumed_at"] == 3
+    assert told["fit"]["resumed_at"] == told["fit"]["iterations"]
+    for part in ("fit", "refit_fit"):
+        assert evidence(out, part) == pytest.approx(evidence(whole, part), abs=FIXED_POINT)
+
+
+def test_an_interrupted_choice_goes_on(
+    tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the comparison, then in the fit; no candidate is fitted a second time."""
+    calls: list[tuple[str, int]] = []
+
+    def candidate_fit(candidate: Candidate, train: Any, won: Any, lost: Any, **_: Any) -> FoldFit:
+        calls.append((str(candidate), hash(won.tobytes() + lost.tobytes())))
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        nats = 0.5 if candidate.kernel == "se" else 0.501
+        return FoldFit(np.full(len(won), -nats), -0.5, True)
+
+    monkeypatch.setattr(compare_module, "fit_candidate", candidate_fit)
+    out, auto = tmp_path / "out", ("--kernel", "auto", "--refit")
+    result = fit(tables, out, *auto)
+    assert result.exit_code == 130, result.output
+    assert "the fit so far is kept in" in result.stderr and len(calls) == 5
+    kept = contents(out)
+    assert set(kept) == {name for name in kept if name.startswith(f"{CHECKPOINTS}/compare/")}
+    for more, message in (
+        ((), "go on with it by --resume"),
+        (("--resume", "--seed", 5), "of other duels, items or folds"),
+        (("--resume", "--fixed-inducing"), "inducing inputs that were (not) fixed"),
+    ):
+        refused = fit(tables, out, *auto, *more)
+        assert refused.exit_code == 2 and message in refused.stderr, refused.output
+        assert contents(out) == kept
+
+    undo = interrupt(monkeypatch, "fit", 5)
+    assert fit(tables, out, *auto, "--resume").exit_code == 130
+    undo()
+    done, before = set(calls[:4]), len(calls)
+    assert not done & set(calls[5:]) and len(set(calls[5:])) == len(calls) - 5
+    result = fit(tables, out, *auto, "--resume")
+    assert result.exit_code == 0, result.output
+    assert len(calls) == before, "the finished comparison is not repeated"
+    told = json.loads((out / "metrics.json").read_text())
+    assert told["automatic"]["chosen"] == "se/vfe/5" and told["fit"]["kernel"] == "se"
+    assert told["automatic"]["resumed_fits"] == len(calls) - 1
+    assert told["fit"]["resumed_at"] == 5 and not (out / CHECKPOINTS).exists()
+
+
+@pytest.mark.slow
+def test_killed_choice_goes_on(tables: Path, tmp_path: Path) -> None:
+    """kill -9 as soon as a fit of the comparison is kept."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    program = [sys.executable, "-c", "from sparse_prefgp.cli.app import app; app()"]
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    more = ("--approximation", "vfe", "--kernel", "auto", "--max-iterations", "3", "--quiet")
+    place = out / CHECKPOINTS / "compare" / CHECKPOINT
+    words = command(tables, out, *more)
+    with subprocess.Popen([*program, *words], env=environment) as process:
+        deadline = time.monotonic() + 300
+        while not place.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        os.kill(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not (out / "metrics.json").exists()
+    kept = len(json.loads(place.read_text())["fits"])
+    subprocess.run([*program, *words, "--resume"], env=environment, check=True)
+    assert fit(tables, whole, *more).exit_code == 0
+    told, other = (json.loads((f / "metrics.json").read_text()) for f in (out, whole))
+    assert told["automatic"]["resumed_fits"] == kept >= 1
+    assert told["automatic"]["chosen"] == other["automatic"]["chosen"]
+    assert told["fit"]["log_evidence"] == pytest.approx(
+        other["fit"]["log_evidence"], abs=FIXED_POINT
+    )
 
 
 @pytest.mark.slow

@@ -52,6 +52,70 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     return nats
 
 
+def test_choices_and_rankings_are_compared_as_duels(
+    tables: tuple[Any, ...], fits: dict[str, float], tmp_path: Path
+) -> None:
+    fits |= {"linear/vfe/4": 0.62, "se/vfe/4": 0.6}
+    rng = np.random.default_rng(0)
+    orders = rng.permuted(np.tile(np.arange(N), (12, 1)), axis=1)[:, :3]
+    rows = [",".join(f"i{i}" for i in order) for order in orders]
+    (tmp_path / "rankings.csv").write_text("rank_1,rank_2,rank_3\n" + "\n".join(rows) + "\n")
+    (tmp_path / "choices.csv").write_text("chosen,option_1,option_2\n" + "\n".join(rows) + "\n")
+    for option in ("rankings", "choices"):
+        files = (*tables[:2], f"--{option}", tmp_path / f"{option}.csv")
+        result = call(*files, "--candidates", ",".join(fits), "--folds", 3, "--json")
+        assert result.exit_code == 0, result.output
+        told = json.loads(result.stdout)
+        assert told["chosen"] == "se/vfe/4"
+        assert "3 folds over 12 sets of duels" in told["description"]
+    refused = call(*tables, "--choices", tmp_path / "choices.csv")
+    assert refused.exit_code == 2 and "--duels and --choices were given" in refused.stderr
+
+
+def test_a_stopped_comparison_goes_on(
+    tables: tuple[Any, ...],
+    fits: dict[str, float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fits |= {"linear/vfe/4": 0.601, "se/vfe/4": 0.6}
+    place, calls = tmp_path / "kept", []
+    stub = compare_module.fit_candidate
+
+    def counted(*arguments: Any, **more: Any) -> FoldFit:
+        calls.append(str(arguments[0]))
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return stub(*arguments, **more)
+
+    monkeypatch.setattr(compare_module, "fit_candidate", counted)
+    words = ("--candidates", ",".join(fits), "--folds", 3, "--checkpoint", place)
+    stopped = call(*tables, *words)
+    assert stopped.exit_code == 130, stopped.output
+    assert "the comparison so far is kept in" in stopped.stderr and str(place) in stopped.stderr
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    assert before
+    for more, text in (
+        ((), "is the checkpoint of a comparison that was interrupted"),
+        (("--resume", "--seed", 3), "of other duels, items or folds"),
+        (("--resume", "--max-iterations", 3), "number of iterations"),
+    ):
+        refused = call(*tables, *words, *more)
+        assert refused.exit_code == 2 and text in refused.stderr, refused.output
+        assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+    calls.clear()
+    done = call(*tables, *words, "--resume", "--json")
+    assert done.exit_code == 0, done.output
+    assert len(calls) == 3
+    told = json.loads(done.stdout)
+    assert told["resumed_fits"] == 3 and told["chosen"] == "se/vfe/4"
+    assert not place.exists()
+    monkeypatch.setattr(compare_module, "fit_candidate", stub)
+    whole = json.loads(call(*tables, *words[:-2], "--json").stdout)
+    assert whole["candidates"][0]["fold_nlp_nats"] == told["candidates"][0]["fold_nlp_nats"]
+
+
 def call(*arguments: Any) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in ("select", *arguments)])
 
@@ -145,6 +209,7 @@ def test_fit_takes_what_is_chosen_and_says_why(
         (("--kernels", "se", "--inducing", "few"), "--inducing has 'few'"),
         (("--candidates", "se", "--split", "time:when"), "'when' is in neither table"),
         (("--candidates", "se", "--out", "table.txt"), "must end in .csv"),
+        (("--candidates", "se", "--resume"), "--resume needs the folder of --checkpoint"),
     ],
 )
 def test_a_mistake_is_one_sentence(

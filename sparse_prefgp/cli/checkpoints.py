@@ -1,0 +1,93 @@
+"""Checkpoints of a command: a folder with a stage for each thing that takes long."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparse_prefgp.checkpoint_folder import has_checkpoint
+from sparse_prefgp.folders import contents
+from sparse_prefgp.studies.folder import COMPARE_STAGE, is_checkpoint
+
+if TYPE_CHECKING:
+    from sparse_prefgp.selection.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What a killed command goes on from; it is removed when the command has succeeded.
+
+    folder: where, on the same disk as the output. what: a fit, for instance. every: optimiser
+    steps between two; 0 for none. resume: go on from those that are there.
+
+    Raises:
+        ValueError: every below 0, or 0 with resume; one was interrupted here and `resume` was not
+            given, so that its work would be lost.
+    """
+
+    folder: Path
+    what: str
+    every: int
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if self.every < 0:
+            raise ValueError(
+                f"A checkpoint every {self.every} steps makes no sense; give 0 for none, or more."
+            )
+        if self.resume and not self.every:
+            raise ValueError("--resume needs checkpoints; leave --checkpoint-every 0 out.")
+        if self.there and not self.resume:
+            raise ValueError(
+                f"{str(self.folder)!r} is the checkpoint of a {self.what} that was interrupted; go "
+                f"on with it by --resume, or remove it (rm -r {shlex.quote(str(self.folder))}) to "
+                "begin again."
+            )
+
+    @property
+    def there(self) -> bool:
+        return is_checkpoint(self.folder) and bool(contents(self.folder))
+
+    def stage(self, name: str) -> Checkpoint | None:
+        """That of one run of the optimiser; a later one has none when the earlier was cut off."""
+        if not self.every:
+            return None
+        from sparse_prefgp.selection.checkpoint import Checkpoint
+
+        return Checkpoint(self.folder / name, self.every, self._resumes(name))
+
+    def comparison(self) -> tuple[Path | None, bool]:
+        """Where a comparison keeps its fits, and whether it goes on from some."""
+        if not self.every:
+            return None, False
+        return self.folder / COMPARE_STAGE, self._resumes(COMPARE_STAGE)
+
+    def _resumes(self, name: str) -> bool:
+        return self.resume and has_checkpoint(self.folder / name)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """An interruption says what was kept; success removes it."""
+        if self.resume and not self.there:
+            warnings.warn(
+                f"There is no checkpoint in {str(self.folder)!r} to go on from; the {self.what} "
+                "begins at the beginning.",
+                stacklevel=3,
+            )
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            if not self.there:
+                raise
+            raise KeyboardInterrupt(
+                f"Stopped before the end; the {self.what} so far is kept in "
+                f"{str(self.folder)!r}, and the same command with --resume goes on from there."
+            ) from error
+        if is_checkpoint(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,129 @@
+"""`fit --inducing auto`, `--mode` and `--starts`: what they do is in the print and the metrics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.selection import AutoInputs, initial, search
+from sparse_prefgp.studies import holdout as module
+from sparse_prefgp.studies.holdout import (
+    HoldoutSettings,
+    first_inputs,
+    fit_figures,
+    fit_model,
+    prepare,
+    refit_model,
+)
+from tests.tolerances import IDENTITY
+
+pytest.importorskip("typer")
+pytest.importorskip("pandas")
+
+from typer.testing import CliRunner
+
+from sparse_prefgp.cli.app import app
+
+N, T = 16, 80
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(N, 2))
+    rows = [f"i{i},{a:.6f},{b:.6f}" for i, (a, b) in enumerate(x)]
+    (folder / "items.csv").write_text("item_id,a,b\n" + "\n".join(rows) + "\n")
+    pairs = rng.permuted(np.tile(np.arange(N), (T, 1)), axis=1)[:, :2]
+    order = np.argsort(np.sin(x[:, 0])[pairs] + 0.5 * rng.normal(size=pairs.shape), axis=1)
+    losers, winners = np.take_along_axis(pairs, order, axis=1).T
+    duels = [f"i{w},i{loser}" for w, loser in zip(winners, losers, strict=True)]
+    (folder / "duels.csv").write_text("winner,loser\n" + "\n".join(duels) + "\n")
+    return folder / "items.csv", folder / "duels.csv"
+
+
+@pytest.fixture(scope="module")
+def table(files: tuple[Path, Path]) -> DuelTable:
+    return read_table(*files)
+
+
+def fit(files: tuple[Path, Path], out: Path, *more: Any) -> tuple[str, dict[str, Any]]:
+    words = ("fit", "--items", files[0], "--duels", files[1], "--out", out, "--max-iterations", 3)
+    result = CliRunner().invoke(app, [str(word) for word in (*words, *more)])
+    assert result.exit_code == 0, result.output
+    return " ".join(result.stdout.split()), json.loads((out / "metrics.json").read_text())
+
+
+def test_names_and_defaults_are_those_of_the_optimiser() -> None:
+    """They are repeated so that a mistake is found before TensorFlow is loaded."""
+    assert module.MODES == search.MODES
+    assert module.DEFAULT_SHARE == initial.DEFAULT_SHARE
+
+
+def test_as_many_inducing_inputs_as_leave_the_share(table: DuelTable) -> None:
+    holdout = prepare(table, HoldoutSettings(kernel="se", inducing="auto:0.3", seed=2))
+    assert holdout.num_inducing is None
+    found = first_inputs(holdout)
+    assert isinstance(found, AutoInputs) and found.reason == "share reached"
+    assert found.share <= 0.3 and 1 < len(found.inputs) < N
+    # The share is that of the kernel as the fit starts.
+    kernel = holdout.settings.kernel_choice.build(2)
+    share = initial.residual_shares(holdout.train, kernel, found.inputs)[0][-1]
+    assert found.share == pytest.approx(share, abs=IDENTITY)
+    again = first_inputs(holdout)
+    np.testing.assert_array_equal(again, found)
+    plain = prepare(table, HoldoutSettings(kernel="se", inducing=len(found.inputs), seed=2))
+    assert np.asarray(first_inputs(plain)).shape == found.inputs.shape
+
+
+def test_none_where_there_are_none(table: DuelTable) -> None:
+    assert first_inputs(prepare(table, HoldoutSettings(approximation="exact"))) is None
+
+
+def test_mode_and_starts_reach_the_optimiser(
+    table: DuelTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, Any]] = []
+    real = spg.selection.optimise
+
+    def optimise(*arguments: Any, **more: Any) -> Any:
+        seen.append(more)
+        return real(*arguments, **more)
+
+    monkeypatch.setattr("sparse_prefgp.selection.optimise", optimise)
+    settings = HoldoutSettings(
+        inducing=4, max_iterations=2, mode="alternated", starts=2, seed=7, kernel="se"
+    )
+    holdout = prepare(table, settings)
+    model, report = fit_model(holdout)
+    refit_model(holdout, model)
+    assert [call["mode"] for call in seen] == ["alternated", "alternated"]
+    assert (seen[0]["starts"], seen[0]["seed"]) == (2, 7)
+    assert seen[1].get("starts", 1) == 1, "a refit goes on from the fitted model alone"
+    figures = fit_figures(holdout, model, report)
+    assert figures["mode"] == "alternated" and len(figures["starts"]) == 2
+    assert figures["inducing"] == 4
+    best = max(start["log_evidence"] for start in figures["starts"])
+    assert figures["starts"][figures["kept_start"]]["log_evidence"] == best
+
+
+@pytest.mark.slow
+def test_the_command_says_how_many_and_why(files: tuple[Path, Path], tmp_path: Path) -> None:
+    text, told = fit(files, tmp_path / "out", "--inducing", "auto:0.3", "--starts", 2, "--refit")
+    found = told["automatic_inducing"]
+    assert found["reason"] == "share reached" and found["share"] <= found["threshold"] == 0.3
+    assert found["number"] == told["fit"]["inducing"] == told["refit_fit"]["inducing"]
+    assert f"Found: {found['number']} inducing inputs (kmeans): {found['share']:.3g} of" in text
+    assert "at most 0.3 was asked for" in text
+    assert f"Best of 2 starts: number {told['fit']['kept_start'] + 1} (log evidence" in text
+    assert len(told["fit"]["starts"]) == 2 and len(told["refit_fit"]["starts"]) == 1
+
+    text, told = fit(files, tmp_path / "other", "--inducing", 3, "--mode", "alternated")
+    assert "automatic_inducing" not in told and "Found:" not in text and "Best of" not in text
+    assert told["fit"]["mode"] == "alternated" and told["fit"]["alternated_evaluations"] > 0
