@@ -26,6 +26,7 @@ _HOME = {
     "HeteroscedasticVFE": "approximations",
     "InferenceResult": "engines",
     "ItemEffect": "covariances",
+    "Laplace": "engines",
     "LowRankPlusDiagonal": "engines",
     "OptimisationReport": "selection",
     "ParallelEP": "engines",
@@ -40,6 +41,7 @@ _HOME = {
     "TruncatedNormalResult": "engines",
     "UpdateReport": "models",
     "VFE": "approximations",
+    "Variational": "engines",
     "auto_inputs": "selection",
     "candidates_from": "studies",
     "compare": "studies",
@@ -83,6 +85,7 @@ __all__ = [
     "HeteroscedasticVFE",
     "InferenceResult",
     "ItemEffect",
+    "Laplace",
     "LowRankPlusDiagonal",
     "OptimisationReport",
     "ParallelEP",
@@ -96,6 +99,7 @@ __all__ = [
     "TightVFE",
     "TruncatedNormalResult",
     "UpdateReport",
+    "Variational",
     "__version__",
     "auto_inputs",
     "candidates_from",
@@ -152,11 +156,13 @@ if TYPE_CHECKING:
     from sparse_prefgp.duels import Duels
     from sparse_prefgp.engines import (
         InferenceResult,
+        Laplace,
         LowRankPlusDiagonal,
         ParallelEP,
         SequentialEP,
         Status,
         TruncatedNormalResult,
+        Variational,
         truncated_normal_ep,
     )
     from sparse_prefgp.io import read_choices, read_duels, read_items, read_rankings

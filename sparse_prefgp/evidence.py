@@ -30,35 +30,72 @@ LOG_DET_UP_TO = 2000
 EXPECTED = "expected"
 
 
-def site_terms(sites: Sites, cavity: Cavity, tilted: Tilted, counts: tf.Tensor) -> tf.Tensor:
-    """Sum over sites of the part of log Z that a site and its cavity decide, a scalar.
+class Slopes(NamedTuple):
+    """Derivatives of the log evidence at a fixed point in what the factors were built from.
 
-    log Z_i + ½ m_c (tau m_c - nu) / (1 + v_c tau) + ½ log(1 + v_c tau), each as often as it
-    counts: the sum of log Z_i, the psi terms and ½ nu' mu, without their cancellation
-    (docs/method.md, section 3).
+    noise, upper: (t,) in the noise and the upper limits. lower: (t,) or None without lower limits.
+    inside: (t,) in `Factors.inside`, or None where it was not looked at. moving: left, right (t,):
+    the derivative in the covariance K of z has left' dK right beside that of its `surrogate`, or
+    None.
     """
-    m, v = cavity
-    gain = 1.0 + v * sites.tau
-    each = tilted.log_mass + 0.5 * m * (sites.tau * m - sites.nu) / gain
-    return tf.reduce_sum(counts * (each + 0.5 * tf.math.log(gain)))
+
+    noise: tf.Tensor
+    upper: tf.Tensor
+    lower: tf.Tensor | None
+    inside: tf.Tensor | None = None
+    moving: tuple[tf.Tensor, tf.Tensor] | None = None
 
 
-def log_evidence(
+def ep_log_evidence(
     sites: Sites,
     cavity: Cavity,
     tilted: Tilted,
     half_log_det: tf.Tensor,
     counts: tf.Tensor,
-    correction: tf.Tensor | float = 0.0,
+    power: float = 1.0,
 ) -> tf.Tensor:
-    """EP log evidence: site terms - ½ log|P| + the approximation's correction, a scalar."""
-    return site_terms(sites, cavity, tilted, counts) - half_log_det + correction
+    """EP log evidence without the approximation's correction, a scalar.
+
+    The sum over sites of log Z_i + ½ m_c (p tau m_c - p nu) / (1 + v_c p tau) + ½ log(1 + v_c p
+    tau), each as often as it counts, over the site power p, - ½ log|P|: log Z_i, the psi terms and
+    ½ nu' mu without their cancellation (docs/method.md, section 3).
+    """
+    m, v = cavity
+    nu, tau = power * sites.nu, power * sites.tau
+    gain = 1.0 + v * tau
+    each = tilted.log_mass + 0.5 * m * (tau * m - nu) / gain + 0.5 * tf.math.log(gain)
+    return tf.reduce_sum(counts * each) / power - half_log_det
+
+
+def variational_bound(
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    expected: tf.Tensor,
+    half_log_det: tf.Tensor,
+    sites: Sites,
+    counts: tf.Tensor,
+) -> tf.Tensor:
+    """sum c E log p_i - KL[q || prior], with `expected` E log p_i (t,), a scalar."""
+    quadratic = half_quadratic(mean, variance, sites, counts)
+    return tf.reduce_sum(counts * expected) - quadratic - half_log_det
+
+
+def half_quadratic(
+    mean: tf.Tensor, variance: tf.Tensor, sites: Sites, counts: tf.Tensor
+) -> tf.Tensor:
+    """KL[q || prior] - ½ log|P| for the q of the sites, mean and variance (t,) of z under it.
+
+    In whitened u, q = N(mu, P⁻¹): KL = ½ (tr P⁻¹ - m + log|P| + mu'mu), and with the sites' totals
+    T and s both m - tr P⁻¹ = sum T v and mu'mu = (s - T mean)'mean are sums over duels.
+    """
+    precision, shift = totals(sites, counts)
+    return 0.5 * tf.reduce_sum((shift - precision * mean) * mean - precision * variance)
 
 
 def differentiable_log_evidence(
     prior: DuelPrior,
     sites: Sites,
-    tilted: Tilted,
+    slopes: Slopes,
     kept: tuple[tf.Tensor, ...],
     value: tf.Tensor,
 ) -> tf.Tensor:
@@ -66,21 +103,27 @@ def differentiable_log_evidence(
 
     `kept` is what the covariance's `marginals` kept for the same sites.
 
-    At a fixed point log Z is stationary in sites and cavities, so they are held, and what is left
-    is the surrogate of docs/method.md, section 5: linear in the covariance, the noise of each duel
-    and the offsets, with weights known in closed form.
+    At a fixed point of EP or of the variational engine log Z is stationary in sites and cavities,
+    so they are held, and what is left is the surrogate of docs/method.md, section 5: linear in the
+    covariance and in what the factors were built from, with weights known in closed form. A mode
+    that moves adds one term.
     """
     factors = prior.factors
     precision, shift = map(tf.stop_gradient, totals(sites, factors.counts))
-    slope, curvature = tilted.slope, tilted.curvature
-    by_noise = tf.stop_gradient(0.5 * factors.counts * (slope**2 + curvature))
-    by_offset = tf.stop_gradient(factors.counts * slope)
-    surrogate = (
-        prior.covariance.surrogate(precision, shift, kept)
-        + tf.reduce_sum(by_noise * factors.noise)
-        + tf.reduce_sum(by_offset * prior.offset)
-        + prior.correction
-    )
+    surrogate = prior.covariance.surrogate(precision, shift, kept)
+    for slope, values in (
+        (slopes.noise, factors.noise),
+        (slopes.upper, factors.upper),
+        (slopes.lower, factors.lower),
+        (slopes.inside, factors.inside),
+    ):
+        if slope is not None and values is not None:
+            finite = tf.where(tf.math.is_inf(values), tf.zeros_like(values), values)
+            surrogate += tf.reduce_sum(tf.stop_gradient(slope) * finite)
+    if slopes.moving is not None:
+        surrogate += prior.covariance.quadratic(*map(tf.stop_gradient, slopes.moving))
+    if slopes.inside is None:
+        surrogate += prior.correction
     return tf.stop_gradient(value) + (surrogate - tf.stop_gradient(surrogate))
 
 
@@ -185,16 +228,10 @@ def _by_pairs(graph: DuelGraph, ratio: FloatArray) -> float:
 def _gaussian(
     covariance: Covariance, counts: tf.Tensor, sites: Sites
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Mean and variance of each z under the sites, (t,), and KL[q || prior].
-
-    In whitened u, q = N(mu, P⁻¹): KL = ½ (tr P⁻¹ - m + log|P| + mu'mu), and with the sites' totals
-    T and s both m - tr P⁻¹ = sum T v and mu'mu = (s - T mean)'mean are sums over duels.
-    """
-    precision, shift = totals(sites, counts)
-    marginals = covariance.marginals(precision, shift)
+    """Mean and variance of each z under the sites, (t,), and KL[q || prior]."""
+    marginals = covariance.marginals(*totals(sites, counts))
     mean, variance = marginals.mean, marginals.variance
-    quadratic = tf.reduce_sum((shift - precision * mean) * mean - precision * variance)
-    kl = 0.5 * quadratic + marginals.half_log_det
+    kl = half_quadratic(mean, variance, sites, counts) + marginals.half_log_det
     # Rounding can leave a variance just below 0; more variance only lowers an expectation.
     return mean.numpy(), np.maximum(variance.numpy(), 0.0), float(kl)
 

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Marginals
+from sparse_prefgp.tilted import Averages, limit_densities, power_moments
 from sparse_prefgp.truncated_normal import truncated_moments
 
 
@@ -32,13 +33,16 @@ class Sites(NamedTuple):
 class Factors(NamedTuple):
     """The exact factors: z + N(0, noise) lies in (lower, upper). All fields (t,).
 
-    lower is None when every interval is (-inf, upper), upper finite: the case of duels.
+    lower is None when every interval is (-inf, upper), upper finite: the case of duels. inside:
+    what the covariance of z leaves out of its variance, for an engine that takes expectations of
+    log factors over q(z); None where there is nothing, or where it counts elsewhere.
     """
 
     counts: tf.Tensor
     noise: tf.Tensor
     lower: tf.Tensor | None
     upper: tf.Tensor
+    inside: tf.Tensor | None = None
 
 
 class Cavity(NamedTuple):
@@ -62,17 +66,17 @@ def totals(sites: Sites, counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return counts * sites.tau, counts * sites.nu
 
 
-def cavity(mean: tf.Tensor, variance: tf.Tensor, sites: Sites) -> Cavity:
-    """Take one copy of each site out of its marginal. Right at zero variance too."""
-    q = 1.0 - sites.tau * variance
-    return Cavity((mean - sites.nu * variance) / q, variance / q)
+def cavity(mean: tf.Tensor, variance: tf.Tensor, sites: Sites, power: float = 1.0) -> Cavity:
+    """Take the share `power` of one copy of each site out. Right at zero variance too."""
+    q = 1.0 - power * sites.tau * variance
+    return Cavity((mean - power * sites.nu * variance) / q, variance / q)
 
 
-def cavities(marginals: Marginals, sites: Sites) -> Cavity:
+def cavities(marginals: Marginals, sites: Sites, power: float = 1.0) -> Cavity:
     """The cavities of all sites, as exactly as the covariance can give them."""
-    if marginals.left_out is not None:
+    if marginals.left_out is not None and power == 1.0:
         return Cavity(*marginals.left_out)
-    return cavity(marginals.mean, marginals.variance, sites)
+    return cavity(marginals.mean, marginals.variance, sites, power)
 
 
 def match_moments(cavity: Cavity, factors: Factors) -> tuple[Sites, Tilted]:
@@ -125,6 +129,48 @@ def _log_certainty(below: tf.Tensor | None, above: tf.Tensor) -> tf.Tensor:
     return side(above) if below is None else side(above) + side(-below)
 
 
+def match_power(cavity: Cavity, factors: Factors, power: float) -> tuple[Sites, Tilted]:
+    """The sites whose share `power` matches that power of the factor (Minka 2004, power EP).
+
+    With g and h the derivatives of the log of the integral of cavity × factor^p,
+    tau = -h / (p (1 + v_c h)) and nu = (g - m_c h) / (p (1 + v_c h)), where 1 + v_c h is the
+    variance of that density over v_c (docs/method.md, section 3).
+    """
+    if power == 1.0:
+        return match_moments(cavity, factors)
+    found = power_averages(cavity, factors, power)
+    share = power * found.spread
+    sites = Sites((found.slope - cavity.mean * found.curvature) / share, -found.curvature / share)
+    return sites, Tilted(found.value, found.slope, found.curvature)
+
+
+def power_averages(cavity: Cavity, factors: Factors, power: float) -> Averages:
+    """`power_moments` of all sites, or of one whose tensors have no axis."""
+    given = [cavity.mean, cavity.variance, factors.noise, factors.lower, factors.upper]
+    single = factors.upper.shape.rank == 0
+    if single:
+        given = [x if x is None else x[None] for x in given]
+    found = power_moments(*given, power)
+    return Averages(*[x[0] for x in found]) if single else found
+
+
+class LimitSlopes(NamedTuple):
+    """Derivatives of each log Z_i in its limits, (t,); lower None without lower limits."""
+
+    upper: tf.Tensor
+    lower: tf.Tensor | None
+
+
+def limit_slopes(cavity: Cavity, factors: Factors, tilted: Tilted) -> LimitSlopes:
+    """From the densities at the limits of a normal truncated to the interval."""
+    if factors.lower is None:
+        return LimitSlopes(-tilted.slope, None)
+    scale = tf.sqrt(cavity.variance + factors.noise)
+    below, above = ((x - cavity.mean) / scale for x in (factors.lower, factors.upper))
+    upper, lower = limit_densities(below, above, tilted.log_mass)
+    return LimitSlopes(upper / scale, -lower / scale)
+
+
 # Above this many sites XLA pays: some two hundred elementwise passes become one.
 _FUSE_ABOVE = 10_000
 _fused_match_moments = tf.function(match_moments, jit_compile=True, autograph=False)
@@ -132,8 +178,11 @@ _fused_match_moments = tf.function(match_moments, jit_compile=True, autograph=Fa
 _graph_match_moments = tf.function(match_moments, autograph=False, reduce_retracing=True)
 
 
-def match_all_moments(cavity: Cavity, factors: Factors) -> tuple[Sites, Tilted]:
-    """`match_moments`, fused by the compiler where there are many sites."""
+def match_all_moments(cavity: Cavity, factors: Factors, power: float = 1.0) -> tuple[Sites, Tilted]:
+    """`match_power`, for power 1 fused by the compiler where there are many sites."""
+    if power != 1.0:
+        return match_power(cavity, factors, power)
+    factors = factors._replace(inside=None)
     size = factors.upper.shape[0]
     if size is not None and size > _FUSE_ABOVE:
         return _fused_match_moments(cavity, factors)

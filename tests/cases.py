@@ -113,7 +113,7 @@ def run_problem(
     point = engine.run(
         prior.covariance, prior.factors, Sites.zeros(graph.num_sites, gpflow.default_float())
     )
-    return prior, point, float(point.log_evidence(prior.factors.counts, prior.correction))
+    return prior, point, float(point.log_evidence(prior.correction))
 
 
 def incidence(graph: DuelGraph) -> Array:

@@ -245,7 +245,7 @@ def _with_inducing_inputs(
     # FITC has k~ in its noise.
     left = FITC().prior(problem).factors.noise - prior.factors.noise
     point, converged = _run(model, prior, problem.graph)
-    value = float(point.log_evidence(prior.factors.counts))
+    value = float(point.log_evidence())
     corrections = residual_corrections(problem, left)
     bounds = {key: value + corrections[key] for key in BOUND_LABELS if key in corrections}
     if model.approximation.name in ("DTC", "VFE", "TightVFE"):
@@ -260,7 +260,7 @@ def _exact(model: PreferenceGP) -> tuple[float, bool]:
     graph = model.all_duels
     prior = Exact().prior(model.problem()._replace(graph=graph, inducing_variable=None))
     point, converged = _run(model, prior, graph)
-    return float(point.log_evidence(prior.factors.counts)), converged
+    return float(point.log_evidence()), converged
 
 
 def _run(model: PreferenceGP, prior: DuelPrior, graph: DuelGraph) -> tuple[FixedPoint, bool]:

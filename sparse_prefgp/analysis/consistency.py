@@ -433,6 +433,7 @@ class _Draws:
 
 
 def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Generator) -> _Draws:
+    model.require_probit("The check of consistency")
     inputs, row = items_of(model, duels).inputs[graph.items], np.arange(len(graph.items))
     if not model.has_item_effect:
         # Items with equal features have one utility.

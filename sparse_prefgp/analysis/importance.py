@@ -154,7 +154,7 @@ def sample_evidence(model: PreferenceGP, samples: int, seed: int) -> SampledEvid
         effective_samples=effective,
         samples=samples,
         seed=seed,
-        ep_log_evidence=float(point.log_evidence(factors.counts)),
+        ep_log_evidence=float(point.log_evidence()),
         ep_converged=describe(point, engine.tolerance).converged,
     )
 

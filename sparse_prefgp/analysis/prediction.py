@@ -90,9 +90,11 @@ def predicted(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """For pairs of rows of `items`: log probability that the first wins, in nats, and mean and
     variance of the difference of utilities, (N,) each, in bounded memory."""
+    from sparse_prefgp.covariances.kernels import as_float
+
     count = len(first)
     log_p, mean, variance = np.empty(count), np.empty(count), np.empty(count)
-    twice_noise = 2.0 * float(model.noise_variance.numpy())
+    link, twice_noise = model.engine.link_function, 2.0 * model.noise_variance
     for start in range(0, count, _PAIRS_AT_ONCE):
         part = slice(start, start + _PAIRS_AT_ONCE)
         a, b = items.inputs[first[part]], items.inputs[second[part]]
@@ -101,7 +103,9 @@ def predicted(
         same = first[part] == second[part]
         mean[part] = np.where(same, 0.0, found[0].numpy())
         variance[part] = np.where(same, 0.0, found[1].numpy())
-        log_p[part] = special.log_ndtr(mean[part] / np.sqrt(variance[part] + twice_noise))
+        log_p[part] = link.log_probability(
+            as_float(mean[part]), as_float(variance[part]), twice_noise
+        ).numpy()
     return log_p, mean, variance
 
 

@@ -63,6 +63,11 @@ class InducingApproximation(Approximation):
         """The share of k~ that joins the noise of each duel."""
         return 0.0
 
+    @property
+    def bounds_by_expectation(self) -> bool:
+        """Whether the correction is what taking k~ into the expectations gives a Gaussian v."""
+        return False
+
     @abstractmethod
     def correction(self, residual: Residual) -> tf.Tensor:
         """What is added to log Z, a scalar."""
@@ -92,6 +97,8 @@ class InducingApproximation(Approximation):
         factors, offset = build_factors(
             problem, tf.fill([graph.num_sites], noise) + self.residual_share * diagonal
         )
+        if self.bounds_by_expectation:
+            factors = factors._replace(inside=diagonal)
         residual = Residual(diagonal, factors.counts, noise, problem, factor)
         return DuelPrior(
             covariance, factors, offset, self.correction(residual), features, jitter, clipped
@@ -140,6 +147,10 @@ class VFE(InducingApproximation):
 
     The only row whose value never falls when a training item joins Z.
     """
+
+    @property
+    def bounds_by_expectation(self) -> bool:
+        return True
 
     def correction(self, residual: Residual) -> tf.Tensor:
         return -tf.reduce_sum(residual.counts * residual.diagonal) / (2.0 * residual.noise)

@@ -23,7 +23,7 @@ from sparse_prefgp.benchmarks.report import (
     milliseconds,
 )
 from sparse_prefgp.engines import ParallelEP
-from sparse_prefgp.engines.base import evaluate
+from sparse_prefgp.engines.propagation import evaluate
 from sparse_prefgp.graph import DuelGraph, squared_distances_without_gradient
 from sparse_prefgp.linalg import add_to_diagonal, constant_matmul, inverse_lower
 from sparse_prefgp.models import PreferenceGP

@@ -65,6 +65,9 @@ class Covariance(Protocol):
 
         `kept` is what `marginals` returned for the same sites."""
 
+    def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        """left' K right for the covariance K of z and (t,), (t,), with its gradient in K."""
+
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         """What prediction needs, for the features that the approximation names."""
 

@@ -96,6 +96,9 @@ class DenseOverDuels(Covariance):
         slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
         return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
 
+    def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(left * tf.linalg.matvec(self._matrix, right))
+
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         return self._terms(precision, shift, self._factor(tf.sqrt(precision)))
 
@@ -176,6 +179,10 @@ class DenseOverItems(Covariance):
         terms = self._terms(precision, shift, kept[0])
         slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
         return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
+
+    def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        both = [incidence_transpose(self._graph, values) for values in (left, right)]
+        return tf.reduce_sum(both[0] * tf.linalg.matvec(self._matrix, both[1]))
 
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         return self._terms(precision, shift, self._condition(precision, shift)[1])

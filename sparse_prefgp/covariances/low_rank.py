@@ -97,6 +97,11 @@ class _LowRank(Covariance, ABC):
         slope -= constant_matmul(weighted, covariance)
         return tf.reduce_sum(tf.stop_gradient(slope) * self.features)
 
+    def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        rows = tf.concat([self._summed(left), self._summed(right)], 1)
+        both = tf.matmul(self.features, rows, transpose_a=True)  # Phi' left, Phi' right
+        return tf.reduce_sum(both[:, 0] * both[:, 1])
+
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         _, _, inverse, mean = self._condition(precision, shift)
         covariance = tf.matmul(inverse, inverse, transpose_a=True)

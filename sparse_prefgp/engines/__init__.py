@@ -6,17 +6,21 @@ from sparse_prefgp.engines.box import (
     TruncatedNormalResult,
     truncated_normal_ep,
 )
+from sparse_prefgp.engines.laplace import Laplace
 from sparse_prefgp.engines.parallel import ParallelEP
 from sparse_prefgp.engines.sequential import SequentialEP
+from sparse_prefgp.engines.variational import Variational
 
 __all__ = [
     "Engine",
     "FixedPoint",
     "InferenceResult",
+    "Laplace",
     "LowRankPlusDiagonal",
     "ParallelEP",
     "SequentialEP",
     "Status",
     "TruncatedNormalResult",
+    "Variational",
     "truncated_normal_ep",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple, Protocol, Self
@@ -11,17 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.evidence import log_evidence
-from sparse_prefgp.sites import (
-    Cavity,
-    Factors,
-    Sites,
-    Tilted,
-    cavities,
-    largest_change,
-    match_all_moments,
-    totals,
-)
+from sparse_prefgp.evidence import Slopes
+from sparse_prefgp.links import Link
+from sparse_prefgp.sites import Cavity, Factors, Sites, Tilted, damp
 
 
 class Status(Enum):
@@ -43,7 +36,11 @@ class Status(Enum):
 
 
 class Evaluation(NamedTuple):
-    """Everything that follows from the sites: one pass over the covariance."""
+    """Everything that follows from the sites: one pass over the covariance.
+
+    proposal: the sites of one undamped sweep. cavity, tilted: what the factors were compared with,
+    by the engine's own rule. change: the largest change by the proposal (`sites.largest_change`).
+    """
 
     sites: Sites
     proposal: Sites
@@ -59,26 +56,29 @@ class Evaluation(NamedTuple):
 class FixedPoint(NamedTuple):
     """Where an engine stopped, as tensors, so that it can run inside a compiled function.
 
-    kept: what the covariance wants back for the gradient (`Marginals.kept`).
-    sweeps: passes over all sites; change: the largest change that one more undamped sweep would
-    make (`sites.largest_change`); damping: as it was at the end.
+    sites; proposal: what one undamped sweep would make of them. mean, variance: (t,) of z. cavity,
+    tilted: as in `Evaluation`. kept: what the covariance wants back for the gradient
+    (`Marginals.kept`). log_z: log evidence without the approximation's correction. slopes: for its
+    gradient. sweeps: passes over all sites; change: the largest change that one more undamped sweep
+    would make; damping: as it was at the end.
     """
 
     sites: Sites
-    cavity: Cavity
-    tilted: Tilted
+    proposal: Sites
     mean: tf.Tensor
     variance: tf.Tensor
-    half_log_det: tf.Tensor
+    cavity: Cavity
+    tilted: Tilted
     kept: tuple[tf.Tensor, ...]
+    log_z: tf.Tensor
+    slopes: Slopes
     sweeps: tf.Tensor
     change: tf.Tensor
     damping: tf.Tensor
 
-    def log_evidence(self, counts: tf.Tensor, correction: tf.Tensor | float = 0.0) -> tf.Tensor:
-        return log_evidence(
-            self.sites, self.cavity, self.tilted, self.half_log_det, counts, correction
-        )
+    def log_evidence(self, correction: tf.Tensor | float = 0.0) -> tf.Tensor:
+        """In nats, a scalar; the correction is left out where expectations stand for it."""
+        return self.log_z if self.slopes.inside is not None else self.log_z + correction
 
 
 @dataclass(frozen=True)
@@ -117,42 +117,24 @@ class Engine(Protocol):
     def tolerance(self) -> float:
         """On the largest change that one more undamped sweep would make."""
 
+    @property
+    def link_function(self) -> Link:
+        """What a difference of utilities says about the outcome of a duel."""
+
     def with_tolerance(self, tolerance: float) -> Engine:
         """The same engine with another tolerance."""
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         """Iterate from `sites`; works eagerly and inside `tf.function`, without gradient."""
 
-
-def evaluate(covariance: Covariance, factors: Factors, sites: Sites) -> Evaluation:
-    """Marginals, cavities and the sites that one undamped sweep would give."""
-    marginals = covariance.marginals(*totals(sites, factors.counts))
-    cavity = cavities(marginals, sites)
-    proposal, tilted = match_all_moments(cavity, factors)
-    change = largest_change(sites, proposal, marginals.variance)
-    mean, variance, half_log_det, kept, _ = marginals
-    return Evaluation(sites, proposal, mean, variance, half_log_det, kept, cavity, tilted, change)
-
-
-def fixed_point(evaluation: Evaluation, sweeps: tf.Tensor, damping: tf.Tensor) -> FixedPoint:
-    return FixedPoint(
-        evaluation.sites,
-        evaluation.cavity,
-        evaluation.tilted,
-        evaluation.mean,
-        evaluation.variance,
-        evaluation.half_log_det,
-        evaluation.kept,
-        sweeps,
-        evaluation.change,
-        damping,
-    )
+    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        """What `run` would return if it stopped at `sites` at once."""
 
 
 def describe(point: FixedPoint, tolerance: float, **extra: float) -> InferenceResult:
     """The result of an eager run."""
     change = float(point.change)
-    finite = math.isfinite(change) and math.isfinite(float(point.half_log_det))
+    finite = math.isfinite(change) and math.isfinite(float(point.log_z))
     finite = finite and all(np.all(np.isfinite(x)) for x in (*point.cavity, *point.sites))
     converged = finite and change <= tolerance
     status = Status.CONVERGED if converged else Status.MAX_SWEEPS
@@ -169,7 +151,7 @@ def constant_factors(factors: Factors) -> Factors:
 
 @dataclass(frozen=True)
 class Iteration:
-    """Settings that the EP engines share.
+    """Settings that the engines share.
 
     damping: share of each step taken, at first. tolerance: on the largest change that one more
     undamped sweep would make. max_sweeps: always finite; the result says when it was reached.
@@ -197,3 +179,51 @@ class Iteration:
     def with_tolerance(self, tolerance: float) -> Self:
         """The same engine with another tolerance."""
         return replace(self, tolerance=tolerance)
+
+
+_SMALLEST_DAMPING = 1.0 / 64.0
+
+
+class Loop(NamedTuple):
+    """State of `iterate`; stalled: sweeps in a row that brought nothing."""
+
+    evaluation: Evaluation
+    sweeps: tf.Tensor
+    damping: tf.Tensor
+    stalled: tf.Tensor
+
+
+def iterate(
+    evaluate: Callable[[Sites], Evaluation], sites: Sites, settings: Iteration
+) -> tuple[Evaluation, tf.Tensor, tf.Tensor]:
+    """Take damped steps to the proposals until no site would move by more than the tolerance.
+
+    The damping is halved whenever two sweeps in a row do not bring the largest change below the
+    smallest seen so far. Returns the last evaluation, the sweeps and the damping.
+    """
+    first = evaluate(sites)
+    dtype = first.change.dtype
+    start = Loop(first, tf.constant(1), tf.constant(settings.damping, dtype), tf.constant(0))
+
+    def unsettled(loop: Loop, best: tf.Tensor) -> tf.Tensor:
+        # A NaN compares false: the loop stops and the result says so.
+        return (loop.evaluation.change > settings.tolerance) & (loop.sweeps < settings.max_sweeps)
+
+    def sweep(loop: Loop, best: tf.Tensor) -> tuple[Loop, tf.Tensor]:
+        old = loop.evaluation
+        new = evaluate(damp(old.sites, old.proposal, loop.damping))
+        stalled = tf.where(new.change < best, 0, loop.stalled + 1)
+        halve = stalled >= 2
+        damping = tf.where(halve, 0.5 * loop.damping, loop.damping)
+        return (
+            Loop(
+                new,
+                loop.sweeps + 1,
+                tf.maximum(damping, tf.cast(_SMALLEST_DAMPING, dtype)),
+                tf.where(halve, 0, stalled),
+            ),
+            tf.minimum(best, new.change),
+        )
+
+    loop, _ = tf.while_loop(unsettled, sweep, (start, first.change), parallel_iterations=1)
+    return loop.evaluation, loop.sweeps, loop.damping

@@ -118,7 +118,7 @@ def truncated_normal_ep(
     return TruncatedNormalResult(
         mean=centre + point.cavity.mean.numpy() + scale**2 * point.tilted.slope.numpy(),
         variance=scale**2 * shrink,
-        log_mass=float(point.log_evidence(factors.counts)),
+        log_mass=float(point.log_evidence()),
         nu=point.sites.nu.numpy(),
         tau=tau,
         inference=describe(point, engine.tolerance),

@@ -7,33 +7,27 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Column, Covariance, SequentialState
-from sparse_prefgp.engines.base import (
-    Evaluation,
-    FixedPoint,
-    Iteration,
-    constant_factors,
-    evaluate,
-    fixed_point,
-)
-from sparse_prefgp.sites import Cavity, Factors, Sites, cavity, match_moments, totals
+from sparse_prefgp.engines.base import Evaluation, FixedPoint, constant_factors
+from sparse_prefgp.engines.propagation import Propagation, evaluate
+from sparse_prefgp.sites import Cavity, Factors, Sites, cavity, match_power, totals
 
 # Below this share of the marginal precision left to the cavity, digits are lost by division.
 _LEFT_OUT_BELOW = 1e-3
 
 
 @dataclass(frozen=True)
-class SequentialEP(Iteration):
+class SequentialEP(Propagation):
     """Update sites one after the other, each from marginals that know all before it.
 
     A rank-one update of the posterior covariance per site, refreshed after every sweep.
 
-    damping: share of each step taken. tolerance, max_sweeps: as for `ParallelEP`.
+    damping: share of each step taken. tolerance, max_sweeps, site_power: as for `ParallelEP`.
     """
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         factors = constant_factors(factors)
         sweeps = tf.constant(1)
-        evaluation = evaluate(covariance, factors, sites)
+        evaluation = evaluate(covariance, factors, sites, self.site_power)
 
         def unsettled(evaluation: Evaluation, sweeps: tf.Tensor) -> tf.Tensor:
             return (evaluation.change > self.tolerance) & (sweeps < self.max_sweeps)
@@ -44,10 +38,11 @@ class SequentialEP(Iteration):
 
         def sweep(evaluation: Evaluation, sweeps: tf.Tensor) -> tuple[Evaluation, tf.Tensor]:
             new = one_by_one(*evaluation.sites)
-            return evaluate(covariance, factors, new), sweeps + 1
+            return evaluate(covariance, factors, new, self.site_power), sweeps + 1
 
         evaluation, sweeps = tf.while_loop(unsettled, sweep, (evaluation, sweeps))
-        return fixed_point(evaluation, sweeps, tf.constant(self.damping, factors.upper.dtype))
+        damping = tf.constant(self.damping, factors.upper.dtype)
+        return self._point(evaluation, factors, sweeps, damping)
 
     def _sweep(self, covariance: Covariance, factors: Factors, sites: Sites) -> Sites:
         state = covariance.start(*totals(sites, factors.counts))
@@ -59,7 +54,8 @@ class SequentialEP(Iteration):
             column = covariance.column(state, site)
             old = Sites(nu[site], tau[site])
             around = self._cavity(covariance, factors, Sites(nu, tau), site, column)
-            new, _ = match_moments(around, Factors(*[x if x is None else x[site] for x in factors]))
+            own = Factors(*[x if x is None else x[site] for x in factors])
+            new, _ = match_power(around, own, self.site_power)
             copies = factors.counts[site]
             step_tau = self.damping * copies * (new.tau - old.tau)
             step_nu = self.damping * copies * (new.nu - old.nu)
@@ -91,7 +87,8 @@ class SequentialEP(Iteration):
         site: tf.Tensor,
         column: Column,
     ) -> Cavity:
-        plain = cavity(column.mean, column.variance, Sites(sites.nu[site], sites.tau[site]))
+        own = Sites(sites.nu[site], sites.tau[site])
+        plain = cavity(column.mean, column.variance, own, self.site_power)
         precision, shift = totals(sites, factors.counts)
         if covariance.left_out(precision, shift, site) is None:
             return plain

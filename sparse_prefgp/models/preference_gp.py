@@ -21,7 +21,7 @@ from sparse_prefgp.covariances.item_effect import feature_part, item_effects, nu
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
-from sparse_prefgp.engines.base import describe, evaluate, fixed_point
+from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
     Everything,
     LowerBounds,
@@ -29,10 +29,10 @@ from sparse_prefgp.evidence import (
     lower_bounds,
 )
 from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.links import LOGIT_NOISE
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
 from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
 from sparse_prefgp.sites import Sites, totals
-from sparse_prefgp.truncated_normal import log_cdf
 
 EXACT_UP_TO = 1000
 DEFAULT_INDUCING = 128
@@ -195,9 +195,20 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             self.graph,
             self._on_rows(self.kernel),
             _on_features(self.mean_function, self.has_item_effect),
-            tf.convert_to_tensor(self.noise_variance),
+            self._side_noise(tf.convert_to_tensor(self.noise_variance)),
             self.inducing_variable,
         )
+
+    def _side_noise(self, noise_variance: tf.Tensor) -> tf.Tensor:
+        """sigma² of what the approximations see: with logit factors the model's has no say."""
+        if self.has_logit_factors:
+            return tf.constant(0.5 * LOGIT_NOISE, noise_variance.dtype)
+        return noise_variance
+
+    @property
+    def has_logit_factors(self) -> bool:
+        """Whether the engine takes logistic noise in place of the model's own."""
+        return self.engine.link_function.name == "logit"
 
     def _on_rows(self, kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel:
         """The kernel on the rows of the graph, which may end in the item's number."""
@@ -212,8 +223,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         memory = self._fixed.memory
         point = self.engine.run(prior.covariance, prior.factors, memory.sites())
         memory.keep(point)
-        value = point.log_evidence(prior.factors.counts, prior.correction)
-        return differentiable_log_evidence(prior, point.sites, point.tilted, point.kept, value)
+        value = point.log_evidence(prior.correction)
+        return differentiable_log_evidence(prior, point.sites, point.slopes, point.kept, value)
 
     def infer(self, restart: bool = False) -> InferenceResult:
         """Find the sites for the parameters as they are.
@@ -230,7 +241,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         self._ensure_inferred()
         point, prior = self._fixed.point, self._fixed.prior
         assert point is not None and prior is not None
-        return float(point.log_evidence(prior.factors.counts, prior.correction))
+        return float(point.log_evidence(prior.correction))
 
     def lower_bound(self) -> float:
         """Rigorous lower bound of the exact log evidence of all duels, in nats.
@@ -244,11 +255,15 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         return self._lower_bounds().value
 
     def lower_bounds(self) -> LowerBounds:
-        """All rigorous lower bounds, and which is the largest."""
+        """All rigorous lower bounds, and which is the largest.
+
+        :raises ValueError: logit factors.
+        """
         self._ensure_inferred()
         return self._lower_bounds()
 
     def _lower_bounds(self) -> LowerBounds:
+        self.require_probit("The lower bound")
         fixed = self._fixed
         problem, point = fixed.problem, fixed.point
         assert problem is not None and point is not None
@@ -257,6 +272,17 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             whole = problem._replace(graph=fixed.all_duels)
             everything = _marginals_of(whole, self.posterior)
         return lower_bounds(problem, point.sites, everything)
+
+    def require_probit(self, what: str) -> None:
+        """Refuse what holds for normal noise only.
+
+        :raises ValueError: the engine has logit factors.
+        """
+        if self.has_logit_factors:
+            raise ValueError(
+                f"{what} needs probit factors, whose noise is normal; this model has "
+                f"{self.engine!r}: use another engine, such as Laplace()."
+            )
 
     # Prediction.
 
@@ -309,10 +335,12 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
     def predict_log_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
         """Log of `predict_duel`, finite however small the probability is, (N,).
 
-        log Phi(E[f - f'] / sqrt(V[f - f'] + 2 sigma²)).
+        log Phi(E[f - f'] / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit ones the
+        logistic function is averaged over N(E[f - f'], V[f - f']).
         """
         mean, variance = self._predict_difference(Xa, Xb)
-        return log_cdf(mean / tf.sqrt(variance + 2.0 * self.noise_variance))
+        link = self.engine.link_function
+        return link.log_probability(mean, variance, 2.0 * self.noise_variance)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -385,7 +413,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             self.graph,
             self._on_rows(copy.deepcopy(self.kernel)),
             _on_features(copy.deepcopy(self.mean_function), self.has_item_effect),
-            tf.constant(self.noise_variance.numpy()),
+            self._side_noise(tf.constant(self.noise_variance.numpy())),
             copy.deepcopy(self.inducing_variable),
         )
 
@@ -405,10 +433,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         fixed = self._fixed
         fixed.problem = self._frozen_problem()
         prior = self.approximation.prior(fixed.problem)
-        evaluation = evaluate(prior.covariance, prior.factors, fixed.memory.sites())
-        dtype = gpflow.default_float()
-        damping = tf.constant(result.damping, dtype)
-        fixed.point = fixed_point(evaluation, tf.constant(result.sweeps), damping)
+        fixed.point = self.engine.at(prior.covariance, prior.factors, fixed.memory.sites())
         fixed.prior, fixed.posterior, fixed.result = prior, None, result
         fixed.fingerprint, fixed.parts = self._fingerprint(), self._parts()
 

@@ -25,7 +25,7 @@ from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.engines import FixedPoint, InferenceResult
 from sparse_prefgp.engines.base import describe
-from sparse_prefgp.evidence import differentiable_log_evidence
+from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_evidence
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.sites import Factors, Sites, Tilted, cavities, totals
@@ -61,14 +61,20 @@ class GaussianSites:
         slope = (observed - without.mean) / total
         log_mass = -0.5 * (tf.math.log(2.0 * math.pi * total) + total * slope**2)
         zero, one = tf.zeros([], noise.dtype), tf.ones([], noise.dtype)
+        tilted = Tilted(log_mass, slope, -1.0 / total)
+        counts = factors.counts
+        log_z = ep_log_evidence(exact, without, tilted, marginals.half_log_det, counts)
+        by_noise = 0.5 * counts * (slope**2 - 1.0 / total)
         return FixedPoint(
             sites=exact,
-            cavity=without,
-            tilted=Tilted(log_mass, slope, -1.0 / total),
+            proposal=exact,
             mean=marginals.mean,
             variance=marginals.variance,
-            half_log_det=marginals.half_log_det,
+            cavity=without,
+            tilted=tilted,
             kept=marginals.kept,
+            log_z=log_z,
+            slopes=Slopes(by_noise, -counts * slope, None),
             sweeps=tf.constant(1),
             change=zero,
             damping=one,
@@ -189,13 +195,13 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient."""
         _, prior, point = self._inferred()
-        value = point.log_evidence(prior.factors.counts, prior.correction)
-        return differentiable_log_evidence(prior, point.sites, point.tilted, point.kept, value)
+        value = point.log_evidence(prior.correction)
+        return differentiable_log_evidence(prior, point.sites, point.slopes, point.kept, value)
 
     def log_evidence(self) -> float:
         """Log evidence in nats, with the approximation's correction, over all observations."""
         _, prior, point = self._inferred()
-        return float(point.log_evidence(prior.factors.counts, prior.correction))
+        return float(point.log_evidence(prior.correction))
 
     def infer(self, restart: bool = False) -> InferenceResult:
         """How the one pass went; there is nothing to restart."""

@@ -25,7 +25,14 @@ from sparse_prefgp.approximations import (
 from sparse_prefgp.covariances.item_effect import numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.duels import Duels
-from sparse_prefgp.engines import InferenceResult, ParallelEP, SequentialEP, Status
+from sparse_prefgp.engines import (
+    InferenceResult,
+    Laplace,
+    ParallelEP,
+    SequentialEP,
+    Status,
+    Variational,
+)
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.folders import replaced_folder
 from sparse_prefgp.model_folder import check_replaceable, model_files, read_model
@@ -34,7 +41,7 @@ from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.versions import versions
 
 _ROWS_COMPARED = 50
-_KNOWN_ENGINES: tuple[type, ...] = (ParallelEP, SequentialEP)
+_KNOWN_ENGINES: tuple[type, ...] = (ParallelEP, SequentialEP, Laplace, Variational)
 _KNOWN_APPROXIMATIONS: tuple[type, ...] = (
     Exact,
     DTC,

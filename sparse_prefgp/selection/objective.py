@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.engines import Engine, FixedPoint, ParallelEP
-from sparse_prefgp.engines.base import constant_factors, evaluate, fixed_point
+from sparse_prefgp.links import Link
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.selection.lbfgs import Point
 from sparse_prefgp.sites import Factors, Sites, damp
@@ -54,21 +54,28 @@ class OneSweep:
     def tolerance(self) -> float:
         return self._engine.tolerance
 
+    @property
+    def link_function(self) -> Link:
+        return self._engine.link_function
+
     def with_tolerance(self, tolerance: float) -> Engine:
         return OneSweep(self._engine.with_tolerance(tolerance), (self.nu.numpy(), self.tau.numpy()))
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         del sites  # those of the last evaluation, of which the proposal is one sweep ahead
         here = Sites(self.nu.read_value(), self.tau.read_value())
-        found = evaluate(covariance, constant_factors(factors), here)
-        ahead = damp(found.sites, found.proposal, tf.constant(self._engine.damping, here.nu.dtype))
-        good = tf.math.is_finite(found.half_log_det)
+        found = self._engine.at(covariance, factors, here)
+        ahead = damp(here, found.proposal, tf.constant(self._engine.damping, here.nu.dtype))
+        good = tf.math.is_finite(found.log_z)
         for value in ahead:
             good &= tf.reduce_all(tf.math.is_finite(value))
         self.nu.assign(tf.where(good, ahead.nu, here.nu))
         self.tau.assign(tf.where(good, ahead.tau, here.tau))
-        damping = tf.constant(self._engine.damping, here.nu.dtype)
-        return fixed_point(found, tf.constant(1), damping)
+        return found
+
+    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        """The state at `sites`."""
+        return self._engine.at(covariance, factors, sites)
 
 
 class Objective:

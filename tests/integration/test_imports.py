@@ -14,6 +14,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "truncated_normal",
         "quadrature",
+        "tilted",
         "graph",
         "duels",
         "linalg",
@@ -32,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "choices",
     ),
     ("covariances",),
-    ("sites",),
+    ("sites", "links"),
     ("approximations",),
     ("evidence",),
     ("engines",),

@@ -1,0 +1,199 @@
+"""Laplace's approximation: a normal at the mode, with the curvature that is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.covariances import Covariance
+from sparse_prefgp.engines.base import FixedPoint, Iteration, constant_factors
+from sparse_prefgp.evidence import Slopes
+from sparse_prefgp.links import LINKS, Link
+from sparse_prefgp.sites import Cavity, Factors, Sites, Tilted, totals
+
+# A step is halved so often at most; what is left of it is then below rounding.
+_MAX_HALVINGS = 30
+_ROUNDING = float(np.finfo(np.float64).eps)
+
+
+class _Place(NamedTuple):
+    """z = K dual, and sum c log p(z) - ½ dual' z there."""
+
+    z: tf.Tensor
+    dual: tf.Tensor
+    objective: tf.Tensor
+
+
+class _State(NamedTuple):
+    """A Newton iterate, its sites and what these give: the place a whole step leads to."""
+
+    place: _Place
+    sites: Sites
+    tilted: Tilted
+    mean: tf.Tensor
+    variance: tf.Tensor
+    half_log_det: tf.Tensor
+    kept: tuple[tf.Tensor, ...]
+    change: tf.Tensor
+
+
+@dataclass(frozen=True)
+class Laplace(Iteration):
+    """Newton's method for the mode of z, and sites from slope and curvature there.
+
+    The sites are tau_i = -d² log p_i / dz² and nu_i = d log p_i / dz + tau_i z_i at the mode, where
+    the mean that they give is the mode. (docs/method.md, section 7; GPML section 3.4)
+
+    link: `probit`, with the noise of the approximation, or `logit`, whose noise is its own: the
+        model's noise variance then has no say.
+    damping: share of Newton's step tried first; halved until the objective rises.
+    tolerance: on the largest move of a z_i by a whole step, in its posterior standard deviations.
+    max_sweeps: of Newton steps.
+
+    Raises:
+        ValueError: what the other engines raise; an unknown link.
+    """
+
+    link: str = "probit"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.link not in LINKS:
+            raise ValueError(f"link must be 'probit' or 'logit', not {self.link!r}.")
+
+    @property
+    def link_function(self) -> Link:
+        return LINKS[self.link]
+
+    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        factors = constant_factors(factors)
+        start = self._state(covariance, factors, self._place_of(covariance, factors, sites))
+
+        def unsettled(state: _State, sweeps: tf.Tensor) -> tf.Tensor:
+            # A NaN compares false: the loop stops and the result says so.
+            return (state.change > self.tolerance) & (sweeps < self.max_sweeps)
+
+        def newton(state: _State, sweeps: tf.Tensor) -> tuple[_State, tf.Tensor]:
+            place = self._line_search(factors, state)
+            return self._state(covariance, factors, place), sweeps + 1
+
+        state, sweeps = tf.while_loop(
+            unsettled, newton, (start, tf.constant(1)), parallel_iterations=1
+        )
+        return self._point(covariance, factors, state, sweeps)
+
+    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        """The state at the mean that `sites` give, without a step."""
+        factors = constant_factors(factors)
+        state = self._state(covariance, factors, self._place_of(covariance, factors, sites))
+        return self._point(covariance, factors, state, tf.constant(1))
+
+    def _place_of(self, covariance: Covariance, factors: Factors, sites: Sites) -> _Place:
+        precision, shift = totals(sites, factors.counts)
+        z = covariance.marginals(precision, shift).mean
+        return self._place(factors, z, shift - precision * z)
+
+    def _place(self, factors: Factors, z: tf.Tensor, dual: tf.Tensor) -> _Place:
+        log_factor = self.link_function.log_factor(z, factors.noise, factors.lower, factors.upper)
+        return _Place(z, dual, tf.reduce_sum(factors.counts * log_factor - 0.5 * dual * z))
+
+    def _state(self, covariance: Covariance, factors: Factors, place: _Place) -> _State:
+        z = place.z
+        tilted = self.link_function.derivatives(z, factors)
+        sites = Sites(nu=tilted.slope - tilted.curvature * z, tau=-tilted.curvature)
+        mean, variance, half_log_det, kept, _ = covariance.marginals(*totals(sites, factors.counts))
+        moved = tf.abs(mean - z)
+        moved = tf.maximum(moved - 64.0 * _ROUNDING * tf.abs(z), tf.zeros_like(z))
+        change = tf.math.divide_no_nan(moved, tf.sqrt(tf.abs(variance)))
+        # reduce_max may drop a NaN; a sum keeps it.
+        largest = tf.reduce_max(change) + 0.0 * tf.reduce_sum(mean)
+        return _State(place, sites, tilted, mean, variance, half_log_det, kept, largest)
+
+    def _line_search(self, factors: Factors, state: _State) -> _Place:
+        """The longest of damping / 2^k of Newton's step that does not lower the objective.
+
+        Everything is linear along the step, so that a trial costs no pass over the covariance.
+        """
+        here = state.place
+        precision, shift = totals(state.sites, factors.counts)
+        there = state.mean
+        step, turn = there - here.z, shift - precision * there - here.dual
+        # What rounding may take from a sum of so many terms is no descent.
+        least = here.objective - 1e-12 * tf.abs(here.objective)
+
+        def at(share: tf.Tensor) -> _Place:
+            return self._place(factors, here.z + share * step, here.dual + share * turn)
+
+        def worse(halvings: tf.Tensor, share: tf.Tensor, place: _Place) -> tf.Tensor:
+            del share
+            good = place.objective >= least  # a NaN is not
+            return tf.logical_not(good) & (halvings < _MAX_HALVINGS)
+
+        def halve(
+            halvings: tf.Tensor, share: tf.Tensor, place: _Place
+        ) -> tuple[tf.Tensor, tf.Tensor, _Place]:
+            del place
+            return halvings + 1, 0.5 * share, at(0.5 * share)
+
+        first = tf.constant(self.damping, here.z.dtype)
+        _, _, place = tf.while_loop(
+            worse, halve, (tf.constant(0), first, at(first)), parallel_iterations=1
+        )
+        return place
+
+    def _point(
+        self, covariance: Covariance, factors: Factors, state: _State, sweeps: tf.Tensor
+    ) -> FixedPoint:
+        return FixedPoint(
+            state.sites,
+            state.sites,
+            state.mean,
+            state.variance,
+            Cavity(state.place.z, tf.zeros_like(state.place.z)),
+            state.tilted,
+            state.kept,
+            state.place.objective - state.half_log_det,
+            self._slopes(covariance, factors, state),
+            sweeps,
+            state.change,
+            tf.constant(self.damping, state.mean.dtype),
+        )
+
+    def _slopes(self, covariance: Covariance, factors: Factors, state: _State) -> Slopes:
+        """By implicit differentiation: log p and -½ z'K⁻¹z are stationary in z, -½ log|P| is not.
+
+        With s = ½ c v (log p)''' its slope in z, a parameter moves z by Sigma c d(log p)', and K
+        by (I + K T)⁻¹ dK dual. GPML eqs. 5.23 and 5.24
+        """
+        c, z = factors.counts, state.place.z
+        sources = [factors.noise, factors.upper]
+        sources += [] if factors.lower is None else [factors.lower]
+        with tf.GradientTape(persistent=True) as third:
+            third.watch([z, *sources])
+            with tf.GradientTape() as second:
+                second.watch(z)
+                with tf.GradientTape() as first:
+                    first.watch(z)
+                    value = self.link_function.log_factor(
+                        z, factors.noise, factors.lower, factors.upper
+                    )
+                slope = first.gradient(value, z)
+            curvature = second.gradient(slope, z)
+        s = 0.5 * c * state.variance * third.gradient(curvature, z)
+        precision, _ = totals(state.sites, c)
+        moved = covariance.marginals(precision, s).mean  # Sigma s
+        noise, upper, *lower = third.gradient(
+            [value, slope, curvature],
+            sources,
+            output_gradients=[c, c * moved, 0.5 * c * state.variance],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        return Slopes(
+            noise,
+            upper,
+            lower[0] if lower else None,
+            moving=(s - precision * moved, state.place.dual),
+        )

@@ -1,0 +1,105 @@
+"""What the engines of expectation propagation share: one evaluation, and its log evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from sparse_prefgp.covariances import Covariance
+from sparse_prefgp.engines.base import Evaluation, FixedPoint, Iteration, constant_factors
+from sparse_prefgp.evidence import Slopes, ep_log_evidence
+from sparse_prefgp.links import Probit
+from sparse_prefgp.sites import (
+    Factors,
+    Sites,
+    cavities,
+    largest_change,
+    limit_slopes,
+    match_all_moments,
+    power_averages,
+    totals,
+)
+
+
+def evaluate(
+    covariance: Covariance, factors: Factors, sites: Sites, power: float = 1.0
+) -> Evaluation:
+    """Marginals, cavities and the sites that one undamped sweep would give."""
+    marginals = covariance.marginals(*totals(sites, factors.counts))
+    cavity = cavities(marginals, sites, power)
+    proposal, tilted = match_all_moments(cavity, factors, power)
+    change = largest_change(sites, proposal, marginals.variance)
+    mean, variance, half_log_det, kept, _ = marginals
+    return Evaluation(sites, proposal, mean, variance, half_log_det, kept, cavity, tilted, change)
+
+
+@dataclass(frozen=True)
+class Propagation(Iteration):
+    """Settings of both EP engines.
+
+    site_power: power EP's p in (0, 1] (Minka 2004): the share of a factor that a site is matched
+        to; 1 is EP, towards 0 the sites become those of `Variational`. Not the power of
+        `PriorPower`, which changes the prior.
+
+    Raises:
+        ValueError: what `Iteration` raises; site_power outside (0, 1].
+    """
+
+    site_power: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.site_power, int | float) or not 0.0 < self.site_power <= 1.0:
+            raise ValueError(
+                f"site_power must be in (0, 1] (1 is EP), not {self.site_power!r}; for the limit 0 "
+                "use Variational()."
+            )
+
+    @property
+    def link_function(self) -> Probit:
+        return Probit()
+
+    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        """The state at `sites`, without a step."""
+        factors = constant_factors(factors)
+        found = evaluate(covariance, factors, sites, self.site_power)
+        one = tf.ones([], factors.upper.dtype)
+        return self._point(found, factors, tf.constant(1), self.damping * one)
+
+    def _point(
+        self, found: Evaluation, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
+    ) -> FixedPoint:
+        log_z = ep_log_evidence(
+            found.sites,
+            found.cavity,
+            found.tilted,
+            found.half_log_det,
+            factors.counts,
+            self.site_power,
+        )
+        return FixedPoint(
+            found.sites,
+            found.proposal,
+            found.mean,
+            found.variance,
+            found.cavity,
+            found.tilted,
+            found.kept,
+            log_z,
+            self._slopes(found, factors),
+            sweeps,
+            found.change,
+            damping,
+        )
+
+    def _slopes(self, found: Evaluation, factors: Factors) -> Slopes:
+        if self.site_power == 1.0:
+            # d log Z_i = ½ (g² + h) dD, as for the cavity's variance
+            by_noise = 0.5 * (found.tilted.slope**2 + found.tilted.curvature)
+            upper, lower = limit_slopes(found.cavity, factors, found.tilted)
+        else:
+            averages = power_averages(found.cavity, factors, self.site_power)
+            by_noise, upper, lower = averages.noise, averages.upper, averages.lower
+        c = factors.counts / self.site_power
+        return Slopes(c * by_noise, c * upper, None if factors.lower is None else c * lower)

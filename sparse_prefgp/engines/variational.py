@@ -1,0 +1,103 @@
+"""Gaussian variational inference, by the same sites."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from sparse_prefgp.covariances import Covariance
+from sparse_prefgp.engines.base import (
+    Evaluation,
+    FixedPoint,
+    Iteration,
+    constant_factors,
+    iterate,
+)
+from sparse_prefgp.evidence import Slopes, variational_bound
+from sparse_prefgp.links import Probit
+from sparse_prefgp.sites import Cavity, Factors, Sites, Tilted, largest_change, totals
+from sparse_prefgp.tilted import Averages, average_log_factor
+
+
+@dataclass(frozen=True)
+class Variational(Iteration):
+    """The Gaussian q that maximises the evidence lower bound, as a fixed point of sites.
+
+    With N(m, v) the marginal of z_i, tau_i = -E d² log p_i / dz² and nu_i = E d log p_i / dz +
+    tau_i m. With VFE the variance that Z leaves counts in the expectations, and the log evidence is
+    the bound itself, that of GPflow's `SVGP` at its optimum; with other approximations it is the
+    bound under their noise plus their correction. (docs/method.md, section 9; Khan & Lin 2017;
+    Adam et al. 2021)
+
+    damping: share of each step taken at first, 0.7 by default, since whole steps may not settle;
+        halved as in `ParallelEP`. tolerance, max_sweeps: as there.
+    """
+
+    damping: float = 0.7
+
+    @property
+    def link_function(self) -> Probit:
+        return Probit()
+
+    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        factors = constant_factors(factors)
+        found, sweeps, damping = iterate(
+            lambda here: _evaluate(covariance, factors, here), sites, self
+        )
+        return _point(found, factors, sweeps, damping)
+
+    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        """The state at `sites`, without a step."""
+        factors = constant_factors(factors)
+        damping = tf.constant(self.damping, factors.upper.dtype)
+        return _point(_evaluate(covariance, factors, sites), factors, tf.constant(1), damping)
+
+
+def _evaluate(covariance: Covariance, factors: Factors, sites: Sites) -> Evaluation:
+    mean, variance, half_log_det, kept, _ = covariance.marginals(*totals(sites, factors.counts))
+    # Rounding can leave a variance just below 0.
+    whole = tf.maximum(variance, tf.zeros_like(variance))
+    if factors.inside is not None:
+        whole += factors.inside
+    around = Cavity(mean, whole)
+    found = _averages(around, factors)
+    proposal = Sites(nu=found.slope - found.curvature * mean, tau=-found.curvature)
+    tilted = Tilted(found.value, found.slope, found.curvature)
+    change = largest_change(sites, proposal, variance)
+    return Evaluation(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
+
+
+def _averages(around: Cavity, factors: Factors) -> Averages:
+    return average_log_factor(*around, factors.noise, factors.lower, factors.upper)
+
+
+def _point(
+    found: Evaluation, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
+) -> FixedPoint:
+    c = factors.counts
+    by = _averages(found.cavity, factors)
+    slopes = Slopes(
+        noise=c * by.noise,
+        upper=c * by.upper,
+        lower=None if factors.lower is None else c * by.lower,
+        # dE/dv is half the curvature (Price's theorem).
+        inside=None if factors.inside is None else 0.5 * c * by.curvature,
+    )
+    log_z = variational_bound(
+        found.mean, found.variance, found.tilted.log_mass, found.half_log_det, found.sites, c
+    )
+    return FixedPoint(
+        found.sites,
+        found.proposal,
+        found.mean,
+        found.variance,
+        found.cavity,
+        found.tilted,
+        found.kept,
+        log_z,
+        slopes,
+        sweeps,
+        found.change,
+        damping,
+    )
