@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from sparse_prefgp import clusters
 from sparse_prefgp.clusters import kmeans_labels
 from sparse_prefgp.models.inducing_inputs import farthest_inputs, kmeans_inputs, random_inputs
 from tests.tolerances import ROUNDING
@@ -80,7 +81,7 @@ def test_a_cluster_of_one_row_is_that_row() -> None:
 
 
 def test_many_rows_are_clustered_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inducing_inputs, "_ROWS_FOR_KMEANS", 1000)
+    monkeypatch.setattr(clusters, "_ROWS_FOR_KMEANS", 1000)
     rng = np.random.default_rng(5)
     rows = rng.integers(0, 4, (1200, 1)) * 10.0 + rng.normal(size=(1200, 1))
     found = kmeans_inputs(rows, 4, rng)
