@@ -29,6 +29,7 @@ _HOME = {
     "Laplace": "engines",
     "LowRankPlusDiagonal": "engines",
     "OptimisationReport": "selection",
+    "PITC": "approximations",
     "ParallelEP": "engines",
     "PreferenceGP": "models",
     "PriorPower": "approximations",
@@ -71,6 +72,7 @@ _HOME = {
 __all__ = [
     "DTC",
     "FITC",
+    "PITC",
     "VFE",
     "AutoInputs",
     "Candidate",
@@ -145,6 +147,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.approximations import (
         DTC,
         FITC,
+        PITC,
         VFE,
         Exact,
         HeteroscedasticVFE,
