@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,16 +36,24 @@ class Duels:
         item_ids: n distinct names of the items.
         feature_names: D names of the columns of `items`.
         transform: how the columns were made from a raw table, as recorded by `read_duels`.
+        ties: (t,) truth values: which duels ended in a tie between winner and loser, whose order
+            then means nothing.
+        weights: (t,) positive numbers: as how many duels each counts in the likelihood; default 1.
+        groups: (t,) labels, text or whole numbers: who judged, or under what conditions.
 
-    Repeated ordered pairs (winner, loser) become one row whose count is their sum, in order of
-    first appearance; `rows_given` is the row that each duel became, and `counts_given` its own
-    count, for what tells equal duels apart. The arrays are read-only copies.
+    Repeated duels (the same winner, loser, outcome and group) become one row whose count is their
+    sum, in order of first appearance; `rows_given` is the row that each duel became,
+    `counts_given` and `weights_given` are its own, for what tells equal duels apart. `weights` are
+    those of all duels of a row in sum, counts included, and None where each counts once; `groups`
+    are numbers into `group_names`, None without; `ties` is None without any. The arrays are
+    read-only copies.
 
     Raises:
         ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners and
             losers of unequal length; indices that are not integers or are out of range; unknown
             ids; integers where `item_ids` holds other integers; a duel of an item with itself;
-            counts that are not whole and positive, or too large; ids or names of the wrong length.
+            counts that are not whole and positive, or too large; ids or names of the wrong length;
+            ties, weights or groups of the wrong length or kind.
     """
 
     items: FloatArray
@@ -54,6 +62,11 @@ class Duels:
     counts: IntArray
     rows_given: IntArray
     counts_given: IntArray
+    weights_given: FloatArray | None
+    ties: npt.NDArray[np.bool_] | None
+    weights: FloatArray | None
+    groups: IntArray | None
+    group_names: tuple[Hashable, ...] | None
     item_ids: tuple[Hashable, ...] | None
     feature_names: tuple[str, ...] | None
     transform: FeatureTransform | None
@@ -68,8 +81,12 @@ class Duels:
         item_ids: Sequence[Hashable] | npt.NDArray[Any] | None = None,
         feature_names: Sequence[str] | None = None,
         transform: FeatureTransform | None = None,
+        ties: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
     ) -> None:
-        self._fill(items, winners, losers, counts, item_ids, feature_names, transform)
+        more = _Judgements(ties, weights, groups)
+        self._fill(items, winners, losers, counts, item_ids, feature_names, transform, more)
 
     @classmethod
     def from_rows(
@@ -82,6 +99,9 @@ class Duels:
         item_ids: Sequence[Hashable] | None = None,
         feature_names: Sequence[str] | None = None,
         transform: FeatureTransform | None = None,
+        ties: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
     ) -> Duels:
         """Duels whose winners and losers are known to be row indices, whatever the ids are.
 
@@ -89,8 +109,9 @@ class Duels:
             ValueError: what `Duels` raises.
         """
         duels = cls.__new__(cls)
+        more = _Judgements(ties, weights, groups)
         duels._fill(
-            items, winners, losers, counts, item_ids, feature_names, transform, rows_only=True
+            items, winners, losers, counts, item_ids, feature_names, transform, more, rows_only=True
         )
         return duels
 
@@ -103,6 +124,7 @@ class Duels:
         item_ids: Sequence[Hashable] | npt.NDArray[Any] | None,
         feature_names: Sequence[str] | None,
         transform: FeatureTransform | None,
+        judgements: _Judgements,
         rows_only: bool = False,
     ) -> None:
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
@@ -140,26 +162,46 @@ class Duels:
                 "loser."
             )
         number = _checked_counts(counts, len(won))
+        tied, weight, group, group_names = judgements.checked(len(won))
+        if tied is not None:  # the order of a tie means nothing
+            won, lost = (
+                np.where(tied, np.minimum(won, lost), won),
+                np.where(tied, np.maximum(won, lost), lost),
+            )
 
-        # Merge equal ordered pairs and keep the order of first appearance.
-        _, first, inverse = np.unique(won * n + lost, return_index=True, return_inverse=True)
+        # Merge equal duels and keep the order of first appearance.
+        key = won * n + lost
+        for kind, size in ((tied, 2), (group, len(group_names or ()))):
+            if kind is not None:
+                key = np.unique(key, return_inverse=True)[1].reshape(-1) * size + kind
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        inverse = inverse.reshape(-1)
         merged = np.zeros(len(first), dtype=np.int64)
         np.add.at(merged, inverse, number)
         order = np.argsort(first)
         kept = first[order]
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
+        summed = None
+        if weight is not None:
+            summed = np.bincount(inverse, weights=weight * number)[order]
 
         for name, value in (
             ("items", features),
             ("winners", won[kept]),
             ("losers", lost[kept]),
             ("counts", merged[order]),
-            ("rows_given", position[inverse.reshape(-1)]),
+            ("rows_given", position[inverse]),
             ("counts_given", number),
+            ("weights_given", weight),
+            ("ties", None if tied is None else tied[kept]),
+            ("weights", summed),
+            ("groups", None if group is None else group[kept]),
         ):
-            value.setflags(write=False)
+            if value is not None:
+                value.setflags(write=False)
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "group_names", group_names)
         object.__setattr__(self, "item_ids", ids)
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "transform", transform)
@@ -220,13 +262,28 @@ class Duels:
 
     @property
     def num_pairs(self) -> int:
-        """The number of distinct ordered pairs (winner, loser): the length of `winners`."""
+        """The number of distinct duels, ordered pairs (winner, loser) as a rule."""
         return len(self.winners)
 
     @property
     def num_duels(self) -> int:
         """t, the number of duels: the sum of `counts`."""
         return int(self.counts.sum())
+
+    @property
+    def num_ties(self) -> int:
+        """How many duels ended in a tie."""
+        return 0 if self.ties is None else int(self.counts[self.ties].sum())
+
+    @property
+    def decided(self) -> npt.NDArray[np.bool_]:
+        """Which rows have a winner, (num_pairs,)."""
+        return np.ones(self.num_pairs, dtype=bool) if self.ties is None else ~self.ties
+
+    @property
+    def effective_counts(self) -> FloatArray:
+        """As how many duels each row counts in the likelihood, (num_pairs,)."""
+        return self.counts.astype(float) if self.weights is None else self.weights
 
     def differences(self) -> FloatArray:
         """Features of the winner minus features of the loser, (num_pairs, D)."""
@@ -262,7 +319,9 @@ class Duels:
         n = self.num_items
         low = np.minimum(self.winners, self.losers)
         high = np.maximum(self.winners, self.losers)
-        unordered = len(np.unique(low * n + high))
+        won = self.decided
+        ordered = len(np.unique((self.winners * n + self.losers)[won]))
+        unordered = len(np.unique((low * n + high)[won]))
         equal = (self.items[self.winners] == self.items[self.losers]).all(axis=1)
         compared = len(np.unique(np.concatenate([low, high])))
         graph = coo_array((np.ones(len(low)), (low, high)), shape=(n, n))
@@ -272,10 +331,12 @@ class Duels:
             num_items=n,
             num_features=self.num_features,
             num_duels=self.num_duels,
-            ordered_pairs=self.num_pairs,
+            ties=self.num_ties,
+            groups=None if self.group_names is None else len(self.group_names),
+            ordered_pairs=ordered,
             unordered_pairs=unordered,
-            # Ordered pairs are distinct, so each contradicted pair is there exactly twice.
-            contradicted_pairs=self.num_pairs - unordered,
+            # Of distinct ordered pairs each contradicted one is there exactly twice.
+            contradicted_pairs=ordered - unordered,
             equal_feature_duels=int(self.counts[equal].sum()),
             distinct_feature_rows=len(np.unique(self.items + 0.0, axis=0)),
             constant_columns=() if self.transform is None else self.transform.dropped,
@@ -291,19 +352,102 @@ class Duels:
         )
 
 
+class _Judgements(NamedTuple):
+    """What is known of each duel beside who won, as it was given."""
+
+    ties: npt.ArrayLike | None = None
+    weights: npt.ArrayLike | None = None
+    groups: npt.ArrayLike | None = None
+
+    def checked(
+        self, t: int
+    ) -> tuple[
+        npt.NDArray[np.bool_] | None,
+        FloatArray | None,
+        IntArray | None,
+        tuple[Hashable, ...] | None,
+    ]:
+        """Ties, None without any; weights, None where all are 1; groups as numbers, and names."""
+        tied, weight = self._ties(t), self._weights(t)
+        group, names = self._groups(t)
+        return tied, weight, group, names
+
+    def _ties(self, t: int) -> npt.NDArray[np.bool_] | None:
+        if self.ties is None:
+            return None
+        tied = _per_duel(self.ties, "ties", t)
+        if tied.dtype != bool:
+            bad = [i for i, value in enumerate(tied.tolist()) if value not in (0, 1)]
+            if bad:
+                raise ValueError(
+                    f"ties has {shortened(tied[bad[0]])} for duel {bad[0]}; give True for a tie "
+                    "and False for a win."
+                )
+        tied = tied.astype(bool)
+        return tied if tied.any() else None
+
+    def _weights(self, t: int) -> FloatArray | None:
+        if self.weights is None:
+            return None
+        given = _per_duel(self.weights, "weights", t)
+        try:
+            weight = given.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("weights must be numbers, one for each duel.") from None
+        bad = np.flatnonzero(~((weight > 0.0) & np.isfinite(weight)))
+        if bad.size:
+            raise ValueError(
+                f"The weight of duel {bad[0]} is {weight[bad[0]]}; give a positive number, or "
+                "leave the duel out."
+            )
+        return None if np.all(weight == 1.0) else weight
+
+    def _groups(self, t: int) -> tuple[IntArray | None, tuple[Hashable, ...] | None]:
+        if self.groups is None:
+            return None, None
+        given = _per_duel(self.groups, "groups", t)
+        names: dict[Hashable, int] = {}
+        for i, label in enumerate(given.tolist()):
+            if not isinstance(label, str | int) or isinstance(label, bool):
+                whole = isinstance(label, float) and label.is_integer()
+                if not whole:
+                    raise ValueError(
+                        f"The group of duel {i} is {shortened(label)}; name each by a text or a "
+                        "whole number."
+                    )
+                label = int(label)
+            names.setdefault(label, len(names))
+        numbers = np.array([names[_label(label)] for label in given.tolist()], dtype=np.int64)
+        return numbers, tuple(names)
+
+
+def _label(value: Any) -> Hashable:
+    return int(value) if isinstance(value, float) else value
+
+
+def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
+    array = np.asarray(values)
+    if array.shape != (t,):
+        raise ValueError(f"{name} has shape {array.shape} for {t} duels; give one for each.")
+    return array
+
+
 @dataclass(frozen=True)
 class DuelsSummary:
     """Figures of a set of duels; `print` shows them as text.
 
-    `ordered_pairs` and `unordered_pairs` are distinct pairs; `contradicted_pairs` were won by
-    either side at least once; `equal_feature_duels` counts duels between different items with
-    equal features; `components` counts the connected parts of the comparison graph among the
-    items that were compared (information only).
+    `ties` is how many of the duels were tied, `groups` how many groups judged, None where no group
+    is known. `ordered_pairs` and `unordered_pairs` are distinct pairs of duels that one item won;
+    `contradicted_pairs` were won by either side at least once; `equal_feature_duels` counts duels
+    between different items with equal features; `components` counts the connected parts of the
+    comparison graph among the items that were compared (information only).
     """
 
     num_items: int
     num_features: int
     num_duels: int
+    ties: int
+    groups: int | None
     ordered_pairs: int
     unordered_pairs: int
     contradicted_pairs: int
@@ -331,6 +475,8 @@ class DuelsSummary:
             ("items (n)", items),
             ("features (D)", f"{self.num_features:,}"),
             ("duels (t)", f"{self.num_duels:,}"),
+            *([("of these tied", f"{self.ties:,}")] if self.ties else []),
+            *([("groups", f"{self.groups:,}")] if self.groups is not None else []),
             ("distinct ordered pairs", f"{self.ordered_pairs:,}"),
             ("distinct unordered pairs", f"{self.unordered_pairs:,}"),
             ("contradicted pairs", f"{self.contradicted_pairs:,}"),

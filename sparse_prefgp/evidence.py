@@ -193,7 +193,6 @@ def lower_bounds(
     :param everything: for sites on a subset of the duels, q(z) of all duels.
     :param inducing: q(u), where the sites are not on Phi u; they are not looked at then.
     """
-    graph = problem.graph
     if problem.inducing_variable is None:
         prior = Exact().prior(problem)
         mean, variance, kl = _gaussian(prior.covariance, prior.factors.counts, sites)
@@ -201,9 +200,8 @@ def lower_bounds(
         return LowerBounds({EXPECTED: _expected(z) - kl}, kl)
     # All rows share Phi; this one has k~ in its noise.
     prior = FITC().prior(problem)
-    noise = 2.0 * problem.noise_variance
-    left = prior.factors.noise - noise
-    factors = prior.factors._replace(noise=tf.fill([graph.num_sites], noise))
+    left = prior.factors.noise - problem.noise
+    factors = prior.factors._replace(noise=problem.noise)
     mean, variance, kl = inducing or _gaussian(prior.covariance, factors.counts, sites)
     rows = {EXPECTED: _expected(Everything(mean, variance + left.numpy(), factors)) - kl}
     whole = _expected(Everything(mean, variance, factors)) - kl
@@ -221,7 +219,7 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
 
     :param left: (t,) k~, the variance of each z that the inducing inputs leave.
     """
-    graph, noise = problem.graph, 2.0 * problem.noise_variance
+    graph, noise = problem.graph, problem.noise
     k_uu = gpflow.covariances.Kuu(
         problem.inducing_variable, feature_part(problem.kernel), jitter=0.0
     )
@@ -231,17 +229,18 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
     return {
         "vfe": float(VFE().correction(residual)),
-        "pairs": _by_pairs(graph, left.numpy() / float(noise)),
+        "pairs": _by_pairs(graph, left.numpy() / noise.numpy()),
         **{name: float(TightVFE(residual=name).correction(residual)) for name in tight},
     }
 
 
 def _by_pairs(graph: DuelGraph, ratio: FloatArray) -> float:
-    """-½ sum over unordered pairs of log(1 + c ratio), ratio (t,) = k~ / 2s²."""
+    """-½ sum over unordered pairs of log(1 + sum c ratio), ratio (t,) = k~ / 2s²."""
     ends = np.sort(np.stack([graph.winners, graph.losers], 1), 1)
-    _, first, pair = np.unique(ends, axis=0, return_index=True, return_inverse=True)
-    counts = np.bincount(pair.reshape(-1), weights=graph.counts)
-    return -0.5 * float(np.sum(np.log1p(counts * ratio[first])))
+    _, pair = np.unique(ends, axis=0, return_inverse=True)
+    return -0.5 * float(
+        np.sum(np.log1p(np.bincount(pair.reshape(-1), weights=graph.counts * ratio)))
+    )
 
 
 def _gaussian(

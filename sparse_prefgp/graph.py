@@ -29,13 +29,16 @@ class DuelGraph:
 
     rows: (n, D) distinct feature rows of the items that take part in a duel.
     winners, losers: (t,) row of the winner and of the loser of each site.
-    counts: (t,) how many duels the site stands for.
-    lower, upper: (t,) limits of v = f(loser) - f(winner) + noise; a win is (-inf, 0).
+    counts: (t,) how many duels the site stands for, with their weights.
+    lower, upper: (t,) limits of v = f(loser) - f(winner) + noise, less the margin; a win is
+        (-inf, 0).
     row_of_item: (number of items in the data,) row of each item, -1 where it takes no part.
     site_of_duel, count_of_duel: the site and the count of each duel as it was given, before equal
         ones were merged; None where every site is a duel of its own.
     numbered: whether rows end in the number of the item.
     blocks: (t,) block of each site, 0, 1, … without a gap, where the prior has blocks.
+    ties: (t,) which sites are ties, whose lower limit is finite; None without any.
+    groups: (t,) the number of the group of each site, None without groups.
     """
 
     rows: np.ndarray
@@ -49,6 +52,8 @@ class DuelGraph:
     count_of_duel: np.ndarray | None = None
     blocks: np.ndarray | None = None
     numbered: bool = False
+    ties: np.ndarray | None = None
+    groups: np.ndarray | None = None
 
     @classmethod
     def from_duels(cls, duels: Duels, numbered: bool = False) -> DuelGraph:
@@ -59,20 +64,30 @@ class DuelGraph:
         """
         rows, row_of_item = duels.distinct_rows(numbered)
         ends = row_of_item[np.stack([duels.winners, duels.losers], 1)]
-        pairs, site = np.unique(ends, axis=0, return_inverse=True)
-        counts = np.bincount(site.reshape(-1), weights=duels.counts.astype(float))
-        t = len(pairs)
+        if duels.ties is not None:  # the order of a tie means nothing
+            ends[duels.ties] = np.sort(ends[duels.ties], 1)
+        labels = [x for x in (duels.ties, duels.groups) if x is not None]
+        keys = np.column_stack([ends, *labels])
+        distinct, first, site = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        site = site.reshape(-1)
+        t = len(distinct)
+        ties = None if duels.ties is None else duels.ties[first]
+        own = duels.counts_given.astype(float)
+        if duels.weights_given is not None:
+            own = own * duels.weights_given
         return cls(
             rows=rows,
-            winners=pairs[:, 0],
-            losers=pairs[:, 1],
-            counts=counts,
-            lower=np.full(t, -np.inf),
+            winners=distinct[:, 0],
+            losers=distinct[:, 1],
+            counts=np.bincount(site, weights=duels.effective_counts),
+            lower=np.full(t, -np.inf) if ties is None else np.where(ties, 0.0, -np.inf),
             upper=np.zeros(t),
             row_of_item=row_of_item,
-            site_of_duel=site.reshape(-1)[duels.rows_given],
-            count_of_duel=duels.counts_given.astype(float),
+            site_of_duel=site[duels.rows_given],
+            count_of_duel=own,
             numbered=numbered,
+            ties=ties,
+            groups=None if duels.groups is None else duels.groups[first],
         )
 
     def in_blocks(self, blocks: np.ndarray) -> DuelGraph:
@@ -91,6 +106,8 @@ class DuelGraph:
             counts=np.bincount(of_duel.reshape(-1), weights=counts),
             lower=self.lower[old],
             upper=self.upper[old],
+            ties=None if self.ties is None else self.ties[old],
+            groups=None if self.groups is None else self.groups[old],
             site_of_duel=of_duel.reshape(-1),
             count_of_duel=counts,
             blocks=number,

@@ -39,8 +39,18 @@ class Link(Protocol):
     ) -> tf.Tensor:
         """log p_i (t,), to be differentiated three times in all that it is given."""
 
-    def log_probability(self, mean: tf.Tensor, variance: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-        """log P(g + noise > 0) for g ~ N(mean, variance); noise is 2 sigma². All (k,)."""
+    def log_probability(
+        self,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        noise: tf.Tensor,
+        lower: tf.Tensor | None,
+        upper: tf.Tensor,
+    ) -> tf.Tensor:
+        """log P(lower < z + noise < upper) for z ~ N(mean, variance), (k,) each; noise is 2 sigma².
+
+        lower None is -inf everywhere, with finite upper.
+        """
 
 
 @dataclass(frozen=True)
@@ -65,8 +75,18 @@ class Probit:
         b = (tf.where(far_b, tf.zeros_like(upper), upper) - z) / scale
         return _log_interval(a, b, far_a, far_b)
 
-    def log_probability(self, mean: tf.Tensor, variance: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-        return log_cdf(mean / tf.sqrt(variance + noise))
+    def log_probability(
+        self,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        noise: tf.Tensor,
+        lower: tf.Tensor | None,
+        upper: tf.Tensor,
+    ) -> tf.Tensor:
+        scale = tf.sqrt(variance + noise)
+        if lower is None:
+            return log_cdf((upper - mean) / scale)
+        return truncated_moments((lower - mean) / scale, (upper - mean) / scale).log_mass
 
 
 @tf.custom_gradient
@@ -136,12 +156,16 @@ class Logit:
         below = None if lower is None else lower[:, None] - nodes
         return tf.reduce_logsumexp(_log_logistic(below, upper[:, None] - nodes) + log_weight, 1)
 
-    def log_probability(self, mean: tf.Tensor, variance: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
+    def log_probability(
+        self,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        noise: tf.Tensor,
+        lower: tf.Tensor | None,
+        upper: tf.Tensor,
+    ) -> tf.Tensor:
         del noise
-        sd = tf.sqrt(tf.maximum(variance, tf.zeros_like(variance)))
-        y, log_weight = _nodes(tf.reduce_max(sd))
-        nodes = mean[:, None] + sd[:, None] * y
-        return tf.reduce_logsumexp(tf.math.log_sigmoid(nodes) + log_weight, 1)
+        return self.log_factor(mean, LOGIT_NOISE + variance, lower, upper)
 
 
 def _nodes(widest: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -20,7 +20,8 @@ import numpy as np
 from sparse_prefgp.folders import contents
 
 FORMAT = "sparse_prefgp model"
-FORMAT_VERSION = 1
+# 2: duels may have ties, weights and groups.
+FORMAT_VERSION = 2
 DESCRIPTION = "model.json"
 SUBFOLDER = "model"  # where `sparse-prefgp fit` puts the model within its output
 _ARRAYS = "arrays-"

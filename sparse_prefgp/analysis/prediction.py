@@ -94,7 +94,6 @@ def predicted(
 
     count = len(first)
     log_p, mean, variance = np.empty(count), np.empty(count), np.empty(count)
-    link, twice_noise = model.engine.link_function, 2.0 * model.noise_variance
     for start in range(0, count, _PAIRS_AT_ONCE):
         part = slice(start, start + _PAIRS_AT_ONCE)
         a, b = items.inputs[first[part]], items.inputs[second[part]]
@@ -103,9 +102,7 @@ def predicted(
         same = first[part] == second[part]
         mean[part] = np.where(same, 0.0, found[0].numpy())
         variance[part] = np.where(same, 0.0, found[1].numpy())
-        log_p[part] = link.log_probability(
-            as_float(mean[part]), as_float(variance[part]), twice_noise
-        ).numpy()
+        log_p[part] = model.log_win(as_float(mean[part]), as_float(variance[part])).numpy()
     return log_p, mean, variance
 
 

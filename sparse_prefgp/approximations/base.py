@@ -20,7 +20,9 @@ from sparse_prefgp.sites import Factors
 class DuelProblem(NamedTuple):
     """The model before any approximation: a GP prior over utilities, duels, and their noise.
 
-    noise_variance is sigma² per side, so a difference has noise 2 sigma².
+    noise_variance is sigma² per side, so a difference has noise 2 sigma²; noise_ratio, (number of
+    groups,), is by what a group multiplies it, None where all duels share one noise. margin: by how
+    much v must pass 0 for a win, and may for a tie; None is 0.
     """
 
     graph: DuelGraph
@@ -28,6 +30,16 @@ class DuelProblem(NamedTuple):
     mean_function: gpflow.functions.MeanFunction | None
     noise_variance: tf.Tensor
     inducing_variable: gpflow.inducing_variables.InducingPoints | None
+    noise_ratio: tf.Tensor | None = None
+    margin: tf.Tensor | None = None
+
+    @property
+    def noise(self) -> tf.Tensor:
+        """2 sigma² of each site, (t,)."""
+        noise = 2.0 * self.noise_variance
+        if self.noise_ratio is None or self.graph.groups is None:
+            return tf.fill([self.graph.num_sites], noise)
+        return noise * tf.gather(self.noise_ratio, self.graph.groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +92,27 @@ def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.T
         mean = problem.mean_function(as_float(graph.rows))
         offset = differences(graph, mean[:, 0])
     lower = None if graph.one_sided else as_float(graph.lower) - offset
-    factors = Factors(as_float(graph.counts), noise, lower, as_float(graph.upper) - offset)
-    return factors, offset
+    upper = as_float(graph.upper) - offset
+    if problem.margin is not None:
+        if graph.ties is None:
+            upper -= problem.margin
+        else:
+            assert lower is not None
+            upper += tf.where(graph.ties, problem.margin, -problem.margin)
+            lower -= tf.where(graph.ties, problem.margin, tf.zeros_like(problem.margin))
+    return Factors(as_float(graph.counts), noise, lower, upper), offset
 
 
 def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelGraph:
-    """`size` duels of the graph without replacement, as a graph over the same rows."""
+    """`size` duels of the graph without replacement, as a graph over the same rows.
+
+    :raises ValueError: weights that are not whole numbers.
+    """
+    if np.any(graph.counts != np.floor(graph.counts)):
+        raise ValueError(
+            "A subset is drawn from whole duels, but some have weights that are not whole numbers; "
+            "leave the weights out, or use another approximation."
+        )
     duel = rng.choice(int(graph.counts.sum()), size=size, replace=False)
     site = np.searchsorted(np.cumsum(graph.counts), duel, side="right")
     kept, counts = np.unique(site, return_counts=True)
@@ -101,4 +128,6 @@ def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelG
         lower=graph.lower[kept],
         upper=graph.upper[kept],
         row_of_item=position[graph.row_of_item],
+        ties=None if graph.ties is None else graph.ties[kept],
+        groups=None if graph.groups is None else graph.groups[kept],
     )

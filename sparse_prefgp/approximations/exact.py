@@ -56,8 +56,7 @@ class Exact(Approximation):
                 inputs, tf.gather(rows, winners)
             )
 
-        noise = tf.fill([graph.num_sites], 2.0 * problem.noise_variance)
-        factors, offset = build_factors(problem, noise)
+        factors, offset = build_factors(problem, problem.noise)
         zero = tf.zeros([], rows.dtype)
         return DuelPrior(covariance, factors, offset, zero, features, jitter, zero)
 

@@ -36,7 +36,7 @@ MAX_ITEM_EFFECTS = 1000
 class Residual(NamedTuple):
     """What the inducing values leave unexplained.
 
-    diagonal: k~ >= 0 (t,); counts: c (t,); noise: 2 s²; factor: L with K_uu = L L'.
+    diagonal: k~ >= 0 (t,); counts: c (t,); noise: 2 s² (t,); factor: L with K_uu = L L'.
     """
 
     diagonal: tf.Tensor
@@ -93,10 +93,8 @@ class InducingApproximation(Approximation):
         raw = difference_variance(problem.kernel, graph) - explained
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
         clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
-        noise = 2.0 * problem.noise_variance
-        factors, offset = build_factors(
-            problem, tf.fill([graph.num_sites], noise) + self.residual_share * diagonal
-        )
+        noise = problem.noise
+        factors, offset = build_factors(problem, noise + self.residual_share * diagonal)
         if self.bounds_by_expectation:
             factors = factors._replace(inside=diagonal)
         residual = Residual(diagonal, factors.counts, noise, problem, factor)
@@ -153,7 +151,7 @@ class VFE(InducingApproximation):
         return True
 
     def correction(self, residual: Residual) -> tf.Tensor:
-        return -tf.reduce_sum(residual.counts * residual.diagonal) / (2.0 * residual.noise)
+        return -0.5 * tf.reduce_sum(residual.counts * residual.diagonal / residual.noise)
 
 
 @dataclass(frozen=True)
@@ -247,6 +245,6 @@ def _residual_log_det(residual: Residual) -> tf.Tensor:
     rows = as_float(graph.rows)
     features = whitened_features(residual.problem, residual.factor, rows)
     unexplained = residual.problem.kernel(rows) - tf.matmul(features, features, transpose_b=True)
-    laplacian = graph.laplacian.dense(residual.counts) / residual.noise
+    laplacian = graph.laplacian.dense(residual.counts / residual.noise)
     identity = tf.eye(graph.num_rows, dtype=rows.dtype)
     return tf.linalg.slogdet(identity + tf.matmul(unexplained, laplacian)).log_abs_determinant

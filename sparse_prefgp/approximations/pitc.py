@@ -136,8 +136,7 @@ class PITC(Approximation):
             parts.append(part)
             residuals.append(tf.linalg.set_diag(raw, kept))
         covariance = LowRankPlusBlocks(parts, residuals, graph.buckets, graph.num_sites)
-        noise = tf.fill([graph.num_sites], 2.0 * problem.noise_variance)
-        factors, offset = build_factors(problem, noise)
+        factors, offset = build_factors(problem, problem.noise)
         return DuelPrior(covariance, factors, offset, zero, features, jitter, clipped)
 
 

@@ -33,6 +33,7 @@ from sparse_prefgp.evidence import (
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.links import LOGIT_NOISE
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
+from sparse_prefgp.models.outcomes import group_numbers, margin_parameter, ratio_parameter
 from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_in_block, predictions
 from sparse_prefgp.sites import Sites, totals
 
@@ -82,6 +83,11 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
     :param noise_variance: sigma² per side of a duel, not trainable at first, because duels
         determine only its ratio to the kernel variance; 0.5 is the standard probit scale.
     :param mean_function: any GPflow mean function; None is zero.
+    :param margin: by how much a utility, noise included, must exceed the other for a win; within
+        it the duel is a tie. Needed where there are ties, and then learned from this value
+        (`gpflow.set_trainable(model.margin, False)` keeps it); None is no margin.
+    :param noise_by_group: learn for each group of the duels by what it multiplies `noise_variance`,
+        `noise_ratio`, one number each with a log-normal prior of median 1 and log-sd 1.
     :raises ValueError: a value that makes no sense, named in the message.
     """
 
@@ -95,6 +101,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         engine: Engine | None = None,
         noise_variance: float = 0.5,
         mean_function: gpflow.functions.MeanFunction | None = None,
+        margin: float | None = None,
+        noise_by_group: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(duels, Duels):
@@ -120,6 +128,9 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         self.noise_variance = gpflow.Parameter(
             _check_noise(noise_variance), transform=gpflow.utilities.positive(), trainable=False
         )
+        self.margin = margin_parameter(margin, duels)
+        self.noise_ratio = ratio_parameter(duels) if noise_by_group else None
+        self._check_link(engine or ParallelEP())
         if approximation.needs_inducing and feature_part(kernel) is None:
             raise ValueError(
                 f"ItemEffect alone leaves nothing for the inducing inputs of {approximation.name}; "
@@ -156,8 +167,16 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
+        self._check_link(engine)
         self._fixed.engine = engine
         self._fixed.fingerprint = None
+
+    def _check_link(self, engine: Engine) -> None:
+        if self.noise_ratio is not None and engine.link_function.name == "logit":
+            raise ValueError(
+                f"noise_by_group needs normal noise, but {engine!r} has logistic noise of its own; "
+                "use a probit engine, such as Laplace()."
+            )
 
     @property
     def has_item_effect(self) -> bool:
@@ -203,6 +222,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             _on_features(self.mean_function, self.has_item_effect),
             self._side_noise(tf.convert_to_tensor(self.noise_variance)),
             self.inducing_variable,
+            None if self.noise_ratio is None else tf.convert_to_tensor(self.noise_ratio),
+            None if self.margin is None else tf.convert_to_tensor(self.margin),
         )
 
     def _side_noise(self, noise_variance: tf.Tensor) -> tf.Tensor:
@@ -376,20 +397,61 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         return predictions(self.posterior_in_block(block), inputs, full_cov)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
-        """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,)."""
-        return tf.exp(self.predict_log_duel(Xa, Xb))
+    def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
+        """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,).
+
+        :param groups: who judges: a label for all pairs or (N,) labels, where the model has noise
+            by group. None and unknown ones, which are told, have the shared noise.
+        """
+        return tf.exp(self.predict_log_duel(Xa, Xb, groups))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_log_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
+    def predict_log_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
         """Log of `predict_duel`, finite however small the probability is, (N,).
 
-        log Phi(E[f - f'] / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit ones the
-        logistic function is averaged over N(E[f - f'], V[f - f']).
+        log Phi((E[f - f'] - margin) / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit
+        ones the logistic function is averaged over N(E[f - f'], V[f - f']).
+        """
+        return self.log_win(*self._predict_difference(Xa, Xb), groups)
+
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
+    def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
+        """Probabilities that each item of Xa (N, D) wins, ties or loses against Xb's, (N, 3).
+
+        :param groups: as for `predict_duel`.
         """
         mean, variance = self._predict_difference(Xa, Xb)
+        won, tied, lost = (
+            self.log_win(mean, variance, groups),
+            self.log_tie(mean, variance, groups),
+            self.log_win(-mean, variance, groups),
+        )
+        return tf.exp(tf.stack([won, tied, lost], 1))
+
+    def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
+        """Log probability that a beats b, from mean and variance of f(a) - f(b), (N,) each."""
+        noise, margin = self._noise_and_margin(mean, groups)
+        return self.engine.link_function.log_probability(-mean, variance, noise, None, -margin)
+
+    def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
+        """The same of a tie; -inf without a margin."""
+        noise, margin = self._noise_and_margin(mean, groups)
+        if self.margin is None:
+            return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
         link = self.engine.link_function
-        return link.log_probability(mean, variance, 2.0 * self.noise_variance)
+        return link.log_probability(-mean, variance, noise, -margin, margin)
+
+    def _noise_and_margin(self, like: tf.Tensor, groups: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """2 sigma² and the margin for each pair, (N,)."""
+        margin = tf.zeros_like(like) if self.margin is None else self.margin + tf.zeros_like(like)
+        noise = 2.0 * self.noise_variance + tf.zeros_like(like)
+        if groups is not None:
+            number = group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
+            shared = tf.ones([1], like.dtype)
+            # -1 is the last entry: the shared noise of unknown groups.
+            ratio = shared if self.noise_ratio is None else tf.concat([self.noise_ratio, shared], 0)
+            noise *= tf.gather(ratio, number % ratio.shape[0])
+        return noise, margin
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_duel_in_block(self, Xa: Any, Xb: Any, block: Any) -> tf.Tensor:
@@ -400,7 +462,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         """
         pairs = self._pairs(Xa, Xb)
         both = in_chunks(self.posterior_in_block(block).difference, pairs)
-        return tf.exp(log_cdf(both[:, 0] / tf.sqrt(both[:, 1] + 2.0 * self.noise_variance)))
+        return tf.exp(self.log_win(both[:, 0], both[:, 1]))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -491,6 +553,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             _on_features(copy.deepcopy(self.mean_function), self.has_item_effect),
             self._side_noise(tf.constant(self.noise_variance.numpy())),
             copy.deepcopy(self.inducing_variable),
+            None if self.noise_ratio is None else tf.constant(self.noise_ratio.numpy()),
+            None if self.margin is None else tf.constant(self.margin.numpy()),
         )
 
     def _parts(self) -> tuple[Any, ...]:
@@ -600,9 +664,8 @@ def _posterior(problem: DuelProblem, prior: DuelPrior, point: FixedPoint) -> Pos
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> Everything:
     """q(z) of each site of the problem's graph, without the prior mean, and its exact factors."""
     graph = problem.graph
-    noise = tf.fill([graph.num_sites], 2.0 * problem.noise_variance)
-    factors, offset = build_factors(problem, noise)
-    ends = tf.constant(graph.rows[np.stack([graph.losers, graph.winners], 1)], noise.dtype)
+    factors, offset = build_factors(problem, problem.noise)
+    ends = tf.constant(graph.rows[np.stack([graph.losers, graph.winners], 1)], offset.dtype)
     both = in_chunks(posterior.difference, ends).numpy()
     return Everything(both[:, 0] - offset.numpy(), np.maximum(both[:, 1], 0.0), factors)
 

@@ -119,11 +119,18 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP:
         item_ids=ids,
         feature_names=data["feature_names"],
         transform=None if transform is None else FeatureTransform.from_dict(transform),
+        ties=arrays.get("ties"),
+        weights=arrays.get("weights"),
+        groups=_group_labels(data.get("groups"), arrays),
     )
     points = None
     if inducing is not None:
         points = gpflow.inducing_variables.InducingPoints(decoder.parameter(inducing))
     noise = decoder.parameter(description["noise_variance"])
+    margin, ratio = (
+        None if description.get(name) is None else decoder.parameter(description[name])
+        for name in ("margin", "noise_ratio")
+    )
     kernel = decoder.module(description["kernel"])
     engine = _value(description["engine"], _ENGINES)
     mean_function = None if function is None else decoder.module(function)
@@ -139,13 +146,15 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP:
                 engine=engine,
                 noise_variance=float(noise.numpy()),
                 mean_function=mean_function,
+                margin=None if margin is None else float(margin.numpy()),
+                noise_by_group=ratio is not None,
             )
 
     model = build(_approximation(description["approximation"], arrays))
     if "blocks" in arrays and not np.array_equal(_blocks(model), arrays["blocks"]):
         # Another version of k-means finds others; the sites belong to those that were saved.
         model = build(PITC(arrays["blocks"]))
-    model.noise_variance = noise
+    model.noise_variance, model.margin, model.noise_ratio = noise, margin, ratio
     inference = dict(description["inference"])
     inference["status"] = Status[inference["status"]]
     model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
@@ -160,6 +169,10 @@ def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     if model.mean_function is not None:
         function = encoder.module(model.mean_function, "The mean function")
     noise = encoder.parameter(model.noise_variance, "the noise variance")
+    margin, ratio = (
+        None if value is None else encoder.parameter(value, where)
+        for value, where in ((model.margin, "the margin"), (model.noise_ratio, "the noise ratios"))
+    )
     inducing = None
     if model.inducing_variable is not None:
         inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
@@ -190,12 +203,15 @@ def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "kernel": kernel,
         "mean_function": function,
         "noise_variance": noise,
+        "margin": margin,
+        "noise_ratio": ratio,
         "inducing_inputs": inducing,
         "parameters": encoder.parameters,
         "approximation": approximation,
         "engine": _named(model.engine, _ENGINES, "The engine"),
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
+            "groups": None if duels.group_names is None else list(duels.group_names),
             "feature_names": None if duels.feature_names is None else list(duels.feature_names),
             "transform": None if transform is None else transform.to_dict(),
         },
@@ -261,17 +277,34 @@ def _named(value: Any, known: dict[str, type], role: str) -> dict[str, Any]:
 
 
 def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
-    """Who beat whom, and how often; as it was given where each duel has its block."""
+    """Who beat whom, how often and by whose judgement.
+
+    As it was given where each duel has its block or a weight, else with equal duels merged.
+    """
     duels = model.duels
-    if not isinstance(model.approximation, PITC):
-        return {"winners": duels.winners, "losers": duels.losers, "counts": duels.counts}
-    row = duels.rows_given
-    return {
-        "winners": duels.winners[row],
-        "losers": duels.losers[row],
-        "counts": duels.counts_given,
-        "blocks": _blocks(model),
-    }
+    in_blocks = isinstance(model.approximation, PITC)
+    row = np.arange(duels.num_pairs)
+    found: dict[str, np.ndarray] = {"counts": duels.counts}
+    if in_blocks or duels.weights_given is not None:
+        row, found = duels.rows_given, {"counts": duels.counts_given}
+    if duels.weights_given is not None:
+        found["weights"] = duels.weights_given
+    if in_blocks:
+        found["blocks"] = _blocks(model)
+    for name, values in (
+        ("winners", duels.winners),
+        ("losers", duels.losers),
+        ("ties", duels.ties),
+        ("groups", duels.groups),
+    ):
+        if values is not None:
+            found[name] = values[row]
+    return found
+
+
+def _group_labels(names: list[Any] | None, arrays: dict[str, np.ndarray]) -> list[Any] | None:
+    """The label of each duel."""
+    return None if names is None else [names[number] for number in arrays["groups"]]
 
 
 def _blocks(model: PreferenceGP) -> np.ndarray:

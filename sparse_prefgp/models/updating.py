@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sparse_prefgp.approximations import PITC
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.items import ItemSet, feature_columns, is_array, own_items, resolve_items
 from sparse_prefgp.models.preference_gp import PreferenceGP
@@ -119,6 +120,11 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
     added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)
     won, lost, counts = everything.read_duels(duels)
+    if old.group_names is not None or old.weights_given is not None:
+        raise ValueError(
+            "The duels of the model have groups or weights, which new ones from a table would not; "
+            "make a model of all duels, and start_from the old sites."
+        )
     data = _joined(old, everything, won, lost, counts)
 
     before = model.log_evidence()
@@ -133,9 +139,10 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
         engine=model.engine,
         noise_variance=float(model.noise_variance.numpy()),
         mean_function=mean_function,
+        margin=None if model.margin is None else float(model.margin.numpy()),
     )
     # With its transform, prior and whether it is trainable.
-    result.noise_variance = noise
+    result.noise_variance, result.margin = noise, copy.deepcopy(model.margin)
     nu, tau, continued = continued_sites(model, result)
     result.start_from(nu, tau)
     inference = result.infer()
@@ -167,15 +174,27 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
     here = np.flatnonzero(before.row_of_item >= 0)
     row[before.row_of_item[here]] = after.row_of_item[here]
     winners, losers = row[before.winners], row[before.losers]
-    keys = after.winners * after.num_rows + after.losers
+    keys = _keys(after, after.winners, after.losers, after.ties)
     order = np.argsort(keys, kind="stable")
-    wanted = winners * after.num_rows + losers
+    if before.ties is not None:  # their ends are in ascending order
+        tied = np.stack([winners, losers])
+        winners, losers = np.where(before.ties, np.sort(tied, 0), tied)
+    wanted = _keys(after, winners, losers, before.ties)
     place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
     kept = np.flatnonzero((winners >= 0) & (losers >= 0) & (keys[place] == wanted))
     nu, tau = np.zeros(after.num_sites), np.zeros(after.num_sites)
     old_nu, old_tau = old.sites()
     nu[place[kept]], tau[place[kept]] = old_nu[kept], old_tau[kept]
     return nu, tau, len(kept)
+
+
+def _keys(
+    graph: DuelGraph, winners: IntArray, losers: IntArray, ties: npt.NDArray[np.bool_] | None
+) -> IntArray:
+    """A number for each site, equal for equal ends and outcome."""
+    tied = np.zeros(len(winners), bool) if ties is None else ties
+    keys: IntArray = (winners * graph.num_rows + losers) * 2 + tied
+    return keys
 
 
 def _new_items(model: PreferenceGP, items: Any) -> ItemSet | None:
@@ -243,6 +262,7 @@ def _joined(old: Duels, items: ItemSet, won: IntArray, lost: IntArray, counts: I
         np.concatenate([old.winners, won]),
         np.concatenate([old.losers, lost]),
         np.concatenate([old.counts, counts]),
+        ties=None if old.ties is None else np.concatenate([old.ties, np.zeros(len(won), bool)]),
         item_ids=ids,
         feature_names=old.feature_names,
         transform=old.transform,
