@@ -14,6 +14,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "truncated_normal",
         "quadrature",
+        "expectations",
         "graph",
         "duels",
         "linalg",
