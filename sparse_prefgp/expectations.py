@@ -79,15 +79,26 @@ def _expectations(
     """Value, slope, curvature and derivative in the noise, a few sites at a time."""
     given = [mean, variance, noise, upper] + ([] if lower is None else [lower])
     sites = tf.stack([tf.convert_to_tensor(x) for x in given], 1)
-    t = tf.shape(sites)[0]
+    return tuple(tf.unstack(_in_chunks(sites), axis=1))
+
+
+@tf.custom_gradient
+def _in_chunks(sites: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    """`_some` on any number of sites, as what nobody may differentiate."""
+    t, columns = tf.shape(sites)[0], sites.shape[1]
     # Chunks of one shape are compiled once; the last is filled up with the last site.
     chunks = (t + _CHUNK - 1) // _CHUNK
-    filled = tf.gather(sites, tf.minimum(tf.range(chunks * _CHUNK), t - 1))
-    stacked = tf.reshape(filled, [chunks, _CHUNK, len(given)])
+    filled = tf.gather(tf.stop_gradient(sites), tf.minimum(tf.range(chunks * _CHUNK), t - 1))
+    stacked = tf.reshape(filled, [chunks, _CHUNK, columns])
     found = tf.map_fn(_fused_some, stacked, fn_output_signature=sites.dtype)
-    columns = tf.unstack(tf.reshape(found, [-1, 4])[:t], axis=1)
-    refused = "Expected log factors have no derivatives here; take their slope and curvature."
-    return tuple(tf.raw_ops.PreventGradient(input=x, message=refused) for x in columns)
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        raise LookupError(
+            "Expected log factors have no automatic derivatives here; take their slope and "
+            "curvature."
+        )
+
+    return tf.reshape(found, [-1, 4])[:t], gradient
 
 
 def _some(sites: tf.Tensor) -> tf.Tensor:

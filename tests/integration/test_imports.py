@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximations",),
     ("evidence",),
     ("engines",),
-    ("models",),
+    ("models", "gpflow_blocks"),
     ("selection",),
     ("analysis",),
     ("plotting",),
