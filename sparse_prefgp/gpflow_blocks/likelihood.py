@@ -85,7 +85,7 @@ class DuelLikelihood(gpflow.likelihoods.ScalarLikelihood):
 
 def _outcomes(F: tf.Tensor, Y: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """+1 where the first won and -1 where the second did, and the counts, (..., 1) each."""
-    Y = tf.convert_to_tensor(Y)
+    Y = tf.cast(Y, gpflow.default_float())  # labels may well be integers
     if F.shape[-1] != 1:
         raise ValueError(
             f"The model has {F.shape[-1]} latent functions, but duels have one; make it with "

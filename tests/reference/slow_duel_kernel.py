@@ -29,7 +29,7 @@ def slow_bound(
 ) -> float:  # fmt: skip
     """sum c E log Phi(g / sqrt(2 sigma²)) - KL, for u = L w, w ~ N(mean, root root').
 
-    KL[q(w) || N(0, I)] = ½ [tr S + mean'mean - m - log|S|] (Hensman et al. 2015, eq. 12).
+    KL[q(w) || N(0, I)] = ½ [tr S + mean'mean - m - log|S|] (Hensman, Matthews & Ghahramani 2015).
     """
     pairs, z = np.asarray(pairs, dtype=float), np.asarray(z, dtype=float)
     mean, root = np.asarray(mean, dtype=float), np.asarray(root, dtype=float)

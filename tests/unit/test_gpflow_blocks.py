@@ -148,6 +148,8 @@ def test_log_prob_and_moments_of_a_label() -> None:
     p = np.array([probability(f / 0.6**0.5) for f in F[:, 0]])
     expected = LABELS[:, 1] * np.log(np.where(LABELS[:, 0] == 1.0, p, 1.0 - p))
     np.testing.assert_allclose(likelihood.log_prob(X, F, LABELS), expected, rtol=TAIL)
+    as_integers = likelihood.log_prob(X, F, LABELS.astype(int))
+    np.testing.assert_array_equal(as_integers, likelihood.log_prob(X, F, LABELS))
     np.testing.assert_allclose(likelihood.conditional_mean(X, F)[:, 0], p, rtol=TAIL)
     np.testing.assert_allclose(
         likelihood.conditional_variance(X, F)[:, 0], p * (1 - p), rtol=IDENTITY
