@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximations",),
     ("evidence",),
     ("engines",),
+    ("sampling",),
     ("models",),
     ("selection",),
     ("analysis",),
