@@ -333,26 +333,26 @@ def same_posterior(draws: spg.PosteriorDraws, other: np.ndarray, offset: np.ndar
         within(a.mean((0, 1)), b.mean((0, 1)), error)
 
 
-@pytest.mark.parametrize("index", [0, 1, 3])
+@pytest.mark.parametrize("index", [0, 1, 2, 3])
 def test_reference_cases_against_gibbs(index: int) -> None:
     draws = posterior_of(case_model(DUEL_CASES[index], spg.Exact()), 4000, seed=index)
     assert draws.converged
     *parts, offset = parts_of(draws)
-    other = gibbs(*parts, 20, 50, 200, np.random.default_rng(1))
+    other = gibbs(*parts, 60, 100, 200, np.random.default_rng(1))
     same_posterior(draws, other, offset)
 
 
-@pytest.mark.parametrize("index", [2, 4])
-def test_low_noise_against_elliptical_slices(index: int) -> None:
-    """2 sigma² = 0.02 and 0.002, where samplers that know nothing of the posterior hardly move."""
-    model = case_model(DUEL_CASES[index], spg.Exact())
-    draws = posterior_of(model, 5000, seed=index)
+def test_low_noise_against_elliptical_slices() -> None:
+    """2 sigma² = 0.002, where samplers that know nothing of the posterior hardly move."""
+    model = case_model(DUEL_CASES[4], spg.Exact())
+    draws = posterior_of(model, 5000, seed=4)
     assert draws.converged
     features, noise, _, upper, offset = parts_of(draws)
     model.infer()
-    nu, tau = (x[draws.site] for x in model.sites())
+    # Weaker sites leave the normal of the ellipses tails that are not lighter than the target's.
+    nu, tau = (0.8 * x[draws.site] for x in model.sites())
     rng = np.random.default_rng(1)
-    other = elliptical_slices(features, noise, upper, nu, tau, 30, 150, 400, rng)
+    other = elliptical_slices(features, noise, upper, nu, tau, 40, 200, 400, rng)
     assert np.max(split_rhat(other)) < 1.05
     same_posterior(draws, other, offset)
 
