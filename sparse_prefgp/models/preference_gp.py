@@ -351,8 +351,11 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
     ) -> SamplingCheck:
         """How far engine and approximation are from the exact posterior, by draws from it.
 
-        :param Xa, Xb: (N, D) items of new pairs to check on besides the model's own.
-        :param num_draws: of each chain. rng: of all draws. chains: at least 2.
+        :param Xa: (N, D) first items of new pairs to check on besides the model's own.
+        :param Xb: (N, D) their second items.
+        :param num_draws: of each chain.
+        :param rng: of all draws.
+        :param chains: how many, at least 2.
         :raises ValueError: more than 2,000 duels, and what else `sample_posterior` raises.
 
         (docs/method.md, section 10)

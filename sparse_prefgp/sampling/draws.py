@@ -335,7 +335,8 @@ def sample_posterior(
     Args:
         model: a `PreferenceGP`, whose kernel, noise, mean function and duels count; or a
             `DuelProblem`, whose items are then rows as its kernel takes them.
-        num_draws: kept of each chain, at least 4; 2,000 of 4 chains take a second for 300 duels.
+        num_draws: kept of each chain, at least 4; 2,000 of 4 chains take some 4 seconds for 300
+            duels, 1,000 some 6 for 1,000 duels between 200 items.
         rng: of all draws.
         chains: at least 2, which R-hat compares.
         warmup: draws left out at the start of each chain; a quarter of `num_draws` by default.
