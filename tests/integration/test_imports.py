@@ -40,6 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximations",),
     ("evidence",),
     ("engines",),
+    ("sampling",),
     ("models", "gpflow_blocks"),
     ("selection",),
     ("analysis",),
