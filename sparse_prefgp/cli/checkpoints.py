@@ -68,12 +68,22 @@ class Checkpoints:
             return None, False
         return self.folder / COMPARE_STAGE, self._resumes(COMPARE_STAGE)
 
+    @property
+    def _kept(self) -> str:
+        return (
+            f"{self.what} so far is kept in {str(self.folder)!r}, and the same command with "
+            "--resume goes on from there."
+        )
+
     def _resumes(self, name: str) -> bool:
         return self.resume and has_checkpoint(self.folder / name)
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """An interruption says what was kept; success removes it."""
+        """Success removes it; an interruption, or a failure such as a full disk, says where it is.
+
+        A mistake (ValueError) is told as it is: the same command would make it again.
+        """
         if self.resume and not self.there:
             warnings.warn(
                 f"There is no checkpoint in {str(self.folder)!r} to go on from; the {self.what} "
@@ -85,9 +95,10 @@ class Checkpoints:
         except KeyboardInterrupt as error:
             if not self.there:
                 raise
-            raise KeyboardInterrupt(
-                f"Stopped before the end; the {self.what} so far is kept in "
-                f"{str(self.folder)!r}, and the same command with --resume goes on from there."
-            ) from error
+            raise KeyboardInterrupt(f"Stopped before the end; the {self._kept}") from error
+        except Exception as error:
+            if self.there and not isinstance(error, ValueError):
+                warnings.warn(f"The {self._kept}", stacklevel=3)
+            raise
         if is_checkpoint(self.folder):
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -337,8 +337,12 @@ def test_full_disk_is_one_sentence(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     monkeypatch.setattr("sparse_prefgp.models.saving.write_files", full)
-    refused(fit(tables, tmp_path / "out"), "No space left on device", "model")
-    assert {path.name for path in tmp_path.iterdir()} == {"items.csv", "duels.csv"}
+    result = fit(tables, tmp_path / "out")
+    refused(result, "No space left on device", "model")
+    # What was fitted is not thrown away with what could not be written.
+    assert {path.name for path in tmp_path.iterdir()} == {"items.csv", "duels.csv", "out"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"checkpoint"}
+    assert "The fit so far is kept in" in result.stdout
 
 
 def test_a_failure_leaves_the_earlier_fit(
@@ -353,9 +357,16 @@ def test_a_failure_leaves_the_earlier_fit(
     def broken(*_: Any) -> None:
         raise PermissionError("the disk is read-only")
 
-    monkeypatch.setattr("sparse_prefgp.models.saving.write_files", broken)
-    refused(fit(tables, out, "--seed", 3), "read-only")
-    assert contents(tmp_path) == before
+    with monkeypatch.context() as patched:
+        patched.setattr("sparse_prefgp.models.saving.write_files", broken)
+        refused(fit(tables, out, "--seed", 3), "read-only")
+    after = contents(tmp_path)
+    assert {name for name in after if name not in before} == {
+        name for name in after if name.startswith("out/checkpoint/")
+    }
+    assert {name: after[name] for name in before} == before
+    assert fit(tables, out, "--seed", 3, "--resume").exit_code == 0
+    assert not (out / "checkpoint").exists()
 
 
 def test_interruption_is_one_sentence(
