@@ -95,7 +95,7 @@ def score_outcomes(
         `accuracy` (the outcome had the largest of the three probabilities; equal ones share),
         `nlp_nats` and `nlp_bits` (mean negative log probability of the outcome), `tie_rate` and
         `predicted_tie_rate`, `tie_calibration_error` (mean gap between predicted and observed share
-        of ties over ten bins of equally many rows by predicted probability), `ties` and `duels`
+        of ties over ten bins of equally many duels by predicted probability), `ties` and `duels`
         (sums of counts).
 
     Raises:
@@ -129,7 +129,10 @@ def score_outcomes(
     best = p == p.max(1, keepdims=True)
     right = np.where(best[rows, outcome], 1.0 / best.sum(1), 0.0)
     nlp = float(-(weights @ log_p[rows, outcome]) / total)
-    edges = np.unique(np.quantile(p[:, 1], np.linspace(0.0, 1.0, TIE_BINS + 1)[1:-1]))
+    order = np.argsort(p[:, 1])
+    reached = np.cumsum(weights[order])
+    at = np.searchsorted(reached, total * np.arange(1, TIE_BINS) / TIE_BINS)
+    edges = np.unique(p[order[at], 1])
     gap = np.bincount(np.digitize(p[:, 1], edges), weights=weights * (p[:, 1] - tied))
     return {
         "accuracy": float(weights @ right / total),

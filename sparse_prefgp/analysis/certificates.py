@@ -177,8 +177,6 @@ def evidence_report(
     graph = model.all_duels
     duels = model.duels.num_duels
     name = model.approximation.name
-    # Weights may count a duel more or less than once; a subset has whole duels.
-    used = int(model.graph.counts.sum()) if name == "SubsetOfData" else duels
     certified = model.lower_bounds()
     bounds, refitted, bounds_converged = _with_inducing_inputs(model)
     best = certified if refitted is None or not refitted.value > certified.value else refitted
@@ -214,7 +212,7 @@ def evidence_report(
     return EvidenceReport(
         approximation=name,
         duels=duels,
-        duels_used=used,
+        duels_used=model.num_duels_used,
         log_evidence=value,
         lower_bound=best.value,
         lower_bound_row=best.row,

@@ -417,7 +417,7 @@ def fit_candidate(
         found = np.asarray(
             model.predict_log_duel(model.item_inputs(winners), model.item_inputs(losers))
         )
-    evidence = report.log_evidence / float(model.graph.counts.sum())
+    evidence = report.log_evidence / model.num_duels_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
     return FoldFit(found, evidence, report.inference.converged)

@@ -440,9 +440,7 @@ def fit_figures(
     """What was fitted and how it went, ready for JSON."""
     settings = holdout.settings
     # The duels of a subset are all that its evidence is about.
-    subset = settings.approximation_choice.size
-    train = holdout.train
-    duels = model.duels.num_duels if subset is None else subset
+    train, duels = holdout.train, model.num_duels_used
     names = settings.kernel_choice.term_names(train.num_features, _groups(train))
     terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
     variances = {name: term.variance.numpy() for name, term in zip(names, terms, strict=True)}
