@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, special
 
+from sparse_prefgp.duels import Duels
+
 FloatArray = npt.NDArray[np.float64]
 
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -70,6 +72,21 @@ class LinearProbit:
         weights = _newton(x, weight, best, np.zeros(x.shape[1]))
         weights.setflags(write=False)
         return cls(weights, best, table)
+
+    @classmethod
+    def of(cls, duels: Duels, rng: np.random.Generator | None = None) -> LinearProbit:
+        """Fitted to those of some duels that have a winner, with their weights.
+
+        Raises:
+            ValueError: all duels are ties.
+        """
+        decided = duels.decided
+        if not decided.any():
+            raise ValueError(
+                "All duels are ties, from which a linear probit learns nothing; give some that one "
+                "side won."
+            )
+        return cls.fit(duels.differences()[decided], duels.effective_counts[decided], rng=rng)
 
     def predict_log_proba(self, differences: npt.ArrayLike) -> FloatArray:
         """Log probability, (k,) in nats, that the first side wins; `differences` is (k, D).

@@ -6,7 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 # As tables for people call them.
-PREDICTOR_NAMES = {"model": "model", "linear_probit": "linear probit", "coin": "coin"}
+PREDICTOR_NAMES = {
+    "model": "model",
+    "linear_probit": "linear probit",
+    "coin": "coin",
+    "constant_shares": "constant shares",
+}
+# Bins of the calibration of ties, each with as many duels.
+TIE_BINS = 10
 
 
 def score(
@@ -71,6 +78,79 @@ def score(
         "calibration_error": float(np.abs(gap).sum() / total),
         "duels": round(total),
     }
+
+
+def score_outcomes(
+    log_probabilities: npt.ArrayLike, ties: npt.ArrayLike, counts: npt.ArrayLike | None = None
+) -> dict[str, float | int]:
+    """Score the probabilities of win, tie and loss that were given to duels, won or tied.
+
+    Args:
+        log_probabilities: (t, 3) natural logarithms of the probabilities that the observed winner
+            (of a tie either side) wins, ties and loses; they add up to 1.
+        ties: (t,) which duels were tied; all others were won.
+        counts: (t,) how often each duel was seen, positive; default all 1.
+
+    Returns:
+        `accuracy` (the outcome had the largest of the three probabilities; equal ones share),
+        `nlp_nats` and `nlp_bits` (mean negative log probability of the outcome), `tie_rate` and
+        `predicted_tie_rate`, `tie_calibration_error` (mean gap between predicted and observed share
+        of ties over ten bins of equally many duels by predicted probability), `ties` and `duels`
+        (sums of counts).
+
+    Raises:
+        ValueError: no duels, arrays of another shape, probabilities that do not add up to 1, counts
+            that are not positive.
+    """
+    log_p = np.asarray(log_probabilities, dtype=np.float64)
+    if log_p.ndim != 2 or log_p.shape[1] != 3 or len(log_p) == 0:
+        raise ValueError(
+            f"log_probabilities has shape {log_p.shape}; give (t, 3) for at least one duel."
+        )
+    tied = np.asarray(ties, dtype=bool)
+    weights = np.ones(len(log_p)) if counts is None else _vector(counts, "counts")
+    for label, values in (("ties", tied), ("counts", weights)):
+        if values.shape != (len(log_p),):
+            raise ValueError(
+                f"{label} has shape {values.shape} for {len(log_p)} duels; give one each."
+            )
+    _refuse(weights, ~((weights > 0) & np.isfinite(weights)), "counts", "give positive numbers")
+    p = np.exp(log_p)
+    wrong = np.flatnonzero(~(np.abs(p.sum(1) - 1.0) <= 1e-6))
+    if wrong.size:
+        raise ValueError(
+            f"The probabilities of duel {wrong[0]} add up to {p[wrong[0]].sum()}; give those of "
+            "win, tie and loss, which add up to 1."
+        )
+
+    total = float(weights.sum())
+    outcome = np.where(tied, 1, 0)
+    rows = np.arange(len(p))
+    best = p == p.max(1, keepdims=True)
+    right = np.where(best[rows, outcome], 1.0 / best.sum(1), 0.0)
+    nlp = float(-(weights @ log_p[rows, outcome]) / total)
+    order = np.argsort(p[:, 1])
+    reached = np.cumsum(weights[order])
+    at = np.searchsorted(reached, total * np.arange(1, TIE_BINS) / TIE_BINS)
+    edges = np.unique(p[order[at], 1])
+    gap = np.bincount(np.digitize(p[:, 1], edges), weights=weights * (p[:, 1] - tied))
+    return {
+        "accuracy": float(weights @ right / total),
+        "nlp_nats": nlp + 0.0,
+        "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
+        "tie_rate": float(weights @ tied / total),
+        "predicted_tie_rate": float(weights @ p[:, 1] / total),
+        "tie_calibration_error": float(np.abs(gap).sum() / total),
+        "ties": round(float(weights @ tied)),
+        "duels": round(total),
+    }
+
+
+def constant_shares(tie_rate: float, rows: int) -> npt.NDArray[np.float64]:
+    """Log probabilities (rows, 3) of who knows nothing but how often duels are tied."""
+    with np.errstate(divide="ignore"):
+        row = np.log([0.5 * (1.0 - tie_rate), tie_rate, 0.5 * (1.0 - tie_rate)])
+    return np.tile(row, (rows, 1))
 
 
 def _vector(values: npt.ArrayLike, label: str) -> npt.NDArray[np.float64]:

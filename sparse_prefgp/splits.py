@@ -113,7 +113,7 @@ def split_duels(
         description = f"The last {after:,} of {dates:,} distinct values of {column!r} held out"
     else:
         if kind == "items":
-            first, second, what = table.winners, table.losers, "items"
+            (first, second), what = table.sides(), "items"
         else:
             what = f"values of {column!r}"
         assert first is not None and second is not None

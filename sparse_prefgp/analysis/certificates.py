@@ -175,7 +175,7 @@ def evidence_report(
             "duels."
         )
     graph = model.all_duels
-    duels = int(graph.counts.sum())
+    duels = model.duels.num_duels
     name = model.approximation.name
     certified = model.lower_bounds()
     bounds, refitted, bounds_converged = _with_inducing_inputs(model)
@@ -212,7 +212,7 @@ def evidence_report(
     return EvidenceReport(
         approximation=name,
         duels=duels,
-        duels_used=int(model.graph.counts.sum()),
+        duels_used=model.num_duels_used,
         log_evidence=value,
         lower_bound=best.value,
         lower_bound_row=best.row,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sparse_prefgp.checks import whole_number
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.models.items import items_of
+from sparse_prefgp.models.outcomes import group_numbers
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -82,7 +83,8 @@ class Consistency:
     preference, equal votes are none.
 
     Attributes:
-        votes: number of duels. pairs: of distinct unordered pairs.
+        votes: number of duels that one side won. pairs: of distinct unordered pairs in them.
+            ties: duels left out because they were tied.
         contradicted_pairs: pairs won by both sides at least once.
         minority_votes: votes against the majority of their pair, half of them where votes are
             equal.
@@ -112,6 +114,7 @@ class Consistency:
     draws: str | None = None
     jitter: float = 0.0
     negative_variances: int = 0
+    ties: int = 0
 
     @property
     def share_intransitive(self) -> float:
@@ -172,6 +175,7 @@ class Consistency:
         share = f" ({100 * self.share_intransitive:.2f} % of these)" if self.decided_triples else ""
         return [
             ("votes", f"{self.votes:,}"),
+            *([("ties, left out", f"{self.ties:,}")] if self.ties else []),
             ("pairs compared", f"{self.pairs:,}"),
             ("pairs won by both sides", f"{self.contradicted_pairs:,}"),
             ("votes in the minority of their pair", f"{self.minority_votes:,}"),
@@ -186,6 +190,7 @@ class Consistency:
         share = self.share_intransitive
         return {
             "votes": self.votes,
+            "ties": self.ties,
             "pairs": self.pairs,
             "contradicted_pairs": self.contradicted_pairs,
             "minority_votes": self.minority_votes,
@@ -244,7 +249,9 @@ def consistency(
     posterior, every vote is redrawn with its noise on the same pairs with the same totals, and the
     figures are counted again. Utilities of up to 2,000 distinct items are drawn jointly; above
     that, only the difference of each pair, by itself, which lets cycles be more frequent. What
-    FITC and its relatives count as noise of each duel (`residual_share`) is noise here too.
+    FITC and its relatives count as noise of each duel (`residual_share`) is noise here too. Ties
+    are left out, and votes are redrawn given that they are no ties; with noise by group each has
+    that of its own group.
 
     Args:
         duels: the votes.
@@ -253,16 +260,24 @@ def consistency(
         simulations: how often data are redrawn.
         seed: of the draws.
 
+    Warns:
+        UserWarning: groups that a model with noise by group does not know.
+
     Raises:
         ValueError: fewer than 100 simulations, which decide nothing; a negative seed; features
-            that are not the model's.
+            that are not the model's; only ties.
     """
     simulations = whole_number("simulations", simulations, MIN_SIMULATIONS)
     seed = whole_number("seed", seed, 0)
+    if not duels.decided.any():
+        raise ValueError(
+            "All duels are ties, which neither contradict nor agree; give some that one side won."
+        )
     graph = _Pairs.of(duels)
     contradicted, minority, cycles = graph.figures(graph.wins)
     result = Consistency(
-        votes=duels.num_duels,
+        votes=int(graph.totals.sum()),
+        ties=duels.num_ties,
         pairs=len(graph.wins),
         contradicted_pairs=contradicted,
         minority_votes=minority,
@@ -276,9 +291,8 @@ def consistency(
         return result
     rng = np.random.default_rng(seed)
     draws = _draws(graph, duels, model, rng)
-    redrawn = np.array(
-        [_redrawn(graph, draws.draw() / draws.noise, rng) for _ in range(simulations)]
-    )
+    votes = _Votes.of(graph, duels, model, draws.residual)
+    redrawn = np.array([graph.figures(votes.wins(draws.draw(), rng)) for _ in range(simulations)])
     names = ("pairs won by both sides", "votes in the minority", "cycles")
     observed = (contradicted, minority, cycles)
     checks = tuple(_check(*each) for each in zip(names, observed, redrawn.T, strict=True))
@@ -301,7 +315,8 @@ class _Pairs:
     in bounded memory.
 
     first, second: (p,) new numbers, first < second. wins: (p,) votes for the first. totals: (p,)
-    votes. items: (k,) item of each new number.
+    votes. items: (k,) item of each new number. pair: (v,) the pair of each row of duels that is no
+    tie.
     """
 
     first: IntArray
@@ -309,14 +324,14 @@ class _Pairs:
     wins: IntArray
     totals: IntArray
     items: IntArray
+    pair: IntArray
 
     @classmethod
     def of(cls, duels: Duels) -> _Pairs:
-        n = duels.num_items
-        low = np.minimum(duels.winners, duels.losers)
-        key, pair = np.unique(
-            low * n + np.maximum(duels.winners, duels.losers), return_inverse=True
-        )
+        n, decided = duels.num_items, duels.decided
+        winners, losers, counts = (x[decided] for x in (duels.winners, duels.losers, duels.counts))
+        low = np.minimum(winners, losers)
+        key, pair = np.unique(low * n + np.maximum(winners, losers), return_inverse=True)
         pair = pair.reshape(-1)
         ends = np.stack(np.divmod(key, n))
         degree = np.bincount(ends.ravel(), minlength=n)
@@ -325,8 +340,8 @@ class _Pairs:
         number[items] = np.arange(len(items))
         first = number[ends].min(axis=0)
         second = number[ends].max(axis=0)
-        won = np.where(number[duels.winners] == first[pair], duels.counts, 0)
-        return cls(first, second, _sums(pair, won), _sums(pair, duels.counts), items)
+        won = np.where(number[winners] == first[pair], counts, 0)
+        return cls(first, second, _sums(pair, won), _sums(pair, counts), items, pair)
 
     def figures(self, wins: IntArray) -> tuple[int, int, int]:
         """Contradicted pairs, minority votes and cycles if the first of each pair won `wins`."""
@@ -422,11 +437,11 @@ def _worst(graph: _Pairs, duels: Duels) -> tuple[Cycle, ...]:
 class _Draws:
     """Draws of the utility differences (p,) of the pairs, and how they are made.
 
-    noise: (p,) standard deviation of the noise of each vote.
+    residual: (p,) variance that inducing inputs leave, which is noise of each vote.
     """
 
     draw: Callable[[], FloatArray]
-    noise: FloatArray
+    residual: FloatArray
     how: str
     jitter: float = 0.0
     negative_variances: int = 0
@@ -445,8 +460,9 @@ def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Gene
     first, second = (row.reshape(-1)[end] for end in (graph.first, graph.second))
     share = float(getattr(model.approximation, "residual_share", 0.0))
     # To an approximation that adds residuals to the noise, they are drawn anew for each vote.
-    residual = share * _residuals(model, inputs[first], inputs[second]) if share else 0.0
-    noise = np.sqrt(2.0 * float(model.noise_variance.numpy()) + residual + np.zeros(len(first)))
+    residual = np.zeros(len(first))
+    if share:
+        residual = share * _residuals(model, inputs[first], inputs[second])
     added = RESIDUAL_NOISE if share else ""
     if len(inputs) > JOINT_UP_TO:
         mean, variance = (
@@ -457,7 +473,7 @@ def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Gene
         negative = int((variance < 0.0).sum())
         return _Draws(
             lambda: mean + sd * rng.normal(size=len(mean)),
-            noise,
+            residual,
             BY_PAIR + added,
             negative_variances=negative,
         )
@@ -479,7 +495,7 @@ def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Gene
         utility = mean[:, 0] + factor @ rng.normal(size=len(inputs))
         return np.asarray(utility[first] - utility[second])
 
-    return _Draws(draw, noise, JOINTLY + added, jitter=float(jitter))
+    return _Draws(draw, residual, JOINTLY + added, jitter=float(jitter))
 
 
 def _residuals(model: PreferenceGP, first: FloatArray, second: FloatArray) -> FloatArray:
@@ -502,13 +518,45 @@ def _residuals(model: PreferenceGP, first: FloatArray, second: FloatArray) -> Fl
     return np.maximum(in_chunks(residual, pairs).numpy(), 0.0)
 
 
-def _redrawn(
-    graph: _Pairs, standardised: FloatArray, rng: np.random.Generator
-) -> tuple[int, int, int]:
-    """The figures of votes redrawn for utility differences in units of the noise."""
-    from scipy.special import ndtr
+@dataclass(frozen=True, eq=False)
+class _Votes:
+    """Votes with one noise each, to be redrawn.
 
-    return graph.figures(rng.binomial(graph.totals, ndtr(standardised)))
+    pair: (v,) the pair they are of. totals: (v,) how many. noise: (v,) standard deviation of the
+    noise of each. margin: by how much a difference must pass 0 to be a vote.
+    """
+
+    pair: IntArray
+    totals: IntArray
+    noise: FloatArray
+    margin: float
+
+    @classmethod
+    def of(cls, graph: _Pairs, duels: Duels, model: PreferenceGP, residual: FloatArray) -> _Votes:
+        twice = 2.0 * float(model.noise_variance.numpy())
+        margin = 0.0 if model.margin is None else float(model.margin.numpy())
+        pair, totals, ratio = np.arange(len(graph.totals)), graph.totals, np.ones(1)
+        if model.noise_ratio is not None and duels.groups is not None:
+            ratios = np.append(model.noise_ratio.numpy(), 1.0)  # the last one of unknown groups
+            names = np.array([*(duels.group_names or ())], dtype=object)
+            number = group_numbers(names, len(names), model.duels, True)[duels.groups]
+            cells, cell = np.unique(
+                np.stack([graph.pair, number[duels.decided]], 1), axis=0, return_inverse=True
+            )
+            pair, ratio = cells[:, 0], ratios[cells[:, 1]]
+            totals = _sums(cell.reshape(-1), duels.counts[duels.decided])
+        return cls(pair, totals, np.sqrt(twice * ratio + residual[pair]), margin)
+
+    def wins(self, difference: FloatArray, rng: np.random.Generator) -> IntArray:
+        """Votes for the first of each pair, (p,), for utility differences (p,)."""
+        from scipy.special import log_ndtr
+
+        z = difference[self.pair]
+        won = log_ndtr((z - self.margin) / self.noise)
+        lost = log_ndtr((-z - self.margin) / self.noise)
+        # Given that it is no tie; without a margin the two add up to 1.
+        drawn = rng.binomial(self.totals, np.exp(won - np.logaddexp(won, lost)))
+        return _sums(self.pair, drawn)
 
 
 def _check(what: str, observed: int, redrawn: IntArray) -> Check:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.prediction import predicted
+from sparse_prefgp.analysis.prediction import Outcomes, predicted
 from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.checks import whole_number
 from sparse_prefgp.duels import Duels
-from sparse_prefgp.metrics import score
-from sparse_prefgp.models.items import ItemSet, items_of, known_items
+from sparse_prefgp.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.models.items import ItemSet, LabelledDuels, items_of, known_items
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -23,30 +24,45 @@ BoolArray = npt.NDArray[np.bool_]
 Scores = dict[str, dict[str, float | int]]
 
 MODEL, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
+CONSTANT_SHARES = "constant_shares"
 
 
 def evaluate(
-    model: PreferenceGP, duels: Any, items: Any = None, *, seed: int = 0
+    model: PreferenceGP,
+    duels: Any,
+    items: Any = None,
+    *,
+    seed: int = 0,
+    groups: str | None = None,
 ) -> dict[str, Any]:
     """Score a model on labelled duels, beside a linear probit and a coin.
 
     Args:
         model: whose predictions are scored. The linear probit is fitted to its training duels.
-        duels: path or data frame with `winner`, `loser` and perhaps `count`, or a `Duels` in the
-            units of the model.
+        duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or a
+            `Duels` in the units of the model, whose groups count if the model has noise by group.
         items: raw items, as `predict`; not for a `Duels`, which has its own.
         seed: of the folds that choose the width of the linear probit's prior.
+        groups: name of the column that says who judged, for a model with noise by group.
 
     Returns:
         `held_out`: for `model`, `linear_probit` and `coin` the figures of `metrics.score`, and
         `held_out_unseen_pairs`: the same over the duels whose pair was not among the training
         duels, `ordered` in this order and `either_order` at all, each left out where there are
-        none, and empty when none of the pairs was; both as in `metrics.json`. Then `duels`, and of
-        the items in them `items_outside_range`, `outside_features` and `unknown_levels`.
+        none, and empty when none of the pairs was; both as in `metrics.json`. These are about the
+        duels that one side won, given that they were not tied. `held_out_outcomes`, where there
+        are ties and the model has a margin: the figures of `metrics.score_outcomes` over all duels
+        for `model` and `constant_shares`, who knows the share of ties in training; else empty.
+        Then `duels`, `ties`, and of the items in them `items_outside_range`, `outside_features` and
+        `unknown_levels`.
+
+    Warns:
+        UserWarning: ties that a model without a margin cannot predict; unknown groups.
 
     Raises:
-        ValueError: no duels, an unknown id (with its row), an item against itself, counts that are
-            not whole and positive, a negative seed, and what `resolve_items` raises.
+        ValueError: no duels, none that one side won, an unknown id (with its row), an item against
+            itself, counts that are not whole and positive, ties that are neither 0 nor 1, groups
+            for a model with one noise for all, a negative seed, and what `resolve_items` raises.
     """
     seed = whole_number("seed", seed, 0)
     if isinstance(duels, Duels):
@@ -55,20 +71,27 @@ def evaluate(
                 "duels is a Duels object, which has its own items, but items were given too; "
                 "leave them out, or give the duels as a table of ids."
             )
-        found = items_of(model, duels)
-        won, lost, counts = duels.winners, duels.losers, duels.counts
+        if groups is not None:
+            raise ValueError(
+                "duels is a Duels object, which has its own groups, but the column "
+                f"{groups!r} was given too; leave it out."
+            )
+        found, given = items_of(model, duels), _labelled(model, duels)
     else:
         found = known_items(model, items)
-        won, lost, counts = found.read_duels(duels)
+        given = found.read_duels(duels, groups)
 
     training = model.duels
+    outcomes = predicted(model, found, given.winners, given.losers, given.groups)
+    decided = np.flatnonzero(~given.ties)
+    if not len(decided):
+        raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
+    won, lost, counts = (x[decided] for x in (given.winners, given.losers, given.counts))
     features = found.inputs[:, : training.num_features]
     differences = features[won] - features[lost]
-    probit = LinearProbit.fit(
-        training.differences(), training.counts, rng=np.random.default_rng(seed)
-    )
+    probit = LinearProbit.of(training, np.random.default_rng(seed))
     log_p = {
-        MODEL: predicted(model, found, won, lost)[0],
+        MODEL: outcomes.winner[decided],
         LINEAR_PROBIT: probit.predict_log_proba(differences),
         COIN: Coin().predict_log_proba(differences),
     }
@@ -84,16 +107,45 @@ def evaluate(
         "either_order": ~(_seen(training, found, won, lost) | _seen(training, found, lost, won)),
     }
     all_new = all(mask.all() for mask in parts.values())
-    there = found.select(np.unique(np.concatenate([won, lost])))
+    there = found.select(np.unique(np.concatenate([given.winners, given.losers])))
     return {
         "held_out": scores(np.ones(len(won), dtype=bool)),
         "held_out_unseen_pairs": {
             name: scores(mask) for name, mask in parts.items() if mask.any() and not all_new
         },
-        "duels": int(counts.sum()),
+        "held_out_outcomes": _outcome_scores(model, outcomes, given),
+        "duels": int(given.counts.sum()),
+        "ties": int(given.counts[given.ties].sum()),
         "items_outside_range": int(there.outside.sum()),
         "outside_features": there.outside_features,
         "unknown_levels": there.unknown_levels,
+    }
+
+
+def _labelled(model: PreferenceGP, duels: Duels) -> LabelledDuels:
+    """Duels as a table of them would be read; with groups where the model has any."""
+    labels = None
+    if model.noise_ratio is not None and duels.groups is not None:
+        names = np.array([*(duels.group_names or ()), None], dtype=object)
+        labels = names[duels.groups]
+    return LabelledDuels(duels.winners, duels.losers, duels.counts, ~duels.decided, labels)
+
+
+def _outcome_scores(model: PreferenceGP, outcomes: Outcomes, duels: LabelledDuels) -> Scores:
+    """Scores of win, tie and loss; none without ties or without a margin."""
+    if not duels.ties.any():
+        return {}
+    if model.margin is None:
+        warnings.warn(
+            f"{int(duels.counts[duels.ties].sum()):,} of the duels are ties, which a model without "
+            "a margin cannot predict; only the others are scored.",
+            stacklevel=3,
+        )
+        return {}
+    shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(duels.ties))
+    return {
+        name: score_outcomes(values, duels.ties, duels.counts)
+        for name, values in ((MODEL, outcomes.all_three), (CONSTANT_SHARES, shares))
     }
 
 
@@ -102,4 +154,7 @@ def _seen(training: Duels, items: ItemSet, won: IntArray, lost: IntArray) -> Boo
     n = training.num_items
     a, b = items.numbers[won], items.numbers[lost]
     known = (a >= 0) & (b >= 0)
-    return np.asarray(known & np.isin(a * n + b, training.winners * n + training.losers))
+    pairs = training.winners * n + training.losers
+    if training.ties is not None:  # a tie is seen in either order
+        pairs = np.concatenate([pairs, (training.losers * n + training.winners)[training.ties]])
+    return np.asarray(known & np.isin(a * n + b, pairs))

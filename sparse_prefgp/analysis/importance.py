@@ -90,8 +90,9 @@ def importance_sampling(
         seed: of the draws.
 
     Raises:
-        ValueError: fewer than 2 samples, more than 2,000 duels, a prior variance of more than 1e8
-            times the noise, or a kernel that is not positive semi-definite.
+        ValueError: fewer than 2 samples, more than 2,000 duels, weights that are not whole, a
+            prior variance of more than 1e8 times the noise, or a kernel that is not positive
+            semi-definite.
     """
     result = sample_evidence(model, samples, seed)
     if not result.reliable:
@@ -104,6 +105,11 @@ def sample_evidence(model: PreferenceGP, samples: int, seed: int) -> SampledEvid
     if samples < 2:
         raise ValueError(f"samples is {samples}; an estimate with an error needs at least 2.")
     graph = model.all_duels
+    if np.any(graph.counts != np.floor(graph.counts)):
+        raise ValueError(
+            "Importance sampling draws whole duels, but some have weights that are not whole "
+            "numbers; use lower_bound() and log_evidence()."
+        )
     duels = int(graph.counts.sum())
     if duels > SAMPLED_UP_TO:
         raise ValueError(

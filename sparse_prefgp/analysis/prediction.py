@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,9 @@ from scipy import special
 
 from sparse_prefgp.checks import level_of_interval
 from sparse_prefgp.io.files import load
-from sparse_prefgp.io.reading import LOSER, WINNER
+from sparse_prefgp.io.judgements import LOSER, WINNER, labels_in
 from sparse_prefgp.models.items import ItemSet, known_items
+from sparse_prefgp.models.outcomes import known_labels
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -20,12 +21,20 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 FIRST, SECOND = "first", "second"
+TIE = "tie_probability"
 ADDED = ("probability", "difference", "sd", "lower", "upper", "outside_range")
 # Pairs that are in TensorFlow at a time.
 _PAIRS_AT_ONCE = 50_000
 
 
-def predict(model: PreferenceGP, pairs: Any, items: Any = None, *, level: float = 0.95) -> Any:
+def predict(
+    model: PreferenceGP,
+    pairs: Any,
+    items: Any = None,
+    *,
+    level: float = 0.95,
+    groups: str | None = None,
+) -> Any:
     """Who wins, for pairs of items.
 
     Args:
@@ -35,27 +44,34 @@ def predict(model: PreferenceGP, pairs: Any, items: Any = None, *, level: float 
         items: raw items, as `resolve_items` takes them; ids are looked up there first and then
             among the model's own items. By default the model's own alone.
         level: of the intervals.
+        groups: name of the column of `pairs` that says who judges, for a model with noise by
+            group; by default all have the shared noise.
 
     Returns:
         The pairs as a data frame, all columns as they are, with `probability` (that the first, or
-        the winner, beats the second), `difference` (expected utility of the first less that of
-        the second), `sd`, `lower` and `upper` (of that difference) and `outside_range` (either
-        item outside the range of the training items). `frame.attrs` holds `level`,
-        `negative_variances` (how many variances rounding had made negative; their sd is 0), and
-        of the items in the pairs `outside_features` and `unknown_levels`.
+        the winner, beats the second), for a model with a margin `tie_probability`, `difference`
+        (expected utility of the first less that of the second), `sd`, `lower` and `upper` (of that
+        difference) and `outside_range` (either item outside the range of the training items).
+        `frame.attrs` holds `level`, `negative_variances` (how many variances rounding had made
+        negative; their sd is 0), and of the items in the pairs `outside_features` and
+        `unknown_levels`.
 
-    An item against itself has probability ½ and sd 0.
+    An item against itself has sd 0 and equal probabilities, ½ without ties.
+
+    Warns:
+        UserWarning: groups that the model does not know, which get the shared noise.
 
     Raises:
         ValueError: a missing column, one named like a column that is added, an unknown id (with
-            its row), a level outside (0, 1), and what `resolve_items` raises.
+            its row), a missing group, groups for a model with one noise for all, a level outside
+            (0, 1), and what `resolve_items` raises.
     """
     level = level_of_interval(level)
     table = load(pairs, "pairs", _sides)
     sides = _sides(list(table.frame.columns))
     for name in sides:
         table.require(name)
-    taken = next((name for name in ADDED if name in table.frame.columns), None)
+    taken = next((name for name in (*ADDED, TIE) if name in table.frame.columns), None)
     if taken is not None:
         raise ValueError(
             f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
@@ -63,12 +79,15 @@ def predict(model: PreferenceGP, pairs: Any, items: Any = None, *, level: float 
         )
     found = known_items(model, items)
     first, second = (found.rows_in(table, name, "pair") for name in sides)
-    log_p, mean, variance = predicted(model, found, first, second)
+    labels = None if groups is None else labels_in(table, groups)
+    outcome = predicted(model, found, first, second, labels)
+    mean, variance = outcome.mean, outcome.variance
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
     half_width = float(special.ndtri(0.5 + 0.5 * level)) * sd
     frame = table.frame.assign(
-        probability=np.exp(log_p),
+        probability=np.exp(outcome.won),
+        **({} if model.margin is None else {TIE: np.exp(outcome.tied)}),
         difference=mean,
         sd=sd,
         lower=mean - half_width,
@@ -85,25 +104,69 @@ def predict(model: PreferenceGP, pairs: Any, items: Any = None, *, level: float 
     return frame
 
 
+class Outcomes(NamedTuple):
+    """What is predicted for pairs, (N,) each.
+
+    won, tied, lost: log probabilities of the first, in nats; tied is -inf without a margin.
+    mean, variance: of the difference of utilities.
+    """
+
+    won: FloatArray
+    tied: FloatArray
+    lost: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+
+    @property
+    def winner(self) -> FloatArray:
+        """Log probability that the first wins, given that either does."""
+        if np.all(np.isneginf(self.tied)):
+            return self.won
+        return self.won - np.logaddexp(self.won, self.lost)
+
+    @property
+    def all_three(self) -> FloatArray:
+        """Log probabilities that the first wins, ties and loses, (N, 3)."""
+        return np.column_stack([self.won, self.tied, self.lost])
+
+
 def predicted(
-    model: PreferenceGP, items: ItemSet, first: IntArray, second: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """For pairs of rows of `items`: log probability that the first wins, in nats, and mean and
-    variance of the difference of utilities, (N,) each, in bounded memory."""
+    model: PreferenceGP,
+    items: ItemSet,
+    first: IntArray,
+    second: IntArray,
+    groups: npt.NDArray[np.object_] | None = None,
+) -> Outcomes:
+    """Predictions for pairs of rows of `items`, in bounded memory.
+
+    :param groups: (N,) labels of who judges; unknown ones are told, and have the shared noise.
+    """
     from sparse_prefgp.covariances.kernels import as_float
 
     count = len(first)
-    log_p, mean, variance = np.empty(count), np.empty(count), np.empty(count)
+    result = Outcomes(*(np.empty(count) for _ in Outcomes._fields))
+    labels = None if groups is None else known_labels(model, groups)
     for start in range(0, count, _PAIRS_AT_ONCE):
         part = slice(start, start + _PAIRS_AT_ONCE)
         a, b = items.inputs[first[part]], items.inputs[second[part]]
         found = model.predict_difference(a, b)
         # Not even rounding, nor an effect of its own for either side, parts an item from itself.
         same = first[part] == second[part]
-        mean[part] = np.where(same, 0.0, found[0].numpy())
-        variance[part] = np.where(same, 0.0, found[1].numpy())
-        log_p[part] = model.log_win(as_float(mean[part]), as_float(variance[part])).numpy()
-    return log_p, mean, variance
+        mean, variance = (as_float(np.where(same, 0.0, x.numpy())) for x in found)
+        who = None if labels is None else labels[part]
+        for values, more in zip(
+            result,
+            (
+                model.log_win(mean, variance, who),
+                model.log_tie(mean, variance, who),
+                model.log_win(-mean, variance, who),
+                mean,
+                variance,
+            ),
+            strict=True,
+        ):
+            values[part] = more.numpy()
+    return result
 
 
 def _sides(header: list[str]) -> tuple[str, str]:

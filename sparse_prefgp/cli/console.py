@@ -31,6 +31,13 @@ MISTAKE = 2
 INTERRUPTED = 130
 UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
 SCORE_COLUMNS = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
+OUTCOME_COLUMNS = {
+    "accuracy": "accuracy",
+    "nlp_nats": "nlp nats",
+    "tie_rate": "ties",
+    "predicted_tie_rate": "predicted",
+    "tie_calibration_error": "calibration error",
+}
 
 
 @contextmanager
@@ -181,6 +188,19 @@ def scores_table(title: str, parts: Mapping[str, Mapping[str, Mapping[str, float
             table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures['duels']:,}")
         table.add_section()
     return table
+
+
+def outcomes_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
+    """Scores of win, tie and loss over all held-out duels."""
+    columns = {
+        "": [PREDICTOR_NAMES[name] for name in scores],
+        **{
+            heading: [f"{figures[name]:.4f}" for figures in scores.values()]
+            for name, heading in OUTCOME_COLUMNS.items()
+        },
+        "duels": [f"{figures['duels']:,}" for figures in scores.values()],
+    }
+    return cells_table("Held-out duels: win, tie or loss", columns, left=("",))
 
 
 @contextmanager

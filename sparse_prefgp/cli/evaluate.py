@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from sparse_prefgp.cli.console import UNSEEN_HEADINGS, open_model, scores_table, sentences
+from sparse_prefgp.cli.console import (
+    UNSEEN_HEADINGS,
+    open_model,
+    outcomes_table,
+    scores_table,
+    sentences,
+)
 from sparse_prefgp.cli.manners import (
     AsJson,
     Items,
@@ -27,7 +33,10 @@ EXAMPLE = "Example: sparse-prefgp evaluate --model fitted --duels new_duels.csv"
 def evaluate(
     model: Model,
     duels: Annotated[
-        Path, typer.Option(help="Duels: columns winner and loser hold item ids; count is optional.")
+        Path,
+        typer.Option(
+            help="Duels: columns winner and loser hold item ids; count and tie are optional."
+        ),
     ],
     items: Items = None,
     out: Annotated[
@@ -35,6 +44,13 @@ def evaluate(
     ] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
+    noise_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the duels that says who judged, for a model with noise by group.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     threads: Threads = None,
@@ -47,10 +63,13 @@ def evaluate(
         from sparse_prefgp.studies.folder import as_json_text
 
         with console.status("Scoring …"):
-            scores = score_model(fitted, duels, items, seed=seed)
+            scores = score_model(fitted, duels, items, seed=seed, groups=noise_by)
         if out is not None:
             write_file(out, as_json_text(scores))
-        console.print(scores_table("Scores", {"": scores["held_out"]}))
+        title = "Scores of duels that one side won" if scores["ties"] else "Scores"
+        console.print(scores_table(title, {"": scores["held_out"]}))
+        if scores["held_out_outcomes"]:
+            console.print(outcomes_table(scores["held_out_outcomes"]))
         if scores["held_out_unseen_pairs"]:
             parts = {
                 UNSEEN_HEADINGS[name]: part

@@ -11,15 +11,19 @@ from sparse_prefgp.cli.console import sentences
 from sparse_prefgp.cli.manners import AsJson, Quiet, Seed, Threads
 from sparse_prefgp.cli.tables import (
     Choices,
+    Context,
     Duels,
     Features,
     FixedInducing,
     Ignore,
     ItemTable,
+    NoiseBy,
     NoiseVariance,
     Rankings,
     Resume,
     Tables,
+    Ties,
+    Weight,
 )
 
 EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
@@ -36,6 +40,7 @@ def fit(
     duels: Duels = None,
     choices: Choices = None,
     rankings: Rankings = None,
+    ties: Ties = None,
     split: Annotated[
         str, typer.Option(help="What to hold out: duels, items, group:COLUMN or time:COLUMN.")
     ] = "duels",
@@ -93,6 +98,21 @@ def fit(
         ),
     ] = None,
     noise_variance: NoiseVariance = 0.5,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="By how much a noisy utility must exceed the other for a win; within it a duel is "
+            "a tie. With ties it is learned, from 0.3 by default; without it stays as given.",
+            show_default=False,
+        ),
+    ] = None,
+    fixed_margin: Annotated[
+        bool,
+        typer.Option("--fixed-margin", metavar="", help="Do not learn the margin."),
+    ] = False,
+    weight: Weight = None,
+    noise_by: NoiseBy = None,
+    context: Context = None,
     report: Annotated[
         bool,
         typer.Option("--report", metavar="", help="Also write report.html: tables and pictures."),
@@ -133,10 +153,24 @@ def fit(
             refit=refit,
             mode=mode,
             starts=starts,
+            margin=margin,
+            fixed_margin=fixed_margin,
+            noise_by_group=noise_by is not None,
         )
         checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
         check_folder(out)  # before a large table is read in vain
-        table = Tables(items, duels, choices, rankings, features, ignore).read(split)
+        table = Tables(
+            items,
+            duels,
+            choices,
+            rankings,
+            features,
+            ignore,
+            ties=ties,
+            weight=weight,
+            noise_by=noise_by,
+            context=context,
+        ).read(split)
         run(
             console,
             table,

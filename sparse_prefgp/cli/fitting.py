@@ -19,6 +19,7 @@ from sparse_prefgp.cli.console import (
     Output,
     counting_bar,
     import_tensorflow,
+    outcomes_table,
     progress_bar,
     rows_table,
     scores_table,
@@ -116,7 +117,11 @@ def _run(
             scores = held_out.scores()
             unseen = unseen_pair_scores(holdout, held_out) if settings.split == "duels" else {}
         figures["held_out"] = scores
-        console.print(scores_table("Held-out duels", {"": scores}))
+        title = "Held-out duels that one side won" if held_out.outcomes else "Held-out duels"
+        console.print(scores_table(title, {"": scores}))
+        if held_out.outcomes:
+            figures["held_out_outcomes"] = held_out.outcomes
+            console.print(outcomes_table(held_out.outcomes))
         if unseen:
             figures["held_out_unseen_pairs"] = unseen
             parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}
@@ -219,6 +224,7 @@ def _base_figures(holdout: Holdout) -> dict[str, Any]:
             "items": holdout.table.num_items,
             "features": list(holdout.train.feature_names or ()),
             "duels": holdout.everything.num_duels,
+            "ties": holdout.everything.num_ties,
             "train_duels": holdout.num_train,
             "test_duels": holdout.num_test,
             "dropped_rows": split.dropped,
@@ -281,6 +287,17 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
         )
     variances = ", ".join(f"{name} {value:.3g}" for name, value in fit["kernel_variances"].items())
     console.print(Text(f"Kernel variance: {variances}"))
+    if fit["margin"] is not None:
+        how = "as given" if fit["fixed_margin"] else "learned"
+        console.print(Text(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {how}"))
+    ratios = fit["noise_ratios"]
+    if ratios is not None:
+        console.print(
+            Text(
+                f"Noise variance of {ratios['groups']:,} groups: {ratios['min']:.2g} to "
+                f"{ratios['max']:.2g} times the shared one, median {ratios['median']:.2g}"
+            )
+        )
     inference = report.inference
     if inference.converged:
         text = f"Inference converged in {inference.sweeps} sweeps"

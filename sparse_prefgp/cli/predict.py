@@ -28,6 +28,7 @@ from sparse_prefgp.cli.manners import (
     write_file,
 )
 
+TIE = "tie_probability"
 EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out predicted.csv"
 
 
@@ -45,6 +46,13 @@ def predict(
     overwrite: Overwrite = False,
     show: Annotated[int, typer.Option(min=0, help="How many pairs to print.")] = 20,
     level: Level = 0.95,
+    noise_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the pairs that says who judges, for a model with noise by group.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     threads: Threads = None,
@@ -56,7 +64,7 @@ def predict(
         from sparse_prefgp.analysis.prediction import predict as predict_pairs
 
         with console.status("Predicting …"):
-            frame = predict_pairs(fitted, pairs, items, level=level)
+            frame = predict_pairs(fitted, pairs, items, level=level, groups=noise_by)
         if len(frame) == 0:
             raise ValueError(f"There are no pairs in {str(pairs)!r}; give at least one row.")
         if out is not None:
@@ -79,6 +87,7 @@ def _table(frame: Any, total: int) -> Table:
         first: [str(item) for item in frame[first]],
         second: [str(item) for item in frame[second]],
         "probability": chances(frame["probability"]),
+        **({"tie": chances(frame[TIE])} if TIE in frame else {}),
         "difference": [f"{value:.3f}" for value in frame["difference"]],
         "interval": intervals(frame["lower"], frame["upper"]),
     }

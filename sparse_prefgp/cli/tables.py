@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,6 +60,40 @@ NoiseVariance = Annotated[
         "--noise-variance", help="Of each side of a duel; 0.5 is the standard probit scale."
     ),
 ]
+Ties = Annotated[
+    Path | None,
+    typer.Option(
+        "--ties",
+        help="Tied pairs: columns item_a and item_b hold item ids. A column tie (1 or 0) in the "
+        "duels says the same.",
+        show_default=False,
+    ),
+]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        help="Column of the duels: as how many duels each counts in the fit.",
+        show_default=False,
+    ),
+]
+NoiseBy = Annotated[
+    str | None,
+    typer.Option(
+        "--noise-by",
+        help="Column of the duels that says who judged: each has a noise of its own.",
+        show_default=False,
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        help="Columns of the duels that become features: surface for both sides, or home where "
+        "winner_home and loser_home hold a value for each.",
+        show_default=False,
+    ),
+]
 FixedInducing = Annotated[
     bool,
     typer.Option(
@@ -80,7 +114,8 @@ Resume = Annotated[
 class Tables:
     """Items, and duels, choices or rankings of them: one of the three.
 
-    features, ignore: names of columns, separated by commas.
+    features, ignore, context: names of columns, separated by commas. ties: of duels only. weight,
+    noise_by: a column each.
     """
 
     items: Path
@@ -89,18 +124,28 @@ class Tables:
     rankings: Path | None = None
     features: str | None = None
     ignore: str | None = None
+    ties: Path | None = None
+    weight: str | None = None
+    noise_by: str | None = None
+    context: str | None = None
 
     @property
     def files(self) -> tuple[Path | None, ...]:
-        return self.items, self.duels, self.choices, self.rankings
+        return self.items, self.duels, self.choices, self.rankings, self.ties
 
     def read(self, split: str) -> DuelTable:
         """The table; columns that the split names are no features.
 
         Raises:
-            ValueError: none of the three was given, or more than one; what the readers raise.
+            ValueError: none of the three was given, or more than one; ties of choices or rankings;
+                what the readers raise.
         """
-        from sparse_prefgp.io import read_choice_table, read_ranking_table, read_table
+        from sparse_prefgp.io import (
+            read_choice_table,
+            read_ranking_table,
+            read_table,
+            with_judgements,
+        )
         from sparse_prefgp.splits import split_columns
 
         readers = (
@@ -113,13 +158,23 @@ class Tables:
             found = " and ".join(name for name, *_ in given)
             problem = f"{found} were given" if given else "none was given"
             raise ValueError(f"Give one of --duels, --choices and --rankings; {problem}.")
-        ((_, reader, path),) = given
-        return reader(
+        ((name, reader, path),) = given
+        if self.ties is not None and name != "--duels":
+            raise ValueError(f"--ties was given with {name}; ties go with --duels alone.")
+        options: dict[str, Any] = {} if self.ties is None else {"ties": self.ties}
+        table = reader(
             self.items,
             path,
             features=None if self.features is None else names(self.features),
             ignore=() if self.ignore is None else names(self.ignore),
             never_features=split_columns(split),
+            **options,
+        )
+        return with_judgements(
+            table,
+            weights=self.weight,
+            groups=self.noise_by,
+            context=() if self.context is None else names(self.context),
         )
 
 

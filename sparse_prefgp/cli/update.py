@@ -17,7 +17,8 @@ EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --
 def update(
     model: Model,
     duels: Annotated[
-        Path, typer.Option(help="New duels: columns winner and loser hold item ids; count too.")
+        Path,
+        typer.Option(help="New duels: columns winner and loser hold item ids; count and tie too."),
     ],
     out: Annotated[
         Path, typer.Option(help="Folder for the new model: new, empty, or a saved model.")

@@ -6,7 +6,7 @@ from sparse_prefgp.io.choices import (
     read_ranking_table,
     read_rankings,
 )
-from sparse_prefgp.io.reading import read_duels, read_items, read_table
+from sparse_prefgp.io.reading import read_duels, read_items, read_table, with_judgements
 from sparse_prefgp.io.table import DuelTable
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "read_ranking_table",
     "read_rankings",
     "read_table",
+    "with_judgements",
 ]

@@ -11,9 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import Duels, shortened
+from sparse_prefgp.duels import Duels
 from sparse_prefgp.features import numeric_column, require_pandas
-from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts
+from sparse_prefgp.io.columns import (
+    YES_AND_NO,
+    ItemColumns,
+    item_columns,
+    match,
+    parse_counts,
+    parse_flags,
+)
 from sparse_prefgp.io.files import ITEM_ID, Source, Table, id_text, load, load_items, plain_ids
 from sparse_prefgp.io.reading import COUNT, table_of
 from sparse_prefgp.io.table import DuelTable
@@ -23,7 +30,7 @@ IntArray = npt.NDArray[np.int64]
 
 CHOICE_SET, CHOSEN, OPTION = "choice_set", "chosen", "option"
 RANKING, RANK = "ranking", "rank"
-YES_AND_NO = {"1": True, "true": True, "0": False, "false": False}
+FLAGS = "1 for the chosen option and 0 for the others"
 
 
 def read_choice_table(
@@ -93,7 +100,7 @@ def read_choice_table(
     if wide is None:
         sets = _sets_of(table, choice_set, "choice")
         item = match(table, item_id, columns.lookup, item_table.name, what="choice")
-        answers = _Answers(sets, item, np.arange(len(item)), _flags(table, chosen))
+        answers = _Answers(sets, item, np.arange(len(item)), parse_flags(table, chosen, FLAGS))
         used = [item_id, chosen]
     else:
         if options is None and not _numbered(wide, OPTION) and _only_flags(table, chosen):
@@ -304,19 +311,6 @@ def _numbered(header: Sequence[str], prefix: str) -> list[str]:
 def _refuse_empty(table: Table, what: str) -> None:
     if len(table.frame) == 0:
         raise ValueError(f"There are no {what} in {table.name}; give at least one row.")
-
-
-def _flags(table: Table, column: str) -> BoolArray:
-    result = np.empty(len(table.frame), dtype=bool)
-    for i, value in enumerate(table.frame[column]):
-        flag = YES_AND_NO.get(id_text(value).lower())
-        if flag is None:
-            raise ValueError(
-                f"The column {column!r} has {shortened(value)} in {table.row(i)}; give 1 for the "
-                "chosen option and 0 for the others."
-            )
-        result[i] = flag
-    return result
 
 
 def _only_flags(table: Table, column: str) -> bool:

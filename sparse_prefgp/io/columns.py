@@ -15,11 +15,13 @@ from sparse_prefgp.duels import MAX_COUNT, check_total, shortened
 from sparse_prefgp.features import numeric_column, require_pandas, text_column
 from sparse_prefgp.io.files import Table, column_names, id_text, listing
 
+BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 
 MAX_LEVELS = 50
 WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
 MISSING_NUMBERS = ("nan", "na", "n/a", "none", "null", "<na>")
+YES_AND_NO = {"1": True, "true": True, "0": False, "false": False}
 DECIMAL_COMMA = r"-?\d+,\d+"
 
 
@@ -97,7 +99,7 @@ def item_columns(
                     f"The feature {name!r} is no column of {items.name}; choose from "
                     f"{listing(others)}."
                 )
-    numeric, categorical = _feature_kinds(
+    numeric, categorical = feature_kinds(
         items, [c for c in wanted if c not in ignored and c not in never_features]
     )
     if len(numeric) == 1 and not categorical:
@@ -126,7 +128,7 @@ def _refuse_id(items: Table, name: str, named: bool) -> None:
         )
 
 
-def _feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list[str]]:
+def feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list[str]]:
     """The numeric and the categorical ones among these columns."""
     pd = require_pandas()
     numeric: list[str] = []
@@ -148,8 +150,8 @@ def _feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], lis
         else:
             raise ValueError(
                 f"The column {name!r} of {table.name} is of type {column.dtype}, which is neither "
-                f"numbers nor categories; convert it, or leave it out with --ignore {name} "
-                f"(ignore=[{name!r}])."
+                f"numbers nor categories; convert it, or leave it out "
+                f"{table.omit.format(name)}."
             )
     # Values are checked before anybody fits anything, in the training and the test part alike.
     for name in numeric:
@@ -175,7 +177,7 @@ def _check_cells(table: Table, name: str, column: Any) -> None:
             continue
         raise ValueError(
             f"The column {name!r} has {shortened(value)} in {table.row(i)}, which is {problem}; "
-            f"{remedy}, or leave the column out with --ignore {name} (ignore=[{name!r}])."
+            f"{remedy}, or leave the column out {table.omit.format(name)}."
         )
 
 
@@ -192,8 +194,8 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
         i = int(np.flatnonzero(commas)[0])
         raise ValueError(
             f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, a number with a "
-            f"decimal comma; write decimal points, or leave the column out with --ignore {name} "
-            f"(ignore=[{name!r}])."
+            f"decimal comma; write decimal points, or leave the column out "
+            f"{table.omit.format(name)}."
         )
     if not parsed.any():
         return not present.any()
@@ -205,8 +207,8 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
     i = int(np.flatnonzero(texts)[0])
     raise ValueError(
         f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)} where numbers are "
-        f"needed; correct that value, or leave the column out with --ignore {name} "
-        f"(ignore=[{name!r}])."
+        f"needed; correct that value, or leave the column out "
+        f"{table.omit.format(name)}."
     )
 
 
@@ -220,7 +222,7 @@ def _check_levels(table: Table, name: str, column: Any) -> None:
         return
     raise ValueError(
         f"The text column {name!r} of {table.name} has {reason}, so it is no feature; leave it out "
-        f"with --ignore {name} (ignore=[{name!r}]), or encode it as numbers."
+        f"{table.omit.format(name)}, or encode it as numbers."
     )
 
 
@@ -296,6 +298,27 @@ def rows_by_number(lookup: Mapping[str, int]) -> dict[int, int]:
 
 def _whole(text: str) -> int:
     return int(text.split(".")[0])
+
+
+def parse_flags(table: Table, column: str, meaning: str) -> BoolArray:
+    """A column of 0 and 1, or false and true.
+
+    Args:
+        table, column: where they are.
+        meaning: what a message tells to give.
+
+    Raises:
+        ValueError: anything else; the message names the row.
+    """
+    result = np.empty(len(table.frame), dtype=bool)
+    for i, value in enumerate(table.frame[column]):
+        flag = YES_AND_NO.get(id_text(value).lower())
+        if flag is None:
+            raise ValueError(
+                f"The column {column!r} has {shortened(value)} in {table.row(i)}; give {meaning}."
+            )
+        result[i] = flag
+    return result
 
 
 def parse_counts(table: Table, name: str, values: Any) -> IntArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +41,43 @@ class RowNames:
 
 
 @dataclass(frozen=True)
+class JoinedRows(RowNames):
+    """How a message names the rows of two tables, one below the other.
+
+    The rows from `size` on are those of `below`; `numbers` says which rows these are, None for all.
+    """
+
+    above: RowNames | None = None
+    below: RowNames | None = None
+    size: int = 0
+
+    @classmethod
+    def of(cls, above: RowNames, size: int, below: RowNames) -> JoinedRows:
+        """`size` rows of one table, and below them those of another."""
+        return cls(above.table, None, above=above, below=below, size=size)
+
+    def __call__(self, i: int) -> str:
+        assert self.above is not None and self.below is not None
+        row = i if self.numbers is None else int(self.numbers[i])
+        return self.above(row) if row < self.size else self.below(row - self.size)
+
+    def select(self, index: IntArray) -> RowNames:
+        return replace(self, numbers=index if self.numbers is None else self.numbers[index])
+
+
+@dataclass(frozen=True)
 class Table:
-    """A data frame as it was read; `row` names its rows, `id_column` is that of the items."""
+    """A data frame as it was read.
+
+    `row` names its rows, `id_column` is that of the items, `omit` is how a message tells to leave
+    out the column `{0}`.
+    """
 
     frame: Any
     name: str
     row: RowNames
     id_column: Any = None
+    omit: str = "with --ignore {0} (ignore=[{0!r}])"
 
     def require(self, column: str) -> None:
         """Refuse a table without this column."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,23 @@ import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.features import FeatureTransform
-from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts
+from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts, parse_flags
 from sparse_prefgp.io.files import RowNames, Source, load, load_items
+from sparse_prefgp.io.judgements import (
+    COUNT,
+    LOSER,
+    TIE,
+    TIE_FLAGS,
+    WINNER,
+    followed_by_ties,
+    grouped_by,
+    in_context,
+    weighted_by,
+)
 from sparse_prefgp.io.table import DuelTable
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-
-WINNER, LOSER, COUNT = "winner", "loser", "count"
 
 
 def read_table(
@@ -28,6 +38,10 @@ def read_table(
     ignore: Sequence[str] = (),
     counts: str | npt.ArrayLike | None = None,
     never_features: Sequence[str] = (),
+    ties: Source | None = None,
+    weights: str | None = None,
+    groups: str | None = None,
+    context: Sequence[str] = (),
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -36,19 +50,28 @@ def read_table(
             The id is the column `item_id`, else the first. Every other numeric, boolean or
             categorical (text) column is a feature unless ignored.
         duels: the same with one row per duel: columns `winner` and `loser` hold item ids; an
-            optional column `count` says how often; the others are context.
+            optional column `count` says how often, and an optional column `tie` (1 or 0) which
+            duels were tied between the two, in either order; the others are context.
         features: use only these columns as features.
         ignore: columns, of either table, that are no features.
         counts: name of the count column, or (t,) counts; default the column `count` if there.
         never_features: columns that are no features, such as those a split is made by; unlike
             those of `ignore` they need not exist.
+        ties: a table of tied pairs in place of a column `tie`: columns `item_a` and `item_b` (or
+            `winner` and `loser`) hold item ids; columns that the duels have too are kept.
+        weights: name of a column of the duels: as how many duels each counts in the likelihood.
+        groups: name of a column of the duels: who judged, for noise by group.
+        context: columns of the duels that become features, see `in_context`: a column `surface`
+            for both sides, or `winner_home` and `loser_home` for `home`. Each item in each context
+            is then an item of its own, such as `Ann @ surface=clay, home=1`.
 
     Raises:
         ValueError: a file that is missing, empty or not readable; a missing column; an id that is
             missing, repeated or unknown; an item against itself; counts that are not whole and
             positive; a feature value that is missing or infinite; text where numbers are needed;
             a text column with more than 50 levels or one level per row; no feature column, or
-            none but an id.
+            none but an id; a flag of a tie that is neither 0 nor 1; a weight that is not positive;
+            a missing group; a context that is no column of the duels, or one of the items too.
     """
     item_table = load_items(items)
     duel_table = load(duels, "duels", lambda header: (WINNER, LOSER))
@@ -58,6 +81,8 @@ def read_table(
         duel_table.require(counts)
     if len(duel_table.frame) == 0:
         raise ValueError(f"There are no duels in {duel_table.name}; give at least one row.")
+    if ties is not None:
+        duel_table = followed_by_ties(duel_table, ties)
     columns = item_columns(
         item_table, duel_table, features=features, ignore=ignore, never_features=never_features
     )
@@ -81,15 +106,38 @@ def read_table(
         number = parse_counts(duel_table, "counts", given)
     elif count_name in duel_table.frame.columns:
         number = parse_counts(duel_table, count_name, duel_table.frame[count_name])
-    context = duel_table.frame.drop(columns=[WINNER, LOSER])
-    return table_of(
+    tied = None
+    if TIE in duel_table.frame.columns:
+        tied = parse_flags(duel_table, TIE, TIE_FLAGS)
+    found = table_of(
         columns,
         winners,
         losers,
         number,
-        context.drop(columns=[count_name], errors="ignore"),
+        duel_table.frame.drop(columns=[WINNER, LOSER, count_name, TIE], errors="ignore"),
         duel_table.row,
     )
+    found = replace(found, ties=tied if tied is not None and tied.any() else None)
+    return with_judgements(found, weights=weights, groups=groups, context=context)
+
+
+def with_judgements(
+    table: DuelTable,
+    *,
+    weights: str | None = None,
+    groups: str | None = None,
+    context: Sequence[str] = (),
+) -> DuelTable:
+    """A table of duels, choices or rankings with what columns say of its duels, as `read_table`.
+
+    Raises:
+        ValueError: what `weighted_by`, `grouped_by` and `in_context` raise.
+    """
+    if weights is not None:
+        table = weighted_by(table, weights)
+    if groups is not None:
+        table = grouped_by(table, groups)
+    return in_context(table, context)
 
 
 def table_of(
@@ -124,6 +172,10 @@ def read_duels(
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     counts: str | npt.ArrayLike | None = None,
+    ties: Source | None = None,
+    weights: str | None = None,
+    groups: str | None = None,
+    context: Sequence[str] = (),
 ) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
@@ -135,8 +187,17 @@ def read_duels(
         ValueError: what `read_table` raises; a missing, infinite or otherwise unusable feature
             value; every feature column constant.
     """
-    table = read_table(items, duels, features=features, ignore=ignore, counts=counts)
-    return table.to_duels()
+    return read_table(
+        items,
+        duels,
+        features=features,
+        ignore=ignore,
+        counts=counts,
+        ties=ties,
+        weights=weights,
+        groups=groups,
+        context=context,
+    ).to_duels()
 
 
 def read_items(path: Source, like: Any) -> FloatArray:

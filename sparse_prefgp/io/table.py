@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from sparse_prefgp.duels import Duels
 from sparse_prefgp.features import FeatureTransform, require_pandas
 from sparse_prefgp.io.files import RowNames
 
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 
@@ -31,6 +33,13 @@ class DuelTable:
         duel_row_names: the same for the rows of the duels, or None.
         set_column: the column of `context` that says which duels come from one choice or ranking,
             or None where every row is a judgement of its own.
+        ties: (t,) which duels were tied, or None.
+        weights: (t,) as how many duels each counts in the likelihood, or None for one each.
+        groups: (t,) the label of who judged each, or None.
+        base_items: (n,) the item that each item is in some context, as a number; None where items
+            are items, whatever the context.
+        shared: the features that winner and loser of each duel have in common, because they belong
+            to the duel.
     """
 
     items: Any
@@ -44,6 +53,11 @@ class DuelTable:
     row_names: RowNames
     duel_row_names: RowNames | None = None
     set_column: str | None = None
+    ties: BoolArray | None = None
+    weights: FloatArray | None = None
+    groups: npt.NDArray[np.object_] | None = None
+    base_items: IntArray | None = None
+    shared: tuple[str, ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -54,6 +68,19 @@ class DuelTable:
     def num_items(self) -> int:
         """n, the number of items, compared or not."""
         return len(self.item_ids)
+
+    @property
+    def num_ties(self) -> int:
+        """How many duels were tied, counts included."""
+        if self.ties is None:
+            return 0
+        return int(self.ties.sum() if self.counts is None else self.counts[self.ties].sum())
+
+    def sides(self) -> tuple[IntArray, IntArray]:
+        """Winner and loser of each row, (t,) each, the same number whatever the context."""
+        if self.base_items is None:
+            return self.winners, self.losers
+        return self.base_items[self.winners], self.base_items[self.losers]
 
     def sets(self) -> IntArray:
         """A number for each row (t,), equal for duels of one choice or ranking."""
@@ -69,18 +96,17 @@ class DuelTable:
             ValueError: a row that is not there.
         """
         index = self._rows(rows)
-        return DuelTable(
-            self.items,
-            self.item_ids,
-            self.winners[index],
-            self.losers[index],
-            None if self.counts is None else self.counts[index],
-            self.context.iloc[index].reset_index(drop=True),
-            self.numeric,
-            self.categorical,
-            self.row_names,
-            None if self.duel_row_names is None else self.duel_row_names.select(index),
-            self.set_column,
+        names = self.duel_row_names
+        return replace(
+            self,
+            winners=self.winners[index],
+            losers=self.losers[index],
+            counts=None if self.counts is None else self.counts[index],
+            context=self.context.iloc[index].reset_index(drop=True),
+            duel_row_names=None if names is None else names.select(index),
+            ties=None if self.ties is None else self.ties[index],
+            weights=None if self.weights is None else self.weights[index],
+            groups=None if self.groups is None else self.groups[index],
         )
 
     def to_duels(
@@ -135,6 +161,9 @@ class DuelTable:
             item_ids=[self.item_ids[i] for i in kept],
             feature_names=transform.feature_names,
             transform=transform,
+            ties=None if self.ties is None else self.ties[index],
+            weights=None if self.weights is None else self.weights[index],
+            groups=None if self.groups is None else self.groups[index],
         )
 
     def _compared(self, index: IntArray) -> IntArray:

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels, check_features
-from sparse_prefgp.io.columns import Ids, match, parse_counts, rows_by_number
+from sparse_prefgp.io.columns import Ids, match, parse_counts, parse_flags, rows_by_number
 from sparse_prefgp.io.files import Source, Table, id_text, load, load_items
-from sparse_prefgp.io.reading import COUNT, LOSER, WINNER
+from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, TIE_FLAGS, WINNER, labels_in
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP
@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+
+class LabelledDuels(NamedTuple):
+    """Duels between the items of an `ItemSet`, one entry per row of their table.
+
+    winners, losers: (t,) rows of the items. counts: (t,). ties: (t,) whether it was tied. groups:
+    (t,) labels of who judged, None where nobody asked.
+    """
+
+    winners: IntArray
+    losers: IntArray
+    counts: IntArray
+    ties: BoolArray
+    groups: npt.NDArray[np.object_] | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,15 +120,18 @@ class ItemSet:
         """
         return match(table, column, self.lookup, self.name, what=what)
 
-    def read_duels(self, source: Source) -> tuple[IntArray, IntArray, IntArray]:
-        """Rows of the winners and losers of a table of duels between these items, and its counts.
+    def read_duels(self, source: Source, groups: str | None = None) -> LabelledDuels:
+        """A table of duels between these items.
 
         Args:
-            source: path or data frame with the columns `winner` and `loser`, and perhaps `count`.
+            source: path or data frame with the columns `winner` and `loser`, and perhaps `count`
+                and `tie`.
+            groups: name of the column that says who judged.
 
         Raises:
             ValueError: a missing column, no rows, an id that is missing or unknown, an item against
-                itself, a count that is not whole and positive; the message names the row.
+                itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
+                missing group; the message names the row.
         """
         table = load(source, "duels", lambda header: (WINNER, LOSER))
         for name in (WINNER, LOSER):
@@ -129,9 +146,13 @@ class ItemSet:
                 f"{str(self.ids[winners[same[0]]])!r} with itself; remove it, or correct its "
                 "winner or loser."
             )
+        counts, ties = np.ones(len(winners), dtype=np.int64), np.zeros(len(winners), dtype=bool)
         if COUNT in table.frame.columns:
-            return winners, losers, parse_counts(table, COUNT, table.frame[COUNT])
-        return winners, losers, np.ones(len(winners), dtype=np.int64)
+            counts = parse_counts(table, COUNT, table.frame[COUNT])
+        if TIE in table.frame.columns:
+            ties = parse_flags(table, TIE, TIE_FLAGS)
+        labels = None if groups is None else labels_in(table, groups)
+        return LabelledDuels(winners, losers, counts, ties, labels)
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""

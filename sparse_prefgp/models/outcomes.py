@@ -13,6 +13,7 @@ import tensorflow_probability as tfp
 
 from sparse_prefgp.checks import is_number
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.io.files import id_text
 
 IntArray = npt.NDArray[np.int64]
 
@@ -58,8 +59,20 @@ def ratio_parameter(duels: Duels) -> gpflow.Parameter:
     )
 
 
+def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
+    """The labels (N,) as the model has them, None where it knows none, which is told once.
+
+    :raises ValueError: a model without noise by group.
+    """
+    number = group_numbers(groups, len(groups), model.duels, model.noise_ratio is not None)
+    names = np.array([*(model.duels.group_names or ()), None], dtype=object)
+    return names[number]
+
+
 def group_numbers(groups: Any, pairs: int, duels: Duels, by_group: bool) -> IntArray:
-    """The number of each pair's group, (pairs,), -1 where it is unknown, which is told.
+    """The number of each pair's group, (pairs,), -1 where it is None or unknown, which is told.
+
+    Labels are compared as they are, else as text: 7 and "7" are one group.
 
     :raises ValueError: labels of another length; a model without noise by group.
     """
@@ -74,14 +87,16 @@ def group_numbers(groups: Any, pairs: int, duels: Duels, by_group: bool) -> IntA
             f"groups has shape {labels.shape} for {pairs} pairs; give one label for all, or one "
             "for each."
         )
-    known: dict[Hashable, int] = {name: i for i, name in enumerate(duels.group_names or ())}
-    found = np.array([known.get(x, -1) for x in np.broadcast_to(labels, (pairs,)).tolist()])
-    unknown = np.flatnonzero(found < 0)
-    if unknown.size:
-        first = np.broadcast_to(labels, (pairs,)).tolist()[unknown[0]]
+    names = duels.group_names or ()
+    known: dict[Hashable, int] = {id_text(name): i for i, name in enumerate(names)}
+    known.update({name: i for i, name in enumerate(names)})
+    asked = np.broadcast_to(labels, (pairs,)).tolist()
+    found = np.array([known.get(x, known.get(id_text(x), -1)) for x in asked], dtype=np.int64)
+    unknown = [i for i in np.flatnonzero(found < 0) if asked[i] is not None]
+    if unknown:
         warnings.warn(
-            f"The group {first!r} is unknown to the model ({unknown.size} of {pairs} pairs have "
-            "unknown ones); they get the shared noise.",
+            f"The group {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
+            f"{pairs:,} pairs have unknown ones); they get the shared noise.",
             stacklevel=5,
         )
-    return found.astype(np.int64)
+    return found

@@ -14,7 +14,15 @@ import tensorflow as tf
 from check_shapes import check_shapes
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
-from sparse_prefgp.approximations import PITC, VFE, Approximation, DuelPrior, DuelProblem, Exact
+from sparse_prefgp.approximations import (
+    PITC,
+    VFE,
+    Approximation,
+    DuelPrior,
+    DuelProblem,
+    Exact,
+    SubsetOfData,
+)
 from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.inducing import items_with_effects
 from sparse_prefgp.covariances import LowRankPlusBlocks
@@ -157,6 +165,13 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         """The graph of all duels, which is `graph` unless the approximation takes a subset of them
         or keeps equal ones apart."""
         return self._fixed.all_duels
+
+    @property
+    def num_duels_used(self) -> int:
+        """How many duels the log evidence is about: all, whatever their weights, or the subset."""
+        if isinstance(self.approximation, SubsetOfData):
+            return int(self.graph.counts.sum())
+        return self.duels.num_duels
 
     @property
     def approximation(self) -> Approximation:

@@ -15,7 +15,14 @@ from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.models.items import ItemSet, feature_columns, is_array, own_items, resolve_items
+from sparse_prefgp.models.items import (
+    ItemSet,
+    LabelledDuels,
+    feature_columns,
+    is_array,
+    own_items,
+    resolve_items,
+)
 from sparse_prefgp.models.preference_gp import PreferenceGP
 
 FloatArray = npt.NDArray[np.float64]
@@ -94,7 +101,7 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
         model: whose kernel, noise, mean function, inducing inputs, approximation and engine the
             new one gets, as copies.
         duels: path or data frame with the columns `winner` and `loser`, which hold item ids, and
-            perhaps `count`.
+            perhaps `count` and, for a model with a margin, `tie`.
         items: path or data frame of raw items; those the model does not know are appended, in the
             units recorded by its transform. Known ones may be there, unchanged. For a model
             without recorded transform or ids, an (n, D) array in its units, whose items follow
@@ -108,7 +115,8 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
     Raises:
         ValueError: an unknown id, an item against itself or a bad count (with its row); a known
             item with other features; ids that do not fit those of the model; what
-            `resolve_items` raises; `PITC` with blocks that were given.
+            `resolve_items` raises; `PITC` with blocks that were given; ties for a model without
+            margin; a model whose duels have groups or weights.
     """
     old = model.duels
     if isinstance(model.approximation, PITC) and model.approximation.labels is not None:
@@ -119,13 +127,13 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
     own = own_items(model)
     added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)
-    won, lost, counts = everything.read_duels(duels)
+    new = everything.read_duels(duels)
     if old.group_names is not None or old.weights_given is not None:
         raise ValueError(
             "The duels of the model have groups or weights, which new ones from a table would not; "
             "make a model of all duels, and start_from the old sites."
         )
-    data = _joined(old, everything, won, lost, counts)
+    data = _joined(old, everything, new)
 
     before = model.log_evidence()
     kernel, mean_function, inducing, noise = copy.deepcopy(
@@ -147,11 +155,11 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
     result.start_from(nu, tau)
     inference = result.infer()
     return result, UpdateReport(
-        new_duels=int(counts.sum()),
+        new_duels=int(new.counts.sum()),
         new_items=data.num_items - old.num_items,
         duels=data.num_duels,
         items=data.num_items,
-        used_duels=round(float(result.graph.counts.sum())),
+        used_duels=result.num_duels_used,
         sites=result.graph.num_sites,
         continued_sites=continued,
         sweeps=inference.sweeps,
@@ -249,7 +257,7 @@ def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
     raise AssertionError(f"column {column} is beyond the recorded features")
 
 
-def _joined(old: Duels, items: ItemSet, won: IntArray, lost: IntArray, counts: IntArray) -> Duels:
+def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
     """The old duels and then the new ones, between all items."""
     ids: tuple[Hashable, ...] | None = None
     if old.item_ids is not None:
@@ -259,10 +267,10 @@ def _joined(old: Duels, items: ItemSet, won: IntArray, lost: IntArray, counts: I
             ids = tuple(id_text(value) for value in ids)
     return Duels.from_rows(
         items.inputs[:, : old.num_features],
-        np.concatenate([old.winners, won]),
-        np.concatenate([old.losers, lost]),
-        np.concatenate([old.counts, counts]),
-        ties=None if old.ties is None else np.concatenate([old.ties, np.zeros(len(won), bool)]),
+        np.concatenate([old.winners, new.winners]),
+        np.concatenate([old.losers, new.losers]),
+        np.concatenate([old.counts, new.counts]),
+        ties=np.concatenate([~old.decided, new.ties]),
         item_ids=ids,
         feature_names=old.feature_names,
         transform=old.transform,

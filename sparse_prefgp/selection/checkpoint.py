@@ -130,7 +130,9 @@ def identify(model: PreferenceGP, settings: dict[str, Any]) -> Identity:
     example), so that its values on a few rows stand for the rest.
     """
     graph = model.graph
-    data = (graph.rows, graph.winners, graph.losers, graph.counts, graph.lower, graph.upper)
+    data = [graph.rows, graph.winners, graph.losers, graph.counts, graph.lower, graph.upper]
+    if graph.groups is not None:
+        data.append(graph.groups)
     parts = [model.kernel, *model.kernel.submodules]
     kinds = [type(part).__name__ for part in parts if isinstance(part, gpflow.kernels.Kernel)]
     parameters = [

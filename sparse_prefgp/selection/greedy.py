@@ -172,8 +172,8 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
     half = solve_triangular(lower[0], q, lower=True)
     kappa = 1.0 + np.sum(columns * weighted, 0) - np.sum(half * half, 0)
     rho = columns.T @ summed - q.T @ cho_solve(lower, h)
-    by_counts = graph.laplacian.matmul(as_float(graph.counts), as_float(columns)).numpy()
-    trace = np.sum(columns * by_counts, 0) / (4.0 * float(model.noise_variance.numpy()))
+    by_noise = graph.laplacian.matmul(as_float(graph.counts) / problem.noise, as_float(columns))
+    trace = 0.5 * np.sum(columns * by_noise.numpy(), 0)
     gains[useful] = 0.5 * rho**2 / kappa - 0.5 * np.log(kappa) + trace
     return gains
 

@@ -124,7 +124,7 @@ def choose(
     training duels is scored after a fit to those before.
 
     Args:
-        table: all duels.
+        table: all duels. Ties are left out of the comparison, and groups share one noise in it.
         settings: the split, the seed, m, whether inducing inputs stay, the noise and the most
             iterations, of which a fit of the comparison takes no more than 60. Fits of the
             comparison are nested, with one start.
@@ -142,6 +142,13 @@ def choose(
         max_train=settings.max_train,
     )
     train = table.select(outer.train_rows)
+    if train.ties is not None:
+        train = train.select(~train.ties)
+    if not train.num_rows:
+        raise ValueError(
+            "All training duels are ties, so there is no winner to compare candidates by; name a "
+            "kernel and an approximation."
+        )
     comparison = compare(
         automatic_candidates(train, kernel, approximation, settings.inducing),
         train,
@@ -169,6 +176,8 @@ def choose(
         f"Chosen on the training duels alone: {comparison.reason} That is {abs(gain):.4f} nats a "
         f"duel (standard error {error:.4f}) {word} than the linear probit."
     )
+    if table.num_ties:
+        reason += " Ties were left out of the comparison."
     if settings.inducing_share is not None:
         reason += f" {NUMBER_NOTE}"
     settings = replace(settings, kernel=chosen.kernel, approximation=chosen.approximation)

@@ -214,7 +214,8 @@ def compare(
 
     Args:
         candidates: at least one, as `Candidate` or as text, `kernel/approximation/m`.
-        duels: `Duels`, or a table as `read_table` gives it, whose columns `by` can name.
+        duels: `Duels`, or a table as `read_table` gives it, whose columns `by` can name; without
+            ties. Their weights count in the fits; all groups share one noise.
         folds: in how many parts the duels, items or groups are cut, each held out once. Every
             fold counts the same in the mean. `time` has one fold, the last 1/folds of the duels;
             its standard errors are over duels (or over the sets that they come from).
@@ -246,8 +247,8 @@ def compare(
     Raises:
         ValueError: no candidates, or one twice; m above the distinct items of the smallest
             training part; more folds than groups, items or duels; a column that is not there;
-            numbers that make no sense; `resume` without a place; a checkpoint that is damaged or
-            of something else.
+            numbers that make no sense; ties, of which no side won; `resume` without a place; a
+            checkpoint that is damaged or of something else.
         KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
     for label, value, least in (
@@ -416,7 +417,7 @@ def fit_candidate(
         found = np.asarray(
             model.predict_log_duel(model.item_inputs(winners), model.item_inputs(losers))
         )
-    evidence = report.log_evidence / float(model.graph.counts.sum())
+    evidence = report.log_evidence / model.num_duels_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
     return FoldFit(found, evidence, report.inference.converged)
@@ -508,7 +509,7 @@ class _Run:
 
     def _fit_probit(self, train: Duels, fold: Fold) -> None:
         rng = np.random.default_rng(self._settings.seed)
-        probit = LinearProbit.fit(train.differences(), train.counts, rng=rng)
+        probit = LinearProbit.of(train, rng)
         won, lost = self._plan.winners[fold.test], self._plan.losers[fold.test]
         self._probit.append(probit.predict_log_proba(train.items[won] - train.items[lost]))
 

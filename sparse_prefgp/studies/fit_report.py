@@ -28,6 +28,14 @@ SCORES = (
     ("brier", "Brier score", False),
     ("calibration_error", "calibration error", False),
 )
+OUTCOME_SCORES = (
+    ("accuracy", "accuracy", True),
+    ("nlp_nats", "nlp, nats", False),
+    ("nlp_bits", "nlp, bits", False),
+    ("tie_rate", "ties", False),
+    ("predicted_tie_rate", "ties predicted", False),
+    ("tie_calibration_error", "calibration error of ties", False),
+)
 KINDS = {"nlp_bits": "bits"}  # left out on narrow screens
 UNSEEN = {
     "ordered": "Pairs never seen in training in this order",
@@ -200,7 +208,11 @@ def _summary(figures: Mapping[str, Any]) -> list[str]:
 def _score_tables(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     tables = []
     if figures.get("held_out"):
-        tables.append(_score_table("All held-out duels", figures["held_out"]))
+        outcomes = figures.get("held_out_outcomes")
+        title = "Held-out duels that one side won" if outcomes else "All held-out duels"
+        tables.append(_score_table(title, figures["held_out"]))
+        if outcomes:
+            tables.append(_outcome_table(outcomes))
     for name, scores in figures.get("held_out_unseen_pairs", {}).items():
         tables.append(_score_table(UNSEEN.get(name, name.replace("_", " ")), scores))
     return tables
@@ -223,6 +235,26 @@ def _score_table(title: str, scores: Mapping[str, Mapping[str, Any]]) -> dict[st
         rows.append((PREDICTOR_NAMES.get(name, name), [*cells, (f"{values['duels']:,}", "")]))
     headings = [(heading, KINDS.get(column, "")) for column, heading, _ in SCORES]
     return {"title": title, "headings": [*headings, ("duels", "")], "rows": rows}
+
+
+def _outcome_table(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Scores of win, tie and loss."""
+    rows = [
+        (
+            PREDICTOR_NAMES[name],
+            [
+                *((_number(values.get(key)), KINDS.get(key, "")) for key, *_ in OUTCOME_SCORES),
+                (f"{values['duels']:,}", ""),
+            ],
+        )
+        for name, values in scores.items()
+    ]
+    headings = [(heading, KINDS.get(key, "")) for key, heading, _ in OUTCOME_SCORES]
+    return {
+        "title": "All held-out duels: win, tie or loss",
+        "headings": [*headings, ("duels", "")],
+        "rows": rows,
+    }
 
 
 def _top(ranking: Any) -> dict[str, Any]:
@@ -300,6 +332,9 @@ def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("inducing", "inducing inputs", _count),
             ("fixed_inducing", "inducing inputs held fixed", _yes_no),
             ("noise_variance", "noise variance per side", _short),
+            ("margin", "margin of ties", _short),
+            ("fixed_margin", "margin held fixed", _yes_no),
+            ("noise_ratios", "noise of groups, times that", _ratios),
             ("duels", "duels", _count),
             ("log_evidence", "log evidence, nats", lambda value: _signed(f"{value:,.2f}")),
             ("log_evidence_per_duel", "per duel, nats", lambda value: _signed(f"{value:.4f}")),
@@ -332,6 +367,13 @@ def _features(names: Sequence[str]) -> str:
 
 def _variances(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {_short(value)}" for name, value in values.items())
+
+
+def _ratios(values: Mapping[str, float]) -> str:
+    return (
+        f"{_short(values['min'])} to {_short(values['max'])}, median {_short(values['median'])}, "
+        f"{_plural(int(values['groups']), 'group')}"
+    )
 
 
 def _count(value: float) -> str:

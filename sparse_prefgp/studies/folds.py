@@ -12,6 +12,7 @@ from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.splits import split_columns, split_duels
 
+FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 # Copies of equal duels are folded one by one up to here.
@@ -32,6 +33,8 @@ class FoldPlan:
 
     Attributes:
         winners, losers, counts: (t,) of each row; items as numbers. `train` knows the same items.
+        weights: (t,) as how many duels a duel of each row of `Duels` counts in the likelihood, or
+            None; a table has its own.
         sets: (t,) a number for each row, equal for duels of one choice or ranking.
         sets_are_rows: whether every row is a judgement of its own.
         folds: at least one. description: one sentence on them. thinned: training rows left out, at
@@ -39,7 +42,9 @@ class FoldPlan:
     """
 
     def __init__(self, source: Duels | DuelTable, rows: IntArray | None) -> None:
-        self._source = source
+        # Who judged does not count here, and sites that are parted by it would cost time.
+        self._source = replace(source, groups=None) if isinstance(source, DuelTable) else source
+        self.weights: FloatArray | None = None
         self._parts: dict[int, Duels] = {}
         if isinstance(source, DuelTable):
             self.winners, self.losers = source.winners, source.losers
@@ -51,11 +56,19 @@ class FoldPlan:
             index = np.arange(source.num_pairs) if rows is None else rows
             self.winners, self.losers = source.winners[index], source.losers[index]
             self.counts = source.counts if rows is None else np.ones(len(index), dtype=np.int64)
+            if source.weights is not None:
+                self.weights = (source.weights / source.counts)[index]
             self.sets = np.arange(len(index))
             self.sets_are_rows = True
         self.folds: list[Fold] = []
         self.description = ""
         self.thinned = 0
+
+    def sides(self) -> tuple[IntArray, IntArray]:
+        """Winner and loser of each row, the same number whatever the context, (t,) each."""
+        if isinstance(self._source, DuelTable):
+            return self._source.sides()
+        return self.winners, self.losers
 
     def train(self, fold: Fold) -> Duels:
         """Training duels of a fold; `items` has every item, in the units of this fold."""
@@ -73,6 +86,7 @@ class FoldPlan:
             self.winners[fold.train],
             self.losers[fold.train],
             self.counts[fold.train],
+            weights=None if self.weights is None else self.weights[fold.train],
             item_ids=old.item_ids,
             feature_names=old.feature_names,
             transform=old.transform,
@@ -97,8 +111,13 @@ def plan_folds(
 
     Raises:
         ValueError: more folds than there are units; a fold without duels; a column that is not
-            there or has no value; an array of another length.
+            there or has no value; an array of another length; ties.
     """
+    if duels.num_ties:
+        raise ValueError(
+            f"{duels.num_ties:,} of the duels are ties, but a comparison scores which side won; "
+            "leave them out, and use them in the fit."
+        )
     kind, column = "groups", ""
     if isinstance(by, str):
         split_columns(by)  # refuses what is no kind of split
@@ -120,7 +139,7 @@ def plan_folds(
             first = second = plan.sets
             what = "duels" if plan.sets_are_rows else "sets of duels"
         elif kind == "items":
-            first, second, what = plan.winners, plan.losers, "items"
+            (first, second), what = plan.sides(), "items"
         elif kind == "group":
             first, second = _group_codes(_table(duels), str(by), column, rng)
             what = f"values of {column!r}"
@@ -146,7 +165,7 @@ def _compact(duels: Duels | DuelTable) -> Duels | DuelTable:
     if isinstance(duels, Duels):
         return duels
     used, place = np.unique(np.concatenate([duels.winners, duels.losers]), return_inverse=True)
-    t = duels.num_rows
+    t, base = duels.num_rows, duels.base_items
     names = duels.row_names
     return replace(
         duels,
@@ -155,6 +174,7 @@ def _compact(duels: Duels | DuelTable) -> Duels | DuelTable:
         winners=place[:t].astype(np.int64),
         losers=place[t:].astype(np.int64),
         row_names=names.select(used),
+        base_items=None if base is None else base[used],
     )
 
 

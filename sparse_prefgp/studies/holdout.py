@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,10 @@ from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.checks import check_noise_variance
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.io import DuelTable
-from sparse_prefgp.metrics import score
+from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.splits import Split, split_columns, split_duels
 from sparse_prefgp.studies.choices import (
+    ADDITIVE,
     AUTO,
     DEFAULT_APPROXIMATION,
     DEFAULT_KERNEL,
@@ -42,6 +44,8 @@ DEFAULT_INDUCING = 128
 DEFAULT_ITERATIONS = 100
 # Of the prior variance of the duels, what `auto` inducing inputs may leave unexplained.
 DEFAULT_SHARE = 0.01
+# Of the difference between noisy utilities, whose noise has variance 1 as a rule.
+DEFAULT_MARGIN = 0.3
 MODES = ("nested", "alternated")
 # A term of the kernel whose variance is below this share of the noise's plays no part in a fit.
 IDLE_SHARE = 1e-3
@@ -59,6 +63,8 @@ class HoldoutSettings:
     mode, starts: of `optimise`; a refit has one start, the fitted model.
     max_train: at most this many training duels. refit: fit again on all duels after scoring.
     noise_variance: sigma² per side of a duel; 0.5 is the standard probit scale.
+    margin: where learning it starts, for a table with ties by default at 0.3; without ties it stays
+    as it is. fixed_margin: it stays in any case. noise_by_group: learn the noise of each group.
 
     Raises:
         ValueError: an unknown name, or a number that makes no sense.
@@ -77,6 +83,9 @@ class HoldoutSettings:
     refit: bool = False
     mode: str = MODES[0]
     starts: int = 1
+    margin: float | None = None
+    fixed_margin: bool = False
+    noise_by_group: bool = False
     inducing_share: float | None = field(init=False, repr=False)
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)
@@ -102,6 +111,8 @@ class HoldoutSettings:
             if isinstance(value, int) and value < 1:
                 raise ValueError(f"{label} is {value}; give a whole number of at least 1.")
         check_noise_variance(self.noise_variance)
+        if self.margin is not None and not (self.margin > 0.0 and math.isfinite(self.margin)):
+            raise ValueError(f"The margin is {self.margin}; give a positive number, such as 0.3.")
         approximation = ApproximationChoice.parse(self.approximation)
         if self.inducing is not None and not approximation.needs_inducing:
             asked = f"{self.inducing} were" if share is None else f"their number ({AUTO}) was"
@@ -137,9 +148,20 @@ class Holdout:
     num_inducing: int | None
 
     @property
-    def test_counts(self) -> npt.NDArray[np.int64]:
-        """How often each test duel was seen, one entry per test row."""
-        counts, rows = self.table.counts, self.split.test_rows
+    def margin(self) -> float | None:
+        """The margin to start from."""
+        asked = self.settings.margin
+        return DEFAULT_MARGIN if asked is None and self.table.num_ties else asked
+
+    @property
+    def decided_rows(self) -> npt.NDArray[np.int64]:
+        """Test rows that one side won."""
+        rows, ties = self.split.test_rows, self.table.ties
+        return rows if ties is None else rows[~ties[rows]]
+
+    def counts(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How often each duel in these rows of the table was seen."""
+        counts = self.table.counts
         return np.ones(len(rows), dtype=np.int64) if counts is None else counts[rows]
 
     @property
@@ -149,22 +171,24 @@ class Holdout:
 
     @property
     def num_test(self) -> int:
-        """Test duels, counts included."""
-        return int(self.test_counts.sum())
+        """Test duels, counts and ties included."""
+        return int(self.counts(self.split.test_rows).sum())
 
     def test_sides(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Items that won and items that lost the test duels, one entry per test row."""
-        rows = self.split.test_rows
+        """Items that won and items that lost, one entry per test row that one side won."""
+        rows = self.decided_rows
         return self.table.winners[rows], self.table.losers[rows]
 
     def unseen(self, either_order: bool = False) -> BoolArray:
-        """Which test rows have an ordered pair (or a pair in either order) not in training."""
-        n = self.table.num_items
+        """Which of these have an ordered pair (or a pair in either order) not in training.
+
+        A training tie counts in either order.
+        """
+        n, train = self.table.num_items, self.train
         won, lost = self.test_sides()
-        known = self.train.winners * n + self.train.losers
-        if either_order:
-            known = np.concatenate([known, self.train.losers * n + self.train.winners])
-        return ~np.isin(won * n + lost, known)
+        reversed_too = np.full(train.num_pairs, True) if either_order else ~train.decided
+        turned = (train.losers * n + train.winners)[reversed_too]
+        return ~np.isin(won * n + lost, np.concatenate([train.winners * n + train.losers, turned]))
 
 
 def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
@@ -173,14 +197,29 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
     Raises:
         ValueError: what `split_duels` and `DuelTable.to_duels` raise; more inducing inputs than
             distinct training items; a subset larger than the training duels; more blocks than
-            distinct pairs.
+            distinct pairs; noise by group without groups; only ties in training or among the
+            held-out duels.
+
+    Warns:
+        UserWarning: features that winner and loser share, which the kernel cannot use.
     """
+    if settings.noise_by_group and table.groups is None:
+        raise ValueError(
+            "Noise by group was asked for, but the duels have no groups; name the column that says "
+            "who judged (--noise-by, groups=)."
+        )
+    _warn_of_idle_context(table, settings)
     rng = np.random.default_rng(settings.seed)
     split = split_duels(
         table, settings.split, settings.test_fraction, rng, max_train=settings.max_train
     )
     train = table.to_duels(split.train_rows)
     everything = table.to_duels(transform=train.transform)
+    if not train.decided.any():
+        raise ValueError(
+            "All training duels are ties, which say nothing of who is better; give some that one "
+            "side won."
+        )
     choice = settings.approximation_choice
     if choice.size is not None and choice.size > train.num_duels:
         raise ValueError(
@@ -203,7 +242,28 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
                 f"{count} inducing inputs are more than the {distinct} distinct training items; "
                 f"use at most {distinct}, or the approximation exact."
             )
-    return Holdout(settings, table, split, train, everything, count)
+    holdout = Holdout(settings, table, split, train, everything, count)
+    if len(split.test_rows) and not len(holdout.decided_rows):
+        raise ValueError(
+            "All held-out duels are ties, so there is no winner to predict; hold out more, or use "
+            "another split."
+        )
+    return holdout
+
+
+def _warn_of_idle_context(table: DuelTable, settings: HoldoutSettings) -> None:
+    parts = settings.kernel_choice.parts
+    if not table.shared or not all(
+        p in ("linear", "item") or p.startswith(ADDITIVE) for p in parts
+    ):
+        return
+    names = ", ".join(repr(name) for name in table.shared)
+    warnings.warn(
+        f"Winner and loser share their {names}, which cancels in the kernel "
+        f"{settings.kernel_choice}; use one that lets features act together, such as "
+        "linear+matern52.",
+        stacklevel=3,
+    )
 
 
 def first_inputs(holdout: Holdout) -> FloatArray | AutoInputs | None:
@@ -246,8 +306,10 @@ def fit_model(
         approximation=settings.approximation_choice.build(settings.seed),
         inducing_variable=first_inputs(holdout) if inputs is None else inputs,
         noise_variance=settings.noise_variance,
+        margin=holdout.margin,
+        noise_by_group=settings.noise_by_group,
     )
-    _fix_inducing(model, settings)
+    _fix(model, settings)
     return model, optimise(
         model,
         settings.max_iterations,
@@ -276,8 +338,14 @@ def refit_model(
         approximation=model.approximation,
         inducing_variable=model.inducing_variable,
         noise_variance=settings.noise_variance,
+        margin=None if model.margin is None else float(model.margin.numpy()),
+        noise_by_group=settings.noise_by_group,
     )
-    _fix_inducing(again, settings)
+    _fix(again, settings)
+    if again.noise_ratio is not None and model.noise_ratio is not None:
+        known = dict(zip(model.duels.group_names or (), model.noise_ratio.numpy(), strict=True))
+        names = again.duels.group_names or ()
+        again.noise_ratio.assign([known.get(name, 1.0) for name in names])
     return again, optimise(
         again,
         settings.max_iterations,
@@ -291,11 +359,16 @@ def refit_model(
 class HeldOut:
     """Log probabilities that each predictor gave to the observed winners of the test duels.
 
-    log_probabilities: predictor -> (rows,) in nats. counts: (rows,).
+    Of the test duels that one side won, given that they were not tied.
+
+    log_probabilities: predictor -> (rows,) in nats. counts: (rows,). outcomes: scores of win, tie
+    and loss over all test duels by predictor, as by `metrics.score_outcomes`; empty without ties
+    in the table.
     """
 
     log_probabilities: dict[str, FloatArray]
     counts: npt.NDArray[np.int64]
+    outcomes: Scores = field(default_factory=dict)
 
     def scores(self, rows: BoolArray | None = None) -> Scores:
         """The scores of every predictor, over all test rows or those of a mask."""
@@ -307,18 +380,36 @@ class HeldOut:
 
 
 def predict_held_out(holdout: Holdout, model: PreferenceGP) -> HeldOut:
-    """Let the model, the linear probit and the coin predict the test duels."""
+    """Let the model, the linear probit and the coin predict the test duels.
+
+    With noise by group each has that of its own group; unknown groups, which are told, the shared
+    one.
+    """
+    from sparse_prefgp.analysis.prediction import predicted
+    from sparse_prefgp.models.items import own_items
+
     won, lost = holdout.test_sides()
-    train = holdout.train
+    train, table, rows = holdout.train, holdout.table, holdout.split.test_rows
+    groups = None if model.noise_ratio is None or table.groups is None else table.groups[rows]
+    found = predicted(model, own_items(model), table.winners[rows], table.losers[rows], groups)
+    tied = np.zeros(len(rows), dtype=bool) if table.ties is None else table.ties[rows]
     differences = train.items[won] - train.items[lost]
-    rng = np.random.default_rng(holdout.settings.seed)
-    probit = LinearProbit.fit(train.differences(), train.counts, rng=rng)
+    probit = LinearProbit.of(train, np.random.default_rng(holdout.settings.seed))
     predictions = (
-        np.asarray(model.predict_log_duel(model.item_inputs(won), model.item_inputs(lost))),
+        found.winner[~tied],
         probit.predict_log_proba(differences),
         Coin().predict_log_proba(differences),
     )
-    return HeldOut(dict(zip(PREDICTORS, predictions, strict=True)), holdout.test_counts)
+    outcomes: Scores = {}
+    if table.num_ties:
+        counts = holdout.counts(rows)
+        shares = constant_shares(train.num_ties / train.num_duels, len(rows))
+        outcomes = {
+            "model": score_outcomes(found.all_three, tied, counts),
+            "constant_shares": score_outcomes(shares, tied, counts),
+        }
+    decided = holdout.counts(holdout.decided_rows)
+    return HeldOut(dict(zip(PREDICTORS, predictions, strict=True)), decided, outcomes)
 
 
 def unseen_pair_scores(holdout: Holdout, held_out: HeldOut) -> dict[str, Scores]:
@@ -349,8 +440,7 @@ def fit_figures(
     """What was fitted and how it went, ready for JSON."""
     settings = holdout.settings
     # The duels of a subset are all that its evidence is about.
-    duels = int(model.graph.counts.sum())
-    train = holdout.train
+    train, duels = holdout.train, model.num_duels_used
     names = settings.kernel_choice.term_names(train.num_features, _groups(train))
     terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
     variances = {name: term.variance.numpy() for name, term in zip(names, terms, strict=True)}
@@ -368,6 +458,9 @@ def fit_figures(
         else int(model.inducing_variable.num_inducing),
         "fixed_inducing": settings.fixed_inducing,
         "noise_variance": settings.noise_variance,
+        "margin": None if model.margin is None else float(model.margin.numpy()),
+        "fixed_margin": None if model.margin is None else not model.margin.trainable,
+        "noise_ratios": _noise_ratios(model),
         "duels": duels,
         "log_evidence": report.log_evidence,
         "log_evidence_per_duel": report.log_evidence / duels,
@@ -417,8 +510,24 @@ def _groups(train: Duels) -> tuple[FeatureGroup, ...] | None:
     return None if train.transform is None else feature_groups(train.transform)
 
 
-def _fix_inducing(model: PreferenceGP, settings: HoldoutSettings) -> None:
-    if settings.fixed_inducing and model.inducing_variable is not None:
-        import gpflow
+def _noise_ratios(model: PreferenceGP) -> dict[str, float | int] | None:
+    """How far the noise variances of the groups are spread about the shared one."""
+    if model.noise_ratio is None:
+        return None
+    ratios = model.noise_ratio.numpy()
+    return {
+        "groups": len(ratios),
+        "min": float(ratios.min()),
+        "median": float(np.median(ratios)),
+        "max": float(ratios.max()),
+    }
 
+
+def _fix(model: PreferenceGP, settings: HoldoutSettings) -> None:
+    """What the settings say is not to be learned."""
+    import gpflow
+
+    if settings.fixed_inducing and model.inducing_variable is not None:
         gpflow.set_trainable(model.inducing_variable, False)
+    if settings.fixed_margin and model.margin is not None:
+        gpflow.set_trainable(model.margin, False)

@@ -112,7 +112,7 @@ def write_pictures(
     )
     _add_surfaces(add, model, first[0])
     if report is not None and (hasattr(report, "history") or len(report)):
-        duels = float(model.graph.counts.sum())
+        duels = float(model.num_duels_used)
         add(
             "evidence",
             lambda: plotting.evidence(report, duels),

@@ -1,0 +1,189 @@
+"""Votes on arguments with their ties, and with noise of each annotator, beside votes alone.
+
+python experiments/ties_and_annotators/run.py DATA OUT [--only fitc,vfe] [--iterations 60]
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.analysis.prediction import Outcomes, predicted
+from sparse_prefgp.baselines import LinearProbit
+from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+from sparse_prefgp.models.items import own_items
+from sparse_prefgp.selection import OptimisationReport, optimise
+from sparse_prefgp.splits import split_duels
+from sparse_prefgp.studies.choices import ApproximationChoice, KernelChoice
+from sparse_prefgp.studies.folder import as_json_text
+
+INDUCING, MARGIN, SEED = 128, 0.3, 0
+APPROXIMATIONS = ("fitc", "vfe")
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of the table: those to fit to, those to score, and which of these were won."""
+
+    train: IntArray
+    test: IntArray
+    won: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a fit uses beside the votes."""
+
+    name: str
+    ties: bool
+    annotators: bool
+
+
+VARIANTS = (
+    Variant("votes", ties=False, annotators=False),
+    Variant("votes, annotators", ties=False, annotators=True),
+    Variant("votes and ties", ties=True, annotators=False),
+    Variant("votes and ties, annotators", ties=True, annotators=True),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", default=",".join(APPROXIMATIONS))
+    parser.add_argument("--iterations", type=int, default=60)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    table = read_arguments(given.data / "ukp_convincing")
+    rows = split(table)
+    results = [baselines(table, rows)]
+    for approximation in given.only.split(","):
+        plain: dict[bool, FloatArray] = {}
+        for variant in VARIANTS:
+            model, report = fit(table, rows, variant, approximation, given.iterations)
+            found = predict(model, table, rows)
+            result = figures(model, report, found, table, rows)
+            if variant.annotators:
+                result |= gain(found.winner, plain[variant.ties], table, rows)
+            else:
+                plain[variant.ties] = found.winner
+            results.append({"approximation": approximation, "variant": variant.name, **result})
+            print(as_json_text(results[-1]), flush=True)
+            (given.out / "results.json").write_text(as_json_text({"rows": results}))
+
+
+def read_arguments(folder: Path) -> DuelTable:
+    """Votes and ties with the annotator of each."""
+    return read_table(
+        folder / "items.csv.gz",
+        folder / "duels.csv.gz",
+        ties=folder / "ties.csv.gz",
+        groups="annotator",
+        ignore=["source_id", "debate"],
+    )
+
+
+def split(table: DuelTable) -> Rows:
+    """A fifth of votes and ties held out at random; scored are those of annotators of the rest."""
+    parts = split_duels(table, "duels", 0.2, np.random.default_rng(SEED))
+    assert table.groups is not None and table.ties is not None
+    known = set(table.groups[parts.train_rows[~table.ties[parts.train_rows]]])
+    test = parts.test_rows[[who in known for who in table.groups[parts.test_rows]]]
+    return Rows(parts.train_rows, test, ~table.ties[test])
+
+
+def fit(
+    table: DuelTable, rows: Rows, variant: Variant, approximation: str, iterations: int
+) -> tuple[PreferenceGP, OptimisationReport]:
+    """A model of the training rows, of which ties are left out where the variant has none."""
+    assert table.ties is not None
+    train = rows.train if variant.ties else rows.train[~table.ties[rows.train]]
+    used = table if variant.annotators else replace(table, groups=None)
+    duels = used.to_duels(train)
+    model = PreferenceGP(
+        duels,
+        KernelChoice.parse("matern52").build(duels.num_features),
+        approximation=ApproximationChoice.parse(approximation).build(),
+        inducing_variable=kmeans_inputs(
+            duels.distinct_rows()[0], INDUCING, np.random.default_rng(SEED)
+        ),
+        margin=MARGIN if variant.ties else None,
+        noise_by_group=variant.annotators,
+    )
+    return model, optimise(model, iterations)
+
+
+def predict(model: PreferenceGP, table: DuelTable, rows: Rows) -> Outcomes:
+    """Win, tie and loss of the held-out rows, each with the noise of its annotator."""
+    assert table.groups is not None
+    groups = None if model.noise_ratio is None else table.groups[rows.test]
+    sides = table.winners[rows.test], table.losers[rows.test]
+    return predicted(model, own_items(model), *sides, groups)
+
+
+def figures(
+    model: PreferenceGP, report: OptimisationReport, found: Outcomes, table: DuelTable, rows: Rows
+) -> dict[str, Any]:
+    """What a fit learned, and its scores."""
+    duels = model.duels
+    result: dict[str, Any] = {
+        "seconds": report.seconds,
+        "iterations": report.iterations,
+        "sites": model.graph.num_sites,
+        "converged": report.inference.converged,
+        "log_evidence_per_duel": report.log_evidence / duels.num_duels,
+        "held_out": score(log_probabilities=found.winner[rows.won]),
+    }
+    if model.margin is not None:
+        result["margin"] = float(model.margin.numpy())
+        result["outcomes"] = score_outcomes(found.all_three, ~rows.won)
+    if model.noise_ratio is not None and duels.groups is not None:
+        votes = np.bincount(duels.groups, weights=duels.counts)
+        shares = np.quantile(model.noise_ratio.numpy(), [0.0, 0.1, 0.5, 0.9, 1.0])
+        result["noise_ratios"] = {
+            "groups": len(votes),
+            "votes_of_the_median_group": float(np.median(votes)),
+            "quantiles_0_10_50_90_100": shares.tolist(),
+        }
+    return result
+
+
+def gain(found: FloatArray, plain: FloatArray, table: DuelTable, rows: Rows) -> dict[str, float]:
+    """Nats a vote that the noise of annotators brings, and the standard error over annotators."""
+    assert table.groups is not None
+    difference = (found - plain)[rows.won]
+    _, who = np.unique(table.groups[rows.test][rows.won].astype(str), return_inverse=True)
+    sums = np.bincount(who, weights=difference - difference.mean())
+    return {
+        "gain_nats": float(difference.mean()),
+        "gain_standard_error": float(np.sqrt(np.sum(sums**2)) / len(difference)),
+    }
+
+
+def baselines(table: DuelTable, rows: Rows) -> dict[str, Any]:
+    """The linear probit on votes, and who knows only how often duels are tied."""
+    train = table.to_duels(rows.train)
+    won = rows.test[rows.won]
+    differences = train.items[table.winners[won]] - train.items[table.losers[won]]
+    probit = LinearProbit.of(train, np.random.default_rng(SEED)).predict_log_proba(differences)
+    shares = constant_shares(train.num_ties / train.num_duels, len(rows.test))
+    return {
+        "train_votes": train.num_duels - train.num_ties,
+        "train_ties": train.num_ties,
+        "linear_probit": score(log_probabilities=probit),
+        "constant_shares": score_outcomes(shares, ~rows.won),
+    }
+
+
+if __name__ == "__main__":
+    main()
