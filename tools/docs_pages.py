@@ -20,6 +20,7 @@ SECTIONS = {
     "selection": "Learning",
     "studies": "Choosing",
     "analysis": "Using a model",
+    "sampling": "Using a model",
     "plotting": "Pictures",
     "baselines": "Scores",
     "metrics": "Scores",

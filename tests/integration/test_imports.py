@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximations",),
     ("evidence",),
     ("engines",),
+    ("sampling",),
     ("models",),
     ("selection",),
     ("analysis",),
