@@ -51,8 +51,8 @@ def predict(model: PreferenceGP, pairs: Any, items: Any = None, *, level: float 
             its row), a level outside (0, 1), and what `resolve_items` raises.
     """
     level = level_of_interval(level)
-    table = load(pairs, "pairs", _sides)
-    sides = _sides(list(table.frame.columns))
+    table = load(pairs, "pairs", sides_of)
+    sides = sides_of(list(table.frame.columns))
     for name in sides:
         table.require(name)
     taken = next((name for name in ADDED if name in table.frame.columns), None)
@@ -105,7 +105,7 @@ def predicted(
     return log_p, mean, variance
 
 
-def _sides(header: list[str]) -> tuple[str, str]:
+def sides_of(header: list[str]) -> tuple[str, str]:
     """Names of the columns with the two ids."""
     if FIRST not in header and SECOND not in header and (WINNER in header or LOSER in header):
         return WINNER, LOSER
