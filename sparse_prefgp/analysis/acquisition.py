@@ -15,10 +15,10 @@ FloatArray = npt.NDArray[np.float64]
 # The entropy of Phi(x), in units of log 2, is near exp(-x² / 2w) with this w (Houlsby et al. 2011,
 # section 2.3), so near that the ratio of both is a polynomial to the digits of a double.
 _WIDTH = 0.5 * np.pi * np.log(2.0)
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(48)
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 _WEIGHTS = _WEIGHTS / np.sqrt(2.0 * np.pi)
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
-# So many pairs at a time: with the nodes, 6 MB an array.
+# So many pairs at a time: with the nodes, 4 MB an array.
 _CHUNK = 16_384
 
 

@@ -162,8 +162,7 @@ def likely_best(model: PreferenceGP, items: ItemSet) -> IntArray:
     """Rows of the items, first the one of largest expected utility, then by the probability that
     their utility is above its."""
     everyone = np.arange(len(items))
-    _, mean, _ = predicted(model, items, everyone, np.zeros_like(everyone))
-    best = int(np.argmax(mean))
+    best = int(np.argmax(model.predict_f(items.inputs)[0].numpy()))
     _, behind, variance = predicted(model, items, everyone, np.full_like(everyone, best))
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(variance > 0.0, behind / np.sqrt(np.maximum(variance, 0.0)), -np.inf)

@@ -19,7 +19,7 @@ from sparse_prefgp.analysis.candidates import numbered_inputs
 from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.models.items import ItemSet, known_items, own_items, resolve_items
-from sparse_prefgp.models.posterior import Posterior, in_chunks
+from sparse_prefgp.models.posterior import in_chunks
 from sparse_prefgp.truncated_normal import log_cdf
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class Challenge:
 
     def __str__(self) -> str:
         if self.challenger_id is None:
-            names = self.challenger_raw or dict(enumerate(self.challenger))
+            numbered = {str(j): float(x) for j, x in enumerate(self.challenger)}
+            names = self.challenger_raw or numbered
             shown = ", ".join(f"{name}: {value:.4g}" for name, value in names.items())
             challenger, among = f"a new item ({shown})", f"{self.looked_at:,} points and from there"
         else:
@@ -141,15 +142,23 @@ def hallucination_believer(
     items = own_items(model) if pool is None else resolve_items(model, pool)
     defender = None if incumbent is None else _found(model, pool, incumbent)
     drawn = hallucinations(model, 1, rng)
-    posterior = drawn.posteriors[0]
+    mean_of_items, variance_of_items = drawn.moments(numbered_inputs(model, items))
     if defender is None:
-        defender = items.select([best_given_v(model, posterior, items)])
-    against = Against(model, posterior, function, defender)
+        defender = items.select([best_of(mean_of_items[0], items.comparisons)])
+    best = float(drawn.moments(numbered_inputs(model, defender))[0][0, 0])
     if box is None:
-        challenger, value = against.best_of(items)
+        values = function(as_float(mean_of_items[0]), as_float(variance_of_items), best).numpy()
+        chosen = _best_challenger(values, np.all(items.inputs == defender.inputs, 1))
+        challenger, value = items.select([chosen]), float(values[chosen])
         looked_at, improved = len(items), 0.0
     else:
-        found = maximised(against.value, box, rng, _extra_column(model))
+        posterior = drawn.posteriors[0]
+
+        def acquired(inputs: tf.Tensor) -> tf.Tensor:
+            both = in_chunks(posterior.marginal, inputs)
+            return function(both[:, 0], both[:, 1], best)
+
+        found = maximised(acquired, box, rng, _extra_column(model))
         challenger, value = resolve_items(model, found.point[None]), found.value
         looked_at, improved = _SCANNED, found.improved
     mean, variance = model.predict_difference(defender.inputs, challenger.inputs)
@@ -185,54 +194,18 @@ def acquisition_named(name: str) -> Acquisition:
     return ACQUISITIONS[name]
 
 
-def best_given_v(model: PreferenceGP, posterior: Posterior, items: ItemSet) -> int:
-    """Row of the item with the largest E[f | v] among those compared, or among all if none was."""
-    mean = in_chunks(posterior.marginal, as_float(numbered_inputs(model, items)))[:, 0].numpy()
-    compared = items.comparisons > 0
-    if compared.any():
-        mean = np.where(compared, mean, -np.inf)
-    return int(np.argmax(mean))
+def best_of(mean: FloatArray, comparisons: npt.NDArray[np.int64]) -> int:
+    """The item of largest mean among those compared, or among all if none was."""
+    compared = comparisons > 0
+    return int(np.argmax(np.where(compared, mean, -np.inf) if compared.any() else mean))
 
 
-class Against:
-    """An acquisition function given v, against one incumbent."""
-
-    def __init__(
-        self,
-        model: PreferenceGP,
-        posterior: Posterior,
-        function: Acquisition,
-        incumbent: ItemSet,
-    ) -> None:
-        self._model, self._posterior, self._function = model, posterior, function
-        self._incumbent = numbered_inputs(model, incumbent)[0]
-        self._best = float(posterior.marginal(as_float(self._incumbent[None]))[0, 0])
-
-    def value(self, inputs: tf.Tensor) -> tf.Tensor:
-        """(N,) for inputs (N, D)."""
-        both = in_chunks(self._posterior.marginal, inputs)
-        return self._function(both[:, 0], both[:, 1], self._best)
-
-    def of(self, items: ItemSet) -> FloatArray:
-        """The value of each item, (n,); -inf for the incumbent and what has the same inputs."""
-        inputs = numbered_inputs(self._model, items)
-        values = np.array(self.value(as_float(inputs)).numpy(), dtype=float)
-        values[np.all(inputs == self._incumbent, 1)] = -np.inf
-        return values
-
-    def best_of(self, items: ItemSet) -> tuple[ItemSet, float]:
-        """The item of largest value, and that value.
-
-        :raises ValueError: there is nothing but the incumbent.
-        """
-        values = self.of(items)
-        chosen = int(np.argmax(values))
-        if values[chosen] == -np.inf:
-            raise ValueError(
-                "The pool holds nothing but the incumbent; give at least one item with other "
-                "features."
-            )
-        return items.select([chosen]), float(values[chosen])
+def _best_challenger(values: FloatArray, same: npt.NDArray[np.bool_]) -> int:
+    if same.all():
+        raise ValueError(
+            "The pool holds nothing but the incumbent; give at least one item with other features."
+        )
+    return int(np.argmax(np.where(same, -np.inf, values)))
 
 
 class Maximum(NamedTuple):
@@ -262,7 +235,7 @@ def maximised(
         x = as_float(low) + as_float(width) * share
         if extra is None:
             return x
-        return tf.concat([x, tf.fill([tf.shape(x)[0], 1], as_float(extra))], 1)
+        return tf.concat([x, tf.fill([tf.shape(x)[0], 1], tf.constant(extra, x.dtype))], 1)
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([len(box)], tf.float64)])
     def value_and_slope(share: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 from sparse_prefgp.analysis.ranking import factorised
 from sparse_prefgp.approximations import DuelPrior, DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.models.posterior import Posterior, in_chunks
 from sparse_prefgp.sampling import sample_posterior
 from sparse_prefgp.sampling.draws import SAMPLED_UP_TO
 from sparse_prefgp.sampling.truncated import truncated_normals
@@ -32,7 +33,7 @@ _DRAWS, _CHAINS = 1000, 4
 
 
 class Hallucinations(NamedTuple):
-    """q(f | v) for some drawn v.
+    """q(f | v) for some drawn v; only the means differ.
 
     exact: v is from the exact posterior; else from the Gaussian one of inference, cut to what the
     duels say. converged: whether the chains did, or else inference. jitter: of that Gaussian.
@@ -42,6 +43,24 @@ class Hallucinations(NamedTuple):
     exact: bool
     converged: bool
     jitter: float
+
+    def moments(self, inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean given each v, (count, N), and variance (N,) given any, of f at inputs (N, D); the
+        features of an input are computed once."""
+        first = self.posteriors[0]
+        weights = tf.stack([posterior.terms.weights for posterior in self.posteriors], 1)
+
+        def compute(x: tf.Tensor) -> tf.Tensor:
+            a = first.features(x)
+            variance = first.kernel(x, full_cov=False)
+            variance -= tf.reduce_sum(tf.matmul(a, first.terms.reduction) * a, -1)
+            means = tf.matmul(a, weights)
+            if first.mean_function is not None:
+                means += first.mean_function(x)
+            return tf.concat([variance[:, None], means], 1)
+
+        found = in_chunks(compute, as_float(inputs)).numpy()
+        return found[:, 1:].T, found[:, 0]
 
     def notes(self) -> list[str]:
         """What to know about the drawn v, one sentence each."""

@@ -20,7 +20,7 @@ from sparse_prefgp.analysis.candidates import (
     pool,
     random_pairs,
 )
-from sparse_prefgp.analysis.challenger import Against, acquisition_named, best_given_v
+from sparse_prefgp.analysis.challenger import best_of
 from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.analysis.prediction import predicted
 from sparse_prefgp.analysis.ranking import factorised
@@ -358,12 +358,13 @@ def _challenged(
     u = len(items)
     _check_batch(batch, u * (u - 1) // 2)
     drawn = hallucinations(model, batch, rng)
-    function = acquisition_named("ei")
+    means, variance = drawn.moments(numbered_inputs(model, items))
     first, second = np.empty(batch, dtype=np.int64), np.empty(batch, dtype=np.int64)
     scores = np.empty(batch)
-    for i, posterior in enumerate(drawn.posteriors):
-        best = best_given_v(model, posterior, items)
-        values = Against(model, posterior, function, items.select([best])).of(items)
+    for i, mean in enumerate(means):
+        best = best_of(mean, items.comparisons)
+        values = expected_best(mean, np.full(u, mean[best]), np.maximum(variance, 0.0)) - mean[best]
+        values[best] = -np.inf
         # Not twice the same pair, whichever of the two was the best.
         values[second[:i][first[:i] == best]] = -np.inf
         values[first[:i][second[:i] == best]] = -np.inf
