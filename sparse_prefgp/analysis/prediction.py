@@ -67,8 +67,8 @@ def predict(
             (0, 1), and what `resolve_items` raises.
     """
     level = level_of_interval(level)
-    table = load(pairs, "pairs", _sides)
-    sides = _sides(list(table.frame.columns))
+    table = load(pairs, "pairs", sides_of)
+    sides = sides_of(list(table.frame.columns))
     for name in sides:
         table.require(name)
     taken = next((name for name in (*ADDED, TIE) if name in table.frame.columns), None)
@@ -169,7 +169,7 @@ def predicted(
     return result
 
 
-def _sides(header: list[str]) -> tuple[str, str]:
+def sides_of(header: list[str]) -> tuple[str, str]:
     """Names of the columns with the two ids."""
     if FIRST not in header and SECOND not in header and (WINNER in header or LOSER in header):
         return WINNER, LOSER

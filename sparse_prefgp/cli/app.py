@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from sparse_prefgp.cli import bench, demo, evaluate, explain, fit, predict, rank, select, update
+from sparse_prefgp.cli import (
+    bench,
+    demo,
+    evaluate,
+    explain,
+    fit,
+    predict,
+    rank,
+    select,
+    suggest,
+    update,
+)
 
 app = typer.Typer(
     name="sparse-prefgp",
@@ -17,7 +28,7 @@ app = typer.Typer(
     # A traceback with every local variable helps nobody.
     pretty_exceptions_enable=False,
 )
-for module in (fit, select, rank, predict, evaluate, explain, update, demo, bench):
+for module in (fit, select, rank, predict, evaluate, explain, suggest, update, demo, bench):
     name = module.__name__.rpartition(".")[2]
     app.command(name, epilog=module.EXAMPLE)(getattr(module, name))
 

@@ -19,6 +19,7 @@ SLOW = pytest.mark.slow
 # Pages and the data set that each needs, None for none.
 PAGES = [
     pytest.param("examples/one-dimension.md", None, id="one-dimension"),
+    pytest.param("examples/asking.md", None, id="asking", marks=SLOW),
     pytest.param("get-started.md", None, id="get-started", marks=SLOW),
     pytest.param("gpflow.md", None, id="gpflow", marks=SLOW),
     pytest.param("examples/arguments.md", "ukp_convincing", id="arguments", marks=SLOW),

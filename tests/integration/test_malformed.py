@@ -71,6 +71,7 @@ PREDICT = "predict --model {}/fitted --pairs {}/pairs.csv"
 EVALUATE = "evaluate --model {}/fitted --duels {}/new.csv"
 UPDATE = "update --model {}/fitted --duels {}/new.csv --out {}/updated"
 EXPLAIN = "explain --model {}/fitted"
+SUGGEST = "suggest --model {}/fitted"
 
 
 def write(name: str, text: str) -> Callable[[Path], Any]:
@@ -315,6 +316,28 @@ CASES: dict[str, Case] = {
     "evaluate nobody": Case(EVALUATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
     "evaluate nothing": Case(EVALUATE, ("no duels",), write("new.csv", "winner,loser\n")),
     "explain half a pair": Case(EXPLAIN + " --first i0", ("--second",)),
+    "suggest magic": Case(SUGGEST + " --score hallucination --pairs {}/pairs.csv", ("itself",)),
+    "suggest no batch": Case(SUGGEST + " --batch 0", ("batch is 0",)),
+    "suggest too many": Case(SUGGEST + " --batch 67", ("batch is 67", "only 66 pairs")),
+    "suggest nothing to look at": Case(SUGGEST + " --max-pairs 0", ("max_pairs is 0",)),
+    "suggest a bad seed": Case(SUGGEST + " --seed -1", ("seed is -1",)),
+    "suggest over the pairs": Case(
+        SUGGEST + " --pairs {}/pairs.csv --out {}/pairs.csv --overwrite", ("an input as well",)
+    ),
+    "suggest an existing file": Case(SUGGEST + " --out {}/new.csv", ("--overwrite",)),
+    "suggest pairs of nobody": Case(
+        SUGGEST + " --pairs {}/pairs.csv",
+        ("'i99'",),
+        write("pairs.csv", "first,second\ni0,i99\n"),
+    ),
+    "suggest an item with itself": Case(
+        SUGGEST + " --pairs {}/pairs.csv",
+        ("'i0'", "with itself"),
+        write("pairs.csv", "first,second\ni0,i0\n"),
+    ),
+    "suggest items without a feature": Case(
+        SUGGEST + " --items {}/items.csv", ("width",), replace("items.csv", "width", "breadth")
+    ),
     "explain nobody": Case(EXPLAIN + " --first i0 --second i99", ("'i99'",)),
     "update with nobody": Case(UPDATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
     "update into a foreign folder": Case(

@@ -146,6 +146,42 @@ def test_explain_a_pair_and_the_data(folder: Path, fitted: Path) -> None:
     assert answer("explain", "--model", fitted, "--simulations", 100)
 
 
+def test_suggest(folder: Path, fitted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "ask.csv"
+    result = call("suggest", "--model", fitted, "--batch", 3, "--out", out)
+    assert result.exit_code == 0, result.output
+    for text in ("Ask next", "information about the utilities", "78 of 78 pairs were looked at"):
+        assert text in " ".join(result.stdout.split())
+    frame = pd.read_csv(out)
+    expected = spg.suggest(spg.load(fitted), batch=3, rng=np.random.default_rng(0))
+    pd.testing.assert_frame_equal(frame, expected.frame, rtol=ROUNDING)
+    told = answer("suggest", "--model", fitted, "--batch", 3, "--quiet")
+    assert [row["first"] for row in told["pairs"]] == list(frame["first"])
+    assert told["seed"] == 0 and told["looked_at"] == 78
+    more = ("--items", folder / "new.csv", "--pairs", folder / "pairs.csv")
+    result = call("suggest", "--model", fitted, *more)
+    assert result.exit_code == 2 and "with itself" in result.stderr
+    (folder / "ask_about.csv").write_text("first,second\ni0,i1\nn3,i2\n")
+    more = ("--items", folder / "new.csv", "--pairs", folder / "ask_about.csv", "--batch", 2)
+    told = answer("suggest", "--model", fitted, *more, "--score", "eubo")
+    assert {frozenset((row["first"], row["second"])) for row in told["pairs"]} == {
+        frozenset(("i0", "i1")),
+        frozenset(("n3", "i2")),
+    }
+    for score in ("thompson", "hallucination"):
+        first, again = (
+            answer("suggest", "--model", fitted, "--score", score, "--seed", 4) for _ in range(2)
+        )
+        assert first == again and len(first["pairs"]) == 10
+
+
+def test_every_score_is_a_choice() -> None:
+    from sparse_prefgp.analysis.suggestion import SCORES
+    from sparse_prefgp.cli.suggest import Score
+
+    assert [score.value for score in Score] == list(SCORES)
+
+
 def test_update(folder: Path, fitted: Path, tmp_path: Path) -> None:
     out = tmp_path / "updated"
     more = ("--duels", folder / "later.csv", "--out", out)

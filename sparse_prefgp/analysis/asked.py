@@ -1,0 +1,118 @@
+"""The candidates while duels are asked whose answers are not known yet.
+
+Asking about d = f(a) - f(b) takes r Cov[g, d]² off the variance of any utility g, on average over
+the answer (`acquisition.expected_reduction`), and leaves its mean where it is, on average too. So
+one column of covariances, O(m) a candidate, is all that a pick costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from sparse_prefgp.analysis.acquisition import expected_reduction
+from sparse_prefgp.analysis.candidates import CandidatePairs, numbered_inputs
+from sparse_prefgp.analysis.prediction import predicted
+from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+
+FloatArray = npt.NDArray[np.float64]
+
+# Items in TensorFlow, and pairs in NumPy, at a time.
+_CHUNK = 2048
+# Numbers that the features of all items may take, 160 MB; above, they are computed for every pick.
+_KEPT_NUMBERS = 20_000_000
+
+
+class AskedPairs:
+    """Means and variances of the candidate pairs, given the duels and those asked so far.
+
+    The features of an item are computed once, so that a pair costs O(m) (of exact inference: as
+    many as there are items or duels), and a pick O(m) an item.
+
+    mean, variance: (N,) of f(first) - f(second). negative_variances: how many of them rounding had
+    made negative at the start; they are set to 0. duel_noise: 2 sigma².
+    """
+
+    def __init__(self, model: PreferenceGP, pairs: CandidatePairs) -> None:
+        self.pairs = pairs
+        self.duel_noise = 2.0 * float(model.noise_variance.numpy())
+        self._posterior = model.posterior
+        self._inputs = numbered_inputs(model, pairs.items)
+        width = int(self._posterior.terms.reduction.shape[0])
+        self._features: FloatArray | None = None
+        if len(self._inputs) * width <= _KEPT_NUMBERS:
+            parts = [self._posterior.features(x).numpy() for x in self._parts()]
+            self._features = np.concatenate(parts)
+            self.mean, variance = self._differences(self._features)
+        else:
+            _, self.mean, variance = predicted(model, pairs.items, pairs.first, pairs.second)
+        self.negative_variances = int((variance < 0.0).sum())
+        self.variance = np.maximum(variance, 0.0)
+        # (u, picks): Cov[f, d] of each pick at its time, times the root of its reduction.
+        self._columns = np.empty((len(self._inputs), 0))
+
+    def ask(self, pair: int) -> None:
+        """Go on as if the pair were asked."""
+        first, second = int(self.pairs.first[pair]), int(self.pairs.second[pair])
+        reduction = expected_reduction(
+            self.mean[pair : pair + 1], self.variance[pair : pair + 1], self.duel_noise
+        )
+        column = np.sqrt(reduction) * self.covariance_with(first, second)
+        taken = (column[self.pairs.first] - column[self.pairs.second]) ** 2
+        self.variance = np.maximum(self.variance - taken, 0.0)  # negative only by rounding
+        self._columns = np.column_stack([self._columns, column])
+
+    def covariance_with(self, first: int, second: int) -> FloatArray:
+        """Cov[f, f(first) - f(second)] of the u items, given what was asked."""
+        before = self._columns @ (self._columns[first] - self._columns[second])
+        return np.asarray(self._posterior_covariance(first, second) - before, dtype=float)
+
+    def _differences(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of the pairs, (N,), from the features (u, m) of the items."""
+        posterior, first, second = self._posterior, self.pairs.first, self.pairs.second
+        mean = features @ posterior.terms.weights.numpy()
+        if posterior.mean_function is not None:
+            parts = [posterior.mean_function(x)[:, 0].numpy() for x in self._parts()]
+            mean += np.concatenate(parts)
+        reduced = features @ posterior.terms.reduction.numpy()
+        variance = np.empty(len(first))
+        for i in range(0, len(first), _CHUNK):
+            a, b = first[i : i + _CHUNK], second[i : i + _CHUNK]
+            explained = np.sum((features[a] - features[b]) * (reduced[a] - reduced[b]), 1)
+            prior = pair_difference_variance(
+                posterior.kernel, as_float(self._inputs[a]), as_float(self._inputs[b])
+            )
+            variance[i : i + _CHUNK] = prior.numpy() - explained
+        return mean[first] - mean[second], variance
+
+    def _posterior_covariance(self, first: int, second: int) -> FloatArray:
+        posterior = self._posterior
+        ends = as_float(self._inputs[[first, second]])
+        ahead, behind = posterior.features(ends)
+        reduced = tf.linalg.matvec(posterior.terms.reduction, ahead - behind).numpy()
+        columns = []
+        for x in self._parts():
+            between = posterior.kernel(x, ends).numpy()
+            columns.append(between[:, 0] - between[:, 1])
+            if self._features is None:
+                columns[-1] -= posterior.features(x).numpy() @ reduced
+        column = np.concatenate(columns)
+        if self._features is not None:
+            column -= self._features @ reduced
+        # What an item shares with itself alone, such as white noise, no second row shows.
+        alone = posterior.kernel(ends, full_cov=False).numpy()
+        alone -= [posterior.kernel(x[None], x[None]).numpy()[0, 0] for x in ends]
+        column[first] += alone[0]
+        column[second] -= alone[1]
+        return column
+
+    def _parts(self) -> Iterator[tf.Tensor]:
+        for i in range(0, len(self._inputs), _CHUNK):
+            yield as_float(self._inputs[i : i + _CHUNK])

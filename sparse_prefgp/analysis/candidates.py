@@ -1,0 +1,185 @@
+"""Which pairs of items to look at before the next duels are chosen: all, some, or a given list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.analysis.prediction import predicted, sides_of
+from sparse_prefgp.analysis.ranking import distinct_rows
+from sparse_prefgp.io.files import load
+from sparse_prefgp.models.items import ItemSet, known_items, resolve_items
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CandidatePairs:
+    """Pairs of items that the model can tell apart, each pair once in either order.
+
+    items: u items with different inputs; first, second: (N,) rows of them. possible: how many pairs
+    there are to choose from. chosen: in words, how the N were taken from them. repeated, equal:
+    pairs of a given list that were left out as repetitions, or as items with equal inputs.
+    equal_items: items of a pool that were left out, as others have the same inputs.
+    """
+
+    items: ItemSet
+    first: IntArray
+    second: IntArray
+    possible: int
+    chosen: str
+    repeated: int = 0
+    equal: int = 0
+    equal_items: int = 0
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def narrowed(self, rows: IntArray) -> CandidatePairs:
+        """The pairs between some of the items, in as many items."""
+        row = np.full(len(self.items), -1)
+        row[rows] = np.arange(len(rows))
+        first, second = row[self.first], row[self.second]
+        kept = (first >= 0) & (second >= 0)
+        return replace(
+            self,
+            items=self.items.select(rows),
+            first=first[kept],
+            second=second[kept],
+            chosen=f"those among the {len(rows):,} items most likely to beat the best",
+        )
+
+
+def listed_pairs(model: PreferenceGP, pairs: Any, items: Any = None) -> CandidatePairs:
+    """The pairs of a table.
+
+    Args:
+        model: whose items are known.
+        pairs: path or data frame with the columns `first` and `second`, or else `winner` and
+            `loser`, which hold item ids.
+        items: raw items, where ids are looked up first, and then among the model's own.
+
+    Raises:
+        ValueError: a missing column, no pair, an unknown id or an item against itself (with its
+            row), nothing but items with equal inputs, and what `resolve_items` raises.
+    """
+    table = load(pairs, "pairs", sides_of)
+    sides = sides_of(list(table.frame.columns))
+    for name in sides:
+        table.require(name)
+    found = known_items(model, items)
+    first, second = (found.rows_in(table, name, "pair") for name in sides)
+    same = np.flatnonzero(first == second)
+    if same.size:
+        raise ValueError(
+            f"The pair in {table.row(int(same[0]))} is of item {str(found.ids[first[same[0]]])!r} "
+            "with itself; remove it."
+        )
+    stands_for, _ = representatives(numbered_inputs(model, found))
+    first, second = stands_for[first], stands_for[second]
+    apart = first != second
+    if not apart.any():
+        raise ValueError(
+            f"There are no pairs of different items in {table.name}; give at least one pair of "
+            "items whose features differ."
+        )
+    first, second = first[apart], second[apart]
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    _, once = np.unique(low * len(found) + high, return_index=True)
+    once.sort()
+    kept, ends = np.unique(np.concatenate([first[once], second[once]]), return_inverse=True)
+    ends = ends.reshape(2, -1)
+    return CandidatePairs(
+        items=found.select(kept),
+        first=ends[0],
+        second=ends[1],
+        possible=len(once),
+        chosen=f"all of {table.name}",
+        repeated=len(first) - len(once),
+        equal=int((~apart).sum()),
+    )
+
+
+def pool(model: PreferenceGP, items: Any = None) -> tuple[ItemSet, int]:
+    """The items to choose pairs from, one for each input, and how many were left out for that.
+
+    Raises:
+        ValueError: fewer than two items that the model can tell apart, and what `resolve_items`
+            raises.
+    """
+    found = resolve_items(model, items)
+    _, kept = representatives(numbered_inputs(model, found))
+    if len(kept) < 2:
+        raise ValueError(
+            f"The model cannot tell the candidates apart ({len(found):,} items, with equal "
+            "features); give at least two items whose features differ."
+        )
+    return found.select(kept), len(found) - len(kept)
+
+
+def random_pairs(items: ItemSet, limit: int, rng: np.random.Generator) -> CandidatePairs:
+    """All pairs of u items, or `limit` different ones at random if there are more."""
+    u = len(items)
+    possible = u * (u - 1) // 2
+    if possible <= limit:
+        first, second = np.triu_indices(u, 1)
+        return CandidatePairs(items, first, second, possible, "all")
+    # Of two numbers i < j, k = j (j - 1) / 2 + i is the place in a list by j and then by i.
+    drawn = np.sort(rng.choice(possible, limit, replace=False))
+    second = ((1.0 + np.sqrt(1.0 + 8.0 * drawn)) / 2.0).astype(np.int64)
+    second -= second * (second - 1) // 2 > drawn  # where the root was rounded up
+    first = drawn - second * (second - 1) // 2
+    kept, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+    ends = ends.reshape(2, -1)
+    return CandidatePairs(items.select(kept), ends[0], ends[1], possible, "drawn at random")
+
+
+def pairs_of_the_likely_best(
+    model: PreferenceGP, items: ItemSet, limit: int, most_items: int | None = None
+) -> CandidatePairs:
+    """All pairs of u items, or if these are more than `limit` pairs or `most_items` items, all
+    pairs of as many items as these allow, those most likely to beat the best."""
+    u = len(items)
+    possible = u * (u - 1) // 2
+    most = int((1.0 + np.sqrt(1.0 + 8.0 * limit)) / 2.0)
+    most = most if most_items is None else min(most, most_items)
+    chosen = "all"
+    if u > most:
+        items = items.select(np.sort(likely_best(model, items)[:most]))
+        chosen = f"all of the {most:,} items most likely to beat the best"
+    first, second = np.triu_indices(len(items), 1)
+    return CandidatePairs(items, first, second, possible, chosen)
+
+
+def likely_best(model: PreferenceGP, items: ItemSet) -> IntArray:
+    """Rows of the items, first the one of largest expected utility, then by the probability that
+    their utility is above its."""
+    everyone = np.arange(len(items))
+    best = int(np.argmax(model.predict_f(items.inputs)[0].numpy()))
+    _, behind, variance = predicted(model, items, everyone, np.full_like(everyone, best))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(variance > 0.0, behind / np.sqrt(np.maximum(variance, 0.0)), -np.inf)
+    z[best] = np.inf
+    return np.asarray(np.argsort(-z, kind="stable"))
+
+
+def numbered_inputs(model: PreferenceGP, items: ItemSet) -> FloatArray:
+    """Inputs of the items; each unknown one has an effect, and so a number, of its own."""
+    if not model.has_item_effect:
+        return items.inputs
+    own = np.where(items.numbers < 0, -1.0 - np.arange(len(items)), items.numbers)
+    return np.column_stack([items.inputs[:, :-1], own])
+
+
+def representatives(inputs: FloatArray) -> tuple[IntArray, IntArray]:
+    """For each of n inputs the first row that is equal to it, (n,), and all such rows, sorted."""
+    _, row_of_item, _ = distinct_rows(inputs)
+    _, first = np.unique(row_of_item, return_index=True)
+    return first[row_of_item], np.sort(first)

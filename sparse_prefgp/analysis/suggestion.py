@@ -1,0 +1,374 @@
+"""Duels to ask next: a batch of pairs, each chosen as if those before it were asked already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.analysis.acquisition import expected_best, information_gain
+from sparse_prefgp.analysis.asked import AskedPairs
+from sparse_prefgp.analysis.candidates import (
+    CandidatePairs,
+    likely_best,
+    listed_pairs,
+    numbered_inputs,
+    pairs_of_the_likely_best,
+    pool,
+    random_pairs,
+)
+from sparse_prefgp.analysis.challenger import best_of
+from sparse_prefgp.analysis.hallucination import hallucinations
+from sparse_prefgp.analysis.prediction import predicted
+from sparse_prefgp.analysis.ranking import factorised
+from sparse_prefgp.checks import whole_number
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.features import require_pandas
+from sparse_prefgp.models.items import ItemSet
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Report = Callable[[int, int], None]
+
+MAX_PAIRS = 50_000
+# So many items are drawn jointly at most: time by the cube, memory by the square.
+_DRAWN_JOINTLY = 1000
+# Below, it is no more than the rounding of the sums that a covariance is made of.
+_JITTER_WORTH_A_NOTE = 1e-10
+# What the scores are, in words.
+SCORES = {
+    "bald": "information about the utilities, in nats",
+    "variance": "variance of the difference of utilities",
+    "eubo": "expected utility of the better one, above the average candidate",
+    "thompson": "sum of two drawn utilities, one of each item, above the average candidate",
+    "hallucination": "expected improvement on the first, given a drawn v",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Suggestions:
+    """Pairs to ask next, in the order of choice; `print` shows it as text.
+
+    Attributes:
+        frame: data frame with one row per pair: `first` and `second` (ids), `score` (given that
+            those before it are asked), `probability` (that the first beats the second),
+            `difference` and `sd` (of utilities, first less second) under the posterior as it is,
+            `outside_range` (either item outside the range of the training items).
+        score: its name. meaning: in words.
+        candidates: different items of the pairs looked at. looked_at: pairs looked at, possible:
+            pairs there were, and chosen: how those were taken from these, in words.
+        repeated, equal: pairs of a given list left out as repetitions, and as pairs of items with
+            equal features. equal_items: items left out, as others have the same features.
+        converged: whether inference did, and the chains of the drawn v of a hallucination.
+        jitter: largest that joint draws took. negative_variances: variances of pairs that rounding
+            had made negative; they are set to 0. about: on what was drawn, in words.
+    """
+
+    frame: Any
+    score: str
+    meaning: str
+    candidates: int
+    looked_at: int
+    possible: int
+    chosen: str
+    repeated: int
+    equal: int
+    equal_items: int
+    converged: bool
+    jitter: float
+    negative_variances: int
+    about: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Figures, and the pairs under `pairs`, ready for JSON."""
+        names = [name for name in self.__dataclass_fields__ if name != "frame"]
+        figures = {name: getattr(self, name) for name in names}
+        return {**figures, "pairs": self.frame.to_dict("records")}
+
+    def notes(self) -> list[str]:
+        """What to know about the figures, one sentence each."""
+        text = [
+            f"Score: {self.meaning}, as if the pairs above were asked already.",
+            f"{self.looked_at:,} of {self.possible:,} pairs were looked at: {self.chosen}.",
+        ]
+        if self.score in ("thompson", "hallucination"):
+            text[0] = f"Score: {self.meaning}; other draws for each pair."
+        if self.repeated:
+            text.append(f"{self.repeated:,} repetitions of pairs count once.")
+        if self.equal:
+            text.append(f"{self.equal:,} pairs of items with equal features are left out.")
+        if self.equal_items:
+            text.append(
+                f"{self.equal_items:,} items are left out, as others have the same features."
+            )
+        if self.about:
+            text.append(self.about)
+        if not self.converged and not self.about:
+            text.append("Inference has NOT converged.")
+        if self.jitter > _JITTER_WORTH_A_NOTE:
+            text.append(f"A jitter of {self.jitter:.1e} joined the variances of the draws.")
+        if self.negative_variances:
+            text.append(
+                f"{self.negative_variances:,} variances that rounding had made negative are set "
+                "to 0."
+            )
+        return text
+
+    def __str__(self) -> str:
+        table = self.frame.to_string(index=False, float_format="{:.4f}".format)
+        return "\n".join([f"{len(self.frame):,} duels to ask next", table, *self.notes()])
+
+    __repr__ = __str__
+
+
+class _Picks(NamedTuple):
+    """Rows of the items of each pick, its score, and what is told of how they were found."""
+
+    first: IntArray
+    second: IntArray
+    score: FloatArray
+    converged: bool = True
+    jitter: float = 0.0
+    negative_variances: int = 0
+    about: str = ""
+
+
+def suggest(
+    model: PreferenceGP,
+    candidates: Any = None,
+    *,
+    pairs: Any = None,
+    batch: int = 1,
+    score: str = "bald",
+    max_pairs: int = MAX_PAIRS,
+    rng: np.random.Generator,
+    progress: Report | None = None,
+) -> Suggestions:
+    """Which pairs to ask about next.
+
+    Args:
+        model: whose posterior counts.
+        candidates: items, as `resolve_items` takes them; by default the model's own.
+        pairs: path or data frame with the columns `first` and `second`, or else `winner` and
+            `loser`, which hold ids, to choose from these pairs alone.
+        batch: how many pairs, all different.
+        score: "bald", the information that the answer has about all utilities, and "variance", of
+            the difference, learn the utilities of all items. "eubo", the expected utility of the
+            better one, "thompson", the best items of two joint draws of the utilities, and
+            "hallucination", where `hallucination_believer` compares a challenger with the best,
+            look for the best item.
+        max_pairs: how many pairs are looked at. Of more, "bald" and "variance" take some at random,
+            "eubo" and "thompson" those of the items most likely to beat the best. A given list is
+            looked at whole, but "thompson" draws the utilities of at most 1,000 items.
+        rng: of all that is drawn. progress: called with picks done and the total.
+
+    After each pick "bald", "variance" and "eubo" take the covariances that are to be expected once
+    it is answered, for which no answer is needed, and hold the means. For "eubo" that is a rule
+    that makes a batch diverse: on average over the answers no expected utility of a best option
+    changes. "thompson" and "hallucination" draw anew for each pick. (docs/method.md, section 12)
+
+    Raises:
+        ValueError: a score that there is not; more picks than pairs; numbers that make no sense; a
+            list of pairs for "hallucination", which chooses its pairs itself; and what
+            `resolve_items` and `sample_posterior` raise.
+    """
+    if score not in SCORES:
+        raise ValueError(f"score is {score!r}; give one of {', '.join(SCORES)}.")
+    if not isinstance(rng, np.random.Generator):
+        raise ValueError(f"rng is {rng!r}; give a generator such as np.random.default_rng(0).")
+    batch = whole_number("batch", batch, 1)
+    max_pairs = whole_number("max_pairs", max_pairs, 1)
+    if score == "hallucination" and pairs is not None:
+        raise ValueError(
+            "The score 'hallucination' chooses its pairs itself; give items in place of pairs, or "
+            "another score."
+        )
+    done = progress or (lambda count, total: None)
+    if score == "hallucination":
+        items, equal_items = pool(model, candidates)
+        picks = _challenged(model, items, batch, rng, done)
+        return _report(model, items, picks, score, _looked_at_challengers(items, equal_items))
+    found = _pairs(model, candidates, pairs, score, max_pairs, rng)
+    _check_batch(batch, len(found))
+    if score == "thompson":
+        picks = _drawn(model, found, batch, rng, done)
+    else:
+        picks = _asked(model, found, batch, score, done)
+    return _report(model, found.items, picks, score, _looked_at(found))
+
+
+def _pairs(
+    model: PreferenceGP,
+    candidates: Any,
+    pairs: Any,
+    score: str,
+    max_pairs: int,
+    rng: np.random.Generator,
+) -> CandidatePairs:
+    if pairs is not None:
+        found = listed_pairs(model, pairs, candidates)
+        if score == "thompson" and len(found.items) > _DRAWN_JOINTLY:
+            rows = np.sort(likely_best(model, found.items)[:_DRAWN_JOINTLY])
+            found = found.narrowed(rows)
+        return found
+    items, equal_items = pool(model, candidates)
+    if score in ("bald", "variance"):
+        found = random_pairs(items, max_pairs, rng)
+    else:
+        most = _DRAWN_JOINTLY if score == "thompson" else None
+        found = pairs_of_the_likely_best(model, items, max_pairs, most)
+    return replace(found, equal_items=equal_items)
+
+
+def _check_batch(batch: int, count: int) -> None:
+    if batch > count:
+        raise ValueError(
+            f"batch is {batch:,}, but there are only {count:,} pairs to choose from; give at most "
+            f"{count:,}, or more candidates."
+            if count
+            else "None of the pairs is between two of the items most likely to beat the best, "
+            "which alone are drawn; give fewer pairs, or another score."
+        )
+
+
+def _looked_at(pairs: CandidatePairs) -> dict[str, Any]:
+    names = ("possible", "chosen", "repeated", "equal", "equal_items")
+    return {"looked_at": len(pairs), **{name: getattr(pairs, name) for name in names}}
+
+
+def _looked_at_challengers(items: ItemSet, equal_items: int) -> dict[str, Any]:
+    u = len(items)
+    return {
+        "looked_at": u - 1,
+        "possible": u * (u - 1) // 2,
+        "chosen": "for each draw those of its best item",
+        "repeated": 0,
+        "equal": 0,
+        "equal_items": equal_items,
+    }
+
+
+def _report(
+    model: PreferenceGP, items: ItemSet, picks: _Picks, score: str, looked: dict[str, Any]
+) -> Suggestions:
+    log_p, mean, variance = predicted(model, items, picks.first, picks.second)
+    frame = require_pandas().DataFrame(
+        {
+            "first": [items.ids[i] for i in picks.first],
+            "second": [items.ids[i] for i in picks.second],
+            "score": picks.score,
+            "probability": np.exp(log_p),
+            "difference": mean,
+            "sd": np.sqrt(np.maximum(variance, 0.0)),
+            "outside_range": items.outside[picks.first] | items.outside[picks.second],
+        }
+    )
+    return Suggestions(
+        frame=frame,
+        score=score,
+        meaning=SCORES[score],
+        candidates=len(items),
+        converged=picks.converged and model.infer().converged,
+        jitter=picks.jitter,
+        negative_variances=picks.negative_variances,
+        about=picks.about,
+        **looked,
+    )
+
+
+# ---- one pick after the other ------------------------------------------------------------------
+
+
+def _asked(
+    model: PreferenceGP, pairs: CandidatePairs, batch: int, score: str, done: Report
+) -> _Picks:
+    """Picks of a score of mean and variance, each asked before the next is chosen."""
+    state = AskedPairs(model, pairs)
+    value = _score(model, state, score)
+    picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
+    for i in range(batch):
+        values = value()
+        values[picked[:i]] = -np.inf
+        picked[i] = np.argmax(values)
+        scores[i] = values[picked[i]]
+        if i + 1 < batch:
+            state.ask(int(picked[i]))
+        done(i + 1, batch)
+    return _Picks(
+        pairs.first[picked],
+        pairs.second[picked],
+        scores,
+        negative_variances=state.negative_variances,
+    )
+
+
+def _score(model: PreferenceGP, state: AskedPairs, score: str) -> Callable[[], FloatArray]:
+    """What gives the score of all pairs, (N,), as things stand."""
+    if score == "variance":
+        return lambda: state.variance.copy()
+    if score == "bald":
+        return lambda: information_gain(state.mean, state.variance, state.duel_noise)
+    pairs = state.pairs
+    utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]
+    utility -= utility.mean()
+    first, second = utility[pairs.first], utility[pairs.second]
+    return lambda: expected_best(first, second, state.variance)
+
+
+def _drawn(
+    model: PreferenceGP,
+    pairs: CandidatePairs,
+    batch: int,
+    rng: np.random.Generator,
+    done: Report,
+) -> _Picks:
+    """For each pick two joint draws of the utilities, and the pair of the largest sum of both."""
+    inputs = as_float(numbered_inputs(model, pairs.items))
+    mean, covariance = (x.numpy() for x in model.posterior.joint(inputs))
+    scale = float(np.mean(model.posterior.kernel(inputs, full_cov=False)))
+    root, jitter = factorised(covariance, scale)
+    picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
+    turned = np.empty(batch, dtype=bool)
+    for i in range(batch):
+        one, other = mean + rng.standard_normal((2, len(mean))) @ root.T
+        one, other = one - one.mean(), other - other.mean()
+        ahead = one[pairs.first] + other[pairs.second]
+        behind = other[pairs.first] + one[pairs.second]
+        values = np.maximum(ahead, behind)
+        values[picked[:i]] = -np.inf
+        picked[i] = np.argmax(values)
+        scores[i], turned[i] = values[picked[i]], behind[picked[i]] > ahead[picked[i]]
+        done(i + 1, batch)
+    first, second = pairs.first[picked], pairs.second[picked]
+    return _Picks(
+        np.where(turned, second, first), np.where(turned, first, second), scores, jitter=jitter
+    )
+
+
+def _challenged(
+    model: PreferenceGP, items: ItemSet, batch: int, rng: np.random.Generator, done: Report
+) -> _Picks:
+    """For each pick a draw of v, its best item, and the challenger of that."""
+    u = len(items)
+    _check_batch(batch, u * (u - 1) // 2)
+    drawn = hallucinations(model, batch, rng)
+    means, variance = drawn.moments(numbered_inputs(model, items))
+    first, second = np.empty(batch, dtype=np.int64), np.empty(batch, dtype=np.int64)
+    scores = np.empty(batch)
+    for i, mean in enumerate(means):
+        best = best_of(mean, items.comparisons)
+        values = expected_best(mean, np.full(u, mean[best]), np.maximum(variance, 0.0)) - mean[best]
+        values[best] = -np.inf
+        # Not twice the same pair, whichever of the two was the best.
+        values[second[:i][first[:i] == best]] = -np.inf
+        values[first[:i][second[:i] == best]] = -np.inf
+        first[i], second[i] = best, np.argmax(values)
+        scores[i] = values[second[i]]
+        done(i + 1, batch)
+    return _Picks(first, second, scores, drawn.converged, drawn.jitter, 0, " ".join(drawn.notes()))

@@ -1,0 +1,137 @@
+"""What duels to ask next are worth, by integrals, sums and dense matrices, all computed afresh."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.stats import norm
+
+Array = NDArray[np.float64]
+
+
+def density(x: float, mean: float, sd: float) -> float:
+    """Of a normal; by hand, because adaptive quadrature asks for one number at a time."""
+    return math.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * math.sqrt(2.0 * math.pi))
+
+
+def entropy(x: float) -> float:
+    """-p log p - (1 - p) log(1 - p) with p = Phi(x)."""
+    both = (0.5 * math.erfc(-x / math.sqrt(2.0)), 0.5 * math.erfc(x / math.sqrt(2.0)))
+    return -sum(p * math.log(p) for p in both if p > 0.0)
+
+
+def information_gain(mean: float, variance: float, duel_noise: float) -> float:
+    """H[E p] - E H[p] with p = Phi(d / s), d ~ N(mean, variance), by adaptive quadrature."""
+    sd, s = math.sqrt(variance), math.sqrt(duel_noise)
+    before = entropy(mean / math.sqrt(variance + duel_noise))
+
+    def integrand(d: float) -> float:
+        return density(d, mean, sd) * entropy(d / s)
+
+    # Neither the density nor the entropy is anything beyond 12 of its widths.
+    low, high = max(mean - 12.0 * sd, -12.0 * s), min(mean + 12.0 * sd, 12.0 * s)
+    if low >= high:
+        return before
+    steps = np.concatenate([mean + sd * np.arange(-12, 13, 3), s * np.arange(-12, 13, 3)])
+    breaks = np.unique(np.clip([*steps, low, high], low, high))
+    expected = sum(quad(integrand, a, b, epsrel=1e-12)[0] for a, b in pairwise(breaks))
+    return before - expected
+
+
+def expected_improvement(mean: float, variance: float, best: float) -> float:
+    """E max(f - best, 0), f ~ N(mean, variance), by adaptive quadrature."""
+    sd = math.sqrt(variance)
+    low, high = max(best, mean - 12.0 * sd), mean + 12.0 * sd
+
+    def integrand(f: float) -> float:
+        return (f - best) * density(f, mean, sd)
+
+    return float(quad(integrand, low, high, epsrel=1e-12)[0]) if low < high else 0.0
+
+
+def variance_once_answered(
+    mean: float, variance: float, duel_noise: float, other: float, cross: float
+) -> float:
+    """E Var[g | answer] for g with variance `other` and Cov[g, d] = cross, both outcomes by
+    quadrature over d ~ N(mean, variance)."""
+    sd, s = np.sqrt(variance), np.sqrt(duel_noise)
+    step = 1.2e-4
+    d = mean + sd * step * np.arange(-100_000, 100_001)
+    weight = norm.pdf(d, mean, sd) * sd * step
+    expected = 0.0
+    for outcome in (1.0, -1.0):
+        joint = weight * norm.cdf(outcome * d / s)
+        p = joint.sum()
+        first = (joint * d).sum() / p
+        answered = (joint * (d - first) ** 2).sum() / p
+        # g = E g + cross / variance (d - E d) + what d does not tell of it
+        slope = cross / variance
+        expected += p * (other - slope * cross + slope**2 * answered)
+    return float(expected)
+
+
+def greedy_batch(
+    utility: Array, covariance: Array, duel_noise: float, batch: int, score: str
+) -> list[tuple[int, int, float]]:
+    """Pairs of items and their scores, each pick by a loop over all pairs; utility (n,) and
+    covariance (n, n) of the items. After a pick the whole covariance is the expected one."""
+    covariance = covariance.copy()
+    picked: list[tuple[int, int, float]] = []
+    for _ in range(batch):
+        best: tuple[int, int, float] | None = None
+        for i, j in combinations(range(len(utility)), 2):
+            if any((i, j) == pick[:2] for pick in picked):
+                continue
+            mean = utility[i] - utility[j]
+            variance = covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j]
+            value = _score(score, mean, variance, duel_noise, utility[j] - utility.mean())
+            if best is None or value > best[2]:
+                best = (i, j, value)
+        assert best is not None
+        picked.append(best)
+        covariance = _answered(utility, covariance, duel_noise, best[0], best[1])
+    return picked
+
+
+def _score(score: str, mean: float, variance: float, duel_noise: float, second: float) -> float:
+    if score == "variance":
+        return variance
+    if score == "bald":
+        return information_gain(mean, variance, duel_noise)
+    return second + expected_improvement(mean, variance, 0.0)  # max(f, f') = f' + max(f - f', 0)
+
+
+def _answered(utility: Array, covariance: Array, duel_noise: float, i: int, j: int) -> Array:
+    """Covariance after i against j, on average over the answer: the covariance of the means of both
+    outcomes is taken off it."""
+    cross = covariance[:, i] - covariance[:, j]
+    total = cross[i] - cross[j] + duel_noise
+    z = (utility[i] - utility[j]) / np.sqrt(total)
+    moved = np.zeros_like(covariance)
+    for outcome in (1.0, -1.0):
+        p = norm.cdf(outcome * z)
+        step = outcome * cross * norm.pdf(z) / (p * np.sqrt(total))
+        moved += p * np.outer(step, step)
+    return np.asarray(covariance - moved, dtype=float)
+
+
+def thompson_pair(one: Array, other: Array) -> tuple[int, int, float]:
+    """The items i and j, not the same, with the largest one[i] + other[j], and that sum."""
+    n = len(one)
+    return max(
+        ((i, j, float(one[i] + other[j])) for i in range(n) for j in range(n) if i != j),
+        key=lambda pick: pick[2],
+    )
+
+
+def given_v(
+    prior: Array, to_duels: Array, duels: Array, noise: Array, v: Array
+) -> tuple[Array, Array]:
+    """Mean and covariance of f given v = z + noise: prior (N, N) of f, to_duels (N, t) covariance
+    with z, duels (t, t) covariance of z, noise (t,)."""
+    gain = np.linalg.solve(duels + np.diag(noise), to_duels.T).T
+    return gain @ v, prior - gain @ to_duels.T
