@@ -165,8 +165,16 @@ def evidence_report(
         sample_up_to: the truth is sampled for at most so many duels, 2,000 at most.
 
     Raises:
-        ValueError: 1 sample or a negative number, or a limit beyond what sampling takes.
+        ValueError: not a PreferenceGP; 1 sample or a negative number; a limit beyond what sampling
+            takes.
     """
+    from sparse_prefgp.models import PreferenceGP
+
+    if not isinstance(model, PreferenceGP):
+        raise ValueError(
+            f"evidence_report takes a PreferenceGP, not {type(model).__name__}; ordinary "
+            "regression has its evidence in closed form, model.log_evidence()."
+        )
     if samples < 0 or samples == 1:
         raise ValueError(f"samples is {samples}; give 0 to leave sampling out, or at least 2.")
     if sample_up_to > SAMPLED_UP_TO:

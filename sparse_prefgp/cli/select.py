@@ -202,14 +202,14 @@ def compare_bar(console: Output) -> Iterator[Callable[[CompareProgress], None]]:
     )
     loaded: list[bool] = []
     with Bar(*columns, console=console) as bar:
-        task = bar.add_task("", total=None, what="preparing")
+        task = bar.add_task("", total=None, what="preparing", visible=False)
 
         def update(progress: CompareProgress) -> None:
             if not loaded:
                 import_tensorflow(_quiet(console))
                 loaded.append(True)
             what = f"fold {progress.fold}/{progress.folds}: {progress.candidate}"
-            bar.update(task, completed=progress.done, total=progress.total, what=what)
+            bar.update(task, completed=progress.done, total=progress.total, what=what, visible=True)
 
         yield update
         done = int(bar.tasks[0].completed) + 1

@@ -75,8 +75,10 @@ def distinct(rows: np.ndarray) -> FloatArray:
 
 
 def check_count(count: int, distinct: int) -> None:
-    if count < 1:
-        raise ValueError(f"There must be at least 1 inducing input, not {count}.")
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise ValueError(
+            f"The number of inducing inputs is {count!r}; give a whole number of at least 1."
+        )
     if count > distinct:
         raise ValueError(
             f"{count} inducing inputs are more than the {distinct} distinct items; "

@@ -311,4 +311,9 @@ def _inducing(approximation: Approximation, given: Any, columns: int) -> Inducin
             f"inducing_variable must be (m, {columns}) like the inputs and finite, not an array of "
             f"shape {z.shape}."
         )
+    if len(np.unique(z, axis=0)) < len(z):
+        raise ValueError(
+            "inducing_variable has equal rows, which make its kernel matrix singular; "
+            "pass np.unique(Z, axis=0)."
+        )
     return inducing

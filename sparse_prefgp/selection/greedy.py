@@ -209,6 +209,11 @@ def greedy_em(
         above the distinct items, candidates or additions below 1, iterations below 0, nothing to
         optimise but Z, kernel and noise variance both free, no finite evidence to begin with.
     """
+    if not isinstance(model, PreferenceGP):
+        raise ValueError(
+            f"greedy_em takes a PreferenceGP, whose items it chooses from, not "
+            f"{type(model).__name__}."
+        )
     _check(model, count, candidates, additions, m_step_iterations)
     run = _Run(model, rng, callback)
     reason = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import warnings
 from collections.abc import Callable
@@ -161,7 +162,7 @@ def optimise(
     mode: str = NESTED,
     starts: int = 1,
     seed: int = 0,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
 ) -> OptimisationReport:
     """Maximise log evidence plus log prior density over all trainable parameters, Z included.
 
@@ -184,7 +185,8 @@ def optimise(
     :param starts: how many first parameters to try: the model's own, and perturbed ones with
         other inducing inputs (`selection/starts.py`); the best result is kept.
     :param seed: of the perturbations.
-    :param checkpoint: where to keep what a killed run needs to go on, and whether to go on. A
+    :param checkpoint: where to keep what a killed run needs to go on, and whether to go on; a path
+        alone begins anew, unless what is there belongs to another run, which is refused. A
         continued run takes the steps that the uninterrupted one would have taken. A run that has
         ended leaves its checkpoint there, so that a larger `max_iterations` can go on from one
         that reached the limit; a limit under which an uninterrupted run would not have come to
@@ -210,6 +212,8 @@ def optimise(
 
     book = None
     if checkpoint is not None:
+        if not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
         book = _Book(checkpoint, identify(model, {"mode": mode, "starts": starts, "seed": seed}))
         book.check_limit(max_iterations)
     objective = Objective(model, variables, alternates=mode == ALTERNATED)
@@ -316,6 +320,8 @@ class _Book:
         folder = checkpoint.folder
         check_writable(folder)
         if not checkpoint.resume:
+            if has_checkpoint(folder):
+                read(folder, identity)  # that of another run is not lost
             return
         if has_checkpoint(folder):
             self.found = self._latest = _unpacked(*read(folder, identity))

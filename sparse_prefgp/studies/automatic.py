@@ -40,8 +40,10 @@ NUMBER_NOTE = (
     f"Candidates were compared with {DEFAULT_INDUCING} inducing inputs, or all distinct items "
     "where they are fewer; the number for the fit is found afterwards."
 )
-# Up to so many distinct items exact inference costs less than the choice.
-EXACT_ITEMS = 300
+# Up to so many distinct items exact inference costs less than the choice, and up to so many it is
+# worth its cost (some minutes) with a kernel or two: inducing inputs can lose what it finds.
+EXACT_ITEMS, EXACT_TOO_ITEMS = 300, 1200
+EXACT_TOO_KERNELS = ("linear+matern52", "matern52")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +83,9 @@ def automatic_candidates(
 
     Kernels: linear, squared exponential, Matern 3/2 and 5/2, linear + squared exponential and
     linear + Matern 5/2, and additive Matern 5/2 where there are 2 to 8 groups of features.
-    Approximations: exact up to 300 distinct items, VFE and FITC above; with the linear kernel VFE
-    alone, since both are exact there. With `inducing` given never exact; where it is `auto`, to be
+    Approximations: exact up to 300 distinct items, VFE and FITC above, and up to 1,200 also exact
+    with the kernels (linear +) Matern 5/2; with the linear kernel VFE alone, since both are exact
+    there. With `inducing` given never exact; where it is `auto`, to be
     found for the fit alone, candidates have the usual number.
 
     Raises:
@@ -100,10 +103,15 @@ def automatic_candidates(
     number = inducing if isinstance(inducing, int) else None
     if approximation.strip().lower() != AUTO:
         return candidates_from(kernels, (approximation,), (number,))
-    if inducing is None and len(np.unique(transform.apply(frame), axis=0)) <= EXACT_ITEMS:
+    distinct = len(np.unique(transform.apply(frame), axis=0))
+    if inducing is None and distinct <= EXACT_ITEMS:
         return candidates_from(kernels, ("exact",))
     found = candidates_from(kernels, APPROXIMATIONS, (number,))
-    return tuple(c for c in found if c.kernel != "linear" or c.approximation == "vfe")
+    found = tuple(c for c in found if c.kernel != "linear" or c.approximation == "vfe")
+    if inducing is None and distinct <= EXACT_TOO_ITEMS:
+        worth_it = tuple(k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS)
+        found += candidates_from(worth_it, ("exact",))
+    return found
 
 
 def choose(

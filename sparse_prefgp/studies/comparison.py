@@ -40,6 +40,8 @@ DEFAULT_MAX_TRAIN = 20_000
 DEFAULT_ITERATIONS = 60
 # So many nats a duel are nothing, however sure.
 NEGLIGIBLE = 1e-4
+# A tie costs no more than so many, however rough the standard error is.
+MOST_TIED = 0.003
 # A candidate is given up when it is behind by this many standard errors and so many nats more.
 BEHIND_ERRORS, BEHIND_NATS = 4.0, 0.003
 # With fewer folds, and normal scores, the standard error over folds is itself off by 1 / sqrt(2
@@ -48,9 +50,10 @@ ROUGH_FOLDS = 5
 
 RULE = (
     "lowest held-out negative log probability; candidates that are behind by no more than one "
-    f"standard error of the paired difference (or {NEGLIGIBLE:g} nats a duel) are tied with the "
-    "best, and of those the simplest is taken: fewest inducing inputs (exact inference counts the "
-    "items), then fewest kernel parameters, then first in the list"
+    f"standard error of the paired difference and {MOST_TIED:g} nats a duel (or by "
+    f"{NEGLIGIBLE:g}) are tied with the best, and of those the simplest is taken: fewest inducing "
+    "inputs (exact inference counts the items), then fewest kernel parameters, then first in the "
+    "list"
 )
 
 OK, FAILED, BEHIND, NOT_REACHED = "ok", "failed", "behind", "not reached"
@@ -707,7 +710,7 @@ class _Run:
         tied = []
         for entry in good:
             behind, error = self._difference(entry, best)
-            if entry is best or behind <= max(error, NEGLIGIBLE):
+            if entry is best or behind <= max(min(error, MOST_TIED), NEGLIGIBLE):
                 tied.append(entry)
         chosen = min(tied, key=lambda e: (e.cost, e.parameters, self._entries.index(e)))
         nlp = self._nlp(chosen)

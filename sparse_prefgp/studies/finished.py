@@ -24,7 +24,7 @@ from sparse_prefgp.studies.folds import FoldPlan
 FloatArray = npt.NDArray[np.float64]
 
 _MEANINGS = {
-    "duels": "other duels, items or folds",
+    "duels": "other duels, items or folds (by which to split, how many, which seed)",
     "settings": "another seed, noise variance, number of iterations or groups of features, or of "
     "inducing inputs that were (not) fixed",
 }
@@ -79,8 +79,10 @@ class FinishedFits:
         if folder is None:
             return
         check_writable(folder)
-        if resume and has_checkpoint(folder):
-            self._fits = _unpacked(folder, *read(folder, self._fingerprints, _MEANINGS))
+        if has_checkpoint(folder):
+            kept = read(folder, self._fingerprints, _MEANINGS)  # another's is refused, not lost
+            if resume:
+                self._fits = _unpacked(folder, *kept)
         elif resume:
             warnings.warn(
                 f"There is no checkpoint in {str(folder)!r} to go on from; the comparison begins "

@@ -214,8 +214,9 @@ def test_another_run_is_refused_and_nothing_changes(
     model: Callable[[], spg.PreferenceGP], settings: dict, message: str, kept: Path
 ) -> None:
     before = {name: (kept / name).read_bytes() for name in contents(kept)}
-    with pytest.raises(ValueError, match=message):
-        optimise(model(), 3, checkpoint=Checkpoint(kept, resume=True), **settings)
+    for checkpoint in (Checkpoint(kept, resume=True), Checkpoint(kept), str(kept)):
+        with pytest.raises(ValueError, match=message):
+            optimise(model(), 3, checkpoint=checkpoint, **settings)
     assert {name: (kept / name).read_bytes() for name in contents(kept)} == before
 
 

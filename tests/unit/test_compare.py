@@ -207,12 +207,16 @@ def test_linear_probit_is_scored_on_the_same_folds(table: DuelTable, fits: dict[
 def test_ties_within_a_standard_error_go_to_the_simplest(
     table: DuelTable, fits: dict[str, Any]
 ) -> None:
-    steps = iter(range(100))
+    steps, others = iter(range(100)), iter(range(100))
 
-    def wobbling(k: int) -> Any:  # 0.004 worse with a standard error of 0.01
-        return np.full(k, 0.504 + 0.01 * math.sqrt(2) * (-1) ** next(steps))
+    def wobbling(k: int) -> Any:  # 0.002 worse with a standard error of 0.01
+        return np.full(k, 0.502 + 0.01 * math.sqrt(2) * (-1) ** next(steps))
+
+    def too_far(k: int) -> Any:  # 0.004 worse: no error is so rough that it is a tie
+        return np.full(k, 0.504 + 0.01 * math.sqrt(2) * (-1) ** next(others))
 
     fits["nats"] = {"linear+se/vfe/4": 0.5, "se/vfe/4": wobbling, "se/vfe/3": 0.502}
+    fits["nats"]["se/vfe/2"] = too_far
     found = compare(list(fits["nats"]), table, folds=2, race=False)
     # se/vfe/3 is simpler still, but surely behind.
     assert str(found.best) == "linear+se/vfe/4" and str(found.chosen) == "se/vfe/4"
@@ -476,6 +480,8 @@ def test_other_items_damage_and_strangers_are_refused(
     def refused(text: str, source: DuelTable = table, folder: Path = place) -> None:
         with pytest.raises(ValueError, match=text):
             compare(list(LISTED), source, folds=3, checkpoint=folder, resume=True)
+        with pytest.raises(ValueError, match=text):
+            compare(list(LISTED), source, folds=3, checkpoint=folder)
         assert not fits["calls"]
 
     items, duels = _frames()
@@ -641,12 +647,21 @@ def test_item_effects_and_additive_kernels_take_part(fitted: Comparison) -> None
 # The automatic choice.
 
 
-def test_automatic_candidates_suit_the_duels(table: DuelTable) -> None:
+def test_automatic_candidates_suit_the_duels(
+    table: DuelTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small = [str(c) for c in automatic_candidates(table)]
     assert small[0] == "linear/exact" and "additive-matern52/exact" in small
     assert all(name.endswith("/exact") for name in small)
     found = [str(c) for c in automatic_candidates(table, inducing="auto")]
     assert "se/fitc" in found and not any("exact" in name for name in found)
+    monkeypatch.setattr(automatic_module, "EXACT_ITEMS", 2)
+    middling = [str(c) for c in automatic_candidates(table)]
+    assert "matern52/exact" in middling and "se/exact" not in middling and "se/vfe" in middling
+    alone = automatic_candidates(table, kernel="se")
+    assert [c.approximation for c in alone] == ["vfe", "fitc", "exact"]
+    monkeypatch.setattr(automatic_module, "EXACT_TOO_ITEMS", 2)
+    assert not any(c.approximation == "exact" for c in automatic_candidates(table))
     given = [str(c) for c in automatic_candidates(table, inducing=5)]
     assert "linear/vfe/5" in given and "linear/fitc/5" not in given and "se/fitc/5" in given
     assert {c.kernel for c in automatic_candidates(table, kernel="se+linear")} == {"linear+se"}

@@ -55,7 +55,10 @@ BAD_Z = np.array([[0.0, 1.0], [np.nan, 0.0]])
             r"\(m, 2\) like the items, not \(2, 3\)",
         ),
         (lambda: build(inducing_variable=np.zeros(4)), r"\(m, 2\)"),
-        (lambda: build(inducing_variable=np.zeros((0, 2))), "at least 1 inducing input, not 0"),
+        (
+            lambda: build(inducing_variable=np.zeros((0, 2))),
+            "number of inducing inputs is 0; give a whole",
+        ),
         (lambda: build(inducing_variable=BAD_Z), "NaN or infinite value in row 1"),
         (lambda: build(inducing_variable=[["a", "b"]]), "array of numbers"),
         (lambda: build(inducing_variable=np.zeros((2, 2))), "equal rows"),

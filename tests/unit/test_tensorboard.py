@@ -21,7 +21,6 @@ def test_without_tensorboard_there_is_one_sentence(
 
 
 def test_events_hold_the_history(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
     model = build()
     report = optimise(model, 4, callback=to_tensorboard(model, tmp_path / "logs", every=2))
     (file,) = (tmp_path / "logs").iterdir()
