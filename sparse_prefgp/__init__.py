@@ -28,6 +28,7 @@ _HOME = {
     "ItemEffect": "covariances",
     "LowRankPlusDiagonal": "engines",
     "OptimisationReport": "selection",
+    "PITC": "approximations",
     "ParallelEP": "engines",
     "PreferenceGP": "models",
     "PriorPower": "approximations",
@@ -69,6 +70,7 @@ _HOME = {
 __all__ = [
     "DTC",
     "FITC",
+    "PITC",
     "VFE",
     "AutoInputs",
     "Candidate",
@@ -141,6 +143,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.approximations import (
         DTC,
         FITC,
+        PITC,
         VFE,
         Exact,
         HeteroscedasticVFE,

@@ -38,7 +38,8 @@ class Duels:
         transform: how the columns were made from a raw table, as recorded by `read_duels`.
 
     Repeated ordered pairs (winner, loser) become one row whose count is their sum, in order of
-    first appearance. The arrays are read-only copies.
+    first appearance; `rows_given` is the row that each duel became, and `counts_given` its own
+    count, for what tells equal duels apart. The arrays are read-only copies.
 
     Raises:
         ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners and
@@ -51,6 +52,8 @@ class Duels:
     winners: IntArray
     losers: IntArray
     counts: IntArray
+    rows_given: IntArray
+    counts_given: IntArray
     item_ids: tuple[Hashable, ...] | None
     feature_names: tuple[str, ...] | None
     transform: FeatureTransform | None
@@ -144,12 +147,16 @@ class Duels:
         np.add.at(merged, inverse, number)
         order = np.argsort(first)
         kept = first[order]
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
 
         for name, value in (
             ("items", features),
             ("winners", won[kept]),
             ("losers", lost[kept]),
             ("counts", merged[order]),
+            ("rows_given", position[inverse.reshape(-1)]),
+            ("counts_given", number),
         ):
             value.setflags(write=False)
             object.__setattr__(self, name, value)

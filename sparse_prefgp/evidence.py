@@ -92,6 +92,21 @@ class Everything(NamedTuple):
     factors: Factors
 
 
+class InducingValues(NamedTuple):
+    """A q(u) that is not prior × sites on Phi u: what it makes of each Phi u, and its price.
+
+    mean, variance: (t,) of Phi u. kl: KL[q(u) || p(u)].
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    kl: float
+
+    @classmethod
+    def of(cls, mean: tf.Tensor, variance: tf.Tensor, kl: tf.Tensor) -> InducingValues:
+        return cls(mean.numpy(), variance.numpy(), float(kl))
+
+
 @dataclass(frozen=True)
 class LowerBounds:
     """Rigorous lower bounds of the exact log evidence, in nats over all duels.
@@ -117,7 +132,10 @@ class LowerBounds:
 
 
 def lower_bounds(
-    problem: DuelProblem, sites: Sites, everything: Everything | None = None
+    problem: DuelProblem,
+    sites: Sites,
+    everything: Everything | None = None,
+    inducing: InducingValues | None = None,
 ) -> LowerBounds:
     """Lower bounds of log P(all duels) under the exact prior, whatever the sites.
 
@@ -130,6 +148,7 @@ def lower_bounds(
     both hold for every q (docs/method.md, section 3).
 
     :param everything: for sites on a subset of the duels, q(z) of all duels.
+    :param inducing: q(u), where the sites are not on Phi u; they are not looked at then.
     """
     graph = problem.graph
     if problem.inducing_variable is None:
@@ -142,7 +161,7 @@ def lower_bounds(
     noise = 2.0 * problem.noise_variance
     left = prior.factors.noise - noise
     factors = prior.factors._replace(noise=tf.fill([graph.num_sites], noise))
-    mean, variance, kl = _gaussian(prior.covariance, factors.counts, sites)
+    mean, variance, kl = inducing or _gaussian(prior.covariance, factors.counts, sites)
     rows = {EXPECTED: _expected(Everything(mean, variance + left.numpy(), factors)) - kl}
     whole = _expected(Everything(mean, variance, factors)) - kl
     for name, correction in residual_corrections(problem, left).items():

@@ -7,7 +7,7 @@ Laplacian `W = A' diag(weights) A`, whose sparsity pattern is laid out once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops as csr_ops
 
+from sparse_prefgp.blocks import Bucket, bucketed
 from sparse_prefgp.duels import Duels
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
@@ -31,6 +32,10 @@ class DuelGraph:
     counts: (t,) how many duels the site stands for.
     lower, upper: (t,) limits of v = f(loser) - f(winner) + noise; a win is (-inf, 0).
     row_of_item: (number of items in the data,) row of each item, -1 where it takes no part.
+    site_of_duel, count_of_duel: the site and the count of each duel as it was given, before equal
+        ones were merged; None where every site is a duel of its own.
+    numbered: whether rows end in the number of the item.
+    blocks: (t,) block of each site, 0, 1, … without a gap, where the prior has blocks.
     """
 
     rows: np.ndarray
@@ -40,6 +45,10 @@ class DuelGraph:
     lower: np.ndarray
     upper: np.ndarray
     row_of_item: np.ndarray
+    site_of_duel: np.ndarray | None = None
+    count_of_duel: np.ndarray | None = None
+    blocks: np.ndarray | None = None
+    numbered: bool = False
 
     @classmethod
     def from_duels(cls, duels: Duels, numbered: bool = False) -> DuelGraph:
@@ -61,6 +70,30 @@ class DuelGraph:
             lower=np.full(t, -np.inf),
             upper=np.zeros(t),
             row_of_item=row_of_item,
+            site_of_duel=site.reshape(-1)[duels.rows_given],
+            count_of_duel=duels.counts_given.astype(float),
+            numbered=numbered,
+        )
+
+    def in_blocks(self, blocks: np.ndarray) -> DuelGraph:
+        """The graph whose sites stand for equal duels of one block only.
+
+        blocks: of each duel as it was given, 0, 1, … without a gap.
+        """
+        site = np.arange(self.num_sites) if self.site_of_duel is None else self.site_of_duel
+        counts = self.counts if self.count_of_duel is None else self.count_of_duel
+        pairs, of_duel = np.unique(np.stack([site, blocks], 1), axis=0, return_inverse=True)
+        old, number = pairs.T
+        return replace(
+            self,
+            winners=self.winners[old],
+            losers=self.losers[old],
+            counts=np.bincount(of_duel.reshape(-1), weights=counts),
+            lower=self.lower[old],
+            upper=self.upper[old],
+            site_of_duel=of_duel.reshape(-1),
+            count_of_duel=counts,
+            blocks=number,
         )
 
     def __deepcopy__(self, memo: object) -> DuelGraph:
@@ -91,6 +124,12 @@ class DuelGraph:
         n, ones = self.num_rows, np.ones(self.num_sites)
         adjacency = coo_matrix((ones, (self.winners, self.losers)), shape=(n, n))
         return n - int(connected_components(adjacency, directed=False)[0])
+
+    @cached_property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """The blocks as arrays of equal shape; only for a graph that has blocks."""
+        assert self.blocks is not None
+        return bucketed(self.blocks, self.winners, self.losers, self.num_rows)
 
     @cached_property
     def laplacian(self) -> Laplacian:

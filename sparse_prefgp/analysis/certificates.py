@@ -22,7 +22,7 @@ SAMPLES = 10_000
 # nats a duel, at 2 sigma² = 0.02; at 2 sigma² = 1 it is a hundredth of that.
 EP_ERROR_PER_DUEL = 0.004
 # Rows whose log evidence is no bound.
-UNBOUNDED = ("FITC", "DTC", "PriorPower", "HeteroscedasticVFE")
+UNBOUNDED = ("FITC", "PITC", "DTC", "PriorPower", "HeteroscedasticVFE")
 BOUND_LABELS = {
     "vfe": "VFE",
     "diagonal": "TightVFE, diagonal",

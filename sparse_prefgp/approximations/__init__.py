@@ -11,10 +11,12 @@ from sparse_prefgp.approximations.inducing import (
     PriorPower,
     TightVFE,
 )
+from sparse_prefgp.approximations.pitc import PITC
 
 __all__ = [
     "DTC",
     "FITC",
+    "PITC",
     "VFE",
     "Approximation",
     "DuelPrior",

@@ -47,7 +47,7 @@ def fit(
         str,
         typer.Option(
             help="exact, dtc, vfe, tight-vfe, tight-vfe-rank, tight-vfe-logdet, fitc, hetero-vfe, "
-            "prior-power:P or subset:SIZE; auto compares some on the training duels."
+            "prior-power:P, pitc:BLOCKS or subset:SIZE; auto compares some on the training duels."
         ),
     ] = "vfe",
     inducing: Annotated[

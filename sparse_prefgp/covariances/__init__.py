@@ -1,4 +1,4 @@
-"""What the covariance of z can be: dense or low rank, over duels or over items.
+"""What the covariance of z can be: dense, low rank, or low rank plus blocks.
 
 Every class here offers the same door to the engines (`Covariance` in `base.py`); an engine never
 asks which one it got.
@@ -8,6 +8,7 @@ from sparse_prefgp.covariances.base import Column, Covariance, Marginals, Sequen
 from sparse_prefgp.covariances.dense import DenseOverDuels, DenseOverItems
 from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.covariances.low_rank import LowRankOverDuels, LowRankOverItems
+from sparse_prefgp.covariances.low_rank_blocks import LowRankPlusBlocks
 
 __all__ = [
     "Column",
@@ -17,6 +18,7 @@ __all__ = [
     "ItemEffect",
     "LowRankOverDuels",
     "LowRankOverItems",
+    "LowRankPlusBlocks",
     "Marginals",
     "SequentialState",
 ]

@@ -41,14 +41,23 @@ def pair_difference_variance(
         step, _ = kernel.slice(second - first, None)
         squared = tf.reduce_sum((step / kernel.lengthscales) ** 2, -1)
         return 2.0 * (kernel.variance - kernel.K_r2(squared))
+    blocks = stacked_covariance(kernel, tf.stack([first, second], 1))
+    return blocks[:, 0, 0] + blocks[:, 1, 1] - 2.0 * blocks[:, 0, 1]
+
+
+def stacked_covariance(kernel: gpflow.kernels.Kernel, inputs: tf.Tensor) -> tf.Tensor:
+    """The kernel matrix of each of g sets of inputs (g, p, D): (g, p, p).
+
+    :raises ValueError: a kernel that takes no stacked inputs.
+    """
     try:
-        blocks = kernel(tf.stack([first, second], 1))
+        return kernel(inputs)
     except Exception as error:
+        shape = ", ".join("?" if n is None else str(n) for n in inputs.shape)
         raise ValueError(
-            f"The kernel {type(kernel).__name__} fails on stacked pairs [t, 2, D]; like those of "
+            f"The kernel {type(kernel).__name__} fails on stacked inputs [{shape}]; like those of "
             "GPflow's own kernels, its K must accept leading batch dimensions."
         ) from error
-    return blocks[:, 0, 0] + blocks[:, 1, 1] - 2.0 * blocks[:, 0, 1]
 
 
 def _works_on_distances(kernel: gpflow.kernels.Kernel) -> bool:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.clusters import kmeans_labels, unit_spread
 
-# Above so many rows k-means goes through them in small batches.
-_ROWS_FOR_KMEANS = 20_000
-_ITERATIONS = 50
+FloatArray = npt.NDArray[np.float64]
 
 
 def random_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> FloatArray:
@@ -43,7 +39,7 @@ def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
     check_count(count, len(rows))
     if count == len(rows):
         return rows
-    centres = np.unique(_means(rows, _labels(rows, count, rng), count), axis=0)
+    centres = np.unique(_means(rows, kmeans_labels(rows, count, rng), count), axis=0)
     if len(centres) < count:
         known = {centre.tobytes() for centre in centres}
         spare = [row for row in rng.permutation(rows) if row.tobytes() not in known]
@@ -63,7 +59,7 @@ def farthest_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> F
     """
     rows = distinct(rows)
     check_count(count, len(rows))
-    points = _unit_spread(rows)
+    points = unit_spread(rows)
     chosen = [int(rng.integers(len(rows)))]
     nearest = np.full(len(rows), np.inf)
     while len(chosen) < count:
@@ -88,29 +84,6 @@ def check_count(count: int, distinct: int) -> None:
             f"{count} inducing inputs are more than the {distinct} distinct items; "
             f"use at most {distinct}, or Exact()."
         )
-
-
-def _unit_spread(rows: FloatArray) -> FloatArray:
-    spread = rows.std(0)
-    scaled: FloatArray = rows / np.where(spread > 0, spread, 1.0)
-    return scaled
-
-
-def _labels(rows: FloatArray, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """The cluster of each row, (n,)."""
-    from sklearn.cluster import KMeans, MiniBatchKMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    seed = int(rng.integers(2**31))
-    few = len(rows) <= _ROWS_FOR_KMEANS
-    method = KMeans if few else MiniBatchKMeans
-    settings = {} if few else {"batch_size": max(1024, 4 * count)}
-    clusters = method(count, n_init=1, max_iter=_ITERATIONS, random_state=seed, **settings)
-    with warnings.catch_warnings():
-        # Fewer clusters than asked for: what is missing is filled up by the caller.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        labels: npt.NDArray[np.int64] = clusters.fit_predict(_unit_spread(rows))
-    return labels
 
 
 def _means(rows: FloatArray, labels: npt.NDArray[np.int64], count: int) -> FloatArray:

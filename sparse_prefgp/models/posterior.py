@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import gpflow
 import tensorflow as tf
 
+from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.base import PosteriorTerms
-from sparse_prefgp.covariances.kernels import pair_difference_variance
+from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 
 # Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
 CHUNK = 2048
@@ -57,6 +59,33 @@ class Posterior:
 
     def _explained(self, a: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.matmul(a, self.terms.reduction) * a, -1)
+
+
+def posterior_in_block(
+    problem: DuelProblem, prior: DuelPrior, precision: tf.Tensor, shift: tf.Tensor, block: int
+) -> Posterior:
+    """q(f) of inputs whose residuals are related to those of one block: PIC.
+
+    Beside a, the features are the residual covariances `k(x, z_j) - a Phi_j'` with the sites of the
+    block (Snelson & Ghahramani 2007; docs/method.md, section 10).
+
+    :param precision: (t,) c tau of the sites; shift: (t,) c nu.
+    :param block: its number in the graph.
+    """
+    covariance, graph, kernel = prior.covariance, problem.graph, problem.kernel
+    assert isinstance(covariance, LowRankPlusBlocks)
+    sites = covariance.sites_in(block)
+    winners = as_float(graph.rows[graph.winners[sites]])
+    losers = as_float(graph.rows[graph.losers[sites]])
+    of_block = covariance.block_features(block)
+
+    def features(inputs: tf.Tensor) -> tf.Tensor:
+        a = prior.features(inputs)
+        related = kernel(inputs, losers) - kernel(inputs, winners)
+        return tf.concat([a, related - tf.matmul(a, of_block, transpose_b=True)], 1)
+
+    terms = covariance.block_terms(precision, shift, block)
+    return Posterior(kernel, problem.mean_function, features, terms)
 
 
 def in_chunks(function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:

@@ -14,9 +14,10 @@ import tensorflow as tf
 from check_shapes import check_shapes
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
-from sparse_prefgp.approximations import VFE, Approximation, DuelPrior, DuelProblem, Exact
+from sparse_prefgp.approximations import PITC, VFE, Approximation, DuelPrior, DuelProblem, Exact
 from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.inducing import items_with_effects
+from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.item_effect import feature_part, item_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.duels import Duels
@@ -24,13 +25,14 @@ from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelE
 from sparse_prefgp.engines.base import describe, evaluate, fixed_point
 from sparse_prefgp.evidence import (
     Everything,
+    InducingValues,
     LowerBounds,
     differentiable_log_evidence,
     lower_bounds,
 )
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
-from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
+from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_in_block, predictions
 from sparse_prefgp.sites import Sites, totals
 from sparse_prefgp.truncated_normal import log_cdf
 
@@ -140,7 +142,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
 
     @property
     def all_duels(self) -> DuelGraph:
-        """The graph of all duels, which is `graph` unless the approximation takes a subset."""
+        """The graph of all duels, which is `graph` unless the approximation takes a subset of them
+        or keeps equal ones apart."""
         return self._fixed.all_duels
 
     @property
@@ -179,6 +182,9 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             if self.has_item_effect:
                 effects = len(items_with_effects(self.graph))
                 inducing += f" and {effects} of {self.graph.num_rows} item effects"
+        if self.graph.blocks is not None:
+            sizes = np.bincount(self.graph.blocks)
+            inducing += f", {len(sizes):,} blocks of up to {sizes.max():,} distinct duels"
         return (
             f"PreferenceGP({self.approximation!r}{inducing}, {self.engine!r}, "
             f"{type(self.kernel).__name__} kernel, {self.duels.num_duels} duels between "
@@ -251,7 +257,12 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
     def _lower_bounds(self) -> LowerBounds:
         fixed = self._fixed
         problem, point = fixed.problem, fixed.point
-        assert problem is not None and point is not None
+        prior = fixed.prior
+        assert problem is not None and point is not None and prior is not None
+        if isinstance(prior.covariance, LowRankPlusBlocks):
+            counted = totals(point.sites, prior.factors.counts)
+            values = prior.covariance.inducing_values(*counted)
+            return lower_bounds(problem, point.sites, inducing=InducingValues.of(*values))
         everything = None
         if fixed.all_duels is not fixed.graph:
             whole = problem._replace(graph=fixed.all_duels)
@@ -268,16 +279,35 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         prediction follows the parameters.
         """
         if not tf.executing_eagerly():
-            problem = self.problem()
-            prior = self.approximation.prior(problem)
-            point = self.engine.run(prior.covariance, prior.factors, self._fixed.memory.sites())
-            return _posterior(problem, prior, point)
-        self._ensure_inferred()
+            return _posterior(*self._inferred())
+        problem, prior, point = self._inferred()
         fixed = self._fixed
         if fixed.posterior is None:
-            assert fixed.point is not None and fixed.prior is not None
-            fixed.posterior = _posterior(fixed.problem, fixed.prior, fixed.point)
+            fixed.posterior = _posterior(problem, prior, point)
         return fixed.posterior
+
+    def posterior_in_block(self, block: Any) -> Posterior:
+        """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
+
+        `posterior` uses what the inducing values know alone. This adds what the duels of the block
+        say beside, so that items of the block, and new ones near them, are predicted as exactly as
+        the duels within the block allow; with one block, as by `Exact()`.
+
+        :param block: its label, or its number for blocks by k-means (`graph.blocks`).
+        :raises ValueError: another approximation, or no such block.
+
+        It is computed at every call, at the cost of a sweep. (docs/method.md, section 10)
+        """
+        approximation = self.approximation
+        if not isinstance(approximation, PITC):
+            raise ValueError(
+                f"{approximation.name}() has no blocks that an item could join; use PITC(blocks), "
+                "or predict_f and predict_duel."
+            )
+        number = approximation.number_of(block, self.graph)
+        problem, prior, point = self._inferred()
+        counted = totals(point.sites, prior.factors.counts)
+        return posterior_in_block(problem, prior, *counted, number)
 
     @check_shapes(
         "Xnew: [N, D]",
@@ -300,6 +330,25 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         inputs = self._inputs(Xnew)  # told before anything slow, if it is wrong
         return predictions(self.posterior, inputs, full_cov)
 
+    @check_shapes(
+        "Xnew: [N, D]",
+        "return[0]: [N, 1]",
+        "return[1]: [N, 1] if not full_cov",
+        "return[1]: [1, N, N] if full_cov",
+    )
+    def predict_f_in_block(
+        self, Xnew: Any, block: Any, full_cov: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """`predict_f` for items that join a block of `PITC`; see `posterior_in_block`.
+
+        :param Xnew: (N, D) in the units of `duels.items`.
+        :param block: its label, or its number for blocks by k-means.
+        :param full_cov: the joint covariance (1, N, N) in place of the variances.
+        :raises ValueError: another approximation, or no such block.
+        """
+        inputs = self._inputs(Xnew)
+        return predictions(self.posterior_in_block(block), inputs, full_cov)
+
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
         """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,)."""
@@ -314,18 +363,45 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         mean, variance = self._predict_difference(Xa, Xb)
         return log_cdf(mean / tf.sqrt(variance + 2.0 * self.noise_variance))
 
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
+    def predict_duel_in_block(self, Xa: Any, Xb: Any, block: Any) -> tf.Tensor:
+        """`predict_duel` for items that join a block of `PITC`, (N,); see `posterior_in_block`.
+
+        :param block: its label, or its number for blocks by k-means.
+        :raises ValueError: another approximation, or no such block.
+        """
+        pairs = self._pairs(Xa, Xb)
+        both = in_chunks(self.posterior_in_block(block).difference, pairs)
+        return tf.exp(log_cdf(both[:, 0] / tf.sqrt(both[:, 1] + 2.0 * self.noise_variance)))
+
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each."""
         return self._predict_difference(Xa, Xb)
 
     def _predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        first = self._inputs(Xa)
-        pairs = tf.stack([first, self._inputs(Xb, before=tf.shape(first)[0])], 1)
+        pairs = self._pairs(Xa, Xb)
         both = in_chunks(self.posterior.difference, pairs)
         return both[:, 0], both[:, 1]
 
     # Inside.
+
+    def _pairs(self, first: Any, second: Any) -> tf.Tensor:
+        """Pairs of items as the kernel takes them, stacked: (N, 2, D)."""
+        ahead = self._inputs(first)
+        return tf.stack([ahead, self._inputs(second, before=tf.shape(ahead)[0])], 1)
+
+    def _inferred(self) -> tuple[DuelProblem, DuelPrior, FixedPoint]:
+        """What inference works on and where it ended; part of the graph while one is traced."""
+        if not tf.executing_eagerly():
+            problem = self.problem()
+            prior = self.approximation.prior(problem)
+            point = self.engine.run(prior.covariance, prior.factors, self._fixed.memory.sites())
+            return problem, prior, point
+        self._ensure_inferred()
+        fixed = self._fixed
+        assert fixed.problem is not None and fixed.prior is not None and fixed.point is not None
+        return fixed.problem, fixed.prior, fixed.point
 
     def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor:
         """Items as the kernel takes them; `before` counts unknown items of the same call."""
@@ -491,8 +567,7 @@ class _Fixed:
         self.result: InferenceResult | None = None
 
 
-def _posterior(problem: DuelProblem | None, prior: DuelPrior, point: FixedPoint) -> Posterior:
-    assert problem is not None
+def _posterior(problem: DuelProblem, prior: DuelPrior, point: FixedPoint) -> Posterior:
     terms = prior.covariance.posterior_terms(*totals(point.sites, prior.factors.counts))
     return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
 

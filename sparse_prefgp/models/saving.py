@@ -15,7 +15,9 @@ import numpy as np
 from sparse_prefgp.approximations import (
     DTC,
     FITC,
+    PITC,
     VFE,
+    Approximation,
     Exact,
     HeteroscedasticVFE,
     PriorPower,
@@ -44,6 +46,7 @@ _KNOWN_APPROXIMATIONS: tuple[type, ...] = (
     HeteroscedasticVFE,
     PriorPower,
     SubsetOfData,
+    PITC,
 )
 _ENGINES = {kind.__name__: kind for kind in _KNOWN_ENGINES}
 _APPROXIMATIONS = {kind.__name__: kind for kind in _KNOWN_APPROXIMATIONS}
@@ -114,17 +117,27 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP:
     if inducing is not None:
         points = gpflow.inducing_variables.InducingPoints(decoder.parameter(inducing))
     noise = decoder.parameter(description["noise_variance"])
-    with warnings.catch_warnings():  # whoever saved the model has been warned of its kernel
-        warnings.simplefilter("ignore")
-        model = PreferenceGP(
-            duels,
-            decoder.module(description["kernel"]),
-            approximation=_value(description["approximation"], _APPROXIMATIONS),
-            inducing_variable=points,
-            engine=_value(description["engine"], _ENGINES),
-            noise_variance=float(noise.numpy()),
-            mean_function=None if function is None else decoder.module(function),
-        )
+    kernel = decoder.module(description["kernel"])
+    engine = _value(description["engine"], _ENGINES)
+    mean_function = None if function is None else decoder.module(function)
+
+    def build(approximation: Approximation) -> PreferenceGP:
+        with warnings.catch_warnings():  # whoever saved the model has been warned of its kernel
+            warnings.simplefilter("ignore")
+            return PreferenceGP(
+                duels,
+                kernel,
+                approximation=approximation,
+                inducing_variable=points,
+                engine=engine,
+                noise_variance=float(noise.numpy()),
+                mean_function=mean_function,
+            )
+
+    model = build(_approximation(description["approximation"], arrays))
+    if "blocks" in arrays and not np.array_equal(_blocks(model), arrays["blocks"]):
+        # Another version of k-means finds others; the sites belong to those that were saved.
+        model = build(PITC(arrays["blocks"]))
     model.noise_variance = noise
     inference = dict(description["inference"])
     inference["status"] = Status[inference["status"]]
@@ -147,9 +160,7 @@ def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     arrays = {
         **encoder.arrays,
         "items": duels.items,
-        "winners": duels.winners,
-        "losers": duels.losers,
-        "counts": duels.counts,
+        **_duel_arrays(model),
         "site_nu": nu,
         "site_tau": tau,
     }
@@ -163,6 +174,9 @@ def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     transform = duels.transform
     fields = dataclasses.asdict(inference)
     fields["status"] = inference.status.name
+    approximation = _named(model.approximation, _APPROXIMATIONS, "The approximation")
+    if isinstance(model.approximation, PITC) and model.approximation.labels is not None:
+        approximation["fields"]["blocks"] = list(model.approximation.labels)
     description = {
         "versions": versions(),
         "float": gpflow.default_float().__name__,
@@ -171,7 +185,7 @@ def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "noise_variance": noise,
         "inducing_inputs": inducing,
         "parameters": encoder.parameters,
-        "approximation": _named(model.approximation, _APPROXIMATIONS, "The approximation"),
+        "approximation": approximation,
         "engine": _named(model.engine, _ENGINES, "The engine"),
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
@@ -237,6 +251,37 @@ def _named(value: Any, known: dict[str, type], role: str) -> dict[str, Any]:
         field = getattr(value, entry.name)
         fields[entry.name] = field.item() if isinstance(field, np.generic) else field
     return {"type": name, "fields": fields}
+
+
+def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
+    """Who beat whom, and how often; as it was given where each duel has its block."""
+    duels = model.duels
+    if not isinstance(model.approximation, PITC):
+        return {"winners": duels.winners, "losers": duels.losers, "counts": duels.counts}
+    row = duels.rows_given
+    return {
+        "winners": duels.winners[row],
+        "losers": duels.losers[row],
+        "counts": duels.counts_given,
+        "blocks": _blocks(model),
+    }
+
+
+def _blocks(model: PreferenceGP) -> np.ndarray:
+    """The number of the block of each duel as it was given."""
+    graph = model.graph
+    assert graph.blocks is not None and graph.site_of_duel is not None
+    blocks: np.ndarray = graph.blocks[graph.site_of_duel]
+    return blocks
+
+
+def _approximation(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Approximation:
+    fields = entry["fields"]
+    if isinstance(fields.get("blocks"), list):
+        labels = [fields["blocks"][number] for number in arrays["blocks"]]
+        entry = {**entry, "fields": {**fields, "blocks": labels}}
+    approximation: Approximation = _value(entry, _APPROXIMATIONS)
+    return approximation
 
 
 def _value(entry: dict[str, Any], known: dict[str, type]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.approximations import PITC
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text
@@ -106,9 +107,14 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
     Raises:
         ValueError: an unknown id, an item against itself or a bad count (with its row); a known
             item with other features; ids that do not fit those of the model; what
-            `resolve_items` raises.
+            `resolve_items` raises; `PITC` with blocks that were given.
     """
     old = model.duels
+    if isinstance(model.approximation, PITC) and model.approximation.labels is not None:
+        raise ValueError(
+            "The blocks of PITC were given for the old duels, and new ones would have none; make "
+            "a model of all duels with a block for each, or use PITC(number) from the start."
+        )
     own = own_items(model)
     added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)

@@ -389,6 +389,12 @@ def _inducing(model: PreferenceGP) -> gpflow.inducing_variables.InducingPoints:
             f"{model.approximation.name}() has no inducing inputs to add to; make the model with "
             "VFE()."
         )
+    if model.graph.blocks is not None:
+        raise ValueError(
+            f"The gain of an inducing input is computed for sites on what Z explains, but those of "
+            f"{model.approximation.name} hold the residuals of its blocks too; choose Z with VFE() "
+            "and pass it on."
+        )
     return model.inducing_variable
 
 

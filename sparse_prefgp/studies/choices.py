@@ -36,7 +36,7 @@ PLAIN_APPROXIMATIONS = (
     "fitc",
     "hetero-vfe",
 )
-APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "subset")
+APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "pitc", "subset")
 STATIONARY_KERNELS = {"se": "SquaredExponential", "matern32": "Matern32", "matern52": "Matern52"}
 ADDITIVE = "additive-"
 ADDITIVE_KERNELS = tuple(f"{ADDITIVE}{name}" for name in STATIONARY_KERNELS)
@@ -49,16 +49,18 @@ _ORDER = ("linear", *ADDITIVE_KERNELS, *STATIONARY_KERNELS, "item")
 class ApproximationChoice:
     """An approximation by name.
 
-    name: such as `vfe`. power: of `prior-power`. size: duels of `subset`.
+    name: such as `vfe`. power: of `prior-power`. size: duels of `subset`. blocks: of `pitc`, made
+    by k-means.
     """
 
     name: str
     power: float | None = None
     size: int | None = None
+    blocks: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> ApproximationChoice:
-        """Read `vfe`, `tight-vfe-rank`, `prior-power:0.5`, `subset:1000` and so on.
+        """Read `vfe`, `tight-vfe-rank`, `prior-power:0.5`, `pitc:20`, `subset:1000` and so on.
 
         Raises:
             ValueError: an unknown name (the message has the nearest one), or a number that is
@@ -68,7 +70,8 @@ class ApproximationChoice:
         if name not in APPROXIMATION_NAMES:
             raise ValueError(
                 f"The approximation {text!r} is unknown; {_nearest(name, APPROXIMATION_NAMES)}"
-                f"choose from {', '.join(PLAIN_APPROXIMATIONS)}, prior-power:P, subset:SIZE."
+                f"choose from {', '.join(PLAIN_APPROXIMATIONS)}, prior-power:P, pitc:BLOCKS, "
+                "subset:SIZE."
             )
         if name == "prior-power":
             power = _number(number) if colon else DEFAULT_POWER
@@ -86,6 +89,13 @@ class ApproximationChoice:
                     "subset:1000."
                 )
             return cls(name, size=int(size))
+        if name == "pitc":
+            blocks = _number(number)
+            if not (blocks >= 1 and blocks.is_integer()):
+                raise ValueError(
+                    f"The approximation {text!r} needs a whole number of blocks, such as pitc:20."
+                )
+            return cls(name, blocks=int(blocks))
         if colon:
             raise ValueError(f"The approximation {text!r} takes no number; write {name}.")
         return cls(name)
@@ -96,13 +106,15 @@ class ApproximationChoice:
         return self.name not in ("exact", "subset")
 
     def build(self, seed: int = 0) -> Approximation:
-        """The approximation; `seed` draws the duels of `subset`."""
+        """The approximation; `seed` draws the duels of `subset` and starts `pitc`'s k-means."""
         from sparse_prefgp import approximations as known
 
         if self.power is not None:
             return known.PriorPower(self.power)
         if self.size is not None:
             return known.SubsetOfData(self.size, seed)
+        if self.blocks is not None:
+            return known.PITC(self.blocks, seed)
         plain: dict[str, Approximation] = {
             "exact": known.Exact(),
             "dtc": known.DTC(),
@@ -118,7 +130,8 @@ class ApproximationChoice:
     def __str__(self) -> str:
         if self.power is not None:
             return f"{self.name}:{self.power:g}"
-        return self.name if self.size is None else f"{self.name}:{self.size}"
+        number = self.size if self.blocks is None else self.blocks
+        return self.name if number is None else f"{self.name}:{number}"
 
 
 @dataclass(frozen=True)

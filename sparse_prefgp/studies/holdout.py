@@ -172,7 +172,8 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
 
     Raises:
         ValueError: what `split_duels` and `DuelTable.to_duels` raise; more inducing inputs than
-            distinct training items; a subset larger than the training duels.
+            distinct training items; a subset larger than the training duels; more blocks than
+            distinct pairs.
     """
     rng = np.random.default_rng(settings.seed)
     split = split_duels(
@@ -185,6 +186,12 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
         raise ValueError(
             f"The approximation {choice} asks for more than the {train.num_duels} training duels; "
             "lower the number, or use exact."
+        )
+    pairs = np.unique(np.sort(np.stack([train.winners, train.losers], 1), 1), axis=0)
+    if choice.blocks is not None and choice.blocks > len(pairs):
+        raise ValueError(
+            f"The approximation {choice} asks for more blocks than the {len(pairs)} distinct pairs "
+            "of the training duels; lower the number, or use fitc."
         )
     count = None
     if choice.needs_inducing and settings.inducing_share is None:

@@ -26,6 +26,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "datasets",
         "folders",
         "checks",
+        "clusters",
+        "blocks",
         "model_folder",
         "checkpoint_folder",
         "versions",

@@ -199,6 +199,10 @@ CASES: dict[str, Case] = {
     ),
     # Options of fit.
     "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),
+    "blocks without number": Case(FIT + " --approximation pitc", ("pitc", "number of blocks")),
+    "more blocks than pairs": Case(
+        FIT + " --approximation pitc:4000", ("pitc:4000", "distinct pairs", "fitc")
+    ),
     "approximation unknown": Case(FIT + " --approximation fit", ("did you mean fitc",)),
     "item effects alone, sparse": Case(
         FIT + " --kernel item --inducing 5", ("--approximation exact",)

@@ -153,6 +153,7 @@ def slow_posterior(
     test_items: ArrayLike | None = None,
     power: float | None = None,
     blocks: ArrayLike | None = None,
+    test_block: object = None,
     mean_function: Callable[[Array], float] | None = None,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
@@ -161,6 +162,7 @@ def slow_posterior(
     """EP evidence and posterior of f at the test items (the items themselves by default).
 
     `noise_variance` is sigma² per side. `lower` and `upper` are the limits of v for each duel.
+    With `test_block` the test items are of that block of pitc: PIC.
     """
     x = np.asarray(items, dtype=float)
     x_star = x if test_items is None else np.asarray(test_items, dtype=float)
@@ -193,6 +195,10 @@ def slow_posterior(
         )
         # Prediction is from q(u) (section 6): f* depends on v through u alone.
         k_sv = phi_s @ phi_v.T
+        if test_block is not None:
+            # To the duels of their own block they are related as the kernel says.
+            full = gram(kernel, x_star, x) @ a.T
+            k_sv = np.where(np.asarray(blocks) == test_block, full, k_sv)
 
     ep = slow_ep(offset, covariance, lower, upper, tolerance)
     # f* | v is normal, and linear in v; average it over the truncated v.

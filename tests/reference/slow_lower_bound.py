@@ -33,10 +33,12 @@ def slow_lower_bounds(
     tau: ArrayLike,
     inducing: ArrayLike | None,
     offset: ArrayLike | None = None,
+    blocks: ArrayLike | None = None,
 ) -> dict[str, float]:
     """Every bound, from one site (nu, tau) for each duel; without inducing inputs, u are the items.
 
-    `offset` is m(loser) - m(winner) of each duel.
+    `offset` is m(loser) - m(winner) of each duel. With `blocks` the sites are on z, whose residual
+    keeps its covariance within a block, and q(u) is what they make of u.
     """
     x = np.asarray(items, dtype=float)
     z = x if inducing is None else np.asarray(inducing, dtype=float)
@@ -46,8 +48,16 @@ def slow_lower_bounds(
     k_vv = a @ gram(kernel, x, x) @ a.T
     root = np.linalg.cholesky(gram(kernel, z, z))
     phi = a @ gram(kernel, x, z) @ np.linalg.inv(root).T
-    s = np.linalg.inv(np.eye(len(z)) + phi.T @ np.diag(np.asarray(tau)) @ phi)
-    mu = s @ phi.T @ np.asarray(nu)
+    site = np.diag(np.asarray(tau))
+    shift = np.asarray(nu, dtype=float)
+    if blocks is not None:
+        block = np.asarray(blocks)
+        kept = np.where(block[:, None] == block[None], k_vv - phi @ phi.T, 0.0)
+        # The sites seen through the residual: z = Phi u + r, r integrated out.
+        site = site @ np.linalg.inv(np.eye(t) + kept @ site)
+        shift = shift - site @ kept @ shift
+    s = np.linalg.inv(np.eye(len(z)) + phi.T @ site @ phi)
+    mu = s @ phi.T @ shift
     # KL = ½ [tr S + mu'mu - m - log|S|]
     kl = 0.5 * (np.trace(s) + mu @ mu - len(z) - np.linalg.slogdet(s)[1])
     residual = k_vv - phi @ phi.T

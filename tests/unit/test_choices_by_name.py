@@ -6,8 +6,10 @@ import gpflow
 import numpy as np
 import pytest
 
+import sparse_prefgp as spg
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.studies.choices import (
+    ApproximationChoice,
     Candidate,
     FeatureGroup,
     KernelChoice,
@@ -100,3 +102,13 @@ def test_products_name_those_without_inducing_inputs_once() -> None:
     found = candidates_from(["se", "linear"], ["vfe", "exact"], [16, 32])
     names = ["se/vfe/16", "se/vfe/32", "se/exact", "linear/vfe/16", "linear/vfe/32", "linear/exact"]
     assert [str(candidate) for candidate in found] == names
+
+
+def test_blocks_by_name() -> None:
+    choice = ApproximationChoice.parse("PITC:20")
+    assert str(choice) == "pitc:20"
+    assert choice.needs_inducing
+    assert choice.build(seed=3) == spg.PITC(20, seed=3)
+    for text in ("pitc", "pitc:", "pitc:0", "pitc:2.5", "pitc:person"):
+        with pytest.raises(ValueError, match="needs a whole number of blocks, such as pitc:20"):
+            ApproximationChoice.parse(text)

@@ -417,7 +417,7 @@ def test_help_shows_an_example(command: str) -> None:
 def test_every_approximation_has_a_name() -> None:
     built = set()
     for name in APPROXIMATION_NAMES:
-        choice = ApproximationChoice.parse(f"{name}:10" if name == "subset" else name)
+        choice = ApproximationChoice.parse(f"{name}:10" if name in ("subset", "pitc") else name)
         assert ApproximationChoice.parse(str(choice)) == choice
         approximation = choice.build()
         assert approximation.needs_inducing == choice.needs_inducing

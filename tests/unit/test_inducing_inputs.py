@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sparse_prefgp.models import inducing_inputs
+from sparse_prefgp import clusters
+from sparse_prefgp.clusters import kmeans_labels
 from sparse_prefgp.models.inducing_inputs import farthest_inputs, kmeans_inputs, random_inputs
 from tests.tolerances import ROUNDING
 
@@ -61,7 +62,7 @@ def test_empty_clusters_are_filled_with_rows() -> None:
     lumps = np.array([-1e8, 0.0, 1e8])
     rows = (lumps[:, None] + np.linspace(0.0, 1e-7, 20)[None, :]).reshape(-1, 1)
     rows = np.unique(rows, axis=0)
-    labels = inducing_inputs._labels(rows, 12, np.random.default_rng(3))
+    labels = kmeans_labels(rows, 12, np.random.default_rng(3))
     assert len(np.unique(labels)) < 12
     found = kmeans_inputs(rows, 12, np.random.default_rng(3))
     assert found.shape == (12, 1)
@@ -80,7 +81,7 @@ def test_a_cluster_of_one_row_is_that_row() -> None:
 
 
 def test_many_rows_are_clustered_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inducing_inputs, "_ROWS_FOR_KMEANS", 1000)
+    monkeypatch.setattr(clusters, "_ROWS_FOR_KMEANS", 1000)
     rng = np.random.default_rng(5)
     rows = rng.integers(0, 4, (1200, 1)) * 10.0 + rng.normal(size=(1200, 1))
     found = kmeans_inputs(rows, 4, rng)

@@ -20,6 +20,7 @@ CONFIGURATIONS = {
     "vfe-items": spg.VFE(over="items"),
     "fitc-duels": spg.FITC(over="duels"),
     "subset": spg.SubsetOfData(9),
+    "pitc": spg.PITC(3),
 }
 
 

@@ -100,6 +100,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "power": {"approximation": spg.PriorPower(0.3), "inducing_variable": Z},
     "logdet": {"approximation": spg.TightVFE("logdet"), "inducing_variable": Z},
     "subset": {"approximation": spg.SubsetOfData(30, seed=3)},
+    "k-means blocks": {"approximation": spg.PITC(4, seed=1), "inducing_variable": Z},
     "sequential": {"engine": spg.SequentialEP(tolerance=1e-6)},
     "mean": {"mean_function": gpflow.functions.Linear(A=[[1.0], [0.2], [0.0]], b=[0.3])},
     "noise": {"noise_variance": 0.1},

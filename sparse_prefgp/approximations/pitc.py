@@ -1,0 +1,199 @@
+"""PITC: exact within blocks of duels, through the inducing inputs between them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from sparse_prefgp.approximations.base import (
+    Approximation,
+    DuelPrior,
+    DuelProblem,
+    build_factors,
+)
+from sparse_prefgp.approximations.inducing import whitened_features
+from sparse_prefgp.blocks import Bucket
+from sparse_prefgp.checks import is_number, whole_number
+from sparse_prefgp.clusters import kmeans_labels
+from sparse_prefgp.covariances import LowRankPlusBlocks
+from sparse_prefgp.covariances.item_effect import feature_part
+from sparse_prefgp.covariances.kernels import as_float, stacked_covariance
+from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
+
+IntArray = npt.NDArray[np.int64]
+Label = int | str
+
+_LABELS_NAMED = 5
+
+
+@dataclass(frozen=True, repr=False)
+class PITC(Approximation):
+    """Partially independent training conditional (Quiñonero-Candela & Rasmussen 2005):
+    `Q + blockdiag(K_vv - Q) + 2s²I`, nothing added.
+
+    Duels of one block are related as the kernel says, duels of different blocks through the
+    inducing inputs alone. Blocks of one duel each are `FITC()`, one block is `Exact()`. Equal duels
+    are merged within a block only. A sweep costs O(t b² + t m²) for blocks of b duels; evidence and
+    its gradient need O(t b) memory.
+
+    `predict_f` predicts from q(u), as for `FITC()`; `predict_f_in_block` lets the new items share
+    what a block knows beside u.
+
+    blocks: one label, text or a whole number, for each duel as it was given to `Duels`, such as a
+        column of a data frame; or how many blocks k-means makes, of the features of both items of a
+        pair, so that a pair's duels stay together. seed: of k-means.
+
+    :raises ValueError: no label for some duel, a number below 1; later, labels for more or fewer
+        duels than there are, or more blocks than pairs.
+    """
+
+    blocks: Any
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        blocks = self.blocks
+        if is_number(blocks):
+            object.__setattr__(self, "blocks", whole_number("The number of blocks", blocks, 1))
+        else:
+            object.__setattr__(self, "blocks", _labels(blocks))
+
+    def __repr__(self) -> str:
+        if self.labels is None:
+            return f"PITC({self.blocks})" if not self.seed else f"PITC({self.blocks}, {self.seed})"
+        # Which duel is in which block is part of what a model is, but too long to print.
+        digest = hashlib.sha256(repr(self.blocks).encode("utf-8")).hexdigest()
+        return f"PITC({len(self.labels):,} blocks of {len(self.blocks):,} duels, {digest[:8]})"
+
+    @property
+    def labels(self) -> tuple[Label, ...] | None:
+        """The labels that were given, each once, in order of appearance; None for k-means."""
+        return None if isinstance(self.blocks, int) else tuple(dict.fromkeys(self.blocks))
+
+    def select(self, graph: DuelGraph) -> DuelGraph:
+        """The graph with its blocks; sites of different blocks are kept apart.
+
+        :raises ValueError: blocks that do not cover the duels, or more than there are pairs.
+        """
+        duels = graph.num_sites if graph.site_of_duel is None else len(graph.site_of_duel)
+        if self.labels is None:
+            of_site = _kmeans_blocks(graph, self.blocks, np.random.default_rng(self.seed))
+            return graph.in_blocks(
+                of_site if graph.site_of_duel is None else of_site[graph.site_of_duel]
+            )
+        if len(self.blocks) != duels:
+            raise ValueError(
+                f"PITC has blocks for {len(self.blocks):,} duels, but there are {duels:,}; give "
+                "one block for each duel as it was given to Duels."
+            )
+        number = {label: i for i, label in enumerate(self.labels)}
+        return graph.in_blocks(np.array([number[label] for label in self.blocks]))
+
+    def number_of(self, block: Any, graph: DuelGraph) -> int:
+        """The number, in `graph.blocks`, of a block by its label.
+
+        :raises ValueError: there is no such block.
+        """
+        assert graph.blocks is not None
+        labels: Sequence[Label] = self.labels or range(int(graph.blocks.max()) + 1)
+        wanted = block.item() if isinstance(block, np.generic) else block
+        for number, label in enumerate(labels):
+            # True == 1, but is no label.
+            if label == wanted and not isinstance(wanted, bool):
+                return number
+        shown = ", ".join(map(repr, labels[:_LABELS_NAMED]))
+        more = ", …" if len(labels) > _LABELS_NAMED else ""
+        raise ValueError(f"There is no block {wanted!r}; the blocks are {shown}{more}.")
+
+    def prior(self, problem: DuelProblem) -> DuelPrior:
+        graph, kernel = problem.graph, problem.kernel
+        k_uu = gpflow.covariances.Kuu(problem.inducing_variable, feature_part(kernel), jitter=0.0)
+        factor, jitter = cholesky_with_jitter(k_uu, MAX_CONDITION)
+
+        def features(inputs: tf.Tensor) -> tf.Tensor:
+            return whitened_features(problem, factor, inputs)
+
+        rows = as_float(graph.rows)
+        item_features = features(rows)
+        zero = tf.zeros([], rows.dtype)
+        parts, residuals, clipped = [], [], zero
+        for bucket in graph.buckets:
+            part = _ends_apart(tf.gather(item_features, bucket.rows), bucket)
+            matrix = stacked_covariance(kernel, tf.gather(rows, bucket.rows))
+            between = _between_sites(matrix, bucket)
+            raw = between - tf.matmul(part, part, transpose_b=True)
+            diagonal = tf.linalg.diag_part(raw)
+            kept = tf.maximum(diagonal, tf.zeros_like(diagonal))
+            clipped = tf.maximum(clipped, tf.stop_gradient(tf.reduce_max(kept - diagonal)))
+            parts.append(part)
+            residuals.append(tf.linalg.set_diag(raw, kept))
+        covariance = LowRankPlusBlocks(parts, residuals, graph.buckets, graph.num_sites)
+        noise = tf.fill([graph.num_sites], 2.0 * problem.noise_variance)
+        factors, offset = build_factors(problem, noise)
+        return DuelPrior(covariance, factors, offset, zero, features, jitter, clipped)
+
+
+def _ends_apart(values: tf.Tensor, bucket: Bucket) -> tf.Tensor:
+    """Loser minus winner: (g, p, k) per row to (g, b, k) per site."""
+    first = tf.gather(values, bucket.winners, axis=1, batch_dims=1)
+    return tf.gather(values, bucket.losers, axis=1, batch_dims=1) - first
+
+
+def _between_sites(matrix: tf.Tensor, bucket: Bucket) -> tf.Tensor:
+    """A K A' of each block, from K (g, p, p), symmetric: (g, b, b)."""
+    half = _ends_apart(matrix, bucket)
+    # Whole rows are gathered twice as fast as single entries, and three times in the gradient.
+    return _ends_apart(tf.linalg.matrix_transpose(half), bucket)
+
+
+def _kmeans_blocks(graph: DuelGraph, count: int, rng: np.random.Generator) -> IntArray:
+    """Block of each site, (t,), without a gap."""
+    # z of a pair is the same but for its sign in either direction: both belong together. Rows are
+    # in ascending order, so that equal features stand on equal sides.
+    ends = np.sort(np.stack([graph.winners, graph.losers], 1), 1)
+    pairs, pair = np.unique(ends, axis=0, return_inverse=True)
+    if count > len(pairs):
+        raise ValueError(
+            f"PITC({count}) asks for more blocks than the {len(pairs)} distinct pairs of items; "
+            "lower the number, or use FITC()."
+        )
+    rows = graph.rows[:, :-1] if graph.numbered else graph.rows
+    labels = np.arange(len(pairs))
+    if count < len(pairs):
+        labels = kmeans_labels(rows[pairs].reshape(len(pairs), -1), count, rng)
+    _, number = np.unique(labels, return_inverse=True)
+    blocks: IntArray = number.reshape(-1)[pair.reshape(-1)]
+    return blocks
+
+
+def _labels(blocks: Any) -> tuple[Label, ...]:
+    """One label for each duel, checked."""
+    array = np.asarray(blocks, dtype=object)
+    if array.ndim != 1 or len(array) == 0:
+        raise ValueError(
+            f"blocks is {type(blocks).__name__} of shape {array.shape}; give one label for each "
+            "duel, or how many blocks k-means is to make."
+        )
+    return tuple(_label(value, i) for i, value in enumerate(array.tolist()))
+
+
+def _label(value: Any, duel: int) -> Label:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, str):
+        return value
+    if is_number(value) and math.isfinite(value) and float(value).is_integer():
+        return int(value)
+    # What stands for a missing value in data frames and arrays.
+    missing = value is None or str(value) in ("nan", "<NA>", "NaT")
+    what = "no block" if missing else f"the block {value!r}"
+    raise ValueError(
+        f"Duel {duel} has {what}; give each duel a block, named by a text or a whole number."
+    )

@@ -1,0 +1,320 @@
+"""Low rank plus blocks, `Phi Phi' + blockdiag(R~)` (docs/method.md, section 10).
+
+z = Phi u + r with whitened inducing values `u ~ N(0, I)` and residuals r, independent of u and
+between blocks, with covariance R~ within one. Under sites with precision T and shift s, block by
+block,
+
+    G = T^½ (I + T^½ R~ T^½)⁻¹ T^½    n = (I - G R~) s    S = R~ - R~ G R~    F = Phi - R~ G Phi
+
+the posterior of u is `N(P⁻¹h, P⁻¹)`, `P = I + Σ Phi'G Phi`, `h = Σ Phi'n`, and z has mean
+`F P⁻¹h + S s` and covariance `F P⁻¹F' + S`. Quiñonero-Candela & Rasmussen (2005) call the prior the
+partially independent training conditional, PITC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from check_shapes import check_shapes
+
+from sparse_prefgp.blocks import Bucket
+from sparse_prefgp.covariances.base import (
+    Column,
+    Covariance,
+    Marginals,
+    PosteriorTerms,
+    SequentialState,
+)
+from sparse_prefgp.linalg import add_to_diagonal, constant_matmul, inverse_lower
+
+# One after the other, sites change the covariance of all z, (t, t): 200 MB at so many.
+SEQUENTIAL_UP_TO = 5000
+
+
+class _Part(NamedTuple):
+    """A bucket of blocks under the sites, with G = half' half.
+
+    half: (g, b, b) L⁻¹ T^½ for L L' = I + T^½ R~ T^½. white: (g, b, m) half Phi, so that
+    Phi'G Phi = white' white. natural: (g, b, 1) n. half_log_det: ½ log|I + T^½ R~ T^½|, summed.
+    """
+
+    half: tf.Tensor
+    white: tf.Tensor
+    natural: tf.Tensor
+    half_log_det: tf.Tensor
+
+
+class _Condition(NamedTuple):
+    """Everything among the m inducing values: chol(P)⁻¹ (m, m), E u (m, 1), ½ log|P|."""
+
+    inverse: tf.Tensor
+    mean: tf.Tensor
+    half_log_det: tf.Tensor
+
+
+class LowRankPlusBlocks(Covariance):
+    """The covariance of z, never formed: O(t b² + t b m + t m²) a sweep for blocks of b sites.
+
+    :param features: for each bucket (g, b, m), rows of Phi, zero where there is no site.
+    :param residuals: for each bucket (g, b, b), R~, zero where there is no site.
+    :param buckets: how blocks and sites lie in them. num_sites: t.
+    """
+
+    def __init__(
+        self,
+        features: Sequence[tf.Tensor],
+        residuals: Sequence[tf.Tensor],
+        buckets: Sequence[Bucket],
+        num_sites: int,
+    ) -> None:
+        self._features, self._residuals = tuple(features), tuple(residuals)
+        self._phi = tuple(map(tf.stop_gradient, features))
+        self._r = tuple(map(tf.stop_gradient, residuals))
+        self._buckets = tuple(buckets)
+        self._num_sites = num_sites
+        # Padding has the number t and is sorted to the end.
+        places = np.concatenate([bucket.sites.reshape(-1) for bucket in buckets])
+        self._place_of_site = np.argsort(places, kind="stable")[:num_sites]
+
+    # Between (t,) per site and (g, b, 1) per bucket.
+
+    def _spread(self, values: tf.Tensor) -> list[tf.Tensor]:
+        padded = tf.concat([values, tf.zeros([1], values.dtype)], 0)
+        return [tf.gather(padded, bucket.sites)[..., None] for bucket in self._buckets]
+
+    def _collect(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
+        """(g, b, k) per bucket to (t, k)."""
+        flat = tf.concat([tf.reshape(value, [-1, value.shape[-1]]) for value in values], 0)
+        return tf.gather(flat, self._place_of_site)
+
+    # Conditioning.
+
+    def _parts(self, precision: tf.Tensor, shift: tf.Tensor) -> list[_Part]:
+        pieces = zip(self._phi, self._r, *map(self._spread, (precision, shift)), strict=True)
+        return [_part(*piece) for piece in pieces]
+
+    def _condition(self, parts: Sequence[_Part]) -> _Condition:
+        width = self._phi[0].shape[-1]
+        dtype = self._phi[0].dtype
+        inner, h = tf.zeros([width, width], dtype), tf.zeros([width, 1], dtype)
+        for phi, part in zip(self._phi, parts, strict=True):
+            white = tf.reshape(part.white, [-1, width])
+            inner += constant_matmul(white, white, transpose_a=True)
+            flat = tf.reshape(phi, [-1, width])
+            h += tf.matmul(flat, tf.reshape(part.natural, [-1, 1]), transpose_a=True)
+        factor = tf.linalg.cholesky(add_to_diagonal(inner, tf.ones([], dtype)))
+        inverse = inverse_lower(factor)
+        mean = tf.matmul(inverse, tf.matmul(inverse, h), transpose_a=True)
+        return _Condition(inverse, mean, _sum_log_diagonal(factor))
+
+    @check_shapes(
+        "precision: [t]",
+        "shift: [t]",
+        "return.mean: [t]",
+        "return.variance: [t]",
+        "return.half_log_det: []",
+    )
+    def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
+        parts = self._parts(precision, shift)
+        u = self._condition(parts)
+        means, variances = [], []
+        for phi, r, part in zip(self._phi, self._r, parts, strict=True):
+            half_r = tf.matmul(part.half, r)
+            f = phi - tf.matmul(half_r, part.white, transpose_a=True)
+            means.append(_times(f, u.mean) + tf.matmul(r, part.natural))  # S s = R~ n
+            scaled = _times(f, u.inverse, transpose=True)
+            left = tf.linalg.diag_part(r) - tf.reduce_sum(half_r * half_r, 1)
+            variances.append((left + tf.reduce_sum(scaled * scaled, -1))[..., None])
+        half_log_det = u.half_log_det + tf.add_n([part.half_log_det for part in parts])
+        kept = [x for part in parts for x in (part.half, part.white, part.natural)]
+        return Marginals(
+            mean=self._collect(means)[:, 0],
+            variance=self._collect(variances)[:, 0],
+            half_log_det=half_log_det,
+            kept=(u.inverse, u.mean, *kept),
+        )
+
+    def surrogate(
+        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
+    ) -> tf.Tensor:
+        # With C the covariance, d/dC = ½ (a a' - M), a = n - G Phi E u the weights of z and
+        # M = G - G Phi P⁻¹ Phi'G. So d/dPhi = (a a' - M) Phi = a (E u)' - G Phi P⁻¹, for
+        # Phi'a = E u and M Phi = G Phi P⁻¹; and d/dR~ is the block of d/dC.
+        inverse, mean, *rest = kept
+        total = tf.zeros([], mean.dtype)
+        for i, (features, residual) in enumerate(zip(self._features, self._residuals, strict=True)):
+            half, white, natural = rest[3 * i : 3 * i + 3]
+            weights, explained, scaled = _weights(half, white, natural, inverse, mean)
+            by_features = weights * mean[:, 0] - _times(scaled, inverse)
+            by_residual = tf.matmul(weights, weights, transpose_b=True) - explained
+            total += tf.reduce_sum(tf.stop_gradient(by_features) * features)
+            total += tf.reduce_sum(tf.stop_gradient(0.5 * by_residual) * residual)
+        return total
+
+    def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        """left' K right, a scalar, for K the covariance of z; differentiable. (t,), (t,)."""
+        sides = [self._spread(left), self._spread(right)]
+        sums = [
+            tf.add_n(
+                [
+                    tf.reduce_sum(features * values, [0, 1])
+                    for features, values in zip(self._features, side, strict=True)
+                ]
+            )
+            for side in sides
+        ]
+        total = tf.reduce_sum(sums[0] * sums[1])
+        for residual, first, second in zip(self._residuals, *sides, strict=True):
+            total += tf.reduce_sum(first * tf.matmul(residual, second))
+        return total
+
+    # Prediction.
+
+    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+        """Of u alone, as for every low rank: a new input shares no residual with any block."""
+        u = self._condition(self._parts(precision, shift))
+        identity = tf.eye(self._phi[0].shape[-1], dtype=u.mean.dtype)
+        covariance = tf.matmul(u.inverse, u.inverse, transpose_a=True)
+        return PosteriorTerms(u.mean[:, 0], identity - covariance)
+
+    def block_terms(self, precision: tf.Tensor, shift: tf.Tensor, block: int) -> PosteriorTerms:
+        """Of u and the residuals of one block, in the order of `sites_in`.
+
+        For features [a, r], r the residual covariance of a new input with the sites of the block:
+
+            E f = a E u + r (n - H E u)              H = G Phi of the block
+            Cov f = k - a a' - r G r' + (a - r H) P⁻¹ (a - r H)'
+
+        the partially independent conditional, PIC (Snelson & Ghahramani 2007).
+        """
+        parts = self._parts(precision, shift)
+        u = self._condition(parts)
+        bucket, slot, size = self._find(block)
+        part = parts[bucket]
+        half, white, natural = (x[slot : slot + 1] for x in (part.half, part.white, part.natural))
+        weights, explained, scaled = _weights(half, white, natural, u.inverse, u.mean)
+        crossed = tf.matmul(scaled[0, :size], u.inverse)  # H P⁻¹
+        corner = tf.eye(self._phi[0].shape[-1], dtype=u.mean.dtype)
+        corner -= tf.matmul(u.inverse, u.inverse, transpose_a=True)
+        reduction = tf.concat(
+            [
+                tf.concat([corner, tf.transpose(crossed)], 1),
+                tf.concat([crossed, explained[0, :size, :size]], 1),
+            ],
+            0,
+        )
+        return PosteriorTerms(tf.concat([u.mean, weights[0, :size]], 0)[:, 0], reduction)
+
+    def sites_in(self, block: int) -> np.ndarray:
+        """The sites of a block, in its order."""
+        bucket, slot, size = self._find(block)
+        return self._buckets[bucket].sites[slot, :size]
+
+    def block_features(self, block: int) -> tf.Tensor:
+        """Rows of Phi of `sites_in`, (b, m)."""
+        bucket, slot, size = self._find(block)
+        return self._phi[bucket][slot, :size]
+
+    def _find(self, block: int) -> tuple[int, int, int]:
+        """Bucket, place in it, and number of sites of a block."""
+        for i, bucket in enumerate(self._buckets):
+            slots = np.flatnonzero(bucket.numbers == block)
+            if len(slots):
+                slot = int(slots[0])
+                return i, slot, int(np.sum(bucket.sites[slot] < self._num_sites))
+        raise AssertionError(f"no block {block}")
+
+    def inducing_values(
+        self, precision: tf.Tensor, shift: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Mean and variance of Phi u under q(u), (t,) each, and KL[q(u) || p(u)].
+
+        KL = ½ (tr P⁻¹ - m + |E u|² + log|P|).
+        """
+        u = self._condition(self._parts(precision, shift))
+        means = [_times(phi, u.mean) for phi in self._phi]
+        scaled = [_times(phi, u.inverse, transpose=True) for phi in self._phi]
+        variances = [tf.reduce_sum(x * x, -1, keepdims=True) for x in scaled]
+        trace = tf.reduce_sum(u.inverse**2)
+        width = tf.cast(self._phi[0].shape[-1], trace.dtype)
+        kl = 0.5 * (trace - width + tf.reduce_sum(u.mean**2)) + u.half_log_det
+        return self._collect(means)[:, 0], self._collect(variances)[:, 0], kl
+
+    # One site after the other.
+
+    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
+        """The covariance of all z, (t, t), for residuals of all blocks become dependent.
+
+        :raises ValueError: more than 5,000 sites.
+        """
+        t = self._num_sites
+        if t > SEQUENTIAL_UP_TO:
+            raise ValueError(
+                f"SequentialEP() keeps the covariance of all {t:,} sites at once, since PITC ties "
+                f"each to its block, and takes at most {SEQUENTIAL_UP_TO:,}; use ParallelEP()."
+            )
+        parts = self._parts(precision, shift)
+        u = self._condition(parts)
+        pieces, means = [], []
+        covariance = tf.zeros([t + 1, t + 1], u.mean.dtype)
+        for phi, r, part, bucket in zip(self._phi, self._r, parts, self._buckets, strict=True):
+            half_r = tf.matmul(part.half, r)
+            f = phi - tf.matmul(half_r, part.white, transpose_a=True)
+            pieces.append(_times(f, u.inverse, transpose=True))
+            means.append(_times(f, u.mean) + tf.matmul(r, part.natural))
+            s = r - tf.matmul(half_r, half_r, transpose_a=True)
+            rows = np.broadcast_to(bucket.sites[:, :, None], s.shape)
+            index = np.stack([rows, np.swapaxes(rows, 1, 2)], -1)
+            covariance = tf.tensor_scatter_nd_add(covariance, index, s)
+        scaled = self._collect(pieces)
+        covariance = covariance[:t, :t] + constant_matmul(scaled, scaled, transpose_b=True)
+        return SequentialState(covariance, self._collect(means)[:, 0])
+
+    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
+        column = state.covariance[:, site]
+        return Column(column, mean=state.mean[site], variance=column[site])
+
+    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
+        return None
+
+
+def _part(phi: tf.Tensor, r: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor) -> _Part:
+    """One bucket under the sites: (g, b, m), (g, b, b), and (g, b, 1) twice."""
+    root = tf.sqrt(precision)
+    scaled = root * r * tf.linalg.matrix_transpose(root)
+    one = tf.ones([], r.dtype)
+    factor = tf.linalg.cholesky(tf.linalg.set_diag(scaled, tf.linalg.diag_part(scaled) + one))
+    half = tf.linalg.triangular_solve(factor, tf.linalg.diag(root[..., 0]))
+    taken = tf.matmul(half, tf.matmul(r, shift))
+    return _Part(
+        half=half,
+        white=tf.matmul(half, phi),
+        natural=shift - tf.matmul(half, taken, transpose_a=True),
+        half_log_det=_sum_log_diagonal(factor),
+    )
+
+
+def _weights(
+    half: tf.Tensor, white: tf.Tensor, natural: tf.Tensor, inverse: tf.Tensor, mean: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """a = n - G Phi E u (g, b, 1), M = G - G Phi P⁻¹ Phi'G (g, b, b), G Phi chol(P)⁻ᵀ (g, b, m)."""
+    weights = natural - tf.matmul(half, _times(white, mean), transpose_a=True)
+    scaled = tf.matmul(half, _times(white, inverse, transpose=True), transpose_a=True)
+    explained = tf.matmul(half, half, transpose_a=True)
+    explained -= tf.matmul(scaled, scaled, transpose_b=True)
+    return weights, explained, scaled
+
+
+def _times(stack: tf.Tensor, matrix: tf.Tensor, *, transpose: bool = False) -> tf.Tensor:
+    """A stack (g, b, m) times one matrix (m, k), as a single product: (g, b, k)."""
+    g, b, m = stack.shape
+    flat = constant_matmul(tf.reshape(stack, [g * b, m]), matrix, transpose_b=transpose)
+    return tf.reshape(flat, [g, b, -1])
+
+
+def _sum_log_diagonal(factor: tf.Tensor) -> tf.Tensor:
+    """½ log det of the matrix, or the sum over a stack, whose Cholesky factor is given."""
+    return tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
