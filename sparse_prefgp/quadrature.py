@@ -16,14 +16,15 @@ from scipy.special import log_ndtr
 FloatArray = npt.NDArray[np.float64]
 
 # The normal is cut off at so many standard deviations: 1e-23 of its mass lies beyond.
-_REACH = 10.0
+REACH = 10.0
 _LONGEST_PANEL = 2.5
 # Around a limit the log factor turns from 0 to a parabola within a few noise standard deviations;
-# beyond them what is left of it changes with the logarithm of the distance.
-_TURNS = np.array([0.0, 1.5, 3.0, 6.0, 48.0, 384.0])
-_BREAKS = np.concatenate([-_TURNS[:0:-1], _TURNS])
-_EVEN = np.arange(-_REACH, _REACH + 0.5 * _LONGEST_PANEL, _LONGEST_PANEL)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+# beyond them what is left of it changes with the logarithm of the distance, and its curvature with
+# the square: a panel that is four times as far out at its end is exact for both.
+_TURNS = np.array([0.0, 1.5, 3.0, 6.0, 24.0, 96.0, 384.0])
+BREAKS = np.concatenate([-_TURNS[:0:-1], _TURNS])
+EVEN = np.arange(-REACH, REACH + 0.5 * _LONGEST_PANEL, _LONGEST_PANEL)
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 # So many numbers at a time: bounds the memory, whatever the number of sites.
 _CHUNK = 500_000
 
@@ -48,7 +49,7 @@ def expected_log_factor(
     mean, variance, noise, upper = (np.asarray(x, float) for x in (mean, variance, noise, upper))
     lower = None if lower is None else np.asarray(lower, float)
     limits = [upper] if lower is None else [lower, upper]
-    points = (len(_EVEN) + len(limits) * len(_BREAKS)) * len(_NODES)
+    points = (len(EVEN) + len(limits) * len(BREAKS)) * len(NODES)
     step = max(1, _CHUNK // points)
     parts = [
         _expected(
@@ -72,14 +73,14 @@ def _expected(
 ) -> FloatArray:
     sd, noise_sd = np.sqrt(variance), np.sqrt(noise)
     unit = np.where(sd > 0.0, sd, 1.0)[:, None]  # a z without variance has no scale for breaks
-    edges = [np.broadcast_to(_EVEN, (len(mean), len(_EVEN)))]
+    edges = [np.broadcast_to(EVEN, (len(mean), len(EVEN)))]
     for limit in [upper] if lower is None else [lower, upper]:
-        around = (limit - mean)[:, None] + noise_sd[:, None] * _BREAKS
-        edges.append(np.clip(around / unit, -_REACH, _REACH))
+        around = (limit - mean)[:, None] + noise_sd[:, None] * BREAKS
+        edges.append(np.clip(around / unit, -REACH, REACH))
     edge = np.sort(np.concatenate(edges, 1), 1)
     centre, half = 0.5 * (edge[:, 1:] + edge[:, :-1]), 0.5 * np.diff(edge, axis=1)
-    x = centre[:, :, None] + half[:, :, None] * _NODES
-    weight = half[:, :, None] * _WEIGHTS * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+    x = centre[:, :, None] + half[:, :, None] * NODES
+    weight = half[:, :, None] * WEIGHTS * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
     z = mean[:, None, None] + sd[:, None, None] * x
     scale = noise_sd[:, None, None]
     below = None if lower is None else (lower[:, None, None] - z) / scale

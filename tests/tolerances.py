@@ -62,3 +62,7 @@ GREEDY_SHARE = 0.9
 # 0.002 nats, parameters to the third digit.
 PUBLISHED_BOUND = 2e-3
 PUBLISHED_DIGITS = 5e-4
+
+# A variational bound at its maximum, from two optimisers or two parametrisations: it is stationary
+# there, so that what an optimiser leaves is of second order, and jitter moves it by a little more.
+OPTIMUM = 1e-5

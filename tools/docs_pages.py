@@ -18,6 +18,7 @@ SECTIONS = {
     "approximations": "Approximations",
     "engines": "Inference",
     "selection": "Learning",
+    "gpflow_blocks": "Blocks for GPflow",
     "studies": "Choosing",
     "analysis": "Using a model",
     "plotting": "Pictures",

@@ -1,6 +1,7 @@
 """Models: a prior, duels, an approximation and an engine, composed."""
 
 from sparse_prefgp.models.codec import register_kernel
+from sparse_prefgp.models.exporting import export_saved_model
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.saving import load, save
@@ -9,6 +10,7 @@ from sparse_prefgp.models.updating import UpdateReport, update
 __all__ = [
     "PreferenceGP",
     "UpdateReport",
+    "export_saved_model",
     "kmeans_inputs",
     "load",
     "register_kernel",

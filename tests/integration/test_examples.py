@@ -20,6 +20,7 @@ SLOW = pytest.mark.slow
 PAGES = [
     pytest.param("examples/one-dimension.md", None, id="one-dimension"),
     pytest.param("get-started.md", None, id="get-started", marks=SLOW),
+    pytest.param("gpflow.md", None, id="gpflow", marks=SLOW),
     pytest.param("examples/arguments.md", "ukp_convincing", id="arguments", marks=SLOW),
     pytest.param("examples/tennis.md", "tennis_atp", id="tennis", marks=SLOW),
 ]

@@ -14,6 +14,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "truncated_normal",
         "quadrature",
+        "expectations",
         "graph",
         "duels",
         "linalg",
@@ -38,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximations",),
     ("evidence",),
     ("engines",),
-    ("models",),
+    ("models", "gpflow_blocks"),
     ("selection",),
     ("analysis",),
     ("plotting",),
