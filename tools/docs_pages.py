@@ -21,6 +21,7 @@ SECTIONS = {
     "gpflow_blocks": "Blocks for GPflow",
     "studies": "Choosing",
     "analysis": "Using a model",
+    "sampling": "Using a model",
     "plotting": "Pictures",
     "baselines": "Scores",
     "metrics": "Scores",

@@ -33,6 +33,7 @@ from sparse_prefgp.evidence import (
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
 from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_in_block, predictions
+from sparse_prefgp.sampling import SamplingCheck, check_against_sampling
 from sparse_prefgp.sites import Sites, totals
 from sparse_prefgp.truncated_normal import log_cdf
 
@@ -383,6 +384,42 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         pairs = self._pairs(Xa, Xb)
         both = in_chunks(self.posterior.difference, pairs)
         return both[:, 0], both[:, 1]
+
+    # Against the truth.
+
+    def exact_problem(self) -> DuelProblem:
+        """All duels under the exact prior, on copies of the parameters as they are."""
+        return self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
+
+    def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
+        """Items (N, D) as the kernel of `exact_problem` takes them.
+
+        :param before: how many items of the same call come before them; those the model does not
+            know are all different.
+        """
+        return self._inputs(items, before)
+
+    def check_against_sampling(
+        self,
+        Xa: Any = None,
+        Xb: Any = None,
+        *,
+        num_draws: int = 2000,
+        rng: np.random.Generator,
+        chains: int = 4,
+    ) -> SamplingCheck:
+        """How far engine and approximation are from the exact posterior, by draws from it.
+
+        :param Xa: (N, D) first items of new pairs to check on besides the model's own.
+        :param Xb: (N, D) their second items.
+        :param num_draws: of each chain.
+        :param rng: of all draws.
+        :param chains: how many, at least 2.
+        :raises ValueError: more than 2,000 duels, and what else `sample_posterior` raises.
+
+        (docs/method.md, section 11)
+        """
+        return check_against_sampling(self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains)
 
     # Inside.
 

@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("approximations",),
     ("evidence",),
     ("engines",),
+    ("sampling",),
     ("models", "gpflow_blocks"),
     ("selection",),
     ("analysis",),

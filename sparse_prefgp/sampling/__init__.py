@@ -1,0 +1,11 @@
+"""The exact posterior by sampling, as the truth that engines are held to."""
+
+from sparse_prefgp.sampling.check import SamplingCheck, check_against_sampling
+from sparse_prefgp.sampling.draws import PosteriorDraws, sample_posterior
+
+__all__ = [
+    "PosteriorDraws",
+    "SamplingCheck",
+    "check_against_sampling",
+    "sample_posterior",
+]

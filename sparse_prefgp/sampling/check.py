@@ -1,0 +1,218 @@
+"""How far a model's engine is from the exact posterior, on its own data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from sparse_prefgp.approximations import Approximation
+from sparse_prefgp.engines import Engine, InferenceResult
+from sparse_prefgp.sampling.draws import (
+    ESS_PER_CHAIN,
+    LARGEST_RHAT,
+    PosteriorDraws,
+    Preferences,
+    Summary,
+    sample_posterior,
+)
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Checked(Preferences, Protocol):
+    """What the check needs to know of a model."""
+
+    @property
+    def approximation(self) -> Approximation: ...
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def infer(self) -> InferenceResult: ...
+
+    def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]: ...
+
+    def predict_duel(self, Xa: Any, Xb: Any) -> tf.Tensor: ...
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Of a figure over pairs: root mean square and largest absolute, engine less sampler.
+
+    monte_carlo: root mean square of the sampler's own standard errors, which is what the first is
+    about where the engine makes no error at all.
+    """
+
+    rmse: float
+    largest: float
+    monte_carlo: float
+
+
+@dataclass(frozen=True)
+class PairsCheck:
+    """Deviations on some pairs; skewness is the sampler's own, as every engine has 0.
+
+    rhat, ess: the largest R-hat and smallest bulk effective sample size of the sampler's means.
+    """
+
+    pairs: int
+    mean: Deviation
+    sd: Deviation
+    probability: Deviation
+    skewness: Deviation
+    rhat: float
+    ess: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SamplingCheck:
+    """An engine beside draws of the exact posterior, `print` shows it as a table.
+
+    Attributes:
+        engine, approximation: what was checked. engine_converged: whether its inference did.
+        own: on the pairs of the model's duels. new: on the pairs given, None without.
+        draws: the sampler's, with R-hat and effective sample sizes.
+        notes: what to know about the figures, one sentence each.
+    """
+
+    engine: str
+    approximation: str
+    engine_converged: bool
+    own: PairsCheck
+    new: PairsCheck | None
+    draws: PosteriorDraws
+    notes: tuple[str, ...]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the chains have, in every v and in the mean of every pair."""
+        return self.draws.converged and not self._doubtful
+
+    @property
+    def _doubtful(self) -> list[tuple[str, PairsCheck]]:
+        """Pairs of whose means the chains do not agree."""
+        each = [("own", self.own), *([] if self.new is None else [("new", self.new)])]
+        least = ESS_PER_CHAIN * len(self.draws.v)
+        return [(name, p) for name, p in each if not (p.rhat <= LARGEST_RHAT and p.ess >= least)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, ready for JSON."""
+        return {
+            "engine": self.engine,
+            "approximation": self.approximation,
+            "engine_converged": self.engine_converged,
+            "own": asdict(self.own),
+            "new": None if self.new is None else asdict(self.new),
+            "largest_rhat": float(np.max(self.draws.rhat)),
+            "smallest_ess": float(np.min(self.draws.ess)),
+            "chains_converged": self.converged,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        chains, draws, duels = self.draws.v.shape
+        lines = [
+            f"{self.engine} with {self.approximation} against {chains * draws:,} draws of the "
+            f"exact posterior given {duels:,} duels",
+            f"{'f(a) - f(b)':<34}{'RMSE':>10}{'largest':>10}{'Monte Carlo':>13}",
+        ]
+        for label, part in (("own pairs", self.own), ("new pairs", self.new)):
+            if part is None:
+                continue
+            lines.append(f"{label} ({part.pairs:,})")
+            for name, row in (
+                ("posterior mean", part.mean),
+                ("posterior sd", part.sd),
+                ("duel probability", part.probability),
+                ("skewness (the engine has none)", part.skewness),
+            ):
+                figures = f"{row.rmse:>10.5f}{row.largest:>10.5f}{row.monte_carlo:>13.5f}"
+                lines.append(f"  {name:<32}{figures}")
+        doubts = [
+            f"The chains have NOT converged on the {name} pairs: largest R-hat {part.rhat:.4f}, "
+            f"smallest bulk effective sample size {part.ess:,.0f}; take more draws."
+            for name, part in self._doubtful
+        ]
+        return "\n".join([*lines, *self.notes, *doubts])
+
+    __repr__ = __str__
+
+
+def check_against_sampling(
+    model: Checked,
+    Xa: Any = None,
+    Xb: Any = None,
+    *,
+    num_draws: int = 2000,
+    rng: np.random.Generator,
+    chains: int = 4,
+) -> SamplingCheck:
+    """Posterior mean, sd and duel probability of the model's engine against the exact posterior.
+
+    Args:
+        model: whose approximation and engine are checked, at its parameters as they are.
+        Xa, Xb: (N, D) items of new pairs to check on besides the model's own.
+        num_draws, rng, chains: as `sample_posterior` takes them.
+
+    Raises:
+        ValueError: one of Xa and Xb without the other, and what `sample_posterior` raises.
+    """
+    if (Xa is None) != (Xb is None):
+        raise ValueError("Xa and Xb are the two sides of pairs; give both, or neither.")
+    inferred = model.infer()
+    draws = sample_posterior(model, num_draws, rng, chains=chains)
+    graph = draws.graph
+    own = _compare(model, graph.rows[graph.winners], graph.rows[graph.losers], draws.own_duels())
+    new = None if Xa is None else _compare(model, Xa, Xb, draws.difference(Xa, Xb))
+    return SamplingCheck(
+        engine=type(model.engine).__name__,
+        approximation=model.approximation.name,
+        engine_converged=inferred.converged,
+        own=own,
+        new=new,
+        draws=draws,
+        notes=_notes(model.approximation, inferred, draws),
+    )
+
+
+def _compare(model: Checked, Xa: Any, Xb: Any, truth: Summary) -> PairsCheck:
+    mean, variance = (x.numpy() for x in model.predict_difference(Xa, Xb))
+    sd = np.sqrt(np.maximum(variance, 0.0))
+    probability = model.predict_duel(Xa, Xb).numpy()
+    return PairsCheck(
+        pairs=len(truth.mean),
+        mean=_deviation(mean - truth.mean, truth.mean_error),
+        sd=_deviation(sd - truth.sd, truth.sd_error),
+        probability=_deviation(probability - truth.probability, truth.probability_error),
+        skewness=_deviation(truth.skewness, truth.skewness_error),
+        rhat=float(np.max(truth.rhat)),
+        ess=float(np.min(truth.ess)),
+    )
+
+
+def _deviation(difference: FloatArray, error: FloatArray) -> Deviation:
+    return Deviation(
+        float(np.sqrt(np.mean(difference**2))),
+        float(np.max(np.abs(difference))),
+        float(np.sqrt(np.mean(error**2))),
+    )
+
+
+def _notes(
+    approximation: Approximation, inferred: InferenceResult, draws: PosteriorDraws
+) -> tuple[str, ...]:
+    notes = [str(draws)]
+    if not inferred.converged:
+        notes.append(f"The engine did not converge: {inferred}.")
+    if approximation.needs_inducing:
+        notes.append(
+            f"The differences hold the error of {approximation.name} and its inducing inputs as "
+            "well as the engine's; Exact() would show the engine's alone."
+        )
+    elif approximation.name == "SubsetOfData":
+        notes.append("The model uses a subset of the duels, the exact posterior all of them.")
+    return tuple(notes)

@@ -1,0 +1,437 @@
+"""Draws from the exact posterior of utilities given duels, and what they say with which error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import ndtr
+
+from sparse_prefgp.approximations import DuelProblem, Exact
+from sparse_prefgp.checks import whole_number
+from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.engines import ParallelEP
+from sparse_prefgp.engines.base import describe
+from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.sampling.diagnostics import (
+    bulk_ess,
+    quantile_error,
+    split_rhat,
+    standard_error,
+)
+from sparse_prefgp.sampling.proposals import TruncatedNormal, independence_metropolis, propose
+from sparse_prefgp.sites import Factors, Sites
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+SAMPLED_UP_TO = 2000
+# What Vehtari et al. (2021), section 4, ask for before anything is believed.
+LARGEST_RHAT, ESS_PER_CHAIN = 1.01, 100
+# Variance over noise: beyond, differences of v in units of the noise have lost their digits.
+_LARGEST_RATIO = 1e8
+# Singular values of the duels' features below this share of the largest are rounding, and so are
+# eigenvalues of their products below the second.
+_SINGULAR_TOLERANCE, _EIGEN_TOLERANCE = 1e-8, 1e-14
+# Pairs at a time: bounds the memory of draws × pairs.
+_CHUNK = 256
+# Doubles that the draws may take, 1.6 GB.
+_LARGEST_DRAWS = 200_000_000
+
+
+class Preferences(Protocol):
+    """What sampling needs to know of a model."""
+
+    def exact_problem(self) -> DuelProblem:
+        """All duels under the exact prior, which later changes of parameters leave alone."""
+
+    def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
+        """Items as the kernel of the problem takes them, after `before` items of the same call."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Posterior of f(a) - f(b) for N pairs, (N,) each, every figure with its Monte Carlo error.
+
+    mean, sd, skewness (third standardised moment) of the difference; probability that a beats b in
+    a new duel. `*_error`: standard errors, from the effective sample size of what each is the
+    average of. rhat: rank-normalised split R-hat, ess: bulk effective sample size.
+    """
+
+    mean: FloatArray
+    mean_error: FloatArray
+    sd: FloatArray
+    sd_error: FloatArray
+    skewness: FloatArray
+    skewness_error: FloatArray
+    probability: FloatArray
+    probability_error: FloatArray
+    rhat: FloatArray
+    ess: FloatArray
+
+
+class _Conditional(NamedTuple):
+    """f(a) - f(b) given v: normal with mean `mean + gain @ v` and this variance; (N,), (N, t)."""
+
+    mean: FloatArray
+    gain: FloatArray
+    variance: FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PosteriorDraws:
+    """Draws from the exact posterior; f given v is normal, so that v is all that is kept.
+
+    v: (chains, draws, t) one noisy difference f(loser) - f(winner) for each single duel, the prior
+    mean included, within the limits. site: (t,) the row of `graph` of each. graph: the duels.
+    rhat, ess: (t,) of each v, rank-normalised split R-hat and bulk effective sample size (Vehtari
+    et al. 2021). acceptance: share of the proposals that were taken. longest_stay: draws that a
+    chain stayed at one place at most. warmup: draws of each chain that were left out.
+    reference_converged: whether EP, whose sites lead the proposals, did; draws are right without.
+    """
+
+    v: FloatArray
+    site: IntArray
+    graph: DuelGraph
+    rhat: FloatArray
+    ess: FloatArray
+    acceptance: float
+    longest_stay: int
+    warmup: int
+    reference_converged: bool
+    _prior: _Prior
+    _inputs: Callable[[Any, int], tf.Tensor]
+
+    @property
+    def converged(self) -> bool:
+        """Whether R-hat is below 1.01 and the bulk sample size above 100 a chain, for every v."""
+        worst, least = float(np.max(self.rhat)), float(np.min(self.ess))
+        return worst <= LARGEST_RHAT and least >= ESS_PER_CHAIN * len(self.v)
+
+    def __str__(self) -> str:
+        chains, draws, duels = self.v.shape
+        found = (
+            f"largest R-hat {np.max(self.rhat):.4f}, smallest bulk effective sample size "
+            f"{np.min(self.ess):,.0f}, {100 * self.acceptance:.0f} % of proposals taken, longest "
+            f"stay {self.longest_stay}"
+        )
+        text = f"{chains} chains of {draws:,} draws for {duels:,} duels: {found}"
+        if self.converged:
+            return f"{text}. The chains have converged."
+        return (
+            f"{text}. The chains have NOT converged (R-hat should be at most {LARGEST_RHAT}, the "
+            f"sample size at least {ESS_PER_CHAIN * chains}); take more draws."
+        )
+
+    __repr__ = __str__
+
+    def utilities(self, rng: np.random.Generator, items: Any = None) -> FloatArray:
+        """Joint draws of f at N items, (chains, draws, N); f given v is normal.
+
+        :param items: (N, D) as `predict_f` takes them; by default the n rows of `graph`.
+        """
+        rows = as_float(self.graph.rows) if items is None else self._inputs(items, 0)
+        prior = self._prior
+        features = prior.features(rows)
+        mean = prior.mean(rows) + self._centred() @ prior.gain(features)[:, self.site].T
+        covariance = prior.kernel(rows).numpy() - features @ features.T
+        covariance += features @ prior.spread(features.T)
+        values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))  # negative only by rounding
+        return np.asarray(mean + rng.normal(size=mean.shape) @ root.T, dtype=float)
+
+    def differences(self, Xa: Any, Xb: Any, rng: np.random.Generator) -> FloatArray:
+        """Draws of f(a) - f(b), (chains, draws, N), for items (N, D) and (N, D), pair by pair."""
+        given = self._conditional(*self._pairs(Xa, Xb))
+        mean = self._means(given)
+        return np.asarray(mean + np.sqrt(given.variance) * rng.normal(size=mean.shape), dtype=float)
+
+    def quantiles(
+        self, Xa: Any, Xb: Any, levels: npt.ArrayLike, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Quantiles of f(a) - f(b) and their Monte Carlo standard errors, (levels, N) each."""
+        each = np.atleast_1d(np.asarray(levels, dtype=float))
+        wrong = each[~((each > 0.0) & (each < 1.0))]
+        if wrong.size:
+            raise ValueError(f"levels has {wrong[0]}; give numbers between 0 and 1, such as 0.975.")
+        drawn = self.differences(Xa, Xb, rng)
+        return (
+            np.quantile(drawn, each, axis=(0, 1)),
+            np.stack([quantile_error(drawn, float(level)) for level in each]),
+        )
+
+    def difference(self, Xa: Any, Xb: Any) -> Summary:
+        """Posterior of f(a) - f(b) for items Xa (N, D) and Xb (N, D), pair by pair.
+
+        Averages over v of what is known in closed form given v, so that items need no draws.
+        """
+        return self._summary(*self._pairs(Xa, Xb))
+
+    def own_duels(self) -> Summary:
+        """Posterior of f(winner) - f(loser) for every row of `graph`."""
+        rows = self.graph.rows
+        return self._summary(as_float(rows[self.graph.winners]), as_float(rows[self.graph.losers]))
+
+    def _pairs(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        first = self._inputs(Xa, 0)
+        second = self._inputs(Xb, len(first))
+        if len(first) != len(second) or len(first) == 0:
+            raise ValueError(
+                f"Xa has {len(first)} rows and Xb {len(second)}; give one item of each per pair."
+            )
+        return first, second
+
+    def _centred(self) -> FloatArray:
+        """v without the prior mean."""
+        return np.asarray(self.v - self._prior.offset[self.site], dtype=float)
+
+    def _conditional(self, first: tf.Tensor, second: tf.Tensor) -> _Conditional:
+        prior = self._prior
+        features = prior.features(first) - prior.features(second)
+        known = np.sum(features * features, 1) - np.sum(features * prior.spread(features.T).T, 1)
+        variance = pair_difference_variance(prior.kernel, first, second).numpy() - known
+        same = np.all(first.numpy() == second.numpy(), 1)
+        return _Conditional(
+            prior.mean(first) - prior.mean(second),
+            prior.gain(features)[:, self.site],
+            np.where(same, 0.0, np.maximum(variance, 0.0)),  # negative only by rounding
+        )
+
+    def _means(self, given: _Conditional) -> FloatArray:
+        """E[f(a) - f(b) | v] of every draw, (chains, draws, N)."""
+        return np.asarray(given.mean + self._centred() @ given.gain.T, dtype=float)
+
+    def _summary(self, first: tf.Tensor, second: tf.Tensor) -> Summary:
+        parts = []
+        for i in range(0, len(first), _CHUNK):
+            given = self._conditional(first[i : i + _CHUNK], second[i : i + _CHUNK])
+            parts.append(summarise(self._means(given), given.variance, self._prior.duel_noise))
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return Summary(*(np.concatenate(column) for column in columns))
+
+
+def summarise(means: FloatArray, variance: FloatArray, duel_noise: float) -> Summary:
+    """Summary of d from E[d | v] (chains, draws, N) and Var[d | v] (N,), normal given v.
+
+    The error of a figure is that of the mean of its influence function, which for the third central
+    moment M is x³ - M - 3 V x with x = d - E d and V its variance.
+    """
+    mean = np.mean(means, axis=(0, 1))
+    x = means - mean
+    between, third = np.mean(x**2, axis=(0, 1)), np.mean(x**3, axis=(0, 1))
+    total = between + variance
+    scale = np.where(total > 0.0, total, 1.0)
+    spread = x**2 - between
+    skewed = (x**3 - third - 3.0 * between * x) / scale**1.5 - 1.5 * third * spread / scale**2.5
+    wins = ndtr(means / np.sqrt(variance + duel_noise))
+    return Summary(
+        mean=mean,
+        mean_error=standard_error(means),
+        sd=np.sqrt(total),
+        sd_error=standard_error(spread / (2.0 * np.sqrt(scale))),
+        skewness=third / scale**1.5,
+        skewness_error=standard_error(skewed),
+        probability=np.mean(wins, axis=(0, 1)),
+        probability_error=standard_error(wins),
+        rhat=split_rhat(means),
+        ess=bulk_ess(means),
+    )
+
+
+class _Prior:
+    """The prior in whitened utilities u, z = F u, and what v tells of u.
+
+    Given v, u is normal with precision I + F' diag(c / D) F and natural mean F' (v / D).
+    """
+
+    def __init__(self, problem: DuelProblem, factors: Factors, offset: FloatArray) -> None:
+        graph = problem.graph
+        self.kernel: gpflow.kernels.Kernel = problem.kernel
+        self._mean_function = problem.mean_function
+        self._rows = as_float(graph.rows)
+        self.offset = offset
+        self.duel_noise = 2.0 * float(problem.noise_variance)
+        matrix = problem.kernel(self._rows).numpy().astype(float)
+        self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
+        self._noise = factors.noise.numpy().astype(float)
+        weighted = (graph.counts / self._noise)[:, None] * self.loadings
+        precision = np.eye(self.loadings.shape[1]) + self.loadings.T @ weighted
+        self._factor = cho_factor(precision, lower=True)
+
+    def mean(self, inputs: tf.Tensor) -> FloatArray:
+        """Prior mean (N,)."""
+        if self._mean_function is None:
+            return np.zeros(len(inputs))
+        return np.asarray(self._mean_function(inputs)[:, 0].numpy(), dtype=float)
+
+    def features(self, inputs: tf.Tensor) -> FloatArray:
+        """Cov[f(x), u], (N, r)."""
+        return np.asarray(self.kernel(inputs, self._rows).numpy() @ self._projection, dtype=float)
+
+    def spread(self, columns: FloatArray) -> FloatArray:
+        """Cov[u | v] times (r, k)."""
+        return np.asarray(cho_solve(self._factor, columns), dtype=float)
+
+    def gain(self, features: FloatArray) -> FloatArray:
+        """What one v of each site adds to E[features u | v], (N, sites)."""
+        return (features @ self.spread(self.loadings.T)) / self._noise
+
+
+def duel_features(
+    kernel: FloatArray, winners: IntArray, losers: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """F (t, r) with F F' = A K A', r its rank, and P (n, r) with K P = Cov[f, u] for z = F u.
+
+    :raises ValueError: the kernel matrix (n, n) is not positive semi-definite.
+    """
+    n, t = len(kernel), len(winners)
+    if n <= t:
+        values, vectors = np.linalg.eigh(kernel)
+        _check_definite(values)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        left, singular, _ = np.linalg.svd(root[losers] - root[winners], full_matrices=False)
+        kept = singular > _SINGULAR_TOLERANCE * max(singular[0], np.finfo(float).tiny)
+    else:
+        side = kernel[losers] - kernel[winners]
+        values, left = np.linalg.eigh(side[:, losers] - side[:, winners])
+        _check_definite(values)
+        kept = values > _EIGEN_TOLERANCE * max(values[-1], np.finfo(float).tiny)
+        singular = np.sqrt(np.maximum(values, 0.0))
+    left, singular = left[:, kept], singular[kept]
+    projection = np.zeros((n, len(singular)))
+    np.add.at(projection, losers, left / singular)
+    np.subtract.at(projection, winners, left / singular)
+    return left * singular, projection
+
+
+def _check_definite(values: FloatArray) -> None:
+    if values[0] < -_SINGULAR_TOLERANCE * abs(values[-1]):
+        raise ValueError(
+            f"The kernel matrix has the negative eigenvalue {values[0]:.3g}; use a kernel that is "
+            "positive semi-definite."
+        )
+
+
+def sample_posterior(
+    model: Preferences | DuelProblem,
+    num_draws: int,
+    rng: np.random.Generator,
+    *,
+    chains: int = 4,
+    warmup: int | None = None,
+) -> PosteriorDraws:
+    """Draw from the exact posterior given all duels, whatever approximates it in the model.
+
+    Chains of independence Metropolis on v, one for each single duel, with proposals that EP's sites
+    lead (docs/method.md, section 11). They are right whatever the sites; how well they mix is
+    measured and told.
+
+    Args:
+        model: a `PreferenceGP`, whose kernel, noise, mean function and duels count; or a
+            `DuelProblem`, whose items are then rows as its kernel takes them.
+        num_draws: kept of each chain, at least 4; 2,000 of 4 chains take some 4 seconds for 300
+            duels, 1,000 some 6 for 1,000 duels between 200 items.
+        rng: of all draws.
+        chains: at least 2, which R-hat compares.
+        warmup: draws left out at the start of each chain; a quarter of `num_draws` by default.
+
+    Raises:
+        ValueError: more than 2,000 duels, counts included; numbers that make no sense; a prior
+            variance of more than 1e8 times the noise; limits that meet; or a kernel that is not
+            positive semi-definite.
+    """
+    num_draws = whole_number("num_draws", num_draws, 4)
+    chains = whole_number("chains", chains, 2)
+    warmup = num_draws // 4 if warmup is None else whole_number("warmup", warmup, 0)
+    problem, inputs = _parts(model)
+    graph = problem.graph
+    _check_size(graph, chains * (num_draws + warmup))
+    exact = Exact().prior(problem)
+    factors, offset = exact.factors, exact.offset.numpy().astype(float)
+    prior = _Prior(problem, factors, offset)
+    _check_ratio(prior)
+    engine = ParallelEP()
+    point = engine.run(exact.covariance, factors, Sites.zeros(graph.num_sites, offset.dtype))
+    target, site = _expanded(prior, graph, factors, point.sites)
+    v, log_weights = propose(target, chains * (num_draws + warmup), rng)
+    path = independence_metropolis(log_weights.reshape(chains, -1), warmup, rng)
+    # A chain that begins with many stays is left with them: they are part of how it mixes.
+    every = v.reshape(chains, num_draws + warmup, -1)
+    kept = np.stack([own[at] for own, at in zip(every, path, strict=True)])
+    kept += offset[site]
+    moves = np.diff(path, axis=1) > 0
+    return PosteriorDraws(
+        v=kept,
+        site=site,
+        graph=graph,
+        rhat=split_rhat(kept),
+        ess=bulk_ess(kept),
+        acceptance=float(np.mean(moves)),
+        longest_stay=max(int(np.max(np.bincount(at - at[0]))) for at in path),
+        warmup=warmup,
+        reference_converged=describe(point, engine.tolerance).converged,
+        _prior=prior,
+        _inputs=inputs,
+    )
+
+
+def _parts(
+    model: Preferences | DuelProblem,
+) -> tuple[DuelProblem, Callable[[Any, int], tf.Tensor]]:
+    if isinstance(model, DuelProblem):
+        return model, lambda items, before: as_float(items)
+    return model.exact_problem(), model.kernel_inputs
+
+
+def _check_size(graph: DuelGraph, draws: int) -> None:
+    duels = int(graph.counts.sum())
+    if duels > SAMPLED_UP_TO:
+        raise ValueError(
+            f"Sampling is for up to {SAMPLED_UP_TO:,} single duels, but there are {duels:,}: it "
+            "costs their cube once and their square times the draws, here "
+            f"{float(duels) ** 2 * (duels + draws):.0e} multiplications; sample a model of a part "
+            "of the duels."
+        )
+    if duels * draws > _LARGEST_DRAWS:
+        raise ValueError(
+            f"{draws:,} draws of {duels:,} duels take {8e-9 * duels * draws:.1f} GB; ask for at "
+            f"most {_LARGEST_DRAWS // duels:,} draws in all chains, warm-up included."
+        )
+    met = np.flatnonzero(~(graph.lower < graph.upper))
+    if met.size:
+        raise ValueError(
+            f"The limits of duel {met[0]} are {graph.lower[met[0]]} and {graph.upper[met[0]]}; "
+            "sampling needs the lower one below the upper."
+        )
+
+
+def _check_ratio(prior: _Prior) -> None:
+    ratio = float(np.max(np.sum(prior.loadings**2, 1))) / prior.duel_noise
+    if not ratio <= _LARGEST_RATIO:
+        raise ValueError(
+            f"The prior variance of a duel is {ratio:.1e} times its noise, and above "
+            f"{_LARGEST_RATIO:.0e} sampling loses its digits; lower the kernel variance or raise "
+            "the noise variance."
+        )
+
+
+def _expanded(
+    prior: _Prior, graph: DuelGraph, factors: Factors, sites: Sites
+) -> tuple[TruncatedNormal, IntArray]:
+    """The truncated normal of all single duels, and the row of the graph of each."""
+    nu, tau = (np.asarray(x.numpy(), dtype=float) for x in sites)
+    if not (np.all(np.isfinite(nu)) and np.all(np.isfinite(tau))):
+        nu, tau = np.zeros_like(nu), np.zeros_like(tau)
+    # Sharp sites first: what they fix need not be guessed by those after them.
+    order = np.argsort(-tau, kind="stable")
+    site = np.repeat(order, graph.counts[order].astype(int))
+    lower = None if factors.lower is None else factors.lower.numpy().astype(float)[site]
+    upper = factors.upper.numpy().astype(float)[site]
+    noise = np.full(len(site), prior.duel_noise)
+    return TruncatedNormal(prior.loadings[site], noise, lower, upper, nu[site], tau[site]), site
