@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.expectations import limit_densities
 from sparse_prefgp.sites import Cavity, Factors, Tilted, match_all_moments
-from sparse_prefgp.tilted import limit_densities
 from sparse_prefgp.truncated_normal import half_line, log_cdf, truncated_moments
 
 # No second derivative of the log of a logistic factor is below -1/4: it may lose as much by k~ as a

@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Marginals
-from sparse_prefgp.tilted import Averages, limit_densities, power_moments
+from sparse_prefgp.expectations import limit_densities
+from sparse_prefgp.tilted import PowerMoments, power_moments
 from sparse_prefgp.truncated_normal import truncated_moments
 
 
@@ -144,14 +145,22 @@ def match_power(cavity: Cavity, factors: Factors, power: float) -> tuple[Sites, 
     return sites, Tilted(found.value, found.slope, found.curvature)
 
 
-def power_averages(cavity: Cavity, factors: Factors, power: float) -> Averages:
+def power_averages(cavity: Cavity, factors: Factors, power: float) -> PowerMoments:
     """`power_moments` of all sites, or of one whose tensors have no axis."""
-    given = [cavity.mean, cavity.variance, factors.noise, factors.lower, factors.upper]
     single = factors.upper.shape.rank == 0
-    if single:
-        given = [x if x is None else x[None] for x in given]
-    found = power_moments(*given, power)
-    return Averages(*[x[0] for x in found]) if single else found
+
+    def row(values: tf.Tensor) -> tf.Tensor:
+        return values[None] if single else values
+
+    found = power_moments(
+        row(cavity.mean),
+        row(cavity.variance),
+        row(factors.noise),
+        None if factors.lower is None else row(factors.lower),
+        row(factors.upper),
+        power,
+    )
+    return PowerMoments(*[x[0] for x in found]) if single else found
 
 
 class LimitSlopes(NamedTuple):

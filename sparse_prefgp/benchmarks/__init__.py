@@ -7,8 +7,14 @@ from importlib import import_module
 from sparse_prefgp.benchmarks.report import Report
 
 # In the order in which `all` runs them, each in the module of its name.
-BENCHMARKS = ("exact", "sweep", "svgp", "optimise")
-_MODULE = {"exact": "exact", "sweep": "sweep", "svgp": "race", "optimise": "optimise"}
+BENCHMARKS = ("exact", "sweep", "engines", "svgp", "optimise")
+_MODULE = {
+    "exact": "exact",
+    "sweep": "sweep",
+    "engines": "engines",
+    "svgp": "race",
+    "optimise": "optimise",
+}
 
 __all__ = ["BENCHMARKS", "Report", "check_budget", "chosen", "run"]
 

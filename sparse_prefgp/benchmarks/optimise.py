@@ -15,6 +15,7 @@ from sparse_prefgp.benchmarks.problems import FEATURES, NOISE_VARIANCE, Problem,
 from sparse_prefgp.benchmarks.report import Report, Table
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.engines import Engine, FixedPoint, ParallelEP
+from sparse_prefgp.links import Link
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE
 from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
@@ -61,9 +62,16 @@ class ColdEP:
     def tolerance(self) -> float:
         return self.engine.tolerance
 
+    @property
+    def link_function(self) -> Link:
+        return self.engine.link_function
+
     def with_tolerance(self, tolerance: float) -> Engine:
         del tolerance
         return self
+
+    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        return self.engine.at(covariance, factors, sites)
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         zero = Sites(tf.zeros_like(sites.nu), tf.zeros_like(sites.tau))

@@ -21,7 +21,9 @@ EXAMPLE = "Example: sparse-prefgp bench sweep --out bench"
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="exact, sweep, svgp, optimise, or all.")] = "all",
+    name: Annotated[
+        str, typer.Argument(help="exact, sweep, engines, svgp, optimise, or all.")
+    ] = "all",
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for one JSON file per benchmark.", show_default=False),
@@ -43,7 +45,7 @@ def bench(
     """Measure what the package costs, as ratios within one run on this machine.
 
     exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product it
-    replaces. svgp: joint optimisation against GPflow's SVGP, by time to the same held-out score.
+    replaces. engines: each engine to its fixed point, as ratios to ParallelEP. svgp: joint optimisation against GPflow's SVGP, by time to the same held-out score.
     optimise: alternated against nested optimisation, learned against k-means inducing inputs.
     """
     with sentences(quiet, as_json, threads) as console:

@@ -55,6 +55,13 @@ def fit(
             "prior-power:P, pitc:BLOCKS or subset:SIZE; auto compares some on the training duels."
         ),
     ] = "vfe",
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="ep, laplace, laplace-logit (logistic noise), variational or power-ep:P; a "
+            "comparison by auto is by ep."
+        ),
+    ] = "ep",
     inducing: Annotated[
         str | None,
         typer.Option(
@@ -144,6 +151,7 @@ def fit(
             test_fraction=test_fraction,
             seed=seed,
             approximation=named_approximation,
+            engine=engine,
             kernel=named_kernel,
             inducing=_number(inducing),
             fixed_inducing=fixed_inducing,

@@ -28,6 +28,7 @@ from sparse_prefgp.cli.select import compare_bar, print_comparison
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.studies.automatic import NUMBER_NOTE, Automatic, choose
+from sparse_prefgp.studies.choices import DEFAULT_ENGINE
 from sparse_prefgp.studies.folder import (
     FIT_STAGE,
     PROGRAM,
@@ -246,10 +247,11 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
     if settings.inducing_share is not None:
         inducing = ", inducing inputs whose number is found first"
     test = f"; {holdout.num_test:,} test duels" if holdout.num_test else ""
+    engine = "" if settings.engine == DEFAULT_ENGINE else f", engine {settings.engine_choice}"
     console.print(
         Text(
-            f"Model: {settings.approximation_choice}, {settings.kernel_choice} kernel{inducing}, "
-            f"{holdout.num_train:,} training duels{test}"
+            f"Model: {settings.approximation_choice}, {settings.kernel_choice} kernel{inducing}"
+            f"{engine}, {holdout.num_train:,} training duels{test}"
         )
     )
 

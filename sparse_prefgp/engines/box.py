@@ -9,8 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance, DenseOverDuels, LowRankOverDuels
-from sparse_prefgp.engines.base import Engine, InferenceResult, describe
+from sparse_prefgp.engines.base import Engine, FixedPoint, InferenceResult, describe
 from sparse_prefgp.engines.parallel import ParallelEP
+from sparse_prefgp.engines.propagation import Propagation
 from sparse_prefgp.sites import Factors, Sites
 
 
@@ -81,9 +82,11 @@ def truncated_normal_ep(
     :param covariance: (t, t) symmetric positive semi-definite, or `LowRankPlusDiagonal`.
     :param lower: (t,) or a number; -inf allowed; None is -inf.
     :param upper: (t,) or a number; inf allowed; None is 0: the default box is the negative orthant.
-    :param engine: `ParallelEP()` by default, or `SequentialEP()`.
+    :param engine: `ParallelEP()` by default, or `SequentialEP()`. Any other engine, a site power
+        too, needs a `LowRankPlusDiagonal` with a diagonal above 0, and `log_mass` is its evidence.
     :raises ValueError: shapes do not fit, a value is NaN, the covariance is not symmetric or has a
-        negative variance, or a lower limit is not below its upper limit.
+        negative variance, a lower limit is not below its upper limit, or the engine needs noise
+        that is not there.
 
     Source: Cunningham, Hennig & Lacoste-Julien (2011); Takeno, Nomura & Karasuyama (2023).
     """
@@ -109,21 +112,59 @@ def truncated_normal_ep(
         upper=tf.constant(high, dtype),
     )
     engine = ParallelEP() if engine is None else engine
+    matches = _matches_moments(engine)
+    if not matches:
+        _check_noise(engine, noise)
     point = engine.run(door, factors, Sites.zeros(size, dtype))
-    # Of v, not of its noise-free part: at the fixed point they are those of cavity × factor.
-    scale = np.sqrt(point.cavity.variance.numpy() + noise)
-    tau = point.sites.tau.numpy()
-    # V = (1 - tau D) / (1 + tau v_c): from the definition of tau, without taking 1 - (1 - V).
-    shrink = (1.0 - tau * noise) / (1.0 + tau * point.cavity.variance.numpy())
+    moments = _by_matching(point, noise) if matches else _by_sites(point, noise)
     return TruncatedNormalResult(
-        mean=centre + point.cavity.mean.numpy() + scale**2 * point.tilted.slope.numpy(),
-        variance=scale**2 * shrink,
+        mean=centre + moments[0],
+        variance=moments[1],
         log_mass=float(point.log_evidence()),
         nu=point.sites.nu.numpy(),
-        tau=tau,
+        tau=point.sites.tau.numpy(),
         inference=describe(point, engine.tolerance),
         _prior=prior,
     )
+
+
+def _matches_moments(engine: Engine) -> bool:
+    """Whether each site has the moments of its truncated factor: EP itself."""
+    return isinstance(engine, Propagation) and engine.site_power == 1.0
+
+
+def _check_noise(engine: Engine, noise: np.ndarray) -> None:
+    if engine.link_function.name != "probit":
+        raise ValueError(
+            f"truncated_normal_ep truncates a normal, but {engine!r} has logistic noise; use "
+            "another engine, such as ParallelEP()."
+        )
+    if not np.all(noise > 0.0):
+        raise ValueError(
+            f"{engine!r} needs noise in every coordinate, because a limit without noise has no "
+            "slope; pass a LowRankPlusDiagonal with a diagonal above 0, or use ParallelEP()."
+        )
+
+
+def _by_matching(point: FixedPoint, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of v, (t,): at the fixed point of EP those of cavity × factor."""
+    variance = point.cavity.variance.numpy()
+    tau, total = point.sites.tau.numpy(), variance + noise
+    # V = (1 - tau D) / (1 + tau v_c): from the definition of tau, without taking 1 - (1 - V).
+    shrink = (1.0 - tau * noise) / (1.0 + tau * variance)
+    return point.cavity.mean.numpy() + total * point.tilted.slope.numpy(), total * shrink
+
+
+def _by_sites(point: FixedPoint, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of v = z + N(0, D), (t,), with the sites on z as sites on v.
+
+    A site on z is one on v whose precision is tau / (1 - tau D), so that v given z has the mean
+    z + D (nu - tau z) and the variance D (1 - tau D).
+    """
+    nu, tau = point.sites.nu.numpy(), point.sites.tau.numpy()
+    mean, share = point.mean.numpy(), 1.0 - tau * noise
+    variance = share * (noise + share * point.variance.numpy())
+    return mean + noise * (nu - tau * mean), variance
 
 
 def _check_finite(name: str, values: np.ndarray) -> None:

@@ -15,9 +15,9 @@ from sparse_prefgp.engines.base import (
     iterate,
 )
 from sparse_prefgp.evidence import Slopes, variational_bound
+from sparse_prefgp.expectations import average_log_factor, average_slopes
 from sparse_prefgp.links import Probit
 from sparse_prefgp.sites import Cavity, Factors, Sites, Tilted, largest_change, totals
-from sparse_prefgp.tilted import Averages, average_log_factor
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,19 @@ def _evaluate(covariance: Covariance, factors: Factors, sites: Sites) -> Evaluat
     if factors.inside is not None:
         whole += factors.inside
     around = Cavity(mean, whole)
-    found = _averages(around, factors)
-    proposal = Sites(nu=found.slope - found.curvature * mean, tau=-found.curvature)
-    tilted = Tilted(found.value, found.slope, found.curvature)
+    slope, curvature = average_slopes(*around, factors.noise, factors.lower, factors.upper)
+    proposal = Sites(nu=slope - curvature * mean, tau=-curvature)
+    # The value is taken where the sweeps end; until then it would double their time.
+    tilted = Tilted(tf.zeros_like(slope), slope, curvature)
     change = largest_change(sites, proposal, variance)
     return Evaluation(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
-
-
-def _averages(around: Cavity, factors: Factors) -> Averages:
-    return average_log_factor(*around, factors.noise, factors.lower, factors.upper)
 
 
 def _point(
     found: Evaluation, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
 ) -> FixedPoint:
     c = factors.counts
-    by = _averages(found.cavity, factors)
+    by = average_log_factor(*found.cavity, factors.noise, factors.lower, factors.upper)
     slopes = Slopes(
         noise=c * by.noise,
         upper=c * by.upper,
@@ -85,7 +82,7 @@ def _point(
         inside=None if factors.inside is None else 0.5 * c * by.curvature,
     )
     log_z = variational_bound(
-        found.mean, found.variance, found.tilted.log_mass, found.half_log_det, found.sites, c
+        found.mean, found.variance, by.value, found.half_log_det, found.sites, c
     )
     return FixedPoint(
         found.sites,
@@ -93,7 +90,7 @@ def _point(
         found.mean,
         found.variance,
         found.cavity,
-        found.tilted,
+        Tilted(by.value, by.slope, by.curvature),
         found.kept,
         log_z,
         slopes,

@@ -17,7 +17,7 @@ from sparse_prefgp.approximations import VFE
 from sparse_prefgp.approximations.inducing import whitened_features
 from sparse_prefgp.covariances.item_effect import feature_part
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.engines import InferenceResult, Laplace, Variational
 from sparse_prefgp.graph import incidence_transpose
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.models import PreferenceGP
@@ -61,7 +61,7 @@ class GreedyReport:
     reason: "count reached"; "nothing left" where the inducing inputs explain all other items;
     "additions fail" where ten in a row had no finite evidence.
     monotone: whether the bound is promised never to fall, by more than EP's own error: for `VFE()`
-    only. largest_fall: in nats, of log evidence plus log prior density between two entries of the
+    only, and not with `Laplace`, whose error nothing bounds. largest_fall: in nats, of log evidence plus log prior density between two entries of the
     history; 0 if it never fell.
     seconds by phase: scoring candidates, inference after each addition, optimising; the rest is
     little. unconverged: inferences after additions that did not converge.
@@ -133,6 +133,8 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
         kappa = 1 + phi'T phi - q'P⁻¹q    q = Phi'T phi    rho = phi's - q'P⁻¹h
 
     Log evidence is stationary in the sites, so what is neglected is of second order in phi phi'.
+    With `Variational()` the bound has ½ sum c tau k~ in place of the sum over k~: what takes k~
+    into the expectations. Laplace's is held at the mode, whose move is neglected too.
     One sweep's work is shared; one product for all candidates then costs O(n m + t) for each.
 
     :param inputs: (J, D), in the units of `duels.items`.
@@ -172,10 +174,21 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
     half = solve_triangular(lower[0], q, lower=True)
     kappa = 1.0 + np.sum(columns * weighted, 0) - np.sum(half * half, 0)
     rho = columns.T @ summed - q.T @ cho_solve(lower, h)
-    by_noise = graph.laplacian.matmul(as_float(graph.counts) / problem.noise, as_float(columns))
-    trace = 0.5 * np.sum(columns * by_noise.numpy(), 0)
-    gains[useful] = 0.5 * rho**2 / kappa - 0.5 * np.log(kappa) + trace
+    trace = np.sum(columns * _weighted_residual(model, columns, weighted), 0)
+    gains[useful] = 0.5 * rho**2 / kappa - 0.5 * np.log(kappa) + 0.5 * trace
     return gains
+
+
+def _weighted_residual(
+    model: PreferenceGP, columns: FloatArray, weighted: FloatArray
+) -> FloatArray:
+    """A' of the weights of ½ k~ in the bound times A columns; weighted: the same of c tau."""
+    if isinstance(model.engine, Variational):
+        return weighted
+    problem = model.problem()
+    counts = as_float(problem.graph.counts) / problem.noise
+    found: FloatArray = problem.graph.laplacian.matmul(counts, as_float(columns)).numpy()
+    return found
 
 
 def greedy_em(
@@ -192,7 +205,8 @@ def greedy_em(
 
     The E-like step scores a random set of the items that are not in Z by `addition_gains`, adds the
     best and runs inference from the sites as they are; the M-like step runs `optimise` with Z held.
-    With `VFE()` neither lowers the bound by more than EP's own error (Titsias 2009, section 3.1).
+    With `VFE()` neither lowers the bound by more than EP's own error (Titsias 2009, section 3.1);
+    that of `Variational()` is a bound without such an error.
 
     :param model: of an approximation with inducing inputs, with as many of them as to begin with,
         at any place, such as `initial_inputs("duels", duels, kernel, 1, rng)`; it stays as it is.
@@ -327,7 +341,8 @@ class _Run:
         return self.model, GreedyReport(
             history=tuple(self._steps),
             reason=reason,
-            monotone=isinstance(self.model.approximation, VFE),
+            monotone=isinstance(self.model.approximation, VFE)
+            and not isinstance(self.model.engine, Laplace),
             largest_fall=max(0.0, float(-np.diff(values).min(initial=0.0))),
             scoring_seconds=self._spent["scoring"],
             inference_seconds=self._spent["inference"],

@@ -135,7 +135,7 @@ def choose(
         table: all duels. Ties are left out of the comparison, and groups share one noise in it.
         settings: the split, the seed, m, whether inducing inputs stay, the noise and the most
             iterations, of which a fit of the comparison takes no more than 60. Fits of the
-            comparison are nested, with one start.
+            comparison are nested, with one start, by EP.
         kernel, approximation: `auto`, or what is given.
         time_budget, checkpoint, resume, callback: as for `compare`.
 

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     import gpflow
 
     from sparse_prefgp.approximations import Approximation
+    from sparse_prefgp.engines import Engine
     from sparse_prefgp.features import FeatureTransform
 
 DEFAULT_APPROXIMATION = "vfe"
 DEFAULT_KERNEL = "linear+matern52"
 DEFAULT_POWER = 0.5
+DEFAULT_ENGINE = "ep"
 # What is to be chosen: a kernel, an approximation, or a number of inducing inputs.
 AUTO = "auto"
 
@@ -37,6 +39,8 @@ PLAIN_APPROXIMATIONS = (
     "hetero-vfe",
 )
 APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "pitc", "subset")
+PLAIN_ENGINES = ("ep", "laplace", "laplace-logit", "variational")
+ENGINE_NAMES = (*PLAIN_ENGINES, "power-ep")
 STATIONARY_KERNELS = {"se": "SquaredExponential", "matern32": "Matern32", "matern52": "Matern52"}
 ADDITIVE = "additive-"
 ADDITIVE_KERNELS = tuple(f"{ADDITIVE}{name}" for name in STATIONARY_KERNELS)
@@ -132,6 +136,64 @@ class ApproximationChoice:
             return f"{self.name}:{self.power:g}"
         number = self.size if self.blocks is None else self.blocks
         return self.name if number is None else f"{self.name}:{number}"
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """An engine by name.
+
+    name: such as `ep`. power: the site power of `power-ep`.
+    """
+
+    name: str
+    power: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> EngineChoice:
+        """Read `ep`, `laplace`, `laplace-logit`, `variational` or `power-ep:0.5`.
+
+        Raises:
+            ValueError: an unknown name (the message has the nearest one), or a number that is
+                missing, not wanted or out of range.
+        """
+        name, colon, number = text.strip().lower().partition(":")
+        if name not in ENGINE_NAMES:
+            raise ValueError(
+                f"The engine {text!r} is unknown; {_nearest(name, ENGINE_NAMES)}"
+                f"choose from {', '.join(PLAIN_ENGINES)}, power-ep:P."
+            )
+        if name == "power-ep":
+            power = _number(number)
+            if not 0.0 < power <= 1.0:
+                raise ValueError(
+                    f"The engine {text!r} needs a power above 0 and up to 1, such as power-ep:0.5."
+                )
+            return cls(name, power)
+        if colon:
+            raise ValueError(f"The engine {text!r} takes no number; write {name}.")
+        return cls(name)
+
+    @property
+    def sweeps_singly(self) -> bool:
+        """Whether optimisation can take single sweeps of it."""
+        return self.name in ("ep", "power-ep")
+
+    def build(self) -> Engine:
+        """The engine."""
+        from sparse_prefgp import engines as known
+
+        if self.power is not None:
+            return known.ParallelEP(site_power=self.power)
+        plain: dict[str, Engine] = {
+            "ep": known.ParallelEP(),
+            "laplace": known.Laplace(),
+            "laplace-logit": known.Laplace(link="logit"),
+            "variational": known.Variational(),
+        }
+        return plain[self.name]
+
+    def __str__(self) -> str:
+        return self.name if self.power is None else f"{self.name}:{self.power:g}"
 
 
 @dataclass(frozen=True)

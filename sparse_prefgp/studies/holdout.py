@@ -24,8 +24,10 @@ from sparse_prefgp.studies.choices import (
     ADDITIVE,
     AUTO,
     DEFAULT_APPROXIMATION,
+    DEFAULT_ENGINE,
     DEFAULT_KERNEL,
     ApproximationChoice,
+    EngineChoice,
     FeatureGroup,
     KernelChoice,
     feature_groups,
@@ -62,9 +64,10 @@ class HoldoutSettings:
     fixed_inducing: leave the inducing inputs where k-means puts them.
     mode, starts: of `optimise`; a refit has one start, the fitted model.
     max_train: at most this many training duels. refit: fit again on all duels after scoring.
-    noise_variance: sigma² per side of a duel; 0.5 is the standard probit scale.
     margin: where learning it starts, for a table with ties by default at 0.3; without ties it stays
     as it is. fixed_margin: it stays in any case. noise_by_group: learn the noise of each group.
+    noise_variance: sigma² per side of a duel; 0.5 is the standard probit scale. engine: of
+    inference, by name; with `laplace-logit` the noise variance has no say.
 
     Raises:
         ValueError: an unknown name, or a number that makes no sense.
@@ -86,12 +89,15 @@ class HoldoutSettings:
     margin: float | None = None
     fixed_margin: bool = False
     noise_by_group: bool = False
+    engine: str = DEFAULT_ENGINE
     inducing_share: float | None = field(init=False, repr=False)
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)
+    engine_choice: EngineChoice = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         split_columns(self.split)
+        engine = EngineChoice.parse(self.engine)
         if not 0.0 <= self.test_fraction < 1.0:
             raise ValueError(
                 f"The test fraction is {self.test_fraction}; give a number of at least 0 and "
@@ -102,6 +108,11 @@ class HoldoutSettings:
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
         if self.mode not in MODES:
             raise ValueError(f"The mode {self.mode!r} is unknown; choose from {', '.join(MODES)}.")
+        if self.mode != MODES[0] and not engine.sweeps_singly:
+            raise ValueError(
+                f"The mode {self.mode} takes single sweeps of EP, which the engine {engine} does "
+                f"not have; use the mode {MODES[0]}, or another engine such as ep."
+            )
         for label, value in (
             ("The number of inducing inputs", None if share else self.inducing),
             ("The number of iterations", self.max_iterations),
@@ -113,6 +124,11 @@ class HoldoutSettings:
         check_noise_variance(self.noise_variance)
         if self.margin is not None and not (self.margin > 0.0 and math.isfinite(self.margin)):
             raise ValueError(f"The margin is {self.margin}; give a positive number, such as 0.3.")
+        if engine.name == "laplace-logit" and self.noise_variance != 0.5:
+            raise ValueError(
+                f"The noise variance {self.noise_variance} has no say with the engine {engine}, "
+                "whose noise is logistic; leave it out, or use the engine laplace."
+            )
         approximation = ApproximationChoice.parse(self.approximation)
         if self.inducing is not None and not approximation.needs_inducing:
             asked = f"{self.inducing} were" if share is None else f"their number ({AUTO}) was"
@@ -129,6 +145,7 @@ class HoldoutSettings:
         object.__setattr__(self, "inducing_share", share)
         object.__setattr__(self, "approximation_choice", approximation)
         object.__setattr__(self, "kernel_choice", kernel)
+        object.__setattr__(self, "engine_choice", engine)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,6 +322,7 @@ def fit_model(
         settings.kernel_choice.build(train.num_features, _groups(train)),
         approximation=settings.approximation_choice.build(settings.seed),
         inducing_variable=first_inputs(holdout) if inputs is None else inputs,
+        engine=settings.engine_choice.build(),
         noise_variance=settings.noise_variance,
         margin=holdout.margin,
         noise_by_group=settings.noise_by_group,
@@ -337,6 +355,7 @@ def refit_model(
         model.kernel,
         approximation=model.approximation,
         inducing_variable=model.inducing_variable,
+        engine=model.engine,
         noise_variance=settings.noise_variance,
         margin=None if model.margin is None else float(model.margin.numpy()),
         noise_by_group=settings.noise_by_group,
@@ -446,6 +465,7 @@ def fit_figures(
     variances = {name: term.variance.numpy() for name, term in zip(names, terms, strict=True)}
     return {
         "approximation": str(settings.approximation_choice),
+        "engine": str(settings.engine_choice),
         "kernel": str(settings.kernel_choice),
         "kernel_variances": {name: float(np.mean(value)) for name, value in variances.items()},
         "idle_kernel_terms": [
