@@ -22,7 +22,7 @@ _LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 # Equidistant nodes have steps of half the smaller of the normal's and the noise's standard
 # deviation, exact to 1e-14. Those for ratios up to 3 take a third of the time of the panels.
 _STEPS_PER_SD = 2.0
-_EVEN_RATIOS = (1.0, 3.0)
+_EVEN_RATIOS = (0.0, 1.0, 3.0)  # 0: no variance, one node
 _NUM_RULES = len(_EVEN_RATIOS) + 1
 # So many sites at a time: a few hundred nodes each, which bounds the memory.
 _CHUNK = 128
@@ -260,11 +260,13 @@ def nodes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, tf.Tensor]:
         last one is the panels, which serve them all.
     """
     centre = sites.centre
+    if rule == 0:
+        return centre, tf.fill(tf.shape(centre), tf.constant(np.sqrt(2.0 * np.pi), centre.dtype))
     if rule < len(_EVEN_RATIOS):
         half = int(np.ceil(REACH * _STEPS_PER_SD * _EVEN_RATIOS[rule]))
         even = tf.constant(np.linspace(-REACH, REACH, 2 * half + 1), centre.dtype)
-        step = tf.constant(REACH / half, centre.dtype)
-        return centre + even, step * tf.ones_like(even)
+        y = centre + even
+        return y, tf.fill(tf.shape(y), tf.constant(REACH / half, centre.dtype))
     # A z without variance has no scale for breaks.
     unit = tf.where(sites.sd > 0.0, sites.sd, tf.ones_like(sites.sd))
     edges = [tf.constant(EVEN, centre.dtype) + tf.zeros_like(centre)]

@@ -45,8 +45,9 @@ def bench(
     """Measure what the package costs, as ratios within one run on this machine.
 
     exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product it
-    replaces. engines: each engine to its fixed point, as ratios to ParallelEP. svgp: joint optimisation against GPflow's SVGP, by time to the same held-out score.
-    optimise: alternated against nested optimisation, learned against k-means inducing inputs.
+    replaces. engines: each engine to its fixed point, as ratios to ParallelEP. svgp: joint
+    optimisation against GPflow's SVGP, by time to the same held-out score. optimise: alternated
+    against nested optimisation, learned against k-means inducing inputs.
     """
     with sentences(quiet, as_json, threads) as console:
         results = {}

@@ -20,10 +20,11 @@ _ROUNDING = float(np.finfo(np.float64).eps)
 
 
 class _Place(NamedTuple):
-    """z = K dual, and sum c log p(z) - ½ dual' z there."""
+    """z = K dual, what the factors say there, and sum c log p(z) - ½ dual' z."""
 
     z: tf.Tensor
     dual: tf.Tensor
+    tilted: Tilted
     objective: tf.Tensor
 
 
@@ -32,7 +33,6 @@ class _State(NamedTuple):
 
     place: _Place
     sites: Sites
-    tilted: Tilted
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
@@ -97,12 +97,12 @@ class Laplace(Iteration):
         return self._place(factors, z, shift - precision * z)
 
     def _place(self, factors: Factors, z: tf.Tensor, dual: tf.Tensor) -> _Place:
-        log_factor = self.link_function.log_factor(z, factors.noise, factors.lower, factors.upper)
-        return _Place(z, dual, tf.reduce_sum(factors.counts * log_factor - 0.5 * dual * z))
+        tilted = self.link_function.derivatives(z, factors)
+        objective = tf.reduce_sum(factors.counts * tilted.log_mass - 0.5 * dual * z)
+        return _Place(z, dual, tilted, objective)
 
     def _state(self, covariance: Covariance, factors: Factors, place: _Place) -> _State:
-        z = place.z
-        tilted = self.link_function.derivatives(z, factors)
+        z, tilted = place.z, place.tilted
         sites = Sites(nu=tilted.slope - tilted.curvature * z, tau=-tilted.curvature)
         mean, variance, half_log_det, kept, _ = covariance.marginals(*totals(sites, factors.counts))
         moved = tf.abs(mean - z)
@@ -110,7 +110,7 @@ class Laplace(Iteration):
         change = tf.math.divide_no_nan(moved, tf.sqrt(tf.abs(variance)))
         # reduce_max may drop a NaN; a sum keeps it.
         largest = tf.reduce_max(change) + 0.0 * tf.reduce_sum(mean)
-        return _State(place, sites, tilted, mean, variance, half_log_det, kept, largest)
+        return _State(place, sites, mean, variance, half_log_det, kept, largest)
 
     def _line_search(self, factors: Factors, state: _State) -> _Place:
         """The longest of damping / 2^k of Newton's step that does not lower the objective.
@@ -153,7 +153,7 @@ class Laplace(Iteration):
             state.mean,
             state.variance,
             Cavity(state.place.z, tf.zeros_like(state.place.z)),
-            state.tilted,
+            state.place.tilted,
             state.kept,
             state.place.objective - state.half_log_det,
             self._slopes(covariance, factors, state),
@@ -168,32 +168,16 @@ class Laplace(Iteration):
         With s = ½ c v (log p)''' its slope in z, a parameter moves z by Sigma c d(log p)', and K
         by (I + K T)⁻¹ dK dual. GPML eqs. 5.23 and 5.24
         """
-        c, z = factors.counts, state.place.z
-        sources = [factors.noise, factors.upper]
-        sources += [] if factors.lower is None else [factors.lower]
-        with tf.GradientTape(persistent=True) as third:
-            third.watch([z, *sources])
-            with tf.GradientTape() as second:
-                second.watch(z)
-                with tf.GradientTape() as first:
-                    first.watch(z)
-                    value = self.link_function.log_factor(
-                        z, factors.noise, factors.lower, factors.upper
-                    )
-                slope = first.gradient(value, z)
-            curvature = second.gradient(slope, z)
-        s = 0.5 * c * state.variance * third.gradient(curvature, z)
+        c, v = factors.counts, state.variance
+        mixed = self.link_function.mixed(state.place.z, factors)
+        s = 0.5 * c * v * mixed.third
         precision, _ = totals(state.sites, c)
         moved = covariance.marginals(precision, s).mean  # Sigma s
-        noise, upper, *lower = third.gradient(
-            [value, slope, curvature],
-            sources,
-            output_gradients=[c, c * moved, 0.5 * c * state.variance],
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
+        # Of log p itself, of the mode by the slope, and of -½ log|P| by the curvature.
+        weights = c[:, None] * tf.stack([tf.ones_like(v), moved, 0.5 * v], 1)
         return Slopes(
-            noise,
-            upper,
-            lower[0] if lower else None,
+            tf.reduce_sum(weights * mixed.noise, 1),
+            tf.reduce_sum(weights * mixed.upper, 1),
+            None if factors.lower is None else tf.reduce_sum(weights * mixed.lower, 1),
             moving=(s - precision * moved, state.place.dual),
         )

@@ -61,8 +61,8 @@ class GreedyReport:
     reason: "count reached"; "nothing left" where the inducing inputs explain all other items;
     "additions fail" where ten in a row had no finite evidence.
     monotone: whether the bound is promised never to fall, by more than EP's own error: for `VFE()`
-    only, and not with `Laplace`, whose error nothing bounds. largest_fall: in nats, of log evidence plus log prior density between two entries of the
-    history; 0 if it never fell.
+    only, and not with `Laplace`, whose error nothing bounds. largest_fall: in nats, of log evidence
+    plus log prior density between two entries of the history; 0 if it never fell.
     seconds by phase: scoring candidates, inference after each addition, optimising; the rest is
     little. unconverged: inferences after additions that did not converge.
     What failed is left out, and the search goes on: failed_scores: candidates whose predicted gain
