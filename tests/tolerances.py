@@ -75,3 +75,7 @@ RHAT_OF_SLOW_CHAINS = 1.05
 # Geyer's initial sequence ends late rather than early, which biases effective sample sizes by about
 # this share at thousands of draws.
 INITIAL_SEQUENCE = 0.02
+# GPflow's SVGP at the optimum of its bound against the fixed point of the variational engine: what
+# is promised. Natural gradients stop at 1e-8, GPflow adds jitter of 1e-6 to K_uu.
+SVGP_BOUND = 1e-4
+SVGP_PROBABILITY = 1e-3

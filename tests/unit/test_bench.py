@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from sparse_prefgp import benchmarks
-from sparse_prefgp.benchmarks import exact, optimise, race, sweep
+from sparse_prefgp.benchmarks import engines, exact, optimise, race, sweep
 from sparse_prefgp.benchmarks.problems import NOISE_VARIANCE, make_problem
 from sparse_prefgp.benchmarks.svgp import (
     DifferenceKernel,
@@ -74,6 +74,16 @@ def test_sweep_runs():
     report = sweep.measure(t=60, n=20, m=5, repeats=1)
     _check_report(report)
     assert set(report.figures["ratio"]) == {"eager", "compiled"}
+
+
+def test_engines_run():
+    report = engines.measure(t=60, n=20, m=5, sequential_t=30, repeats=1)
+    _check_report(report)
+    many, few = report.figures["parallel"]["engines"], report.figures["sequential"]["engines"]
+    assert many[engines.BASE]["ratio"] == few[engines.BASE]["ratio"] == 1.0
+    assert len(many) == 5 and len(few) == 3
+    assert all(each["converged"] for each in (*many.values(), *few.values()))
+    assert len({each["log_evidence"] for each in many.values()}) == 5
 
 
 def test_race_runs():

@@ -127,3 +127,45 @@ def test_the_command_says_how_many_and_why(files: tuple[Path, Path], tmp_path: P
     text, told = fit(files, tmp_path / "other", "--inducing", 3, "--mode", "alternated")
     assert "automatic_inducing" not in told and "Found:" not in text and "Best of" not in text
     assert told["fit"]["mode"] == "alternated" and told["fit"]["alternated_evaluations"] > 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "built"),
+    [
+        ("laplace", spg.Laplace()),
+        ("laplace-logit", spg.Laplace(link="logit")),
+        ("variational", spg.Variational()),
+        ("power-ep:0.5", spg.ParallelEP(site_power=0.5)),
+    ],
+)
+def test_engines_by_name(
+    files: tuple[Path, Path], tmp_path: Path, engine: str, built: spg.Engine
+) -> None:
+    text, metrics = fit(files, tmp_path / "out", "--engine", engine, "--refit", "--report")
+    assert f", engine {engine}," in text
+    assert metrics["fit"]["engine"] == engine and metrics["fit"]["converged"]
+    assert metrics["held_out"]["model"]["nlp_nats"] < metrics["held_out"]["coin"]["nlp_nats"]
+    model = spg.load(tmp_path / "out" / "model")
+    assert model.engine == built
+    assert np.all(np.isfinite(spg.rank(model, model.duels.items)["utility"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--engine", "laplase"), "did you mean laplace?"),
+        (("--engine", "power-ep"), "needs a power above 0 and up to 1"),
+        (("--engine", "power-ep:2"), "needs a power above 0 and up to 1"),
+        (("--engine", "ep:1"), "takes no number; write ep"),
+        (("--engine", "laplace", "--mode", "alternated"), "takes single sweeps of EP"),
+        (("--engine", "laplace-logit", "--noise-variance", "0.1"), "has no say with the engine"),
+    ],
+)
+def test_engines_that_make_no_sense_are_refused(
+    files: tuple[Path, Path], tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    given = ("fit", "--items", files[0], "--duels", files[1], "--out", tmp_path / "out", *words)
+    result = CliRunner().invoke(app, [str(word) for word in given])
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert not (tmp_path / "out").exists()

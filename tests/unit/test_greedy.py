@@ -115,14 +115,24 @@ def test_gains_rank_as_inference_does(m: int, seed: int) -> None:
     assert true[np.argmax(gains)] > GREEDY_SHARE * true.max()
 
 
-def test_what_gains_neglect_is_of_second_order() -> None:
+@pytest.mark.parametrize(
+    "engine",
+    [
+        spg.ParallelEP(tolerance=SOLVER),
+        spg.Variational(tolerance=SOLVER),
+        spg.Laplace(tolerance=SOLVER),
+        spg.Laplace(link="logit", tolerance=SOLVER),
+    ],
+    ids=repr,
+)
+def test_what_gains_neglect_is_of_second_order(engine: spg.Engine) -> None:
     duels = learnable(3)
     rows, _ = duels.distinct_rows()
 
     def neglected(variance: float) -> float:
-        model = build(duels, rows[:2], matern(variance))
+        model = build(duels, rows[:2], matern(variance), engine=engine)
         (gain,) = addition_gains(model, rows[2:3])
-        more = build(duels, rows[:3], matern(variance))
+        more = build(duels, rows[:3], matern(variance), engine=engine)
         return abs(more.log_evidence() - model.log_evidence() - gain)
 
     # With a tenth of the variance phi phi' is a tenth, and what is neglected near a hundredth.

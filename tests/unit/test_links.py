@@ -112,7 +112,7 @@ def test_average_over_a_very_wide_normal() -> None:
     )
     # E s(g) = E Phi(g < 0) + pi²/6 d/dg density + …, the moments of the logistic density.
     x = mean / sd
-    second = -np.pi**2 / 6 * x * norm.pdf(x) / sd**2
+    second = -(np.pi**2) / 6 * x * norm.pdf(x) / sd**2
     np.testing.assert_allclose(np.exp(found), norm.cdf(x) + second, rtol=IDENTITY)
 
 

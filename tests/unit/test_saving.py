@@ -102,6 +102,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "subset": {"approximation": spg.SubsetOfData(30, seed=3)},
     "k-means blocks": {"approximation": spg.PITC(4, seed=1), "inducing_variable": Z},
     "sequential": {"engine": spg.SequentialEP(tolerance=1e-6)},
+    "power ep": {"engine": spg.ParallelEP(site_power=0.3), "approximation": spg.Exact()},
+    "sequential power": {"engine": spg.SequentialEP(site_power=0.5, max_sweeps=3)},
+    "variational": {
+        "engine": spg.Variational(damping=0.6),
+        "approximation": spg.VFE(),
+        "inducing_variable": Z,
+    },
+    "laplace": {"engine": spg.Laplace(tolerance=1e-10)},
+    "laplace logit": {
+        "engine": spg.Laplace(link="logit"),
+        "approximation": spg.FITC(),
+        "inducing_variable": Z,
+    },
     "mean": {"mean_function": gpflow.functions.Linear(A=[[1.0], [0.2], [0.0]], b=[0.3])},
     "noise": {"noise_variance": 0.1},
 }

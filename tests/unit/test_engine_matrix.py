@@ -1,0 +1,185 @@
+"""Every approximation with every engine on the reference cases, and what each door does with them.
+
+A new approximation is one line of `APPROXIMATIONS`, a new engine one of `ENGINES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.approximations import Approximation
+from sparse_prefgp.engines import Engine
+from sparse_prefgp.selection.greedy import greedy_em
+from tests.cases import DUEL_CASES, SPARSE, case_duels, case_kernel, case_model, random_duels
+from tests.tolerances import EVIDENCE, IDENTITY, SOLVER
+
+APPROXIMATIONS: dict[str, Callable[..., Approximation]] = {
+    **SPARSE,
+}
+ENGINES: dict[str, Callable[..., Engine]] = {
+    "ParallelEP": spg.ParallelEP,
+    "SequentialEP": spg.SequentialEP,
+    "power 0.5": lambda **k: spg.ParallelEP(site_power=0.5, **k),
+    "sequential power 0.5": lambda **k: spg.SequentialEP(site_power=0.5, **k),
+    "Variational": spg.Variational,
+    "Laplace": spg.Laplace,
+    "Laplace logit": lambda **k: spg.Laplace(link="logit", **k),
+}
+SLOW_ENGINES = ("SequentialEP", "sequential power 0.5")
+# Of moderate noise and of low noise.
+CASES = (1, 2)
+
+
+def quick(engine: str, case: int) -> bool:
+    """Whether one sweep is not t small steps."""
+    return engine not in SLOW_ENGINES and case == CASES[0]
+
+
+PAIRS = [
+    pytest.param(name, engine, case, marks=[] if quick(engine, case) else [pytest.mark.slow])
+    for name in APPROXIMATIONS
+    for engine in ENGINES
+    for case in CASES
+]
+
+
+@cache
+def exact(engine: str, case: int) -> spg.PreferenceGP:
+    model = case_model(DUEL_CASES[case], spg.Exact(), ENGINES[engine](tolerance=SOLVER))
+    assert model.infer().converged
+    return model
+
+
+@pytest.mark.parametrize(("name", "engine", "case"), PAIRS)
+def test_with_all_items_it_is_exact_and_with_fewer_finite(
+    name: str, engine: str, case: int
+) -> None:
+    data = DUEL_CASES[case]
+    items = np.array(data["items"])
+    every = case_model(
+        data, APPROXIMATIONS[name](), ENGINES[engine](tolerance=SOLVER), inducing=items
+    )
+    result = every.infer()
+    assert result.converged, str(result)
+    if result.jitter == 0.0:
+        reference = exact(engine, case)
+        assert every.log_evidence() == pytest.approx(reference.log_evidence(), rel=EVIDENCE)
+        new = np.random.default_rng(0).normal(size=(3, items.shape[1]))
+        np.testing.assert_allclose(
+            every.predict_duel(items[:3], new),
+            reference.predict_duel(items[:3], new),
+            rtol=EVIDENCE,
+        )
+
+    few = case_model(data, APPROXIMATIONS[name](), ENGINES[engine](tolerance=SOLVER))
+    result = few.infer()
+    assert result.converged, str(result)
+    assert result.sweeps > 1 and result.largest_change <= SOLVER
+    assert np.isfinite(few.log_evidence())
+    probabilities = few.predict_duel(items[:-1], items[1:]).numpy()
+    assert np.all((probabilities > 0.0) & (probabilities < 1.0))
+
+
+@pytest.mark.parametrize("engine", [e for e in ENGINES if e not in SLOW_ENGINES])
+def test_a_subset_of_the_duels_is_exact_inference_on_it(engine: str) -> None:
+    data = DUEL_CASES[CASES[0]]
+    model = case_model(data, spg.SubsetOfData(12, seed=1), ENGINES[engine](tolerance=SOLVER))
+    graph = model.graph
+    alone = spg.PreferenceGP(
+        spg.Duels(graph.rows, graph.winners, graph.losers, counts=graph.counts.astype(int)),
+        case_kernel(data),
+        approximation=spg.Exact(),
+        engine=ENGINES[engine](tolerance=SOLVER),
+        noise_variance=data["noise_variance"],
+    )
+    assert model.log_evidence() == pytest.approx(alone.log_evidence(), rel=IDENTITY)
+
+
+def learnable(engine: str, **settings: Any) -> spg.PreferenceGP:
+    data = DUEL_CASES[CASES[0]]
+    return spg.PreferenceGP(
+        case_duels(data),
+        case_kernel(data),
+        approximation=spg.VFE(),
+        inducing_variable=np.array(data["inducing"]),
+        engine=ENGINES[engine](**settings),
+    )
+
+
+NEW_ENGINES = ("power 0.5", "Variational", "Laplace", "Laplace logit")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", NEW_ENGINES)
+def test_hyperparameters_are_learned_with_each_engine(engine: str) -> None:
+    model = learnable(engine)
+    before = model.log_evidence()
+    report = spg.optimise(model, max_iterations=8)
+    assert report.inference.converged and report.failed_evaluations == 0
+    assert report.log_evidence > before + 0.01
+    assert model.log_evidence() == pytest.approx(report.log_evidence, rel=IDENTITY)
+
+
+def test_single_sweeps_of_other_engines_are_refused() -> None:
+    for engine in ("Variational", "Laplace"):
+        with pytest.raises(ValueError, match=r"alternated mode.*use mode='nested'"):
+            spg.optimise(learnable(engine), max_iterations=2, mode="alternated")
+
+
+@pytest.mark.slow
+def test_single_sweeps_of_power_ep_reach_what_nested_does() -> None:
+    nested, alternated = learnable("power 0.5"), learnable("power 0.5")
+    report = spg.optimise(nested, max_iterations=30)
+    other = spg.optimise(alternated, max_iterations=30, mode="alternated")
+    assert other.log_evidence == pytest.approx(report.log_evidence, abs=0.05)
+    assert other.inference.converged
+
+
+@pytest.mark.parametrize("engine", NEW_ENGINES)
+def test_more_duels_go_on_from_where_inference_was(engine: str) -> None:
+    model = learnable(engine, tolerance=SOLVER)
+    model.infer()
+    items = model.duels.items
+    more = spg.Duels(items, [0, 1, 2], [3, 2, 0])
+    updated = spg.update(model, more)
+    updated = updated[0] if isinstance(updated, tuple) else updated
+    assert updated.engine == model.engine
+    whole = spg.PreferenceGP(
+        spg.Duels(
+            items,
+            np.concatenate([model.duels.winners, more.winners]),
+            np.concatenate([model.duels.losers, more.losers]),
+            counts=np.concatenate([model.duels.counts, more.counts]),
+        ),
+        case_kernel(DUEL_CASES[CASES[0]]),
+        approximation=spg.VFE(),
+        inducing_variable=model.inducing_variable.Z.numpy(),
+        engine=model.engine,
+    )
+    assert updated.infer().converged
+    assert updated.log_evidence() == pytest.approx(whole.log_evidence(), rel=EVIDENCE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["Variational", "Laplace"])
+def test_greedy_choice_grows_the_evidence(engine: str) -> None:
+    duels = random_duels(4, items=12, duels=40)
+    model = spg.PreferenceGP(
+        duels,
+        case_kernel(DUEL_CASES[CASES[0]]),
+        approximation=spg.VFE(),
+        inducing_variable=duels.items[:2].copy(),
+        engine=ENGINES[engine](tolerance=SOLVER),
+    )
+    _, report = greedy_em(model, 5, np.random.default_rng(0), m_step_iterations=0)
+    values = [step.log_evidence for step in report.history]
+    assert len(values) == 4 and values[-1] > values[0]
+    # Only of a bound it is promised.
+    assert report.monotone == (engine == "Variational")
+    assert not report.monotone or report.largest_fall < IDENTITY
