@@ -71,11 +71,8 @@ def test_with_all_items_it_is_exact_and_with_fewer_finite(
         reference = exact(engine, case)
         assert every.log_evidence() == pytest.approx(reference.log_evidence(), rel=EVIDENCE)
         new = np.random.default_rng(0).normal(size=(3, items.shape[1]))
-        np.testing.assert_allclose(
-            every.predict_duel(items[:3], new),
-            reference.predict_duel(items[:3], new),
-            rtol=EVIDENCE,
-        )
+        mine, theirs = (m.predict_duel(items[:3], new) for m in (every, reference))
+        np.testing.assert_allclose(mine, theirs, rtol=EVIDENCE)
 
     few = case_model(data, APPROXIMATIONS[name](), ENGINES[engine](tolerance=SOLVER))
     result = few.infer()
@@ -143,19 +140,19 @@ def test_single_sweeps_of_power_ep_reach_what_nested_does() -> None:
 
 @pytest.mark.parametrize("engine", NEW_ENGINES)
 def test_more_duels_go_on_from_where_inference_was(engine: str) -> None:
+    pd = pytest.importorskip("pandas")
     model = learnable(engine, tolerance=SOLVER)
     model.infer()
     items = model.duels.items
-    more = spg.Duels(items, [0, 1, 2], [3, 2, 0])
-    updated = spg.update(model, more)
-    updated = updated[0] if isinstance(updated, tuple) else updated
+    winners, losers = [0, 1, 2], [3, 2, 0]
+    updated, _ = spg.update(model, pd.DataFrame({"winner": winners, "loser": losers}))
     assert updated.engine == model.engine
     whole = spg.PreferenceGP(
         spg.Duels(
             items,
-            np.concatenate([model.duels.winners, more.winners]),
-            np.concatenate([model.duels.losers, more.losers]),
-            counts=np.concatenate([model.duels.counts, more.counts]),
+            np.concatenate([model.duels.winners, winners]),
+            np.concatenate([model.duels.losers, losers]),
+            counts=np.concatenate([model.duels.counts, np.ones(3, int)]),
         ),
         case_kernel(DUEL_CASES[CASES[0]]),
         approximation=spg.VFE(),
