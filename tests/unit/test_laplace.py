@@ -50,7 +50,7 @@ def slow(graph: DuelGraph, row: str, link: str) -> tuple[DenseProblem, SlowLapla
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("link", LINKS)
 def test_mode_evidence_and_predictions_are_those_of_scipy(link: str, row: str) -> None:
-    duels = random_duels(5, items=7, duels=12)
+    duels = random_duels(3, items=5, duels=12)
     assert duels.counts.max() > 1
     approximation = ROWS[row]()
     model = spg.PreferenceGP(
