@@ -19,7 +19,7 @@ SLOW = pytest.mark.slow
 # Pages and the data set that each needs, None for none.
 PAGES = [
     pytest.param("examples/one-dimension.md", None, id="one-dimension"),
-    pytest.param("ties.md", None, id="ties"),
+    pytest.param("ties.md", None, id="ties", marks=SLOW),
     pytest.param("get-started.md", None, id="get-started", marks=SLOW),
     pytest.param("examples/arguments.md", "ukp_convincing", id="arguments", marks=SLOW),
     pytest.param("examples/tennis.md", "tennis_atp", id="tennis", marks=SLOW),
