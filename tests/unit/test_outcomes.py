@@ -423,7 +423,8 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
     )
     assert 0 < pd.read_csv(tmp_path / "found.csv")["tie_probability"][0] < 1
     # Duels between the items in their contexts.
-    known = pd.DataFrame({"winner": ranking["item_id"][:3], "loser": ranking["item_id"][3:6]})
+    ids = ranking["item_id"].to_numpy()
+    known = pd.DataFrame({"winner": ids[:3], "loser": ids[3:6]})
     known.assign(tie=[0, 1, 0], judge="ben").to_csv(tmp_path / "known.csv", index=False)
     text = run(
         *("evaluate", "--model", out / "model", "--duels", tmp_path / "known.csv"),
