@@ -35,8 +35,8 @@ OUTCOME_COLUMNS = {
     "accuracy": "accuracy",
     "nlp_nats": "nlp nats",
     "tie_rate": "ties",
-    "predicted_tie_rate": "predicted",
-    "tie_calibration_error": "calibration error",
+    "predicted_tie_rate": "ties predicted",
+    "tie_calibration_error": "calibration of ties",
 }
 
 
@@ -191,16 +191,17 @@ def scores_table(title: str, parts: Mapping[str, Mapping[str, Mapping[str, float
 
 
 def outcomes_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
-    """Scores of win, tie and loss over all held-out duels."""
-    columns = {
-        "": [PREDICTOR_NAMES[name] for name in scores],
-        **{
-            heading: [f"{figures[name]:.4f}" for figures in scores.values()]
-            for name, heading in OUTCOME_COLUMNS.items()
-        },
-        "duels": [f"{figures['duels']:,}" for figures in scores.values()],
-    }
-    return cells_table("Held-out duels: win, tie or loss", columns, left=("",))
+    """Scores of win, tie and loss over all held-out duels, one row per predictor."""
+    title = "Held-out duels: win, tie or loss"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
+    table.add_column("", no_wrap=True)
+    for heading in (*OUTCOME_COLUMNS.values(), "duels"):
+        table.add_column(heading, justify="right")
+    for name, figures in scores.items():
+        cells = [f"{figures[column]:.4f}" for column in OUTCOME_COLUMNS]
+        table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures['duels']:,}")
+    return table
 
 
 @contextmanager

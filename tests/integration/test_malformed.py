@@ -175,6 +175,56 @@ CASES: dict[str, Case] = {
     "count negative": Case(
         FIT, ("'-1'", "whole number"), write("duels.csv", "winner,loser,count\ni1,i2,-1\n")
     ),
+    # Ties, weights, judges, context.
+    "tie neither 0 nor 1": Case(
+        FIT, ("'tie' has 'perhaps'", "row 2"), write("duels.csv", "winner,loser,tie\ni1,i2,perhaps")
+    ),
+    "ties twice": Case(
+        FIT + " --ties {}/new.csv",
+        ("column 'tie'",),
+        write("duels.csv", "winner,loser,tie\ni1,i2,0"),
+    ),
+    "ties missing": Case(FIT + " --ties {}/nowhere.csv", ("nowhere.csv", "does not exist")),
+    "tie of nobody": Case(
+        FIT + " --ties {}/ties.csv",
+        ("'i99'", "ow 2 of ties.csv"),
+        write("ties.csv", "item_a,item_b\ni1,i99\n"),
+    ),
+    "ties of choices": Case(CHOICES + " --ties {}/new.csv", ("--ties", "--duels alone")),
+    "only ties": Case(
+        FIT + " --test-fraction 0",
+        ("All training duels are ties",),
+        write("duels.csv", "winner,loser,tie\ni1,i2,1\ni2,i3,1\n"),
+    ),
+    "margin below zero": Case(FIT + " --margin=-1", ("margin is -1",)),
+    "weight of no column": Case(FIT + " --weight worth", ("'worth' for the weights",)),
+    "weight below zero": Case(
+        FIT + " --weight worth",
+        ("'worth'", "row 2 of duels.csv", "-2"),
+        write("duels.csv", "winner,loser,worth\ni1,i2,-2\n"),
+    ),
+    "judge missing": Case(
+        FIT + " --noise-by judge",
+        ("'judge'", "row 3 of duels.csv"),
+        write("duels.csv", "winner,loser,judge\ni1,i2,ann\ni2,i3,\n"),
+    ),
+    "judge of no column": Case(FIT + " --noise-by judge", ("'judge' for the groups",)),
+    "context of no column": Case(FIT + " --context surface", ("'surface' is no column",)),
+    "context that is a feature": Case(
+        FIT + " --context height",
+        ("'height' is a column of the items too",),
+        write("duels.csv", "winner,loser,height\ni1,i2,3\n"),
+    ),
+    "context with a gap": Case(
+        FIT + " --context surface",
+        ("'surface'", "row 3 of duels.csv"),
+        write("duels.csv", "winner,loser,surface\ni1,i2,clay\ni2,i3,\n"),
+    ),
+    "select with ties": Case(
+        SELECT,
+        ("2 of the duels are ties", "leave them out"),
+        write("duels.csv", "winner,loser,tie\ni1,i2,1\ni2,i3,1\ni3,i4,0\n"),
+    ),
     # Choices and rankings.
     "two ways in": Case(FIT + " --choices {}/choices.csv", ("--duels and --choices",)),
     "no way in": Case("fit --out {}/new --items {}/items.csv", ("none was given",)),
@@ -339,6 +389,17 @@ CASES: dict[str, Case] = {
         SUGGEST + " --items {}/items.csv", ("width",), replace("items.csv", "width", "breadth")
     ),
     "explain nobody": Case(EXPLAIN + " --first i0 --second i99", ("'i99'",)),
+    "predict for judges of one noise": Case(
+        PREDICT + " --noise-by judge",
+        ("one noise for all",),
+        write("pairs.csv", "first,second,judge\ni0,i1,ann\n"),
+    ),
+    "evaluate only ties": Case(
+        EVALUATE, ("All duels are ties",), write("new.csv", "winner,loser,tie\ni0,i1,1\n")
+    ),
+    "update with ties without a margin": Case(
+        UPDATE, ("need a margin",), write("new.csv", "winner,loser,tie\ni0,i1,1\n")
+    ),
     "update with nobody": Case(UPDATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
     "update into a foreign folder": Case(
         UPDATE.replace("/updated", "/new"), ("'photo.txt'",), foreign

@@ -175,14 +175,15 @@ def test_each_vote_is_redrawn_with_its_predicted_probability(
     new = spg.Duels.from_rows(duels.items, *sides, item_ids=ids)
     graph = room._Pairs.of(new)
     draws = room._draws(graph, new, model, np.random.default_rng(0))
-    chances = ndtr(np.array([draws.draw() for _ in range(4000)]) / draws.noise)
+    noise = room._Votes.of(graph, new, model, draws.residual).noise
+    chances = ndtr(np.array([draws.draw() for _ in range(4000)]) / noise)
     numbers = np.array([i if i % 2 else -1 for i in range(18)], dtype=float)
     x = np.column_stack([duels.items, numbers]) if effect else duels.items
     first, second = (x[graph.items[end]] for end in (graph.first, graph.second))
     error = chances.std(axis=0) / 4000**0.5
     gap = np.abs(chances.mean(axis=0) - np.asarray(model.predict_duel(first, second)))
     assert gap.max() < MONTE_CARLO_STANDARD_ERRORS * error.max()
-    assert (draws.noise > 1.0 + IDENTITY).any() == (approximation.name in ("FITC", "PriorPower"))
+    assert (noise > 1.0 + IDENTITY).any() == (approximation.name in ("FITC", "PriorPower"))
 
 
 def test_item_effects_follow_their_items(transitive):

@@ -78,22 +78,37 @@ def value_at(model: spg.PreferenceGP, nu: np.ndarray, tau: np.ndarray) -> float:
     return float(gaussian + prior.correction)
 
 
-@pytest.mark.parametrize("what", ["effects", "mean", "white", "active_dims"])
+def with_ties_and_groups(duels: spg.Duels) -> spg.Duels:
+    rng = np.random.default_rng(9)
+    ties, groups = rng.random(duels.num_pairs) < 0.2, rng.integers(0, 3, duels.num_pairs)
+    return spg.Duels(duels.items, duels.winners, duels.losers, ties=ties, groups=groups)
+
+
+@pytest.mark.parametrize("what", ["effects", "mean", "white", "active_dims", "groups"])
 def test_gains_follow_the_models_own_value(what: str) -> None:
-    duels = learnable(2)
+    duels = with_ties_and_groups(learnable(2)) if what == "groups" else learnable(2)
     rows, _ = duels.distinct_rows()
     kernel = {
         "effects": matern() + spg.ItemEffect(0.5),
         "mean": matern(),
+        "groups": matern(),
         "white": matern() + gpflow.kernels.White(0.1),
         "active_dims": gpflow.kernels.Matern32(active_dims=[1]),
     }[what]
     mean = gpflow.functions.Linear(A=np.array([[0.5], [-0.2]])) if what == "mean" else None
-    model = build(duels, rows[:4], kernel, mean_function=mean)
+
+    def made(z: np.ndarray) -> spg.PreferenceGP:
+        if what != "groups":
+            return build(duels, z, kernel, mean_function=mean)
+        result = build(duels, z, kernel, margin=0.4, noise_by_group=True)
+        result.noise_ratio.assign([0.3, 1.0, 4.0])
+        return result
+
+    model = made(rows[:4])
     gains = addition_gains(model, rows[4:10])
     sites = model.sites()
     for gain, row in zip(gains, rows[4:10], strict=True):
-        more = build(duels, np.vstack([rows[:4], row]), kernel, mean_function=mean)
+        more = made(np.vstack([rows[:4], row]))
         slow = value_at(more, *sites) - value_at(model, *sites)
         assert gain == pytest.approx(slow, rel=IDENTITY, abs=IDENTITY)
 

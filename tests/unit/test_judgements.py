@@ -1,0 +1,223 @@
+"""Tables with ties, weights, groups and context: against frames made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.io import read_table
+from sparse_prefgp.splits import split_duels
+from sparse_prefgp.studies.folds import plan_folds
+from tests.tolerances import EVIDENCE, IDENTITY
+
+ITEMS = pd.DataFrame({"name": ["a", "b", "c", "d"], "x": [0.0, 1.0, 3.0, 7.0]})
+DUELS = pd.DataFrame(
+    {
+        "winner": ["a", "b", "c", "a", "b"],
+        "loser": ["b", "c", "d", "c", "a"],
+        "judge": ["p", "q", "p", "q", "p"],
+        "worth": [1.0, 2.0, 0.5, 1.0, 1.0],
+        "surface": ["clay", "grass", "clay", "clay", "clay"],
+        "winner_home": [1, 0, 0, 0, 1],
+        "loser_home": [0, 1, 0, 0, 0],
+    }
+)
+TIES = pd.DataFrame({"item_a": ["d", "c"], "item_b": ["a", "b"], "judge": ["r", "p"], "odd": 1})
+
+
+def test_a_table_of_ties_is_a_column_of_flags(tmp_path: Path) -> None:
+    for frame, name in ((ITEMS, "items.csv"), (DUELS, "duels.csv"), (TIES, "ties.csv")):
+        frame.to_csv(tmp_path / name, index=False)
+    found = read_table(*(tmp_path / f"{x}.csv" for x in ("items", "duels")), ties=TIES)
+    below = TIES.rename(columns={"item_a": "winner", "item_b": "loser"}).drop(columns="odd")
+    flagged = pd.concat([DUELS.assign(tie=False), below.assign(tie=True)], ignore_index=True)
+    other = read_table(ITEMS, flagged)
+    for table in (found, other):
+        np.testing.assert_array_equal(table.ties, [False] * 5 + [True] * 2)
+        assert table.num_ties == 2 and table.to_duels().num_ties == 2
+        assert "tie" not in table.context and list(table.context["judge"][5:]) == ["r", "p"]
+    np.testing.assert_array_equal(found.winners, other.winners)
+    np.testing.assert_array_equal(found.losers, other.losers)
+    from_file = read_table(ITEMS, tmp_path / "duels.csv", ties=tmp_path / "ties.csv")
+    assert from_file.duel_row_names is not None
+    names = from_file.select([4, 6]).duel_row_names
+    assert names is not None
+    assert [names(0), names(1)] == [
+        "row 6 of duels.csv (the header is row 1)",
+        "row 3 of ties.csv (the header is row 1)",
+    ]
+
+
+def test_counts_of_ties_are_one_unless_given() -> None:
+    counted = DUELS.assign(count=3)
+    table = read_table(ITEMS, counted, ties=TIES)
+    np.testing.assert_array_equal(table.counts, [3] * 5 + [1] * 2)
+    table = read_table(ITEMS, counted, ties=TIES.assign(count=2))
+    assert table.num_ties == 4 and table.to_duels().num_duels == 19
+
+
+def test_weights_and_groups_come_with_their_rows() -> None:
+    table = read_table(ITEMS, DUELS, weights="worth", groups="judge")
+    duels = table.select([1, 2, 4]).to_duels()
+    np.testing.assert_array_equal(duels.effective_counts, [2.0, 0.5, 1.0])
+    assert duels.group_names == ("q", "p")
+    np.testing.assert_array_equal(duels.groups, [0, 1, 1])
+    numbers = read_table(ITEMS, DUELS.assign(judge=[1.0, 2.0, 1.0, 2.0, 1.0]), groups="judge")
+    assert numbers.to_duels().group_names == (1, 2)
+
+
+def test_items_in_context_have_its_features() -> None:
+    table = read_table(ITEMS, DUELS, context=["surface", "home"])
+    assert table.shared == ("surface",)
+    assert (table.numeric, table.categorical) == (("x", "home"), ("surface",))
+    won, lost = ([table.item_ids[i] for i in side] for side in (table.winners, table.losers))
+    assert won == [
+        "a @ surface=clay, home=1",
+        "b @ surface=grass, home=0",
+        "c @ surface=clay, home=0",
+        "a @ surface=clay, home=0",
+        "b @ surface=clay, home=1",
+    ]
+    assert lost[1] == "c @ surface=grass, home=1"
+    for row, side, name in ((0, "winner", "a"), (1, "loser", "c"), (4, "loser", "a")):
+        item = (table.winners if side == "winner" else table.losers)[row]
+        features = table.items.iloc[item]
+        assert features["x"] == float(ITEMS.set_index("name")["x"][name])
+        assert features["home"] == DUELS[f"{side}_home"][row]
+        assert features["surface"] == DUELS["surface"][row]
+    # The last duel's loser is the winner of the fourth: one item in one context.
+    assert table.losers[4] == table.winners[3]
+    assert len(set(table.item_ids)) == table.num_items
+    sides = table.sides()
+    plain = read_table(ITEMS, DUELS)
+    np.testing.assert_array_equal(sides, [plain.winners, plain.losers])
+
+
+def test_ties_have_a_context_on_each_side() -> None:
+    ties = pd.DataFrame({"item_a": ["d"], "item_b": ["a"], "item_a_home": [1], "item_b_home": [0]})
+    table = read_table(ITEMS, DUELS, ties=ties, context=["home"])
+    assert table.item_ids[table.winners[5]] == "d @ home=1"
+    assert table.item_ids[table.losers[5]] == "a @ home=0"
+
+
+def test_a_home_column_is_a_fixed_effect_under_a_linear_kernel() -> None:
+    duels = read_table(ITEMS, DUELS, context=["home"]).to_duels()
+    kernel = gpflow.kernels.Linear(variance=[0.7, 0.9])
+    model = spg.PreferenceGP(duels, kernel, engine=spg.ParallelEP(tolerance=1e-10))
+    # By hand: differences of standardised x and home, one pseudo-item a side and duel.
+    x = ITEMS.set_index("name")["x"]
+    raw = np.array(
+        [
+            [[x[row[side]], row[f"{side}_home"]] for side in ("winner", "loser")]
+            for _, row in DUELS.iterrows()
+        ],
+        dtype=float,
+    )
+    rows = np.unique(
+        [
+            [x[row[side]], row[f"{side}_home"]]
+            for _, row in DUELS.iterrows()
+            for side in ("winner", "loser")
+        ],
+        axis=0,
+    )
+    z = (raw - rows.mean(0)) / rows.std(0)
+    d = z[:, 1] - z[:, 0]  # loser minus winner
+    k = (d * [0.7, 0.9]) @ d.T
+    box = spg.truncated_normal_ep(
+        0.0,
+        k + np.eye(len(d)),
+        np.full(len(d), -np.inf),
+        np.zeros(len(d)),
+        engine=spg.ParallelEP(tolerance=1e-10),
+    )
+    assert model.log_evidence() == pytest.approx(box.log_mass, abs=EVIDENCE)
+
+
+def test_what_both_sides_share_cancels_in_a_linear_kernel() -> None:
+    with_surface = read_table(ITEMS, DUELS, context=["surface"]).to_duels()
+    assert with_surface.num_features == 3
+    kernel = gpflow.kernels.Linear(variance=[1.0, 5.0, 5.0])
+    one = spg.PreferenceGP(with_surface, kernel).log_evidence()
+    kernel = gpflow.kernels.Linear(variance=[1.0, 0.1, 0.1])
+    assert spg.PreferenceGP(with_surface, kernel).log_evidence() == pytest.approx(one, abs=IDENTITY)
+    # A product of features lets the surface count.
+    product = gpflow.kernels.Linear(active_dims=[0]) * gpflow.kernels.SquaredExponential(
+        active_dims=[1, 2], lengthscales=[0.5, 0.5]
+    )
+    wide = gpflow.kernels.Linear(active_dims=[0]) * gpflow.kernels.SquaredExponential(
+        active_dims=[1, 2], lengthscales=[50.0, 50.0]
+    )
+    values = [spg.PreferenceGP(with_surface, k).log_evidence() for k in (product, wide)]
+    assert abs(values[0] - values[1]) > 1e-3
+
+
+def test_an_item_is_held_out_in_all_its_contexts() -> None:
+    rng = np.random.default_rng(0)
+    pairs = rng.permuted(np.tile(np.arange(4), (60, 1)), axis=1)[:, :2]
+    names = ITEMS["name"].to_numpy()
+    duels = pd.DataFrame(
+        {
+            "winner": names[pairs[:, 0]],
+            "loser": names[pairs[:, 1]],
+            "round": rng.integers(0, 3, 60),
+        }
+    )
+    table = read_table(ITEMS, duels, context=["round"])
+    split = split_duels(table, "items", 0.5, rng)
+    won, lost = table.sides()
+    train, test = (set(won[rows]) | set(lost[rows]) for rows in (split.train_rows, split.test_rows))
+    assert not train & test and len(train) == len(test) == 2
+    plan = plan_folds(table, 2, "items", rng, None)
+    for fold in plan.folds:
+        assert not {*won[fold.train], *lost[fold.train]} & {*won[fold.test], *lost[fold.test]}
+
+
+def test_items_without_a_duel_have_no_context_and_it_is_said() -> None:
+    with pytest.warns(UserWarning, match="1 of 4 items are in no duel"):
+        table = read_table(ITEMS, DUELS.iloc[[0, 3]], context=["home"])
+    assert {name[0] for name in table.item_ids} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("duels", "options", "message"),
+    [
+        (DUELS.assign(tie=["x", 0, 0, 0, 0]), {}, r"'tie' has 'x' in row 0 .*; give 1 for a tie"),
+        (DUELS.assign(tie=0), {"ties": TIES}, "column 'tie', but ties were given too"),
+        (DUELS, {"ties": TIES.drop(columns="item_b")}, "no column 'item_b'"),
+        (DUELS, {"ties": TIES.drop(columns=["item_a", "item_b"])}, "no column 'winner'"),
+        (DUELS, {"ties": TIES.iloc[:0]}, "no ties in"),
+        (DUELS, {"ties": TIES.assign(item_a="z")}, "Row 0 of the ties frame .* 'z'"),
+        (DUELS, {"ties": TIES.assign(item_a="a")}, "with itself"),
+        (DUELS, {"weights": "price"}, "'price' for the weights is not in .*; choose from judge"),
+        (DUELS.assign(worth=-1), {"weights": "worth"}, "'worth'.* in row 0 .* is -1; give a pos"),
+        (DUELS.assign(worth="much"), {"weights": "worth"}, "is 'much'; give a positive"),
+        (DUELS, {"weights": "worth", "ties": TIES}, r"row 0 of the ties frame .* is nan"),
+        (DUELS, {"groups": "who"}, "'who' for the groups is not in the table of duels"),
+        (DUELS.assign(judge=[None, *"abcd"]), {"groups": "judge"}, "'judge'.*missing in row 0"),
+        (DUELS, {"context": ["court"]}, "'court' is no column of the duels, nor are 'winner_court"),
+        (DUELS.assign(x=1.0), {"context": ["x"]}, "'x' is a column of the items too"),
+        (
+            DUELS.assign(surface=[None, "a", "b", "a", "a"]),
+            {"context": ["surface"]},
+            "'surface' has a missing value in row 0 of the duels frame",
+        ),
+        (DUELS, {"context": "home"}, "context is the text 'home'; give a list"),
+    ],
+)
+def test_malformed_tables(duels: pd.DataFrame, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_table(ITEMS, duels, **options)
+
+
+def test_a_context_column_that_is_no_feature_is_left_out_of_the_context() -> None:
+    many = pd.concat([DUELS] * 12, ignore_index=True)
+    many["town"] = [f"town {i}" for i in range(60)]
+    with pytest.raises(ValueError, match="leave it out of the context, or encode"):
+        read_table(ITEMS, many, context=["town"])

@@ -1,0 +1,433 @@
+"""Ties, groups and weights in all that predicts, scores, counts and samples."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import ndtr
+from scipy.stats import multivariate_normal
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.consistency import _Pairs, _Votes
+from sparse_prefgp.baselines import LinearProbit
+from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.selection.checkpoint import identify
+from sparse_prefgp.studies.automatic import choose
+from sparse_prefgp.studies.holdout import (
+    DEFAULT_MARGIN,
+    HoldoutSettings,
+    fit_model,
+    predict_held_out,
+    prepare,
+    refit_model,
+)
+from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, SOLVER
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+from sparse_prefgp.cli.app import app
+
+N, T = 12, 120
+RATIOS = [0.3, 1.0, 4.0]
+NAMES = [f"i{i}" for i in range(N)]
+
+
+def frames(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Items, and duels with ties, judges of whom one is careless, and home advantage."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N, 2))
+    items = pd.DataFrame({"item_id": NAMES, "a": x[:, 0], "b": x[:, 1]})
+    pairs = rng.permuted(np.tile(np.arange(N), (T, 1)), axis=1)[:, :2]
+    judge = rng.integers(0, 3, T)
+    home = rng.integers(0, 2, T)
+    ahead = np.sin(x[:, 0])[pairs] @ [1.0, -1.0] + 0.5 * (2 * home - 1)
+    ahead += np.array([0.3, 0.5, 2.0])[judge] * rng.normal(size=T)
+    first = np.where(ahead > 0, pairs[:, 0], pairs[:, 1])
+    second = np.where(ahead > 0, pairs[:, 1], pairs[:, 0])
+    won_at_home = np.where(ahead > 0, home, 1 - home)
+    duels = pd.DataFrame(
+        {
+            "winner": np.array(NAMES)[first],
+            "loser": np.array(NAMES)[second],
+            "tie": (np.abs(ahead) < 0.4).astype(int),
+            "judge": np.array(["ann", "ben", "cem"])[judge],
+            "worth": np.where(judge == 2, 0.5, 1.0),
+            "winner_home": won_at_home,
+            "loser_home": 1 - won_at_home,
+        }
+    )
+    return items, duels
+
+
+@pytest.fixture(scope="module")
+def table() -> DuelTable:
+    return read_table(*frames(), groups="judge")
+
+
+@pytest.fixture(scope="module")
+def model(table: DuelTable) -> spg.PreferenceGP:
+    return made(table.to_duels())
+
+
+def made(duels: spg.Duels, **options: Any) -> spg.PreferenceGP:
+    options = {"margin": 0.4, "noise_by_group": True} | options
+    result = spg.PreferenceGP(
+        duels, gpflow.kernels.Matern52(), engine=spg.ParallelEP(tolerance=SOLVER), **options
+    )
+    if result.noise_ratio is not None:
+        result.noise_ratio.assign(RATIOS)
+    return result
+
+
+# Scores.
+
+
+def test_scores_of_win_tie_and_loss_by_hand() -> None:
+    p = np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
+    ties, counts = np.array([False, True, True, False]), np.array([1, 2, 1, 1])
+    found = score_outcomes(np.log(p), ties, counts)
+    chosen = [0.5, 0.4, 0.5, 0.1]
+    assert found["nlp_nats"] == pytest.approx(-(counts @ np.log(chosen)) / 5)
+    assert found["nlp_bits"] == pytest.approx(found["nlp_nats"] / math.log(2))
+    assert found["accuracy"] == pytest.approx((1 + 2 * 0.5 + 1 + 0) / 5)
+    assert found["tie_rate"] == pytest.approx(3 / 5)
+    assert found["predicted_tie_rate"] == pytest.approx((0.3 + 2 * 0.4 + 0.5 + 0.1) / 5)
+    # Every row is a bin of its own.
+    gaps = 0.3 + 2 * 0.6 + 0.5 + 0.1
+    assert found["tie_calibration_error"] == pytest.approx(gaps / 5)
+    assert (found["ties"], found["duels"]) == (3, 5)
+    right = score_outcomes(constant_shares(0.25, 8), [True, True] + [False] * 6)
+    assert right["tie_calibration_error"] == pytest.approx(0.0, abs=IDENTITY)
+    assert right["nlp_nats"] == pytest.approx(-(2 * math.log(0.25) + 6 * math.log(0.375)) / 8)
+    assert right["accuracy"] == pytest.approx(6 * 0.5 / 8)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: score_outcomes([[0.0, 0.0]], [True]), r"shape \(1, 2\)"),
+        (lambda: score_outcomes(np.zeros((1, 3)), [True]), "duel 0 add up to 3.0"),
+        (lambda: score_outcomes(constant_shares(0.5, 2), [True]), r"ties has shape \(1,\)"),
+        (lambda: score_outcomes(constant_shares(0.5, 1), [True], [0]), "counts has 0.0"),
+    ],
+)
+def test_bad_outcomes_are_refused(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# predict and evaluate.
+
+
+def test_predicted_pairs_have_the_tie_beside(model: spg.PreferenceGP) -> None:
+    pairs = pd.DataFrame(
+        {"first": ["i0", "i1", "i2", "i3"], "second": ["i1", "i0", "i2", "i4"]}
+    ).assign(who=["ben", "ben", "cem", "ann"])
+    frame = spg.predict(model, pairs, groups="who")
+    mean = frame["difference"].to_numpy()
+    ratio = dict(zip(model.duels.group_names, RATIOS, strict=True))
+    sd = np.sqrt(frame["sd"] ** 2 + [ratio[name] for name in pairs["who"]])
+    np.testing.assert_allclose(frame["probability"], ndtr((mean - 0.4) / sd), atol=IDENTITY)
+    tie = ndtr((mean + 0.4) / sd) - ndtr((mean - 0.4) / sd)
+    np.testing.assert_allclose(frame["tie_probability"], tie, atol=IDENTITY)
+    # The two orders of a pair, and the tie, add up to 1; against itself both sides are equal.
+    assert frame["probability"][:2].sum() + tie[0] == pytest.approx(1.0)
+    assert 2 * frame["probability"][2] + tie[2] == pytest.approx(1.0)
+    plain = spg.predict(model, pairs)
+    shared = ndtr((mean - 0.4) / np.sqrt(frame["sd"] ** 2 + 1.0))
+    np.testing.assert_allclose(plain["probability"], shared, atol=IDENTITY)
+    with pytest.warns(UserWarning, match=r"'dora' is unknown .* \(1 of 4 pairs") as told:
+        found = spg.predict(model, pairs.assign(who=["ben", "dora", "cem", "ann"]), groups="who")
+    assert len(told) == 1  # not once for each of win, tie and loss
+    assert found["probability"][1] == pytest.approx(plain["probability"][1])
+    with pytest.raises(ValueError, match="no column 'judge'"):
+        spg.predict(model, pairs, groups="judge")
+    with pytest.raises(ValueError, match="has a column 'tie_probability'"):
+        spg.predict(model, pairs.assign(tie_probability=0))
+
+
+def test_groups_by_number_or_by_text_are_the_same(table: DuelTable) -> None:
+    numbers = read_table(*frames(), groups="worth")  # 0.5 and 1
+    assert numbers.groups is not None and set(numbers.groups) == {"0.5", "1"}
+    counted = replace(table, groups=np.array([7, 8] * (T // 2), dtype=object))
+    model = spg.PreferenceGP(
+        counted.to_duels(), gpflow.kernels.Matern52(), margin=0.4, noise_by_group=True
+    )
+    model.noise_ratio.assign([0.2, 3.0])
+    a, b = model.duels.items[:2], model.duels.items[2:4]
+    one = model.predict_duel(a, b, groups=[7, 8]).numpy()
+    np.testing.assert_array_equal(one, model.predict_duel(a, b, groups=["7", "8"]).numpy())
+    np.testing.assert_array_equal(
+        model.predict_duel(a, b).numpy(), model.predict_duel(a, b, groups=[None, None]).numpy()
+    )
+
+
+def test_decided_duels_are_scored_given_that_they_were(model: spg.PreferenceGP) -> None:
+    items, duels = frames(1)
+    found = spg.evaluate(model, duels, groups="judge")
+    place = {name: i for i, name in enumerate(NAMES)}
+    x = model.duels.items
+    won, lost = ([place[name] for name in duels[side]] for side in ("winner", "loser"))
+    p = model.predict_outcome(x[won], x[lost], groups=duels["judge"].to_numpy()).numpy()
+    decided = duels["tie"].to_numpy() == 0
+    chance = p[:, 0] / (p[:, 0] + p[:, 2])
+    expected = score(chance[decided])
+    for name, value in expected.items():
+        assert found["held_out"]["model"][name] == pytest.approx(value, abs=IDENTITY)
+    outcomes = found["held_out_outcomes"]
+    expected = score_outcomes(np.log(p), ~decided)
+    for name, value in expected.items():
+        assert outcomes["model"][name] == pytest.approx(value, abs=IDENTITY)
+    rate = model.duels.num_ties / model.duels.num_duels
+    assert outcomes["constant_shares"]["predicted_tie_rate"] == pytest.approx(rate)
+    assert (found["duels"], found["ties"]) == (T, int((~decided).sum()))
+    shared = spg.evaluate(model, duels)["held_out"]["model"]
+    assert shared["nlp_nats"] != found["held_out"]["model"]["nlp_nats"]
+    # As an object, whose groups are its own.
+    same = read_table(items, duels, groups="judge").to_duels(transform=model.duels.transform)
+    again = spg.evaluate(model, spg.Duels(x, same.winners, same.losers, same.counts,
+        item_ids=NAMES, ties=same.ties,
+        groups=np.array(same.group_names)[same.groups]))  # fmt: skip
+    assert again["held_out_outcomes"]["model"] == pytest.approx(outcomes["model"])
+
+
+def test_the_linear_probit_learns_from_decided_duels_with_their_weights(
+    model: spg.PreferenceGP,
+) -> None:
+    items, duels = frames()
+    weighted = read_table(items, duels, weights="worth").to_duels()
+    probit = LinearProbit.of(weighted)
+    row = weighted.decided
+    by_hand = LinearProbit.fit(weighted.differences()[row], weighted.weights[row])
+    np.testing.assert_array_equal(probit.weights, by_hand.weights)
+    with pytest.raises(ValueError, match="All duels are ties"):
+        LinearProbit.of(spg.Duels([[0.0], [1.0]], [0], [1], ties=[True]))
+
+
+def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
+    decided = replace(table, groups=None).select(~table.ties).to_duels()
+    plain = made(decided, margin=None, noise_by_group=False)
+    with pytest.warns(UserWarning, match="are ties, which a model without a margin"):
+        found = spg.evaluate(plain, frames()[1])
+    assert found["held_out_outcomes"] == {}
+    assert found["held_out"]["model"]["duels"] == T - found["ties"]
+    with pytest.raises(ValueError, match="All duels are ties"):
+        spg.evaluate(plain, frames()[1].assign(tie=1))
+    with pytest.raises(ValueError, match="one noise for all"):
+        spg.evaluate(plain, frames()[1].assign(tie=0), groups="judge")
+    with pytest.raises(ValueError, match="ties, which need a margin"):
+        spg.update(plain, frames()[1])
+
+
+def test_update_takes_ties(table: DuelTable) -> None:
+    plain = made(replace(table, groups=None).to_duels(), noise_by_group=False)
+    new, report = spg.update(plain, frames(1)[1])
+    assert new.duels.num_ties == plain.duels.num_ties + int(frames(1)[1]["tie"].sum())
+    assert report.converged and new.margin.numpy() == plain.margin.numpy()
+
+
+# consistency, sampling, checkpoints, comparisons.
+
+
+class Recorder:
+    """In place of a generator: keeps the probabilities that votes are drawn with."""
+
+    def binomial(self, totals: np.ndarray, p: np.ndarray) -> np.ndarray:
+        self.p = p
+        return totals
+
+
+def test_votes_are_redrawn_given_that_they_are_no_ties(model: spg.PreferenceGP) -> None:
+    duels = model.duels
+    graph = _Pairs.of(duels)
+    votes = _Votes.of(graph, duels, model, np.full(len(graph.totals), 0.1))
+    difference = np.random.default_rng(0).normal(size=len(graph.totals))
+    recorder = Recorder()
+    drawn = votes.wins(difference, recorder)
+    np.testing.assert_array_equal(drawn, graph.totals)  # every vote is redrawn once
+    at = {
+        (int(a), int(b)): i for i, (a, b) in enumerate(zip(graph.first, graph.second, strict=True))
+    }
+    number = {int(item): i for i, item in enumerate(graph.items)}
+    expected: dict[tuple[int, int], float] = {}
+    for row in np.flatnonzero(duels.decided):
+        ends = sorted((number[int(duels.winners[row])], number[int(duels.losers[row])]))
+        pair, group = at[(ends[0], ends[1])], int(duels.groups[row])
+        sd = math.sqrt(RATIOS[group] + 0.1)
+        won = ndtr((difference[pair] - 0.4) / sd)
+        lost = ndtr((-difference[pair] - 0.4) / sd)
+        expected[(pair, group)] = won / (won + lost)
+    np.testing.assert_allclose(
+        recorder.p, [expected[key] for key in sorted(expected)], atol=IDENTITY
+    )
+    found = spg.consistency(duels, model, simulations=100)
+    assert (found.votes, found.ties) == (T - duels.num_ties, duels.num_ties)
+    assert "ties, left out" in str(found) and found.to_dict()["ties"] == duels.num_ties
+
+
+def test_only_ties_are_refused_where_votes_are_counted() -> None:
+    with pytest.raises(ValueError, match="neither contradict nor agree"):
+        spg.consistency(spg.Duels([[0.0], [1.0]], [0], [1], ties=[True]))
+
+
+def test_sampling_with_ties_and_noise_by_group_gives_the_box() -> None:
+    rng = np.random.default_rng(2)
+    items = rng.normal(size=(4, 1))
+    winners, losers = np.array([0, 1, 2, 3, 0]), np.array([1, 2, 3, 0, 2])
+    ties, groups = np.array([0, 1, 0, 0, 1], bool), [0, 1, 2, 0, 1]
+    duels = spg.Duels(items, winners, losers, ties=ties, groups=groups)
+    model = made(duels)
+    a = np.zeros((5, 4))
+    a[np.arange(5), losers] += 1
+    a[np.arange(5), winners] -= 1
+    covariance = a @ gpflow.kernels.Matern52()(items).numpy() @ a.T
+    covariance += np.diag(np.array(RATIOS)[groups])
+    truth = multivariate_normal(np.zeros(5), covariance, abseps=1e-8, releps=1e-8).cdf(
+        np.where(ties, 0.4, -0.4), lower_limit=np.where(ties, -0.4, -np.inf)
+    )
+    found = spg.importance_sampling(model, samples=20_000)
+    allowed = MONTE_CARLO_STANDARD_ERRORS * found.standard_error
+    assert found.log_evidence == pytest.approx(math.log(truth), abs=allowed)
+    assert model.lower_bound() < found.log_evidence + allowed
+    report = spg.evidence_report(made(duels), samples=1000)
+    assert report.sampled is not None and report.duels == 5
+
+
+def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
+    duels = read_table(*frames(), weights="worth").to_duels()
+    model = made(duels, noise_by_group=False)
+    with pytest.raises(ValueError, match="weights that are not whole"):
+        spg.importance_sampling(model)
+    report = spg.evidence_report(model, samples=100)
+    assert report.sampled is None and "weights" in report.skipped[0]
+    assert report.duels == T
+
+
+def test_other_judges_are_another_fit_to_a_checkpoint() -> None:
+    prints = []
+    for judge in ("ann", "ben"):
+        duels = spg.Duels([[0.0], [1.0], [3.0]], [0, 1], [1, 2], groups=["ann", judge])
+        model = spg.PreferenceGP(duels, gpflow.kernels.Matern52())
+        prints.append(identify(model, {}).fingerprints["duels"])
+    assert prints[0] != prints[1]
+
+
+def test_a_comparison_has_no_ties_and_the_choice_leaves_them_out(table: DuelTable) -> None:
+    with pytest.raises(ValueError, match="are ties, but a comparison scores which side won"):
+        spg.compare(["linear/exact"], table)
+    with pytest.raises(ValueError, match="are ties, but a comparison scores which side won"):
+        spg.compare(["linear/exact"], table.to_duels())
+    found = choose(table, HoldoutSettings(max_iterations=1), kernel="linear", approximation="exact")
+    assert "Ties were left out" in found.reason
+
+
+def test_weights_of_duels_count_in_every_fold() -> None:
+    items, duels = frames()
+    table = read_table(items, duels[duels["tie"] == 0].assign(worth=2.0), weights="worth")
+    from_table = spg.compare(["linear/exact"], table, folds=2, max_iterations=2)
+    from_duels = spg.compare(["linear/exact"], table.to_duels(), folds=2, max_iterations=2)
+    plain = spg.compare(["linear/exact"], replace(table, weights=None), folds=2, max_iterations=2)
+    assert from_table.scores[0].nlp != plain.scores[0].nlp
+    assert from_duels.scores[0].nlp != plain.scores[0].nlp
+
+
+# fit.
+
+
+def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) -> None:
+    settings = HoldoutSettings(
+        kernel="matern52", inducing=6, max_iterations=3, noise_by_group=True, refit=True
+    )
+    holdout = prepare(table, settings)
+    assert holdout.margin == DEFAULT_MARGIN and holdout.num_test == T // 5
+    model, _ = fit_model(holdout)
+    assert model.margin.trainable
+    found = predict_held_out(holdout, model)
+    ties = int(table.ties[holdout.split.test_rows].sum())
+    assert found.scores()["model"]["duels"] == T // 5 - ties
+    assert found.outcomes["model"]["ties"] == ties
+    kept = dict(zip(model.duels.group_names, model.noise_ratio.numpy(), strict=True))
+    again, _ = refit_model(holdout, model)
+    assert set(again.duels.group_names) == set(kept) and again.duels.num_duels == T
+    fixed = prepare(table, replace(settings, margin=0.7, fixed_margin=True))
+    assert fit_model(fixed)[0].margin.numpy() == pytest.approx(0.7)
+    with pytest.raises(ValueError, match="duels have no groups"):
+        prepare(replace(table, groups=None), settings)
+    with pytest.raises(ValueError, match="The margin is -1"):
+        HoldoutSettings(margin=-1)
+    with pytest.raises(ValueError, match="All training duels are ties"):
+        prepare(replace(table, ties=np.ones(T, bool)), settings)
+
+
+def test_shared_context_without_effect_is_told() -> None:
+    items, duels = frames()
+    table = read_table(items, duels, context=["judge"])
+    with pytest.warns(UserWarning, match="share their 'judge', which cancels in the kernel linear"):
+        prepare(table, HoldoutSettings(kernel="linear"))
+    prepare(table, HoldoutSettings(kernel="linear+se"))
+
+
+def test_fit_from_the_command_line(tmp_path: Path) -> None:
+    items, duels = frames()
+    items.to_csv(tmp_path / "items.csv", index=False)
+    ties = duels[duels["tie"] == 1].drop(columns="tie")
+    renamed = {"winner": "item_a", "loser": "item_b", "winner_home": "item_a_home"}
+    ties = ties.rename(columns={**renamed, "loser_home": "item_b_home"})
+    ties.to_csv(tmp_path / "ties.csv", index=False)
+    decided = duels[duels["tie"] == 0].drop(columns="tie")
+    decided.to_csv(tmp_path / "duels.csv", index=False)
+
+    def run(*words: Any) -> str:
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        assert result.exit_code == 0, result.output
+        return " ".join(result.stdout.split())
+
+    out = tmp_path / "out"
+    printed = run(
+        *("fit", "--items", tmp_path / "items.csv", "--duels", tmp_path / "duels.csv"),
+        *("--ties", tmp_path / "ties.csv", "--noise-by", "judge", "--weight", "worth"),
+        *("--context", "home", "--out", out, "--inducing", 8, "--max-iterations", 5, "--report"),
+    )
+    assert "of these tied" in printed and "Margin within which a duel is a tie" in printed
+    assert "Noise variance of 3 groups" in printed and "win, tie or loss" in printed
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["data"]["ties"] == len(ties)
+    assert metrics["fit"]["margin"] > 0 and metrics["fit"]["fixed_margin"] is False
+    assert metrics["fit"]["noise_ratios"]["groups"] == 3
+    assert set(metrics["held_out_outcomes"]) == {"model", "constant_shares"}
+    assert metrics["held_out"]["model"]["duels"] < metrics["held_out_outcomes"]["model"]["duels"]
+    ranking = pd.read_csv(out / "ranking.csv")
+    assert set(ranking["item_id"]) <= {f"{name} @ home={home}" for name in NAMES for home in (0, 1)}
+    page = (out / "report.html").read_text()
+    assert "margin of ties" in page and "win, tie or loss" in page and "3 groups" in page
+
+    # New items in a context, by their features.
+    new = pd.DataFrame({"item_id": ["x", "y"], "a": [0.0, 0.5], "b": [0.1, 0.2], "home": [1, 0]})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    pairs = pd.DataFrame({"first": ["x"], "second": ["y"], "who": ["ann"]})
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    run(
+        *("predict", "--model", out / "model", "--pairs", tmp_path / "pairs.csv"),
+        *("--items", tmp_path / "new.csv", "--noise-by", "who", "--out", tmp_path / "found.csv"),
+    )
+    assert 0 < pd.read_csv(tmp_path / "found.csv")["tie_probability"][0] < 1
+    # Duels between the items in their contexts.
+    ids = ranking["item_id"].to_numpy()
+    known = pd.DataFrame({"winner": ids[:3], "loser": ids[3:6]})
+    known.assign(tie=[0, 1, 0], judge="ben").to_csv(tmp_path / "known.csv", index=False)
+    text = run(
+        *("evaluate", "--model", out / "model", "--duels", tmp_path / "known.csv"),
+        *("--noise-by", "judge"),
+    )
+    assert "Scores of duels that one side won" in text and "win, tie or loss" in text
