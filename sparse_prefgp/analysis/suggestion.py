@@ -65,9 +65,10 @@ class Suggestions:
             pairs there were, and chosen: how those were taken from these, in words.
         repeated, equal: pairs of a given list left out as repetitions, and as pairs of items with
             equal features. equal_items: items left out, as others have the same features.
-        converged: whether inference did, and the chains of the drawn v of a hallucination.
+        converged: whether inference did, and draws_converged, whether the chains of the drawn v of
+            a hallucination did; about: on these, in words.
         jitter: largest that joint draws took. negative_variances: variances of pairs that rounding
-            had made negative; they are set to 0. about: on what was drawn, in words.
+            had made negative; they are set to 0.
     """
 
     frame: Any
@@ -81,6 +82,7 @@ class Suggestions:
     equal: int
     equal_items: int
     converged: bool
+    draws_converged: bool
     jitter: float
     negative_variances: int
     about: str
@@ -109,7 +111,7 @@ class Suggestions:
             )
         if self.about:
             text.append(self.about)
-        if not self.converged and not self.about:
+        if not self.converged:
             text.append("Inference has NOT converged.")
         if self.jitter > _JITTER_WORTH_A_NOTE:
             text.append(f"A jitter of {self.jitter:.1e} joined the variances of the draws.")
@@ -133,7 +135,7 @@ class _Picks(NamedTuple):
     first: IntArray
     second: IntArray
     score: FloatArray
-    converged: bool = True
+    draws_converged: bool = True
     jitter: float = 0.0
     negative_variances: int = 0
     about: str = ""
@@ -274,7 +276,8 @@ def _report(
         score=score,
         meaning=SCORES[score],
         candidates=len(items),
-        converged=picks.converged and model.infer().converged,
+        converged=model.infer().converged,
+        draws_converged=picks.draws_converged,
         jitter=picks.jitter,
         negative_variances=picks.negative_variances,
         about=picks.about,

@@ -273,7 +273,7 @@ def test_a_categorical_column_has_no_range() -> None:
 
 @pytest.mark.slow
 def test_the_loop_finds_the_top_of_a_function() -> None:
-    """Twenty-five duels in a box of two features: the regret that is left, beside that of as many
+    """Twelve duels in a box of two features: the regret that is left, beside that of as many
     random challengers against the last winner."""
 
     def truth(x: np.ndarray) -> np.ndarray:
@@ -289,7 +289,7 @@ def test_the_loop_finds_the_top_of_a_function() -> None:
         duels = spg.Duels(items, order[:-1], order[1:])
         model = spg.PreferenceGP(duels, kernel, noise_variance=0.005)
         last = int(order[0])
-        for _ in range(25):
+        for _ in range(12):
             new = generator.uniform(-1.0, 1.0, 2)
             if clever:
                 new = spg.hallucination_believer(
@@ -304,6 +304,6 @@ def test_the_loop_finds_the_top_of_a_function() -> None:
             last = winner
         return float(3.0 - truth(model.duels.items[last]))
 
-    gains = np.array([regret(seed, False) - regret(seed, True) for seed in range(10)])
+    gains = np.array([regret(seed, False) - regret(seed, True) for seed in range(6)])
     error = gains.std(ddof=1) / np.sqrt(len(gains))
     assert gains.mean() > 2.0 * error
