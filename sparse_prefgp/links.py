@@ -25,7 +25,7 @@ from sparse_prefgp.sites import Cavity, Factors, Tilted, match_all_moments
 from sparse_prefgp.truncated_normal import half_line, log_cdf, truncated_moments
 
 # No second derivative of the log of a logistic factor is below -1/4: it may lose as much by k~ as a
-# normal v with noise variance 4 does (docs/method.md, section 10).
+# normal v with noise variance 4 does (docs/method.md, section 13).
 LOGIT_NOISE = 4.0
 # Enough to find a mode among normals of up to 10,000 standard deviations of the logistic noise.
 _BISECTIONS = 16

@@ -135,7 +135,7 @@ def match_power(cavity: Cavity, factors: Factors, power: float) -> tuple[Sites, 
 
     With g and h the derivatives of the log of the integral of cavity × factor^p,
     tau = -h / (p (1 + v_c h)) and nu = (g - m_c h) / (p (1 + v_c h)), where 1 + v_c h is the
-    variance of that density over v_c (docs/method.md, section 10).
+    variance of that density over v_c (docs/method.md, section 13).
     """
     if power == 1.0:
         return match_moments(cavity, factors)

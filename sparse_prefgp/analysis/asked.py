@@ -52,7 +52,8 @@ class AskedPairs:
             self._features = np.concatenate(parts)
             self.mean, variance = self._differences(self._features)
         else:
-            _, self.mean, variance = predicted(model, pairs.items, pairs.first, pairs.second)
+            found = predicted(model, pairs.items, pairs.first, pairs.second)
+            self.mean, variance = found.mean, found.variance
         self.negative_variances = int((variance < 0.0).sum())
         self.variance = np.maximum(variance, 0.0)
         # (u, picks): Cov[f, d] of each pick at its time, times the root of its reduction.

@@ -163,7 +163,8 @@ def likely_best(model: PreferenceGP, items: ItemSet) -> IntArray:
     their utility is above its."""
     everyone = np.arange(len(items))
     best = int(np.argmax(model.predict_f(items.inputs)[0].numpy()))
-    _, behind, variance = predicted(model, items, everyone, np.full_like(everyone, best))
+    found = predicted(model, items, everyone, np.full_like(everyone, best))
+    behind, variance = found.mean, found.variance
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(variance > 0.0, behind / np.sqrt(np.maximum(variance, 0.0)), -np.inf)
     z[best] = np.inf

@@ -259,15 +259,15 @@ def _looked_at_challengers(items: ItemSet, equal_items: int) -> dict[str, Any]:
 def _report(
     model: PreferenceGP, items: ItemSet, picks: _Picks, score: str, looked: dict[str, Any]
 ) -> Suggestions:
-    log_p, mean, variance = predicted(model, items, picks.first, picks.second)
+    found = predicted(model, items, picks.first, picks.second)
     frame = require_pandas().DataFrame(
         {
             "first": [items.ids[i] for i in picks.first],
             "second": [items.ids[i] for i in picks.second],
             "score": picks.score,
-            "probability": np.exp(log_p),
-            "difference": mean,
-            "sd": np.sqrt(np.maximum(variance, 0.0)),
+            "probability": np.exp(found.won),
+            "difference": found.mean,
+            "sd": np.sqrt(np.maximum(found.variance, 0.0)),
             "outside_range": items.outside[picks.first] | items.outside[picks.second],
         }
     )

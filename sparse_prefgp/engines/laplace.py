@@ -45,7 +45,7 @@ class Laplace(Iteration):
     """Newton's method for the mode of z, and sites from slope and curvature there.
 
     The sites are tau_i = -d² log p_i / dz² and nu_i = d log p_i / dz + tau_i z_i at the mode, where
-    the mean that they give is the mode. (docs/method.md, section 10; GPML section 3.4)
+    the mean that they give is the mode. (docs/method.md, section 13; GPML section 3.4)
 
     link: `probit`, with the noise of the approximation, or `logit`, whose noise is its own: the
         model's noise variance then has no say.

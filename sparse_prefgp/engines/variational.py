@@ -27,7 +27,7 @@ class Variational(Iteration):
     With N(m, v) the marginal of z_i, tau_i = -E d² log p_i / dz² and nu_i = E d log p_i / dz +
     tau_i m. With VFE the variance that Z leaves counts in the expectations, and the log evidence is
     the bound itself, that of GPflow's `SVGP` at its optimum; with other approximations it is the
-    bound under their noise plus their correction. (docs/method.md, section 10; Khan & Lin 2017;
+    bound under their noise plus their correction. (docs/method.md, section 13; Khan & Lin 2017;
     Adam et al. 2021)
 
     damping: share of each step taken at first, 0.7 by default, since whole steps may not settle;
