@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.importance import SAMPLED_UP_TO, SampledEvidence, sample_evidence
+from sparse_prefgp.analysis.importance import SampledEvidence, sample_evidence
+from sparse_prefgp.sampling import SAMPLED_UP_TO
 
 if TYPE_CHECKING:
     from sparse_prefgp.approximations import DuelPrior

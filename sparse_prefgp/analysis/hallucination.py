@@ -17,8 +17,7 @@ from sparse_prefgp.analysis.ranking import factorised
 from sparse_prefgp.approximations import DuelPrior, DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.models.posterior import Posterior, in_chunks
-from sparse_prefgp.sampling import sample_posterior
-from sparse_prefgp.sampling.draws import SAMPLED_UP_TO
+from sparse_prefgp.sampling import SAMPLED_UP_TO, sample_posterior
 from sparse_prefgp.sampling.truncated import truncated_normals
 from sparse_prefgp.sites import Sites, totals
 

@@ -493,7 +493,11 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
     # Against the truth.
 
     def exact_problem(self) -> DuelProblem:
-        """All duels under the exact prior, on copies of the parameters as they are."""
+        """All duels under the exact prior, on copies of the parameters as they are.
+
+        :raises ValueError: the engine has logit factors.
+        """
+        self.require_probit("Sampling the exact posterior")
         return self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
 
     def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:

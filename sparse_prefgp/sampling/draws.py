@@ -6,18 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import ndtr
 
-from sparse_prefgp.approximations import DuelProblem, Exact
+from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.checks import whole_number
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
-from sparse_prefgp.engines import ParallelEP
-from sparse_prefgp.engines.base import describe
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.sampling.diagnostics import (
     bulk_ess,
@@ -25,20 +21,14 @@ from sparse_prefgp.sampling.diagnostics import (
     split_rhat,
     standard_error,
 )
-from sparse_prefgp.sampling.proposals import TruncatedNormal, independence_metropolis, propose
-from sparse_prefgp.sites import Factors, Sites
+from sparse_prefgp.sampling.proposals import independence_metropolis, propose
+from sparse_prefgp.sampling.target import WhitenedPrior, exact_target, num_single_duels
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-SAMPLED_UP_TO = 2000
 # What Vehtari et al. (2021), section 4, ask for before anything is believed.
 LARGEST_RHAT, ESS_PER_CHAIN = 1.01, 100
-# Variance over noise: beyond, differences of v in units of the noise have lost their digits.
-_LARGEST_RATIO = 1e8
-# Singular values of the duels' features below this share of the largest are rounding, and so are
-# eigenvalues of their products below the second.
-_SINGULAR_TOLERANCE, _EIGEN_TOLERANCE = 1e-8, 1e-14
 # Pairs at a time: bounds the memory of draws × pairs.
 _CHUNK = 256
 # Doubles that the draws may take, 1.6 GB.
@@ -60,8 +50,9 @@ class Summary:
     """Posterior of f(a) - f(b) for N pairs, (N,) each, every figure with its Monte Carlo error.
 
     mean, sd, skewness (third standardised moment) of the difference; probability that a beats b in
-    a new duel. `*_error`: standard errors, from the effective sample size of what each is the
-    average of. rhat: rank-normalised split R-hat, ess: bulk effective sample size.
+    a new duel, under the noise that groups share and beyond the margin where there is one.
+    `*_error`: standard errors, from the effective sample size of what each is the average of. rhat:
+    rank-normalised split R-hat, ess: bulk effective sample size.
     """
 
     mean: FloatArray
@@ -105,7 +96,7 @@ class PosteriorDraws:
     longest_stay: int
     warmup: int
     reference_converged: bool
-    _prior: _Prior
+    _prior: WhitenedPrior
     _inputs: Callable[[Any, int], tf.Tensor]
 
     @property
@@ -211,12 +202,18 @@ class PosteriorDraws:
         parts = []
         for i in range(0, len(first), _CHUNK):
             given = self._conditional(first[i : i + _CHUNK], second[i : i + _CHUNK])
-            parts.append(summarise(self._means(given), given.variance, self._prior.duel_noise))
+            parts.append(
+                summarise(
+                    self._means(given), given.variance, self._prior.duel_noise, self._prior.margin
+                )
+            )
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return Summary(*(np.concatenate(column) for column in columns))
 
 
-def summarise(means: FloatArray, variance: FloatArray, duel_noise: float) -> Summary:
+def summarise(
+    means: FloatArray, variance: FloatArray, duel_noise: float, margin: float = 0.0
+) -> Summary:
     """Summary of d from E[d | v] (chains, draws, N) and Var[d | v] (N,), normal given v.
 
     The error of a figure is that of the mean of its influence function, which for the third central
@@ -229,7 +226,7 @@ def summarise(means: FloatArray, variance: FloatArray, duel_noise: float) -> Sum
     scale = np.where(total > 0.0, total, 1.0)
     spread = x**2 - between
     skewed = (x**3 - third - 3.0 * between * x) / scale**1.5 - 1.5 * third * spread / scale**2.5
-    wins = ndtr(means / np.sqrt(variance + duel_noise))
+    wins = ndtr((means - margin) / np.sqrt(variance + duel_noise))
     return Summary(
         mean=mean,
         mean_error=standard_error(means),
@@ -242,80 +239,6 @@ def summarise(means: FloatArray, variance: FloatArray, duel_noise: float) -> Sum
         rhat=split_rhat(means),
         ess=bulk_ess(means),
     )
-
-
-class _Prior:
-    """The prior in whitened utilities u, z = F u, and what v tells of u.
-
-    Given v, u is normal with precision I + F' diag(c / D) F and natural mean F' (v / D).
-    """
-
-    def __init__(self, problem: DuelProblem, factors: Factors, offset: FloatArray) -> None:
-        graph = problem.graph
-        self.kernel: gpflow.kernels.Kernel = problem.kernel
-        self._mean_function = problem.mean_function
-        self._rows = as_float(graph.rows)
-        self.offset = offset
-        self.duel_noise = 2.0 * float(problem.noise_variance)
-        matrix = problem.kernel(self._rows).numpy().astype(float)
-        self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
-        self._noise = factors.noise.numpy().astype(float)
-        weighted = (graph.counts / self._noise)[:, None] * self.loadings
-        precision = np.eye(self.loadings.shape[1]) + self.loadings.T @ weighted
-        self._factor = cho_factor(precision, lower=True)
-
-    def mean(self, inputs: tf.Tensor) -> FloatArray:
-        """Prior mean (N,)."""
-        if self._mean_function is None:
-            return np.zeros(len(inputs))
-        return np.asarray(self._mean_function(inputs)[:, 0].numpy(), dtype=float)
-
-    def features(self, inputs: tf.Tensor) -> FloatArray:
-        """Cov[f(x), u], (N, r)."""
-        return np.asarray(self.kernel(inputs, self._rows).numpy() @ self._projection, dtype=float)
-
-    def spread(self, columns: FloatArray) -> FloatArray:
-        """Cov[u | v] times (r, k)."""
-        return np.asarray(cho_solve(self._factor, columns), dtype=float)
-
-    def gain(self, features: FloatArray) -> FloatArray:
-        """What one v of each site adds to E[features u | v], (N, sites)."""
-        return (features @ self.spread(self.loadings.T)) / self._noise
-
-
-def duel_features(
-    kernel: FloatArray, winners: IntArray, losers: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """F (t, r) with F F' = A K A', r its rank, and P (n, r) with K P = Cov[f, u] for z = F u.
-
-    :raises ValueError: the kernel matrix (n, n) is not positive semi-definite.
-    """
-    n, t = len(kernel), len(winners)
-    if n <= t:
-        values, vectors = np.linalg.eigh(kernel)
-        _check_definite(values)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        left, singular, _ = np.linalg.svd(root[losers] - root[winners], full_matrices=False)
-        kept = singular > _SINGULAR_TOLERANCE * max(singular[0], np.finfo(float).tiny)
-    else:
-        side = kernel[losers] - kernel[winners]
-        values, left = np.linalg.eigh(side[:, losers] - side[:, winners])
-        _check_definite(values)
-        kept = values > _EIGEN_TOLERANCE * max(values[-1], np.finfo(float).tiny)
-        singular = np.sqrt(np.maximum(values, 0.0))
-    left, singular = left[:, kept], singular[kept]
-    projection = np.zeros((n, len(singular)))
-    np.add.at(projection, losers, left / singular)
-    np.subtract.at(projection, winners, left / singular)
-    return left * singular, projection
-
-
-def _check_definite(values: FloatArray) -> None:
-    if values[0] < -_SINGULAR_TOLERANCE * abs(values[-1]):
-        raise ValueError(
-            f"The kernel matrix has the negative eigenvalue {values[0]:.3g}; use a kernel that is "
-            "positive semi-definite."
-        )
 
 
 def sample_posterior(
@@ -342,7 +265,8 @@ def sample_posterior(
         warmup: draws left out at the start of each chain; a quarter of `num_draws` by default.
 
     Raises:
-        ValueError: more than 2,000 duels, counts included; numbers that make no sense; a prior
+        ValueError: more than 2,000 duels, counts included; weights that are not whole; a model with
+            logit factors; numbers that make no sense; a prior
             variance of more than 1e8 times the noise; limits that meet; or a kernel that is not
             positive semi-definite.
     """
@@ -351,20 +275,15 @@ def sample_posterior(
     warmup = num_draws // 4 if warmup is None else whole_number("warmup", warmup, 0)
     problem, inputs = _parts(model)
     graph = problem.graph
-    _check_size(graph, chains * (num_draws + warmup))
-    exact = Exact().prior(problem)
-    factors, offset = exact.factors, exact.offset.numpy().astype(float)
-    prior = _Prior(problem, factors, offset)
-    _check_ratio(prior)
-    engine = ParallelEP()
-    point = engine.run(exact.covariance, factors, Sites.zeros(graph.num_sites, offset.dtype))
-    target, site = _expanded(prior, graph, factors, point.sites)
-    v, log_weights = propose(target, chains * (num_draws + warmup), rng)
+    _check_memory(graph, chains * (num_draws + warmup))
+    found = exact_target(problem)
+    site = found.site
+    v, log_weights = propose(found.target, chains * (num_draws + warmup), rng)
     path = independence_metropolis(log_weights.reshape(chains, -1), warmup, rng)
     # A chain that begins with many stays is left with them: they are part of how it mixes.
     every = v.reshape(chains, num_draws + warmup, -1)
     kept = np.stack([own[at] for own, at in zip(every, path, strict=True)])
-    kept += offset[site]
+    kept += found.prior.offset[site]
     moves = np.diff(path, axis=1) > 0
     return PosteriorDraws(
         v=kept,
@@ -375,8 +294,8 @@ def sample_posterior(
         acceptance=float(np.mean(moves)),
         longest_stay=max(int(np.max(np.bincount(at - at[0]))) for at in path),
         warmup=warmup,
-        reference_converged=describe(point, engine.tolerance).converged,
-        _prior=prior,
+        reference_converged=found.converged,
+        _prior=found.prior,
         _inputs=inputs,
     )
 
@@ -389,49 +308,10 @@ def _parts(
     return model.exact_problem(), model.kernel_inputs
 
 
-def _check_size(graph: DuelGraph, draws: int) -> None:
-    duels = int(graph.counts.sum())
-    if duels > SAMPLED_UP_TO:
-        raise ValueError(
-            f"Sampling is for up to {SAMPLED_UP_TO:,} single duels, but there are {duels:,}: it "
-            "costs their cube once and their square times the draws, here "
-            f"{float(duels) ** 2 * (duels + draws):.0e} multiplications; sample a model of a part "
-            "of the duels."
-        )
+def _check_memory(graph: DuelGraph, draws: int) -> None:
+    duels = num_single_duels(graph, "sample a model of a part of the duels")
     if duels * draws > _LARGEST_DRAWS:
         raise ValueError(
             f"{draws:,} draws of {duels:,} duels take {8e-9 * duels * draws:.1f} GB; ask for at "
             f"most {_LARGEST_DRAWS // duels:,} draws in all chains, warm-up included."
         )
-    met = np.flatnonzero(~(graph.lower < graph.upper))
-    if met.size:
-        raise ValueError(
-            f"The limits of duel {met[0]} are {graph.lower[met[0]]} and {graph.upper[met[0]]}; "
-            "sampling needs the lower one below the upper."
-        )
-
-
-def _check_ratio(prior: _Prior) -> None:
-    ratio = float(np.max(np.sum(prior.loadings**2, 1))) / prior.duel_noise
-    if not ratio <= _LARGEST_RATIO:
-        raise ValueError(
-            f"The prior variance of a duel is {ratio:.1e} times its noise, and above "
-            f"{_LARGEST_RATIO:.0e} sampling loses its digits; lower the kernel variance or raise "
-            "the noise variance."
-        )
-
-
-def _expanded(
-    prior: _Prior, graph: DuelGraph, factors: Factors, sites: Sites
-) -> tuple[TruncatedNormal, IntArray]:
-    """The truncated normal of all single duels, and the row of the graph of each."""
-    nu, tau = (np.asarray(x.numpy(), dtype=float) for x in sites)
-    if not (np.all(np.isfinite(nu)) and np.all(np.isfinite(tau))):
-        nu, tau = np.zeros_like(nu), np.zeros_like(tau)
-    # Sharp sites first: what they fix need not be guessed by those after them.
-    order = np.argsort(-tau, kind="stable")
-    site = np.repeat(order, graph.counts[order].astype(int))
-    lower = None if factors.lower is None else factors.lower.numpy().astype(float)[site]
-    upper = factors.upper.numpy().astype(float)[site]
-    noise = np.full(len(site), prior.duel_noise)
-    return TruncatedNormal(prior.loadings[site], noise, lower, upper, nu[site], tau[site]), site

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,37 +51,45 @@ class _Step:
 def propose(
     target: TruncatedNormal, count: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Independent proposals of v (count, t), and the log of target over proposal, (count,).
+    """`proposals` as one array of v (count, t) and one of log weights (count,)."""
+    v, log_weights = zip(*proposals(target, count, rng), strict=True)
+    return np.concatenate(v), np.concatenate(log_weights)
+
+
+def proposals(
+    target: TruncatedNormal, count: int, rng: np.random.Generator
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Independent proposals of v (k, t), and the log of target over proposal (k,), in parts.
 
     Duel after duel, v_i is drawn from its normal given those before it, times the sites of those
     after it, cut to its limits. Without sites this is the GHK simulator (Geweke 1991; Hajivassiliou
-    & McFadden 1998; Keane 1994); with them it looks ahead (Guarniero, Johansen & Lee 2017). The
-    weights are Π N(v_i | prior) / N(v_i | proposal) · mass of the cut, up to a constant that is the
-    probability of the box. Costs O(t r²) once and O(t r) a proposal.
+    & McFadden 1998; Keane 1994), whose weights degenerate after some dozen duels; with them it
+    looks ahead (Guarniero, Johansen & Lee 2017). The weights are Π N(v_i | prior) /
+    N(v_i | proposal) · mass of the cut; their mean is the probability of the box, without bias.
+    Costs O(t r²) once and O(t r) a proposal.
     """
     size, rank = target.features.shape
     steps = _plan(target)
-    v, log_weights = np.empty((count, size)), np.zeros(count)
     for start in range(0, count, _CHUNK):
-        rows = slice(start, min(start + _CHUNK, count))
-        log_weight = log_weights[rows]
-        known = np.zeros((rank, len(log_weight)))  # natural mean of u given the v drawn so far
+        k = min(_CHUNK, count - start)
+        v, log_weight = np.empty((size, k)), np.zeros(k)
+        known = np.zeros((rank, k))  # natural mean of u given the v drawn so far
         for i, step in enumerate(steps):
             mean = step.gain @ known + step.shift
             low = None if target.lower is None else (target.lower[i] - mean) / step.sd
             high = (target.upper[i] - mean) / step.sd
-            x = standard_draws(low, high, 1.0 - rng.random(len(mean)))
+            x = standard_draws(low, high, 1.0 - rng.random(k))
             drawn = mean + step.sd * x
             away = (drawn - step.prior_gain @ known) / step.prior_sd
             log_weight += log_mass(low, high) + 0.5 * (x * x - away * away)
             log_weight += np.log(step.sd / step.prior_sd)
             known += target.features[i][:, None] * (drawn / target.noise[i])
-            v[rows, i] = drawn
-    # Only now, as rounding at the limit may not enter the weights.
-    np.minimum(v, target.upper, out=v)
-    if target.lower is not None:
-        np.maximum(v, target.lower, out=v)
-    return v, log_weights
+            v[i] = drawn
+        # Only now, as rounding at the limit may not enter the weights.
+        np.minimum(v, target.upper[:, None], out=v)
+        if target.lower is not None:
+            np.maximum(v, target.lower[:, None], out=v)
+        yield v.T, log_weight
 
 
 def _plan(target: TruncatedNormal) -> list[_Step]:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sparse_prefgp as spg
-from sparse_prefgp.engines.base import evaluate
+from sparse_prefgp.engines.propagation import evaluate
 from tests.cases import ALL
 from tests.tolerances import GRADIENT_SOLVER, IDENTITY
 

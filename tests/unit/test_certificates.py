@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -19,8 +20,8 @@ from sparse_prefgp.analysis.importance import (
     SampledEvidence,
     importance_sampling,
     summarise,
-    twisted_log_weights,
 )
+from sparse_prefgp.sampling.proposals import TruncatedNormal, proposals, propose
 from tests.cases import ALL, DUEL_CASES, ORTHANT_CASES, case_model, random_duels
 from tests.tolerances import EVIDENCE, IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SINGLE
 
@@ -78,9 +79,8 @@ def test_sampling_gives_orthant_probabilities(index: int) -> None:
     noise = np.full(len(values), 0.5 * values[0])
     features = vectors * np.sqrt(values - noise)
     ep = spg.truncated_normal_ep(0.0, spg.LowRankPlusDiagonal(features, noise))
-    log_weights = twisted_log_weights(
-        features, noise, None, 0.0 * noise, ep.nu, ep.tau, SAMPLES, np.random.default_rng(index)
-    )
+    box = TruncatedNormal(features, noise, None, 0.0 * noise, ep.nu, ep.tau)
+    log_weights = propose(box, SAMPLES, np.random.default_rng(index))[1]
     value, error, _ = summarise(log_weights)
     error = np.hypot(error, case.get("standard_error", 0.0))
     assert value == pytest.approx(
@@ -102,9 +102,8 @@ def test_sampling_of_boxes_with_any_sites() -> None:
     )
     zero = np.zeros(4)
     for nu, tau in ((zero, zero), (np.array([0.0, 1.0, -1.0, 0.0]), np.array([3.0, 1.0, 1.0, 0]))):
-        log_weights = twisted_log_weights(
-            features, noise, lower, upper, nu, tau, 20_000, np.random.default_rng(1)
-        )
+        box = TruncatedNormal(features, noise, lower, upper, nu, tau)
+        log_weights = propose(box, 20_000, np.random.default_rng(1))[1]
         value, error, _ = summarise(log_weights)
         assert value == pytest.approx(truth, abs=MONTE_CARLO_STANDARD_ERRORS * error)
         assert error < 0.02
@@ -114,9 +113,8 @@ def test_far_intervals_are_exact_in_one_dimension() -> None:
     """One duel needs no luck: every weight is the mass of its interval."""
     one = np.ones(1)
     for low, high in ((50.0, 51.0), (-0.1, 0.2), (-1e3, -999.0)):
-        found = twisted_log_weights(
-            3.0 * one[:, None], one, low * one, high * one, one, one, 5, np.random.default_rng(0)
-        )
+        box = TruncatedNormal(3.0 * one[:, None], one, low * one, high * one, one, one)
+        found = propose(box, 5, np.random.default_rng(0))[1]
         ep = spg.truncated_normal_ep(0.0, np.array([[10.0]]), low, high)
         np.testing.assert_allclose(found, ep.log_mass, rtol=IDENTITY)
 
@@ -156,18 +154,10 @@ def test_the_seed_decides() -> None:
 
 def test_few_effective_samples_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     # EP's sites are too good to fail here; without them one sample has nearly all the weight.
-    def without_sites(
-        features: np.ndarray,
-        noise: np.ndarray,
-        lower: np.ndarray | None,
-        upper: np.ndarray,
-        nu: np.ndarray,
-        tau: np.ndarray,
-        *more: Any,
-    ) -> np.ndarray:
-        return twisted_log_weights(features, noise, lower, upper, 0.0 * nu, 0.0 * tau, *more)
+    def without_sites(target: TruncatedNormal, *more: Any) -> Any:
+        return proposals(replace(target, nu=0.0 * target.nu, tau=0.0 * target.tau), *more)
 
-    monkeypatch.setattr(importance, "twisted_log_weights", without_sites)
+    monkeypatch.setattr(importance, "proposals", without_sites)
     model = case_model(DUEL_CASES[4], spg.Exact())
     with pytest.warns(UserWarning, match=r"^Only \d+ of 500 samples carry the weight"):
         found = importance_sampling(model, 500)
@@ -188,7 +178,7 @@ def test_what_is_too_much_or_too_little_is_refused() -> None:
     with pytest.raises(ValueError, match=r"at least 2\.$"):
         importance_sampling(case_model(DUEL_CASES[0], spg.Exact()), 1)
     many = spg.Duels(np.array([[0.0], [1.0]]), [0], [1], counts=[2001])
-    with pytest.raises(ValueError, match=r"up to 2,000 duels, but the model has 2,001;"):
+    with pytest.raises(ValueError, match=r"up to 2,000 single duels, but there are 2,001;"):
         importance_sampling(model_of(many))
 
 

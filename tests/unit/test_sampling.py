@@ -19,6 +19,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.sampling import draws as draws_module
+from sparse_prefgp.sampling import target as target_module
 from sparse_prefgp.sampling.diagnostics import (
     bulk_ess,
     mean_ess,
@@ -26,8 +27,9 @@ from sparse_prefgp.sampling.diagnostics import (
     split_rhat,
     standard_error,
 )
-from sparse_prefgp.sampling.draws import duel_features, sample_posterior, summarise
+from sparse_prefgp.sampling.draws import sample_posterior, summarise
 from sparse_prefgp.sampling.proposals import TruncatedNormal, independence_metropolis, propose
+from sparse_prefgp.sampling.target import duel_features
 from sparse_prefgp.sampling.truncated import standard_draws, truncated_normals
 from tests.cases import DUEL_CASES, ORTHANT_CASES, case_model, incidence, random_duels
 from tests.reference.slow_sampling import (
@@ -578,7 +580,7 @@ def test_a_reference_that_fails_costs_only_draws(monkeypatch: pytest.MonkeyPatch
             point = super().run(covariance, factors, sites)
             return point._replace(sites=type(point.sites)(point.sites.nu * np.nan, point.sites.tau))
 
-    monkeypatch.setattr(draws_module, "ParallelEP", Broken)
+    monkeypatch.setattr(target_module, "ParallelEP", Broken)
     draws = posterior_of(model, 4000)
     found = draws.own_duels()
     truth = OneDimension(2, 1, 0.5, mean, variance)
@@ -594,7 +596,7 @@ def test_mistakes_are_told_in_a_sentence() -> None:
     model = model_of(random_duels(0))
     rng = np.random.default_rng(0)
     many = spg.Duels(model.duels.items, [0], [1], counts=[2001])
-    with pytest.raises(ValueError, match=r"up to 2,000 single duels, but there are 2,001.*costs"):
+    with pytest.raises(ValueError, match=r"up to 2,000 single duels, but there are 2,001; sample"):
         sample_posterior(model_of(many), 10, rng)
     with pytest.raises(ValueError, match=r"take .* GB; ask for at most"):
         sample_posterior(model, 10_000_000, rng)

@@ -1,0 +1,200 @@
+"""The truncated normal of single duels under the exact prior, with EP's sites to lead the draws."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from scipy.linalg import cho_factor, cho_solve
+
+from sparse_prefgp.approximations import DuelProblem, Exact
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.engines import ParallelEP
+from sparse_prefgp.engines.base import describe
+from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.sampling.proposals import TruncatedNormal
+from sparse_prefgp.sites import Factors, Sites
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+SAMPLED_UP_TO = 2000
+# Variance over noise: beyond, differences of v in units of the noise have lost their digits; up to
+# 1e9 evidences agreed with the limit without noise, at 1e12 not.
+_LARGEST_RATIO = 1e8
+# Singular values of the duels' features below this share of the largest are rounding, and so are
+# eigenvalues of their products below the second.
+_SINGULAR_TOLERANCE, _EIGEN_TOLERANCE = 1e-8, 1e-14
+
+
+class ExactTarget(NamedTuple):
+    """What is drawn from, and what leads there.
+
+    prior: in whitened utilities. target: of all single duels. site: (t,) the row of the graph of
+    each. log_evidence: EP's, in nats. converged: whether EP did.
+    """
+
+    prior: WhitenedPrior
+    target: TruncatedNormal
+    site: IntArray
+    log_evidence: float
+    converged: bool
+
+
+def exact_target(problem: DuelProblem) -> ExactTarget:
+    """The truncated normal of all single duels of a problem, whatever its inducing inputs.
+
+    :raises ValueError: limits that meet, a prior variance of more than 1e8 times the noise, or a
+        kernel that is not positive semi-definite.
+    """
+    graph = problem.graph
+    exact = Exact().prior(problem)
+    factors = exact.factors
+    _check_limits(factors)
+    prior = WhitenedPrior(problem, factors, exact.offset.numpy().astype(float))
+    engine = ParallelEP()
+    zero = Sites.zeros(graph.num_sites, factors.upper.dtype)
+    point = engine.run(exact.covariance, factors, zero)
+    target, site = _expanded(prior, graph, factors, point.sites)
+    converged = describe(point, engine.tolerance).converged
+    return ExactTarget(prior, target, site, float(point.log_evidence()), converged)
+
+
+def _check_limits(factors: Factors) -> None:
+    if factors.lower is None:
+        return
+    lower, upper = factors.lower.numpy(), factors.upper.numpy()
+    met = np.flatnonzero(~(lower < upper))
+    if met.size:
+        raise ValueError(
+            f"The limits of duel {met[0]} are {lower[met[0]]} and {upper[met[0]]}; sampling needs "
+            "the lower one below the upper."
+        )
+
+
+def num_single_duels(graph: DuelGraph, instead: str) -> int:
+    """How many duels are to be drawn, counts included.
+
+    :param instead: what to do where there are too many, after a semicolon.
+    :raises ValueError: more than 2,000, or weights that are not whole numbers.
+    """
+    broken = np.flatnonzero(graph.counts != np.floor(graph.counts))
+    if broken.size:
+        raise ValueError(
+            f"Sampling draws whole duels, but duels weigh {graph.counts[broken[0]]:g} for example; "
+            "give weights that are whole numbers, or leave them out."
+        )
+    duels = int(graph.counts.sum())
+    if duels > SAMPLED_UP_TO:
+        raise ValueError(
+            f"Sampling is for up to {SAMPLED_UP_TO:,} single duels, but there are {duels:,}; "
+            f"{instead}."
+        )
+    return duels
+
+
+class WhitenedPrior:
+    """The prior in whitened utilities u, z = F u, and what v tells of u.
+
+    Given v, u is normal with precision I + F' diag(c / D) F and natural mean F' (v / D).
+    """
+
+    def __init__(self, problem: DuelProblem, factors: Factors, offset: FloatArray) -> None:
+        graph = problem.graph
+        self.kernel: gpflow.kernels.Kernel = problem.kernel
+        self._mean_function = problem.mean_function
+        self._rows = as_float(graph.rows)
+        self.offset = offset
+        self.duel_noise = 2.0 * float(problem.noise_variance)
+        self.margin = 0.0 if problem.margin is None else float(problem.margin)
+        matrix = problem.kernel(self._rows).numpy()
+        self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
+        self.noise = factors.noise.numpy().astype(float)
+        ratio = float(np.max(np.sum(self.loadings**2, 1) / self.noise))
+        if not ratio <= _LARGEST_RATIO:
+            raise ValueError(
+                f"The prior variance of a duel is {ratio:.1e} times its noise, and above "
+                f"{_LARGEST_RATIO:.0e} sampling loses its digits; lower the kernel variance or "
+                "raise the noise variance."
+            )
+        weighted = (graph.counts / self.noise)[:, None] * self.loadings
+        precision = np.eye(self.loadings.shape[1]) + self.loadings.T @ weighted
+        self._factor = cho_factor(precision, lower=True)
+
+    def mean(self, inputs: tf.Tensor) -> FloatArray:
+        """Prior mean (N,)."""
+        if self._mean_function is None:
+            return np.zeros(len(inputs))
+        return np.asarray(self._mean_function(inputs)[:, 0].numpy(), dtype=float)
+
+    def features(self, inputs: tf.Tensor) -> FloatArray:
+        """Cov[f(x), u], (N, r)."""
+        return np.asarray(self.kernel(inputs, self._rows).numpy() @ self._projection, dtype=float)
+
+    def spread(self, columns: FloatArray) -> FloatArray:
+        """Cov[u | v] times (r, k)."""
+        return np.asarray(cho_solve(self._factor, columns), dtype=float)
+
+    def gain(self, features: FloatArray) -> FloatArray:
+        """What one v of each site adds to E[features u | v], (N, sites)."""
+        return (features @ self.spread(self.loadings.T)) / self.noise
+
+
+def duel_features(
+    kernel: FloatArray, winners: IntArray, losers: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """F (t, r) with F F' = A K A', r its rank, and P (n, r) with K P = Cov[f, u] for z = F u.
+
+    :raises ValueError: the kernel matrix (n, n) is not positive semi-definite.
+    """
+    n, t = len(kernel), len(winners)
+    # 1 for doubles.
+    loss = float(np.finfo(kernel.dtype).eps / np.finfo(float).eps)
+    tolerance = np.sqrt(loss) * _SINGULAR_TOLERANCE
+    kernel = kernel.astype(float)
+    if n <= t:
+        values, vectors = np.linalg.eigh(kernel)
+        _check_definite(values, tolerance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        left, singular, _ = np.linalg.svd(root[losers] - root[winners], full_matrices=False)
+        kept = singular > tolerance * max(singular[0], np.finfo(float).tiny)
+    else:
+        side = kernel[losers] - kernel[winners]
+        values, left = np.linalg.eigh(side[:, losers] - side[:, winners])
+        _check_definite(values, tolerance)
+        kept = values > loss * _EIGEN_TOLERANCE * max(values[-1], np.finfo(float).tiny)
+        singular = np.sqrt(np.maximum(values, 0.0))
+    left, singular = left[:, kept], singular[kept]
+    projection = np.zeros((n, len(singular)))
+    np.add.at(projection, losers, left / singular)
+    np.subtract.at(projection, winners, left / singular)
+    return left * singular, projection
+
+
+def _check_definite(values: FloatArray, tolerance: float) -> None:
+    if values[0] < -tolerance * abs(values[-1]):
+        raise ValueError(
+            f"The kernel matrix has the negative eigenvalue {values[0]:.3g}; use a kernel that is "
+            "positive semi-definite."
+        )
+
+
+def _expanded(
+    prior: WhitenedPrior, graph: DuelGraph, factors: Factors, sites: Sites
+) -> tuple[TruncatedNormal, IntArray]:
+    """The truncated normal of all single duels, and the row of the graph of each."""
+    nu, tau = (np.asarray(x.numpy(), dtype=float) for x in sites)
+    if not (np.all(np.isfinite(nu)) and np.all(np.isfinite(tau))):
+        nu, tau = np.zeros_like(nu), np.zeros_like(tau)
+    # Sharp sites first: what they fix need not be guessed by those after them.
+    order = np.argsort(-tau, kind="stable")
+    site = np.repeat(order, graph.counts[order].astype(int))
+    lower = None if factors.lower is None else factors.lower.numpy().astype(float)[site]
+    upper = factors.upper.numpy().astype(float)[site]
+    target = TruncatedNormal(
+        prior.loadings[site], prior.noise[site], lower, upper, nu[site], tau[site]
+    )
+    return target, site
