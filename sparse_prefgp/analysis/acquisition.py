@@ -1,7 +1,8 @@
 """What a duel is worth before it is asked, from the mean and variance of its utility difference.
 
 A duel of a against b has d = f(a) - f(b) ~ N(mean, variance) and is won by a with probability
-Phi(d / s), s² = 2 sigma². All functions take arrays of N pairs (docs/method.md, section 12).
+Phi((d - margin) / s), s² = 2 sigma²; without a margin there are no ties. All functions take arrays
+of N pairs (docs/method.md, section 12).
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr
+
+from sparse_prefgp.quadrature import log_mass
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -18,6 +21,10 @@ _WIDTH = 0.5 * np.pi * np.log(2.0)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 _WEIGHTS = _WEIGHTS / np.sqrt(2.0 * np.pi)
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
+# Of both halves of where three outcomes have an entropy, each clipped to the density.
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(64)
+# Standard deviations beyond which neither a density nor an entropy is anything.
+_REACH = 10.0
 # So many pairs at a time: with the nodes, 4 MB an array.
 _CHUNK = 16_384
 
@@ -37,25 +44,56 @@ def _entropy_parts(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return log_rare, (1.0 - rare) * common - log_rare
 
 
-def information_gain(mean: FloatArray, variance: FloatArray, duel_noise: float) -> FloatArray:
+def entropy_of_three(x: FloatArray, margin: FloatArray) -> FloatArray:
+    """Entropy in nats of win, tie and loss, of x plus standard normal noise beyond the margin."""
+    x, margin = np.broadcast_arrays(x, margin)
+    log_p = [log_ndtr(x - margin), log_ndtr(-x - margin), log_mass(-margin - x, margin - x)]
+    # Far out p log p is 0 and not NaN.
+    return -sum(np.exp(each) * np.maximum(each, -800.0) for each in log_p)
+
+
+def information_gain(
+    mean: FloatArray, variance: FloatArray, duel_noise: float, margin: float = 0.0
+) -> FloatArray:
     """What the outcome tells about the utilities, in nats (BALD, Houlsby et al. 2011, eq. 2), (N,).
 
-    H[Phi(mean / sqrt(variance + s²))] - E H[Phi(d / s)]. The expectation is by Gauss–Hermite under
-    the product of the density of d and a normal that is near the entropy, so that a variance far
-    above the noise costs no digits: the error is below 1e-14 nats for variances up to
-    1e6 times the noise.
+    H[outcome] - E H[outcome | d]. Without ties the expectation is by Gauss–Hermite under the
+    product of the density of d and a normal that is near the entropy, so that a variance far above
+    the noise costs no digits: the error is below 1e-14 nats for variances up to 1e6 times the
+    noise. With them it is by Gauss–Legendre over where density and entropy are something.
 
     :param mean, variance: (N,) of d, variance >= 0. duel_noise: s² > 0.
     """
+    rule = _gain_of_three if margin > 0.0 else _gain_of_two
+    s = float(np.sqrt(duel_noise))
     parts = [
-        _information_gain(mean[i : i + _CHUNK], variance[i : i + _CHUNK], duel_noise)
+        rule(mean[i : i + _CHUNK] / s, variance[i : i + _CHUNK] / duel_noise, margin / s)
         for i in range(0, len(mean), _CHUNK)
     ]
-    return np.concatenate(parts) if parts else np.zeros(0)
+    # An information is negative only by rounding.
+    return np.maximum(np.concatenate(parts), 0.0) if parts else np.zeros(0)
 
 
-def _information_gain(mean: FloatArray, variance: FloatArray, duel_noise: float) -> FloatArray:
-    centre, spread = mean / np.sqrt(duel_noise), variance / duel_noise  # of x = d / s
+def _gain_of_three(centre: FloatArray, spread: FloatArray, margin: float) -> FloatArray:
+    """For d, its variance and the margin in units of the noise, (N,)."""
+    sd = np.sqrt(spread)
+    expected = np.zeros_like(centre)
+    outer, inner = margin + _REACH, max(margin - _REACH, 0.0)
+    for low, high in ((-outer, -inner), (inner, outer)):
+        ends = [np.clip(x, centre - _REACH * sd, centre + _REACH * sd) for x in (low, high)]
+        half = 0.5 * (ends[1] - ends[0])
+        x = 0.5 * (ends[0] + ends[1])[:, None] + half[:, None] * _PANEL_NODES
+        scale = np.where(sd > 0.0, sd, 1.0)[:, None]
+        density = np.exp(-0.5 * ((x - centre[:, None]) / scale) ** 2 - _LOG_ROOT_TWO_PI) / scale
+        expected += half * ((density * entropy_of_three(x, np.asarray(margin))) @ _PANEL_WEIGHTS)
+    total = np.sqrt(1.0 + spread)
+    gain = entropy_of_three(centre / total, margin / total) - expected
+    return np.where(sd > 0.0, gain, 0.0)
+
+
+def _gain_of_two(centre: FloatArray, spread: FloatArray, margin: float) -> FloatArray:
+    """The same without ties."""
+    del margin
     total = spread + _WIDTH
     # N(x; centre, spread) exp(-x²/2w) = c N(x; shrunk, spread w / total)
     shrunk, width = centre * _WIDTH / total, spread * _WIDTH / total
@@ -63,8 +101,7 @@ def _information_gain(mean: FloatArray, variance: FloatArray, duel_noise: float)
     x = shrunk[:, None] + np.sqrt(width)[:, None] * _NODES
     ratio = _entropy_ratio(x)
     expected = np.exp(log_scale) * (ratio @ _WEIGHTS)
-    gain = entropy(centre / np.sqrt(1.0 + spread)) - expected
-    return np.maximum(gain, 0.0)  # an information is negative only by rounding
+    return entropy(centre / np.sqrt(1.0 + spread)) - expected
 
 
 def _entropy_ratio(x: FloatArray) -> FloatArray:
@@ -86,15 +123,36 @@ def expected_best(first: FloatArray, second: FloatArray, variance: FloatArray) -
     return np.asarray(second + difference * ndtr(z) + sd * density, dtype=float)
 
 
-def expected_reduction(mean: FloatArray, variance: FloatArray, duel_noise: float) -> FloatArray:
+def expected_reduction(
+    mean: FloatArray, variance: FloatArray, duel_noise: float, margin: float = 0.0
+) -> FloatArray:
     """r such that asking takes r Cov[g, d]² off the variance of any utility g, on average.
 
-    With S = variance + s² and z = mean / sqrt(S), a win or a loss moves E g by Cov[g, d] phi(z) /
-    sqrt(S) over its probability (Rasmussen & Williams 2006, eq. 3.58), so that by the law of total
-    variance r = phi(z)² / (S Phi(z) Phi(-z)). It needs no outcome.
+    With S = variance + s², an outcome is d + noise in an interval, whose limits less the mean are a
+    and b in units of sqrt(S), of probability P. It moves E g by Cov[g, d] (phi(a) - phi(b)) /
+    sqrt(S) P (Rasmussen & Williams 2006, eq. 3.58), so that by the law of total variance r is the
+    sum of (phi(a) - phi(b))² / P over the outcomes, over S: phi(z)² / (S Phi(z) Phi(-z)), z =
+    mean / sqrt(S), without ties. It needs no outcome.
     """
     total = variance + duel_noise
-    z = mean / np.sqrt(total)
-    log_density = -0.5 * z**2 - _LOG_ROOT_TWO_PI
-    share = np.exp(2.0 * log_density - log_ndtr(z) - log_ndtr(-z))
-    return np.asarray(share / total, dtype=float)
+    sd = np.sqrt(total)
+    if margin == 0.0:
+        z = mean / sd
+        share = np.exp(2.0 * _log_density(z) - log_ndtr(z) - log_ndtr(-z))
+        return np.asarray(share / total, dtype=float)
+    low, high = (-margin - mean) / sd, (margin - mean) / sd
+    at_low, at_high = _log_density(low), _log_density(high)
+    # One density less the other, in logs: both are nothing far out, where the tie is still less.
+    larger, smaller = np.maximum(at_low, at_high), np.minimum(at_low, at_high)
+    with np.errstate(divide="ignore"):  # equal densities: a tie moves nothing
+        apart = larger + np.log1p(-np.exp(smaller - larger))
+    logs = [
+        2.0 * at_low - log_ndtr(low),
+        2.0 * at_high - log_ndtr(-high),
+        2.0 * apart - log_mass(low, high),
+    ]
+    return np.asarray(sum(np.exp(each) for each in logs) / total, dtype=float)
+
+
+def _log_density(z: FloatArray) -> FloatArray:
+    return np.asarray(-0.5 * z**2 - _LOG_ROOT_TWO_PI, dtype=float)

@@ -130,10 +130,12 @@ def hallucination_believer(
         rng: of v, and of the points of the box.
 
     Raises:
-        ValueError: bounds and a pool, or neither; bounds of another shape, not finite, in the wrong
-            order, or where there are categorical columns; an unknown incumbent or acquisition; a
-            pool with nothing but the incumbent; and what `sample_posterior` raises.
+        ValueError: a model with logit factors; bounds and a pool, or neither; bounds of another
+            shape, not finite, in the wrong order, or where there are categorical columns; an
+            unknown incumbent or acquisition; a pool with nothing but the incumbent; and what
+            `sample_posterior` raises.
     """
+    model.require_probit("The hallucination believer")
     if (bounds is None) == (pool is None):
         given = "neither was" if bounds is None else "both were"
         raise ValueError(f"Give the bounds of a box or a pool of items; {given} given.")

@@ -18,6 +18,7 @@ from sparse_prefgp.approximations import DuelPrior, DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.models.posterior import Posterior, in_chunks
 from sparse_prefgp.sampling import SAMPLED_UP_TO, sample_posterior
+from sparse_prefgp.sampling.target import check_whole
 from sparse_prefgp.sampling.truncated import truncated_normals
 from sparse_prefgp.sites import Sites, totals
 
@@ -131,6 +132,7 @@ def _from_the_inferred_posterior(
         root, jitter = factorised(covariance, float(np.mean(np.diag(covariance))))
         features = None
         offset = prior.offset.numpy()
+    check_whole(graph)
     site = np.repeat(np.arange(graph.num_sites), graph.counts.astype(np.int64))
     sd = np.sqrt(factors.noise.numpy())[site]
     lower = None if factors.lower is None else factors.lower.numpy()[site]

@@ -22,7 +22,7 @@ from sparse_prefgp.analysis.candidates import (
 )
 from sparse_prefgp.analysis.challenger import best_of
 from sparse_prefgp.analysis.hallucination import hallucinations
-from sparse_prefgp.analysis.prediction import predicted
+from sparse_prefgp.analysis.prediction import TIE, predicted
 from sparse_prefgp.analysis.ranking import factorised
 from sparse_prefgp.checks import whole_number
 from sparse_prefgp.covariances.kernels import as_float
@@ -57,9 +57,10 @@ class Suggestions:
 
     Attributes:
         frame: data frame with one row per pair: `first` and `second` (ids), `score` (given that
-            those before it are asked), `probability` (that the first beats the second),
-            `difference` and `sd` (of utilities, first less second) under the posterior as it is,
-            `outside_range` (either item outside the range of the training items).
+            those before it are asked), `probability` (that the first beats the second), for a model
+            with a margin `tie_probability`, `difference` and `sd` (of utilities, first less second)
+            under the posterior as it is, `outside_range` (either item outside the range of the
+            training items).
         score: its name. meaning: in words.
         candidates: different items of the pairs looked at. looked_at: pairs looked at, possible:
             pairs there were, and chosen: how those were taken from these, in words.
@@ -170,16 +171,19 @@ def suggest(
             looked at whole, but "thompson" draws the utilities of at most 1,000 items.
         rng: of all that is drawn. progress: called with picks done and the total.
 
+    Answers are expected to have the noise that groups share, and a margin can make them ties.
+
     After each pick "bald", "variance" and "eubo" take the covariances that are to be expected once
     it is answered, for which no answer is needed, and hold the means. For "eubo" that is a rule
     that makes a batch diverse: on average over the answers no expected utility of a best option
     changes. "thompson" and "hallucination" draw anew for each pick. (docs/method.md, section 12)
 
     Raises:
-        ValueError: a score that there is not; more picks than pairs; numbers that make no sense; a
-            list of pairs for "hallucination", which chooses its pairs itself; and what
-            `resolve_items` and `sample_posterior` raise.
+        ValueError: a model with logit factors; a score that there is not; more picks than pairs;
+            numbers that make no sense; a list of pairs for "hallucination", which chooses its pairs
+            itself; and what `resolve_items` and `sample_posterior` raise.
     """
+    model.require_probit("The choice of duels to ask next")
     if score not in SCORES:
         raise ValueError(f"score is {score!r}; give one of {', '.join(SCORES)}.")
     if not isinstance(rng, np.random.Generator):
@@ -260,12 +264,14 @@ def _report(
     model: PreferenceGP, items: ItemSet, picks: _Picks, score: str, looked: dict[str, Any]
 ) -> Suggestions:
     found = predicted(model, items, picks.first, picks.second)
+    tied = {} if model.margin is None else {TIE: np.exp(found.tied)}
     frame = require_pandas().DataFrame(
         {
             "first": [items.ids[i] for i in picks.first],
             "second": [items.ids[i] for i in picks.second],
             "score": picks.score,
             "probability": np.exp(found.won),
+            **tied,
             "difference": found.mean,
             "sd": np.sqrt(np.maximum(found.variance, 0.0)),
             "outside_range": items.outside[picks.first] | items.outside[picks.second],
@@ -316,7 +322,8 @@ def _score(model: PreferenceGP, state: AskedPairs, score: str) -> Callable[[], F
     if score == "variance":
         return lambda: state.variance.copy()
     if score == "bald":
-        return lambda: information_gain(state.mean, state.variance, state.duel_noise)
+        noise, margin = state.duel_noise, state.margin
+        return lambda: information_gain(state.mean, state.variance, noise, margin)
     pairs = state.pairs
     utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]
     utility -= utility.mean()

@@ -75,11 +75,10 @@ def _check_limits(factors: Factors) -> None:
         )
 
 
-def num_single_duels(graph: DuelGraph, instead: str) -> int:
-    """How many duels are to be drawn, counts included.
+def check_whole(graph: DuelGraph) -> None:
+    """Refuse duels that are not one or several whole ones.
 
-    :param instead: what to do where there are too many, after a semicolon.
-    :raises ValueError: more than 2,000, or weights that are not whole numbers.
+    :raises ValueError: weights that are not whole numbers.
     """
     broken = np.flatnonzero(graph.counts != np.floor(graph.counts))
     if broken.size:
@@ -87,6 +86,15 @@ def num_single_duels(graph: DuelGraph, instead: str) -> int:
             f"Sampling draws whole duels, but duels weigh {graph.counts[broken[0]]:g} for example; "
             "give weights that are whole numbers, or leave them out."
         )
+
+
+def num_single_duels(graph: DuelGraph, instead: str) -> int:
+    """How many duels are to be drawn, counts included.
+
+    :param instead: what to do where there are too many, after a semicolon.
+    :raises ValueError: more than 2,000, or weights that are not whole numbers.
+    """
+    check_whole(graph)
     duels = int(graph.counts.sum())
     if duels > SAMPLED_UP_TO:
         raise ValueError(

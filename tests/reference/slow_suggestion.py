@@ -18,25 +18,33 @@ def density(x: float, mean: float, sd: float) -> float:
     return math.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * math.sqrt(2.0 * math.pi))
 
 
-def entropy(x: float) -> float:
-    """-p log p - (1 - p) log(1 - p) with p = Phi(x)."""
-    both = (0.5 * math.erfc(-x / math.sqrt(2.0)), 0.5 * math.erfc(x / math.sqrt(2.0)))
-    return -sum(p * math.log(p) for p in both if p > 0.0)
+def entropy(x: float, margin: float = 0.0) -> float:
+    """-sum p log p of win, loss and tie, p = Phi(x - margin), Phi(-x - margin) and what is left."""
+
+    def below(z: float) -> float:
+        return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+    x = abs(x)
+    three = (below(x - margin), below(-x - margin), below(margin - x) - below(-margin - x))
+    return -sum(p * math.log(p) for p in three if p > 0.0)
 
 
-def information_gain(mean: float, variance: float, duel_noise: float) -> float:
-    """H[E p] - E H[p] with p = Phi(d / s), d ~ N(mean, variance), by adaptive quadrature."""
+def information_gain(mean: float, variance: float, duel_noise: float, margin: float = 0.0) -> float:
+    """H[E p] - E H[p] with p those of d ~ N(mean, variance), by adaptive quadrature."""
     sd, s = math.sqrt(variance), math.sqrt(duel_noise)
-    before = entropy(mean / math.sqrt(variance + duel_noise))
+    total = math.sqrt(variance + duel_noise)
+    before = entropy(mean / total, margin / total)
 
     def integrand(d: float) -> float:
-        return density(d, mean, sd) * entropy(d / s)
+        return density(d, mean, sd) * entropy(d / s, margin / s)
 
     # Neither the density nor the entropy is anything beyond 12 of its widths.
-    low, high = max(mean - 12.0 * sd, -12.0 * s), min(mean + 12.0 * sd, 12.0 * s)
+    reach = margin + 12.0 * s
+    low, high = max(mean - 12.0 * sd, -reach), min(mean + 12.0 * sd, reach)
     if low >= high:
         return before
-    steps = np.concatenate([mean + sd * np.arange(-12, 13, 3), s * np.arange(-12, 13, 3)])
+    around = [s * np.arange(-12, 13, 3) + end for end in (-margin, margin)]
+    steps = np.concatenate([mean + sd * np.arange(-12, 13, 3), *around])
     breaks = np.unique(np.clip([*steps, low, high], low, high))
     expected = sum(quad(integrand, a, b, epsrel=1e-12)[0] for a, b in pairwise(breaks))
     return before - expected
@@ -54,17 +62,18 @@ def expected_improvement(mean: float, variance: float, best: float) -> float:
 
 
 def variance_once_answered(
-    mean: float, variance: float, duel_noise: float, other: float, cross: float
+    mean: float, variance: float, duel_noise: float, other: float, cross: float, margin: float = 0.0
 ) -> float:
-    """E Var[g | answer] for g with variance `other` and Cov[g, d] = cross, both outcomes by
+    """E Var[g | answer] for g with variance `other` and Cov[g, d] = cross, all outcomes by
     quadrature over d ~ N(mean, variance)."""
     sd, s = np.sqrt(variance), np.sqrt(duel_noise)
     step = 1.2e-4
     d = mean + sd * step * np.arange(-100_000, 100_001)
     weight = norm.pdf(d, mean, sd) * sd * step
     expected = 0.0
-    for outcome in (1.0, -1.0):
-        joint = weight * norm.cdf(outcome * d / s)
+    won, lost = norm.cdf((d - margin) / s), norm.cdf((-d - margin) / s)
+    for likelihood in [won, lost] + ([1.0 - won - lost] if margin > 0.0 else []):
+        joint = weight * likelihood
         p = joint.sum()
         first = (joint * d).sum() / p
         answered = (joint * (d - first) ** 2).sum() / p

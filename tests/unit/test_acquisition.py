@@ -28,6 +28,28 @@ def test_information_is_its_integral(noise: float, ratio: float) -> None:
     assert found[0] > found[1] > found[2] > found[3] > found[4] >= 0.0
 
 
+@pytest.mark.parametrize("noise", [1e-4, 1.0, 30.0])
+@pytest.mark.parametrize("ratio", [1e-6, 0.01, 1.0, 10.0, 1e6])
+@pytest.mark.parametrize("margin", [0.01, 0.5, 3.0, 40.0])
+def test_information_with_ties_is_its_integral(noise: float, ratio: float, margin: float) -> None:
+    shares = np.array([0.0, 0.1, 1.0, 6.0, 10.0, -3.0])
+    mean = shares * np.sqrt(noise * (1.0 + ratio))
+    margin *= np.sqrt(noise)
+    found = information_gain(mean, np.full(len(mean), noise * ratio), noise, margin)
+    expected = [slow.information_gain(m, noise * ratio, noise, margin) for m in mean]
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=EXPECTATION)
+
+
+def test_a_margin_that_vanishes_leaves_two_outcomes() -> None:
+    mean, variance = np.linspace(-3, 3, 7), np.linspace(0.01, 4.0, 7)
+    for function in (information_gain, expected_reduction):
+        two, three = (function(mean, variance, 0.7, margin) for margin in (0.0, 1e-12))
+        np.testing.assert_allclose(three, two, rtol=1e-9)
+    np.testing.assert_array_equal(information_gain(mean, 0.0 * mean, 0.7, 0.3), 0.0)
+    far = information_gain(np.array([60.0, -1e4, 1e150]), np.array([1e-3, 1.0, 2.0]), 1.0, 0.3)
+    np.testing.assert_array_equal(far, 0.0)
+
+
 def test_information_at_the_ends() -> None:
     zero = np.zeros(1)
     assert information_gain(np.array([0.7]), zero, 1.0)[0] == pytest.approx(0.0, abs=EXPECTATION)
@@ -92,15 +114,21 @@ def test_the_better_of_two_without_variance() -> None:
 
 @pytest.mark.parametrize("mean", [0.0, 0.4, -2.0, 5.0])
 @pytest.mark.parametrize("variance", [0.01, 1.0, 25.0])
-def test_an_answer_takes_what_both_outcomes_take_on_average(mean: float, variance: float) -> None:
+@pytest.mark.parametrize("margin", [0.0, 0.2, 4.0])
+def test_an_answer_takes_what_all_outcomes_take_on_average(
+    mean: float, variance: float, margin: float
+) -> None:
     noise, other, cross = 0.8, 2.0, 0.1 * np.sqrt(2.0 * variance)
-    reduction = expected_reduction(np.array([mean]), np.array([variance]), noise)[0]
-    expected = slow.variance_once_answered(mean, variance, noise, other, cross)
+    reduction = expected_reduction(np.array([mean]), np.array([variance]), noise, margin)[0]
+    expected = slow.variance_once_answered(mean, variance, noise, other, cross, margin)
     # The trapezoidal sum over 200,000 steps is exact to rounding for a smooth density.
     assert other - reduction * cross**2 == pytest.approx(expected, rel=EXPECTATION)
-    assert 0.0 < reduction * variance < 2.0 / np.pi  # 2/pi is left of a coin that is decided
+    # Of a coin that is decided 2/pi is left; three outcomes can tell more.
+    assert 0.0 < reduction * variance < (1.0 if margin else 2.0 / np.pi)
 
 
 def test_an_answer_that_is_known_takes_nothing() -> None:
-    reduction = expected_reduction(np.array([80.0, -80.0]), np.array([1.0, 1.0]), 1.0)
-    assert np.all(reduction >= 0.0) and np.all(reduction < 1e-300)
+    for margin in (0.0, 0.3):
+        mean, one = np.array([80.0, -80.0]), np.ones(2)
+        reduction = expected_reduction(mean, one, 1.0, margin)
+        assert np.all(reduction >= 0.0) and np.all(reduction < 1e-300)

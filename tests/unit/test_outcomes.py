@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import ndtr
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.consistency import _Pairs, _Votes
@@ -30,6 +30,7 @@ from sparse_prefgp.studies.holdout import (
     prepare,
     refit_model,
 )
+from tests.reference import slow_suggestion as slow
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, SOLVER
 
 pytest.importorskip("typer")
@@ -304,6 +305,47 @@ def test_sampling_with_ties_and_noise_by_group_gives_the_box() -> None:
     assert report.sampled is not None and report.duels == 5
 
 
+def test_the_sampler_knows_margins_and_ratios() -> None:
+    """Draws given ties and noise by group, against a fine grid over the one difference there is."""
+    items, ratios = np.array([[0.0], [1.3]]), [0.4, 3.0]
+    ties, groups = np.array([0, 1, 0, 1], bool), [0, 0, 1, 1]
+    duels = spg.Duels(items, [0, 0, 1, 0], [1, 1, 0, 1], ties=ties, groups=groups)
+    model = spg.PreferenceGP(duels, gpflow.kernels.Matern52(), margin=0.4, noise_by_group=True)
+    model.noise_ratio.assign(ratios)
+    k = gpflow.kernels.Matern52()(items).numpy()
+    variance = k[0, 0] + k[1, 1] - 2 * k[0, 1]
+    d = np.linspace(-9.0, 9.0, 200_001)
+    sd = np.sqrt(np.array(ratios)[groups])  # 2 sigma² = 1
+    weight = norm.pdf(d, 0.0, np.sqrt(variance))
+    for sign, tie, s in zip([1, 1, -1, 1], ties, sd, strict=True):
+        won, lost = norm.cdf((sign * d - 0.4) / s), norm.cdf((-sign * d - 0.4) / s)
+        weight *= 1.0 - won - lost if tie else won
+    weight /= weight.sum()
+    mean = float(weight @ d)
+    drawn = spg.sample_posterior(model, 4000, np.random.default_rng(0))
+    found = drawn.difference(items[:1], items[1:])
+    for value, error, truth in (
+        (found.mean, found.mean_error, mean),
+        (found.sd, found.sd_error, np.sqrt(weight @ (d - mean) ** 2)),
+        (found.probability, found.probability_error, weight @ norm.cdf(d - 0.4)),
+    ):
+        assert value[0] == pytest.approx(truth, abs=MONTE_CARLO_STANDARD_ERRORS * error[0] + 1e-9)
+
+
+def test_what_to_ask_next_with_ties(model: spg.PreferenceGP) -> None:
+    found = spg.suggest(model, batch=3, rng=np.random.default_rng(0))
+    assert model.margin is not None
+    rows = {name: i for i, name in enumerate(model.duels.item_ids or ())}
+    sides = (model.duels.items[[rows[i] for i in found.frame[s]]] for s in ("first", "second"))
+    three = model.predict_outcome(*sides).numpy()
+    np.testing.assert_allclose(found.frame["tie_probability"], three[:, 1], rtol=1e-9)
+    np.testing.assert_allclose(found.frame["probability"], three[:, 0], rtol=1e-9)
+    noise, margin = 2.0 * float(model.noise_variance.numpy()), float(model.margin.numpy())
+    first = found.frame.iloc[0]
+    worth = slow.information_gain(first["difference"], first["sd"] ** 2, noise, margin)
+    assert first["score"] == pytest.approx(worth, abs=1e-9)
+
+
 def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
     duels = read_table(*frames(), weights="worth").to_duels()
     model = made(duels, noise_by_group=False)
@@ -312,6 +354,8 @@ def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
     report = spg.evidence_report(model, samples=100)
     assert report.sampled is None and "weights" in report.skipped[0]
     assert report.duels == T
+    with pytest.raises(ValueError, match="weights that are whole"):
+        spg.sample_posterior(model, 10, np.random.default_rng(0))
 
 
 def test_other_judges_are_another_fit_to_a_checkpoint() -> None:

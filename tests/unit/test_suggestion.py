@@ -330,6 +330,19 @@ def test_mistakes(model: spg.PreferenceGP, options: dict[str, Any], words: str) 
         spg.suggest(model, **{"rng": rng(), **options})
 
 
+def test_logit_factors_are_refused() -> None:
+    model = made(engine=spg.Laplace(link="logit"))
+    for call in (
+        lambda: spg.suggest(model, rng=rng()),
+        lambda: spg.hallucination_believer(model, pool=model.duels.items, rng=rng()),
+        lambda: spg.sample_posterior(model, 10, rng()),
+        lambda: model.check_against_sampling(rng=rng()),
+        lambda: spg.importance_sampling(model),
+    ):
+        with pytest.raises(ValueError, match=r"needs probit factors, .*Laplace\(\)\.$"):
+            call()
+
+
 def test_answers_continue_from_the_old_sites() -> None:
     model = made("VFE")
     before = model.infer()
