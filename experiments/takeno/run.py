@@ -46,7 +46,11 @@ def engines() -> dict[str, Engine]:
     """What is compared; another engine is one more entry."""
     import sparse_prefgp as spg
 
-    return {"EP": spg.ParallelEP(max_sweeps=1000)}
+    return {
+        "EP": spg.ParallelEP(max_sweeps=1000),
+        "Laplace": spg.Laplace(),
+        "variational": spg.Variational(max_sweeps=1000),
+    }
 
 
 # Test functions on the unit box, larger is better; their definitions are those of Surjanovic &
@@ -159,11 +163,14 @@ def problem(
 
 def compare(function: Function, seed: int, draws: int) -> list[dict[str, Any]]:
     """One row for each engine on seen and on new duels; all against the same draws."""
+    import sparse_prefgp as spg
+
     rows = []
+    model, new_a, new_b = problem(function, seed)
+    truth = spg.sample_posterior(model, draws, np.random.default_rng(seed))
     for name, engine in engines().items():
-        model, new_a, new_b = problem(function, seed, engine)
-        rng = np.random.default_rng(seed)
-        check = model.check_against_sampling(new_a, new_b, num_draws=draws, rng=rng)
+        model, _, _ = problem(function, seed, engine)
+        check = model.check_against_sampling(new_a, new_b, draws=truth)
         for kind, part in zip(KINDS, (check.own, check.new), strict=True):
             assert part is not None
             row = {"function": function.name, "seed": seed, "engine": name, "kind": kind}

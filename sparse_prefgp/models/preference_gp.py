@@ -43,7 +43,7 @@ from sparse_prefgp.links import LOGIT_NOISE
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
 from sparse_prefgp.models.outcomes import group_numbers, margin_parameter, ratio_parameter
 from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_in_block, predictions
-from sparse_prefgp.sampling import SamplingCheck, check_against_sampling
+from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
 from sparse_prefgp.sites import Sites, totals
 
 EXACT_UP_TO = 1000
@@ -514,8 +514,9 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         Xb: Any = None,
         *,
         num_draws: int = 2000,
-        rng: np.random.Generator,
+        rng: np.random.Generator | None = None,
         chains: int = 4,
+        draws: PosteriorDraws | None = None,
     ) -> SamplingCheck:
         """How far engine and approximation are from the exact posterior, by draws from it.
 
@@ -524,11 +525,16 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         :param num_draws: of each chain.
         :param rng: of all draws.
         :param chains: how many, at least 2.
-        :raises ValueError: more than 2,000 duels, and what else `sample_posterior` raises.
+        :param draws: in place of rng, what `sample_posterior` drew for another engine on the same
+            duels, kernel, mean and noise.
+        :raises ValueError: more than 2,000 duels, draws of another posterior, and what else
+            `sample_posterior` raises.
 
         (docs/method.md, section 11)
         """
-        return check_against_sampling(self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains)
+        return check_against_sampling(
+            self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws
+        )
 
     # Inside.
 

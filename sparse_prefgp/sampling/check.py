@@ -148,8 +148,9 @@ def check_against_sampling(
     Xb: Any = None,
     *,
     num_draws: int = 2000,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None = None,
     chains: int = 4,
+    draws: PosteriorDraws | None = None,
 ) -> SamplingCheck:
     """Posterior mean, sd and duel probability of the model's engine against the exact posterior.
 
@@ -157,14 +158,24 @@ def check_against_sampling(
         model: whose approximation and engine are checked, at its parameters as they are.
         Xa, Xb: (N, D) items of new pairs to check on besides the model's own.
         num_draws, rng, chains: as `sample_posterior` takes them.
+        draws: or else draws that there are already, from the same exact posterior, so that several
+            engines meet the same truth.
 
     Raises:
-        ValueError: one of Xa and Xb without the other, and what `sample_posterior` raises.
+        ValueError: one of Xa and Xb without the other; both or neither of rng and draws; draws of
+            another posterior; and what `sample_posterior` raises.
     """
+    if (rng is None) == (draws is None):
+        raise ValueError(
+            "Give rng, such as np.random.default_rng(0), to draw, or draws that there are already."
+        )
     if (Xa is None) != (Xb is None):
         raise ValueError("Xa and Xb are the two sides of pairs; give both, or neither.")
+    if rng is not None:
+        draws = sample_posterior(model, num_draws, rng, chains=chains)
+    assert draws is not None
+    draws.check_of(model)
     inferred = model.infer()
-    draws = sample_posterior(model, num_draws, rng, chains=chains)
     graph = draws.graph
     own = _compare(model, graph.rows[graph.winners], graph.rows[graph.losers], draws.own_duels())
     new = None if Xa is None else _compare(model, Xa, Xb, draws.difference(Xa, Xb))

@@ -122,6 +122,17 @@ class PosteriorDraws:
 
     __repr__ = __str__
 
+    def check_of(self, model: Preferences) -> None:
+        """Refuse a model whose exact posterior is another one.
+
+        :raises ValueError: other duels, prior or noise than those of the draws.
+        """
+        if not self._prior.is_of(model.exact_problem()):
+            raise ValueError(
+                "The draws are from the posterior of another model, with other duels, kernel, mean "
+                "or noise; give draws = sample_posterior(model, ...) of this one."
+            )
+
     def utilities(self, rng: np.random.Generator, items: Any = None) -> FloatArray:
         """Joint draws of f at N items, (chains, draws, N); f given v is normal.
 

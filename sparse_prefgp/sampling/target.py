@@ -53,7 +53,7 @@ def exact_target(problem: DuelProblem) -> ExactTarget:
     graph = problem.graph
     exact = Exact().prior(problem)
     factors = exact.factors
-    _check_limits(factors)
+    _check_limits(factors, exact.offset.numpy())
     prior = WhitenedPrior(problem, factors, exact.offset.numpy().astype(float))
     engine = ParallelEP()
     zero = Sites.zeros(graph.num_sites, factors.upper.dtype)
@@ -63,15 +63,15 @@ def exact_target(problem: DuelProblem) -> ExactTarget:
     return ExactTarget(prior, target, site, float(point.log_evidence()), converged)
 
 
-def _check_limits(factors: Factors) -> None:
+def _check_limits(factors: Factors, offset: FloatArray) -> None:
     if factors.lower is None:
         return
     lower, upper = factors.lower.numpy(), factors.upper.numpy()
     met = np.flatnonzero(~(lower < upper))
     if met.size:
         raise ValueError(
-            f"The limits of duel {met[0]} are {lower[met[0]]} and {upper[met[0]]}; sampling needs "
-            "the lower one below the upper."
+            f"The limits of duel {met[0]} are {(lower + offset)[met[0]]:g} and "
+            f"{(upper + offset)[met[0]]:g}; sampling needs the lower one below the upper."
         )
 
 
@@ -111,7 +111,7 @@ class WhitenedPrior:
     """
 
     def __init__(self, problem: DuelProblem, factors: Factors, offset: FloatArray) -> None:
-        graph = problem.graph
+        self.graph = graph = problem.graph
         self.kernel: gpflow.kernels.Kernel = problem.kernel
         self._mean_function = problem.mean_function
         self._rows = as_float(graph.rows)
@@ -131,6 +131,21 @@ class WhitenedPrior:
         weighted = (graph.counts / self.noise)[:, None] * self.loadings
         precision = np.eye(self.loadings.shape[1]) + self.loadings.T @ weighted
         self._factor = cho_factor(precision, lower=True)
+
+    def is_of(self, problem: DuelProblem) -> bool:
+        """Whether the problem has the same duels, prior and noise."""
+        old, new = self.graph, problem.graph
+        graphs = [(getattr(old, x), getattr(new, x)) for x in ("rows", "winners", "losers")]
+        if not all(np.array_equal(a, b) for a, b in [*graphs, (old.counts, new.counts)]):
+            return False
+        prior = Exact().prior(problem)
+        margin = 0.0 if problem.margin is None else float(problem.margin)
+        return (
+            margin == self.margin
+            and np.array_equal(prior.offset.numpy(), self.offset)
+            and np.array_equal(prior.factors.noise.numpy(), self.noise)
+            and np.array_equal(problem.kernel(self._rows), self.kernel(self._rows))
+        )
 
     def mean(self, inputs: tf.Tensor) -> FloatArray:
         """Prior mean (N,)."""

@@ -631,6 +631,29 @@ def test_mistakes_are_told_in_a_sentence() -> None:
         model.check_against_sampling(items[:2], rng=rng)
 
 
+def test_engines_meet_the_same_draws() -> None:
+    model = case_model(DUEL_CASES[2], spg.Exact())
+    fresh = model.check_against_sampling(rng=np.random.default_rng(3), num_draws=200)
+    draws = spg.sample_posterior(model, 200, np.random.default_rng(3))
+    again = model.check_against_sampling(draws=draws)
+    assert again.to_dict() == fresh.to_dict() and again.draws is draws
+    # Approximation and engine are what is checked; what is drawn from is the exact posterior.
+    other = case_model(DUEL_CASES[2], spg.FITC(), spg.Laplace()).check_against_sampling(draws=draws)
+    assert other.engine == "Laplace" and other.own.mean.rmse != fresh.own.mean.rmse
+    with pytest.raises(ValueError, match=r"Give rng, .* or draws"):
+        model.check_against_sampling()
+    with pytest.raises(ValueError, match=r"Give rng, .* or draws"):
+        model.check_against_sampling(rng=np.random.default_rng(0), draws=draws)
+    for changed in ("kernel", "noise", "duels"):
+        model = case_model(DUEL_CASES[1 if changed == "duels" else 2], spg.Exact())
+        if changed == "kernel":
+            model.kernel.variance.assign(3.0)
+        elif changed == "noise":
+            model.noise_variance.assign(0.3)
+        with pytest.raises(ValueError, match="posterior of another model"):
+            model.check_against_sampling(draws=draws)
+
+
 def test_draws_show_how_they_went() -> None:
     draws = posterior_of(model_of(random_duels(0)), 500)
     assert draws.warmup == 125 and draws.reference_converged
