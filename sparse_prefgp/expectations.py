@@ -23,7 +23,7 @@ _LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 # deviation, exact to 1e-14. Those for ratios up to 3 take a third of the time of the panels.
 _STEPS_PER_SD = 2.0
 _EVEN_RATIOS = (0.0, 1.0, 3.0)  # 0: no variance, one node
-_NUM_RULES = len(_EVEN_RATIOS) + 1
+PANELS = len(_EVEN_RATIOS)  # the rule for wider ones
 # So many sites at a time: a few hundred nodes each, which bounds the memory.
 _CHUNK = 128
 
@@ -194,7 +194,7 @@ def _chunked(
 
     Each chunk goes by the rule that its widest normal needs.
     """
-    by_rule = [_by_rule(compute, rule, columns, dtype) for rule in range(_NUM_RULES)]
+    by_rule = [_by_rule(compute, rule, columns, dtype) for rule in range(PANELS + 1)]
 
     def some(part: tf.Tensor) -> tf.Tensor:
         ratio = tf.reduce_max(part[:, 1] / tf.sqrt(part[:, 2]))
@@ -262,7 +262,7 @@ def nodes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, tf.Tensor]:
     centre = sites.centre
     if rule == 0:
         return centre, tf.fill(tf.shape(centre), tf.constant(np.sqrt(2.0 * np.pi), centre.dtype))
-    if rule < len(_EVEN_RATIOS):
+    if rule < PANELS:
         half = int(np.ceil(REACH * _STEPS_PER_SD * _EVEN_RATIOS[rule]))
         even = tf.constant(np.linspace(-REACH, REACH, 2 * half + 1), centre.dtype)
         y = centre + even

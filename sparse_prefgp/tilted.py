@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.expectations import (
+    PANELS,
     Compute,
     NormalSites,
     as_sites,
@@ -97,17 +98,22 @@ def _power(sites: NormalSites, rule: int, power: float) -> tuple[tf.Tensor, ...]
         return tf.reduce_sum(share * values, 1)
 
     slope = mean(at.slope)
-    apart = mean((at.slope - slope[:, None]) ** 2)
     in_noise = mean(0.5 * (at.slope**2 + at.curvature))  # the heat equation
-    centre = mean(y)
+    spread = mean((y - mean(y)[:, None]) ** 2)
+    if rule == PANELS:
+        # The spread is a small share of a wide normal, and less sharp than what is averaged below.
+        curvature = (spread - 1.0) / sites.sd[:, 0] ** 2
+    else:
+        apart = mean((at.slope - slope[:, None]) ** 2)
+        curvature = power * mean(at.curvature) + power**2 * apart
     return (
         tf.reduce_logsumexp(log_density, 1),
         power * slope,
-        power * mean(at.curvature) + power**2 * apart,
+        curvature,
         power * in_noise,
         power * mean(at.upper),
         power * mean(at.lower),
-        mean((y - centre[:, None]) ** 2),
+        spread,
     )
 
 

@@ -61,7 +61,7 @@ class Laplace(Iteration):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.link not in LINKS:
+        if not isinstance(self.link, str) or self.link not in LINKS:
             raise ValueError(f"link must be 'probit' or 'logit', not {self.link!r}.")
 
     @property
@@ -86,10 +86,10 @@ class Laplace(Iteration):
         return self._point(covariance, factors, state, sweeps)
 
     def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        """The state at the mean that `sites` give, without a step."""
+        """The state at the mean that `sites` give, without a step; q stays that of `sites`."""
         factors = constant_factors(factors)
         state = self._state(covariance, factors, self._place_of(covariance, factors, sites))
-        return self._point(covariance, factors, state, tf.constant(1))
+        return self._point(covariance, factors, state, tf.constant(1))._replace(sites=sites)
 
     def _place_of(self, covariance: Covariance, factors: Factors, sites: Sites) -> _Place:
         precision, shift = totals(sites, factors.counts)

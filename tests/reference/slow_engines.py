@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, linalg, optimize
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import expit, log_ndtr
 
 from sparse_prefgp.graph import DuelGraph
 from tests.reference.slow_approximations import covariance_and_correction, difference_matrix
@@ -37,10 +37,10 @@ def probit_factor(noise: float, lower: float, upper: float) -> Factor:
             log_mass = float(log_ndtr(b))
             at_a, bent_a = 0.0, 0.0
         else:
-            # The smaller tails are subtracted.
-            mass = ndtr(-a) - ndtr(-b) if a + b > 0 else ndtr(b) - ndtr(a)
-            log_mass = math.log(mass)
-            at_a = _normal(a) / mass
+            # The smaller tails are subtracted, in logs as they may underflow.
+            near, far = (-a, -b) if a + b > 0 else (b, a)
+            log_mass = float(log_ndtr(near)) + math.log1p(-math.exp(log_ndtr(far) - log_ndtr(near)))
+            at_a = math.exp(-0.5 * a * a - log_mass) / math.sqrt(2 * math.pi)
             bent_a = a * at_a
         at_b = 0.0 if math.isinf(b) else math.exp(-0.5 * b * b - log_mass) / math.sqrt(2 * math.pi)
         bent_b = 0.0 if math.isinf(b) else b * at_b

@@ -147,7 +147,7 @@ def test_engines_by_name(
     assert metrics["held_out"]["model"]["nlp_nats"] < metrics["held_out"]["coin"]["nlp_nats"]
     model = spg.load(tmp_path / "out" / "model")
     assert model.engine == built
-    assert np.all(np.isfinite(spg.rank(model, model.duels.items)["utility"]))
+    assert np.all(np.isfinite(spg.rank(model, model.duels.items).frame["utility"]))
 
 
 @pytest.mark.parametrize(

@@ -82,14 +82,54 @@ def test_three_derivatives_in_all_that_is_given(name: str, limits: tuple[float, 
         np.testing.assert_allclose(exact[by], 0.0, atol=EXPECTATION)
 
 
+def log_win(mean: np.ndarray, variance: np.ndarray) -> tf.Tensor:
+    """log E s(g), g ~ N(mean, variance)."""
+    zero = tf.zeros(len(mean), tf.float64)
+    return LINKS["logit"].log_probability(
+        tf.constant(-mean), tf.constant(variance), zero + LOGIT_NOISE, None, zero
+    )
+
+
+def test_averages_within_a_margin_and_their_slopes() -> None:
+    """Win, tie and loss of logistic noise add up to one; slopes by central differences."""
+    margin = tf.constant([0.4, 0.4, 2.0], tf.float64)
+    mean = tf.constant([0.3, -1.0, 0.2], tf.float64)
+    variance = tf.constant([0.5, 30.0, 1e-3], tf.float64)
+
+    def three(mean: tf.Tensor, variance: tf.Tensor, margin: tf.Tensor) -> list[tf.Tensor]:
+        link, noise = LINKS["logit"], tf.fill([3], tf.constant(LOGIT_NOISE, tf.float64))
+        return [
+            link.log_probability(-mean, variance, noise, None, -margin),
+            link.log_probability(-mean, variance, noise, -margin, margin),
+            link.log_probability(mean, variance, noise, None, -margin),
+        ]
+
+    found = three(mean, variance, margin)
+    np.testing.assert_allclose(sum(tf.exp(x) for x in found), 1.0, rtol=IDENTITY)
+    wanted = logit_probability(0.3 - 0.4, 0.5)
+    assert np.exp(found[0][0]) == pytest.approx(wanted, rel=IDENTITY)
+    arguments = [mean, variance, margin]
+    for outcome in range(3):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            value = three(*arguments)[outcome]
+        for i, slope in enumerate(tape.gradient(value, arguments)):
+            step = 1e-4 * arguments[i]
+            ends = []
+            for sign in (1.0, -1.0):
+                moved = [x + sign * step if i == j else x for j, x in enumerate(arguments)]
+                ends.append(three(*moved)[outcome].numpy())
+            np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=1e-6)
+
+
 def test_far_tails_are_finite_and_right() -> None:
     z = tf.constant([-800.0, 800.0], tf.float64)
     noise, upper = tf.fill([2], tf.constant(LOGIT_NOISE, tf.float64)), tf.zeros(2, tf.float64)
     factors = Factors(tf.ones_like(noise), noise, None, upper)
     value = LINKS["logit"].derivatives(z, factors).log_mass
     np.testing.assert_allclose(value, log_expit(-z.numpy()), rtol=TAIL, atol=ROUNDING)
-    mean, variance = tf.constant([-800.0, 30.0], tf.float64), tf.constant([4.0, 0.0], tf.float64)
-    found = LINKS["logit"].log_probability(mean, variance, noise)
+    mean, variance = np.array([-800.0, 30.0]), np.array([4.0, 0.0])
+    found = log_win(mean, variance)
     # Far out the logistic function is an exponential, whose average is exp(m + v / 2).
     np.testing.assert_allclose(found, [-798.0, log_expit(30.0)], rtol=TAIL, atol=ROUNDING)
 
@@ -97,9 +137,7 @@ def test_far_tails_are_finite_and_right() -> None:
 @pytest.mark.parametrize("variance", [0.0, 1e-9, 0.4, 9.0, 400.0])
 def test_average_of_the_logistic_function(variance: float) -> None:
     means = np.array([-6.0, -0.3, 0.0, 2.0])
-    found = LINKS["logit"].log_probability(
-        tf.constant(means), tf.fill([4], tf.constant(variance, tf.float64)), tf.ones(4, tf.float64)
-    )
+    found = log_win(means, np.full(4, variance))
     wanted = np.log([logit_probability(m, variance) for m in means])
     np.testing.assert_allclose(found, wanted, rtol=IDENTITY, atol=EXPECTATION)
 
@@ -107,9 +145,7 @@ def test_average_of_the_logistic_function(variance: float) -> None:
 def test_average_over_a_very_wide_normal() -> None:
     """Then it is a step, and the next term is that of the variance of logistic noise."""
     mean, sd = np.array([-900.0, 0.0, 400.0]), 1e3
-    found = LINKS["logit"].log_probability(
-        tf.constant(mean), tf.fill([3], tf.constant(sd**2, tf.float64)), tf.ones(3, tf.float64)
-    )
+    found = log_win(mean, np.full(3, sd**2))
     # E s(g) = E Phi(g < 0) + pi²/6 d/dg density + …, the moments of the logistic density.
     x = mean / sd
     second = -(np.pi**2) / 6 * x * norm.pdf(x) / sd**2

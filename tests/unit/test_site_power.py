@@ -167,9 +167,9 @@ def test_boxes_with_noise_take_every_engine(engine: spg.Engine) -> None:
     found = spg.truncated_normal_ep(*given, engine=engine)
     ep = spg.truncated_normal_ep(*given)
     assert found.converged
-    # Another approximation of the same normal.
+    # Another approximation of the same normal; the mode of skew ones is not their mean.
     assert 0.0 < abs(found.log_mass - ep.log_mass) < 0.3
-    np.testing.assert_allclose(found.mean, ep.mean, atol=0.2)
+    assert np.all(np.abs(found.mean - ep.mean) < np.sqrt(ep.variance) / 3.0)
     # Mean and variances are those of one Gaussian, prior times sites on v.
     prior = given[1].dense()
     share = 1.0 - found.tau * given[1].diagonal
