@@ -21,6 +21,7 @@ from tests.tolerances import EVIDENCE, IDENTITY, SOLVER
 
 APPROXIMATIONS: dict[str, Callable[..., Approximation]] = {
     **SPARSE,
+    "PITC": lambda: spg.PITC(3),
 }
 ENGINES: dict[str, Callable[..., Engine]] = {
     "ParallelEP": spg.ParallelEP,
