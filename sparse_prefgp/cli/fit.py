@@ -52,7 +52,8 @@ def fit(
         str,
         typer.Option(
             help="exact, dtc, vfe, tight-vfe, tight-vfe-rank, tight-vfe-logdet, fitc, hetero-vfe, "
-            "prior-power:P, pitc:BLOCKS or subset:SIZE; auto compares some on the training duels."
+            "prior-power:P, pitc:BLOCKS, pitc:COLUMN of the duels or subset:SIZE; auto compares "
+            "some on the training duels."
         ),
     ] = "vfe",
     engine: Annotated[

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,28 +54,30 @@ class ApproximationChoice:
     """An approximation by name.
 
     name: such as `vfe`. power: of `prior-power`. size: duels of `subset`. blocks: of `pitc`, made
-    by k-means.
+    by k-means, or column: of the duels, each of whose values is a block.
     """
 
     name: str
     power: float | None = None
     size: int | None = None
     blocks: int | None = None
+    column: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> ApproximationChoice:
-        """Read `vfe`, `tight-vfe-rank`, `prior-power:0.5`, `pitc:20`, `subset:1000` and so on.
+        """Read `vfe`, `tight-vfe-rank`, `prior-power:0.5`, `pitc:20`, `pitc:person`, `subset:1000`.
 
         Raises:
             ValueError: an unknown name (the message has the nearest one), or a number that is
                 missing, not wanted or out of range.
         """
-        name, colon, number = text.strip().lower().partition(":")
+        name, colon, number = text.strip().partition(":")
+        name = name.lower()
         if name not in APPROXIMATION_NAMES:
             raise ValueError(
                 f"The approximation {text!r} is unknown; {_nearest(name, APPROXIMATION_NAMES)}"
                 f"choose from {', '.join(PLAIN_APPROXIMATIONS)}, prior-power:P, pitc:BLOCKS, "
-                "subset:SIZE."
+                "pitc:COLUMN, subset:SIZE."
             )
         if name == "prior-power":
             power = _number(number) if colon else DEFAULT_POWER
@@ -95,9 +97,12 @@ class ApproximationChoice:
             return cls(name, size=int(size))
         if name == "pitc":
             blocks = _number(number)
+            if number.strip() and math.isnan(blocks):
+                return cls(name, column=number.strip())
             if not (blocks >= 1 and blocks.is_integer()):
                 raise ValueError(
-                    f"The approximation {text!r} needs a whole number of blocks, such as pitc:20."
+                    f"The approximation {text!r} needs a whole number of blocks, such as pitc:20, "
+                    "or a column of the duels, such as pitc:person."
                 )
             return cls(name, blocks=int(blocks))
         if colon:
@@ -109,8 +114,11 @@ class ApproximationChoice:
         """Whether it has inducing inputs."""
         return self.name not in ("exact", "subset")
 
-    def build(self, seed: int = 0) -> Approximation:
-        """The approximation; `seed` draws the duels of `subset` and starts `pitc`'s k-means."""
+    def build(self, seed: int = 0, labels: Sequence[Any] | None = None) -> Approximation:
+        """The approximation; `seed` draws the duels of `subset` and starts `pitc`'s k-means.
+
+        :param labels: of each duel, the values of `column`, where there is one.
+        """
         from sparse_prefgp import approximations as known
 
         if self.power is not None:
@@ -119,6 +127,9 @@ class ApproximationChoice:
             return known.SubsetOfData(self.size, seed)
         if self.blocks is not None:
             return known.PITC(self.blocks, seed)
+        if self.column is not None:
+            assert labels is not None
+            return known.PITC(labels)
         plain: dict[str, Approximation] = {
             "exact": known.Exact(),
             "dtc": known.DTC(),
@@ -134,8 +145,8 @@ class ApproximationChoice:
     def __str__(self) -> str:
         if self.power is not None:
             return f"{self.name}:{self.power:g}"
-        number = self.size if self.blocks is None else self.blocks
-        return self.name if number is None else f"{self.name}:{number}"
+        detail = next((x for x in (self.size, self.blocks, self.column) if x is not None), None)
+        return self.name if detail is None else f"{self.name}:{detail}"
 
 
 @dataclass(frozen=True)

@@ -311,6 +311,11 @@ def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
     seen: dict[Hashable, Candidate] = {}
     for candidate in listed:
         number, choice = candidate.inducing, candidate.approximation_choice
+        if choice.column is not None:
+            raise ValueError(
+                f"The candidate {candidate} takes its blocks from a column, which is not kept for "
+                "the parts of a comparison; give their number, such as pitc:20."
+            )
         if number is not None and number > distinct:
             raise ValueError(
                 f"The candidate {candidate} has more inducing inputs than the {distinct:,} "

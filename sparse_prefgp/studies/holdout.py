@@ -18,6 +18,7 @@ from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.checks import check_noise_variance
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.io.files import id_text
 from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.splits import Split, split_columns, split_duels
 from sparse_prefgp.studies.choices import (
@@ -34,6 +35,7 @@ from sparse_prefgp.studies.choices import (
 )
 
 if TYPE_CHECKING:
+    from sparse_prefgp.approximations import Approximation
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.selection import AutoInputs, OptimisationReport, Progress
     from sparse_prefgp.selection.checkpoint import Checkpoint
@@ -249,6 +251,8 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
             f"The approximation {choice} asks for more blocks than the {len(pairs)} distinct pairs "
             "of the training duels; lower the number, or use fitc."
         )
+    if choice.column is not None:
+        _check_blocks(table, choice.column)
     count = None
     if choice.needs_inducing and settings.inducing_share is None:
         distinct = len(train.distinct_rows()[0])
@@ -266,6 +270,21 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
             "another split."
         )
     return holdout
+
+
+def _check_blocks(table: DuelTable, column: str) -> None:
+    names = list(table.context.columns)
+    if column not in names:
+        raise ValueError(
+            f"The blocks of pitc:{column} are no column of the duels; those are "
+            f"{', '.join(map(repr, names)) or 'none'}, or give a number, such as pitc:20."
+        )
+    missing = np.flatnonzero(table.context[column].isna())
+    if missing.size:
+        raise ValueError(
+            f"Row {missing[0]} of the duels has no {column!r}, which pitc:{column} takes for its "
+            "block; fill it in, or give a number of blocks, such as pitc:20."
+        )
 
 
 def _warn_of_idle_context(table: DuelTable, settings: HoldoutSettings) -> None:
@@ -320,7 +339,7 @@ def fit_model(
     model = PreferenceGP(
         train,
         settings.kernel_choice.build(train.num_features, _groups(train)),
-        approximation=settings.approximation_choice.build(settings.seed),
+        approximation=_approximation(holdout, holdout.split.train_rows),
         inducing_variable=first_inputs(holdout) if inputs is None else inputs,
         engine=settings.engine_choice.build(),
         noise_variance=settings.noise_variance,
@@ -339,6 +358,15 @@ def fit_model(
     )
 
 
+def _approximation(holdout: Holdout, rows: Any = slice(None)) -> Approximation:
+    """That of the settings for some rows of the table; blocks may be a column of it."""
+    choice = holdout.settings.approximation_choice
+    if choice.column is None:
+        return choice.build(holdout.settings.seed)
+    column = holdout.table.context[choice.column].to_numpy()[rows]
+    return choice.build(labels=[id_text(x) for x in column.tolist()])
+
+
 def refit_model(
     holdout: Holdout,
     model: PreferenceGP,
@@ -353,7 +381,7 @@ def refit_model(
     again = PreferenceGP(
         holdout.everything,
         model.kernel,
-        approximation=model.approximation,
+        approximation=_approximation(holdout),
         inducing_variable=model.inducing_variable,
         engine=model.engine,
         noise_variance=settings.noise_variance,

@@ -251,6 +251,14 @@ CASES: dict[str, Case] = {
     # Options of fit.
     "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),
     "blocks without number": Case(FIT + " --approximation pitc", ("pitc", "number of blocks")),
+    "blocks by a column that is none": Case(
+        FIT + " --approximation pitc:judge", ("pitc:judge", "no column of the duels")
+    ),
+    "blocks by a column with gaps": Case(
+        FIT + " --approximation pitc:judge",
+        ("Row 1 of the duels has no 'judge'",),
+        write("duels.csv", "winner,loser,judge\ni0,i1,ann\ni1,i2,\ni2,i3,ben\ni3,i0,ann\n"),
+    ),
     "more blocks than pairs": Case(
         FIT + " --approximation pitc:4000", ("pitc:4000", "distinct pairs", "fitc")
     ),

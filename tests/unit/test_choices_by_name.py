@@ -109,6 +109,9 @@ def test_blocks_by_name() -> None:
     assert str(choice) == "pitc:20"
     assert choice.needs_inducing
     assert choice.build(seed=3) == spg.PITC(20, seed=3)
-    for text in ("pitc", "pitc:", "pitc:0", "pitc:2.5", "pitc:person"):
+    column = ApproximationChoice.parse("pitc: Person")
+    assert str(column) == "pitc:Person" and column.needs_inducing
+    assert column.build(labels=["a", "b", "a"]) == spg.PITC(["a", "b", "a"])
+    for text in ("pitc", "pitc:", "pitc:0", "pitc:2.5"):
         with pytest.raises(ValueError, match="needs a whole number of blocks, such as pitc:20"):
             ApproximationChoice.parse(text)

@@ -129,6 +129,19 @@ def test_the_command_says_how_many_and_why(files: tuple[Path, Path], tmp_path: P
     assert told["fit"]["mode"] == "alternated" and told["fit"]["alternated_evaluations"] > 0
 
 
+def test_blocks_by_a_column(files: tuple[Path, Path], tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    people = [f"p{i % 7}" for i in range(T)]
+    pd.read_csv(files[1]).assign(person=people).to_csv(tmp_path / "duels.csv", index=False)
+    given = (files[0], tmp_path / "duels.csv")
+    words = ("--approximation", "pitc:person", "--inducing", 4, "--refit", "--kernel", "se")
+    text, metrics = fit(given, tmp_path / "out", *words)
+    assert "Model: pitc:person" in text
+    assert metrics["fit"]["converged"] and metrics["refit_fit"]["converged"]
+    model = spg.load(tmp_path / "out" / "model")
+    assert model.approximation == spg.PITC(people)  # of the refit: all duels
+
+
 @pytest.mark.parametrize(
     ("engine", "built"),
     [
