@@ -226,8 +226,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     names = [f.name for f in FUNCTIONS]
     figure = new_figure((11.0, 6.0))
     axes = figure.subplots(2, 2, sharex=True)
-    labels = {"mean": "error of the posterior mean", "probability": "error of duel probability"}
-    for column, (what, label) in zip(axes.T, labels.items(), strict=True):
+    titles = {"mean": "error of the posterior mean", "probability": "error of duel probability"}
+    for column, (what, label) in zip(axes.T, titles.items(), strict=True):
         for ax, kind in zip(column, KINDS, strict=True):
             for i, engine in enumerate(engines()):
                 own = [r for r in rows if r["engine"] == engine and r["kind"] == kind]
@@ -241,7 +241,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
             ax.set_ylabel(f"{label},\n{kind} duels")
             ax.spines[["top", "right"]].set_visible(False)
         column[-1].set_xticks(range(len(names)), names, rotation=25, ha="right")
-    axes[0, 0].legend(fontsize=9)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=9)
     save(figure, path)
 
 
@@ -260,7 +261,7 @@ def study(settings: argparse.Namespace) -> None:
     text = table(rows)
     (settings.out / "table.md").write_text(text, encoding="utf-8")
     print(text)
-    for name, words in (("chains", "chains"), ("engine", "inference")):
+    for name, words in (("chains", "chains, met by each engine,"), ("engine", "inference")):
         failed = [r for r in rows if not r[f"{name}_converged"] and r["kind"] == "seen"]
         runs = sum(r["kind"] == "seen" for r in rows)
         print(f"{words} converged in {runs - len(failed)} of {runs} runs")
