@@ -31,6 +31,7 @@ MARGIN = 3e-4
 OURS: dict[str, Approximation] = {"VFE with EP": VFE(), "power ½ with EP": PriorPower(0.5)}
 LBFGS = "SVGP, L-BFGS"
 NATURAL = "SVGP, natural"
+RIVALS = (LBFGS, NATURAL)
 _MAX_ITERATIONS = 2000
 
 Curve = tuple[np.ndarray, np.ndarray]  # seconds and held-out score of each snapshot
@@ -86,18 +87,9 @@ def _race(
     case: Case, problem: Problem, start: np.ndarray, budget: float
 ) -> tuple[Table, dict[str, Any]]:
     t, n, m = len(problem.duels.winners), len(problem.duels.items), len(start)
-    traces = {name: _ours(case, problem, start, budget, a) for name, a in OURS.items()}
-    items = problem.duels.items
-    pairs = np.concatenate([items[problem.duels.winners], items[problem.duels.losers]], 1)
-    batches = NaturalGradients(batch=min(1000, max(t // 5, 1)))
-    trainers: dict[str, Callable[[gpflow.models.SVGP], Trace]] = {
-        LBFGS: lambda model: train_lbfgs(model, pairs, budget),
-        NATURAL: lambda model: train_natural(model, pairs, budget, batches),
-    }
-    for name, train in trainers.items():
-        model = make_svgp(case.kernel(), start, t)
-        trace = train(model)
-        traces[name] = trace, _score(trace, scorer(model, problem.winners, problem.losers))
+    traces = {name: train_ours(case, problem, start, budget, a) for name, a in OURS.items()}
+    for name in RIVALS:
+        traces[name] = train_rival(case, problem, start, budget, name)
     runs = list(traces.items())
     curves = {name: curve for name, (_, curve) in runs}
     comparisons = {name: compare(curves, name) for name in OURS}
@@ -144,7 +136,7 @@ def _race(
             f"held-out: mean negative log predictive of {len(problem.winners):,} duels between "
             "new items, nats; compiling and scoring are not in the times",
             *(str(found) for found in comparisons.values()),
-            f"ours: L-BFGS on the evidence; {LBFGS}: full batch; {NATURAL}: {batches}",
+            f"ours: L-BFGS on the evidence; {LBFGS}: full batch; {NATURAL}: {_batches(t)}",
             *(f"{name}: {trace.total_seconds:.1f} s, {trace.ended}" for name, (trace, _) in runs),
         ),
     )
@@ -187,20 +179,20 @@ class Comparison:
 def compare(curves: dict[str, Curve], name: str) -> Comparison:
     """Time to the score that both the method `name` and the better SVGP reach."""
     best = {method: float(np.nanmin(scores)) for method, (_, scores) in curves.items()}
-    rivals = (LBFGS, NATURAL)
-    target = max(best[name], min(best[rival] for rival in rivals)) + MARGIN
+    target = max(best[name], min(best[rival] for rival in RIVALS)) + MARGIN
 
     def reached(method: str) -> float:
         seconds, scores = curves[method]
         hits = np.flatnonzero(scores <= target)  # NaN compares false
         return float(seconds[hits[0]]) if len(hits) else float("inf")
 
-    return Comparison(name, target, reached(name), min(map(reached, rivals)))
+    return Comparison(name, target, reached(name), min(map(reached, RIVALS)))
 
 
-def _ours(
+def train_ours(
     case: Case, problem: Problem, start: np.ndarray, budget: float, approximation: Approximation
 ) -> tuple[Trace, Curve]:
+    """Our fit from the inducing inputs `start`, and its held-out score along the way."""
     model = PreferenceGP(
         problem.duels,
         case.kernel(),
@@ -229,6 +221,24 @@ def _ours(
         return -float(np.mean(model.predict_log_duel(problem.winners, problem.losers)))
 
     return trace, _score(trace, score)
+
+
+def train_rival(
+    case: Case, problem: Problem, start: np.ndarray, budget: float, name: str
+) -> tuple[Trace, Curve]:
+    """The same by one of `RIVALS`."""
+    duels = problem.duels
+    pairs = np.concatenate([duels.items[duels.winners], duels.items[duels.losers]], 1)
+    model = make_svgp(case.kernel(), start, len(pairs))
+    if name == LBFGS:
+        trace = train_lbfgs(model, pairs, budget)
+    else:
+        trace = train_natural(model, pairs, budget, _batches(len(pairs)))
+    return trace, _score(trace, scorer(model, problem.winners, problem.losers))
+
+
+def _batches(duels: int) -> NaturalGradients:
+    return NaturalGradients(batch=min(1000, max(duels // 5, 1)))
 
 
 def _score(trace: Trace, score: Callable[[], float]) -> Curve:
