@@ -67,17 +67,18 @@ def _list(console: Output) -> None:
 
 def _fetch(console: Output, name: str, refresh: bool) -> None:
     from sparse_prefgp.datasets import describe, fetch
+    from sparse_prefgp.datasets.fetching import data_folder
     from sparse_prefgp.datasets.loading import where
 
     known = describe(name)
-    if refresh or where(known) == "download":
+    if where(known) == "download" or (refresh and data_folder() is None):
         with counting_bar(console, "Public files") as progress:
             files = fetch(name, refresh=refresh, progress=progress)
     else:
-        files = fetch(name)
+        files = fetch(name, refresh=refresh)
     rows = [
         ("what", known.title),
-        ("items, features, duels", f"{known.items:,}, {known.features:,}, {known.duels:,}"),
+        ("size", _size(known)),
         ("licence", known.licence),
         ("cite", known.citation),
         ("from", known.home),
@@ -88,6 +89,11 @@ def _fetch(console: Output, name: str, refresh: bool) -> None:
         console.print(Text(_next(known, files)), soft_wrap=True)
     result = _plain(known) | {"files": {file: str(path) for file, path in files.items()}}
     console.manners.emit(result)
+
+
+def _size(known: DataSet) -> str:
+    duels = f", {known.duels:,} duels" if known.duels else ""
+    return f"{known.items:,} items, {known.features:,} features{duels}"
 
 
 def _next(known: DataSet, files: dict[str, Path]) -> str:

@@ -242,10 +242,12 @@ def _warn_of_size(found: DuelSet | RegressionSet) -> None:
         size = {"items": len(found.items), "features": features, "duels": len(found.duels)}
     else:
         size = dict(zip(("items", "features"), found.features.shape, strict=True))
-    for what, number in size.items():
-        if number != getattr(known, what):
-            warnings.warn(
-                f"The data set {known.name!r} has {number:,} {what} as made from its public files, "
-                f"not {getattr(known, what):,}; figures of others may not be comparable.",
-                stacklevel=3,
-            )
+    other = {what: number for what, number in size.items() if number != getattr(known, what)}
+    if other:
+        made = " and ".join(f"{number:,} {what}" for what, number in other.items())
+        wanted = " and ".join(f"{getattr(known, what):,}" for what in other)
+        warnings.warn(
+            f"The data set {known.name!r} has {made} as made from its public files, not {wanted}; "
+            "figures of others may not be comparable.",
+            stacklevel=3,
+        )

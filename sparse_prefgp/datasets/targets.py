@@ -144,8 +144,8 @@ def duels_from_targets(
     features, target, standard = _source(source)
     n = len(target)
     groups = [np.asarray(rows) for rows in (parts if parts is not None else standard)]
-    numbers = _numbers(duels, per_item, len(groups))
     _check_parts(groups, n)
+    numbers = _numbers(duels, per_item, len(groups))
     if not (noise >= 0.0 and np.isfinite(noise)):
         raise ValueError(f"The noise is {noise}; give 0 or a positive number.")
     if not closer_than > 0.0:
