@@ -1,0 +1,322 @@
+"""Are intervals and probabilities right on average? Utilities and duels drawn from the prior.
+
+    python experiments/calibration/run.py
+
+Every repetition draws utilities from the Gaussian process that the model assumes, and duels with
+its noise. Over many, an interval of 90 % of the exact posterior holds the truth 90 times in 100
+whatever the data, so what is off is the approximation or the engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from sparse_prefgp.approximations import Approximation
+    from sparse_prefgp.engines import Engine
+
+HERE = Path(__file__).resolve().parent
+DESIGNS, REPETITIONS = 3, 100  # sets of items and pairs, and draws of utilities and duels on each
+ITEMS, DUELS, INPUTS = 100, 300, 2
+NEW_PAIRS = 100
+VARIANCE, LENGTHSCALE = 1.0, 0.25  # inputs are uniform in the unit box
+NOISES = (0.02, 0.2)  # sigma² per side
+INDUCING = (8, 16, 32, 64)
+LEVELS = {"50": 0.6744897501960817, "90": 1.6448536269514722}
+PITC_BLOCKS = 15
+
+Array = npt.NDArray[np.float64]
+
+
+def approximations() -> dict[str, Approximation]:
+    import sparse_prefgp as spg
+
+    return {
+        "Exact": spg.Exact(),
+        "VFE": spg.VFE(),
+        "FITC": spg.FITC(),
+        "PriorPower 0.5": spg.PriorPower(0.5),
+        "HeteroscedasticVFE": spg.HeteroscedasticVFE(),
+        "PITC": spg.PITC(PITC_BLOCKS),
+        "SubsetOfData": spg.SubsetOfData(DUELS // 4),
+    }
+
+
+def engines() -> dict[str, Engine]:
+    import sparse_prefgp as spg
+
+    return {
+        "EP": spg.ParallelEP(max_sweeps=1000),
+        "power EP 0.5": spg.ParallelEP(site_power=0.5, max_sweeps=1000),
+        "Variational": spg.Variational(max_sweeps=1000),
+        "Laplace": spg.Laplace(),
+    }
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line of the table. DTC and TightVFE have the q(u) of VFE at fixed hyperparameters."""
+
+    approximation: str
+    engine: str
+    inducing: int | None
+    noise: float
+
+
+def settings() -> Iterator[Setting]:
+    """Every approximation with EP at every m; the other engines with three approximations."""
+    for noise in NOISES:
+        for approximation, engine in product(approximations(), engines()):
+            if engine != "EP" and approximation not in ("Exact", "VFE", "FITC"):
+                continue
+            sparse = approximation not in ("Exact", "SubsetOfData")
+            ms = (INDUCING if engine == "EP" else (16, 64)) if sparse else (None,)
+            for m in ms:
+                yield Setting(approximation, engine, m, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Items, duels without their outcome, new pairs, and what is drawn for them.
+
+    pairs: (t, 2) rows of items. ends: (N, 2, D) of the pairs that are predicted, seen ones first.
+    utilities: (R, n + 2 N_new). wins: (R, t) whether the first of a pair won.
+    """
+
+    items: Array
+    pairs: npt.NDArray[np.int64]
+    ends: Array
+    truth: Array
+    wins: npt.NDArray[np.bool_]
+    outcomes: npt.NDArray[np.bool_]
+
+
+def world(design: int, noise: float) -> World:
+    rng = np.random.default_rng([design, int(1e6 * noise)])
+    items = rng.random((ITEMS, INPUTS))
+    every = np.stack(np.triu_indices(ITEMS, 1), 1)
+    pairs = rng.permuted(every[rng.choice(len(every), DUELS, replace=False)], axis=1)
+    new = rng.random((2 * NEW_PAIRS, INPUTS))
+    places = np.concatenate([items, new])
+    squares = np.sum((places[:, None] - places) ** 2, -1) / LENGTHSCALE**2
+    covariance = VARIANCE * np.exp(-0.5 * squares) + 1e-10 * np.eye(len(places))
+    root = np.linalg.cholesky(covariance)
+    f = rng.standard_normal((REPETITIONS, len(places))) @ root.T
+    seen = every[rng.choice(len(every), NEW_PAIRS, replace=False)]
+    fresh = ITEMS + np.arange(2 * NEW_PAIRS).reshape(-1, 2)
+    asked = np.concatenate([seen, fresh])
+
+    def decided(which: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        eps = np.sqrt(2.0 * noise) * rng.standard_normal((REPETITIONS, len(which)))
+        return f[:, which[:, 0]] - f[:, which[:, 1]] + eps > 0.0
+
+    wins = decided(pairs)
+    truth = f[:, asked[:, 0]] - f[:, asked[:, 1]]
+    return World(items, pairs, places[asked], truth, wins, decided(asked))
+
+
+def predictor(setting: Setting, given: World) -> Callable[[npt.NDArray[np.bool_]], Any]:
+    """From the outcomes of the duels to mean and variance of every asked difference.
+
+    What won is in the limits, so that the graph, the prior and the compiled engine are the same for
+    all repetitions.
+    """
+    import gpflow
+    import tensorflow as tf
+
+    import sparse_prefgp as spg
+    from sparse_prefgp.approximations import DuelProblem
+    from sparse_prefgp.covariances.kernels import as_float
+    from sparse_prefgp.graph import DuelGraph
+    from sparse_prefgp.models.posterior import Posterior
+    from sparse_prefgp.sites import Sites, totals
+
+    approximation = approximations()[setting.approximation]
+    engine = engines()[setting.engine]
+    graph = DuelGraph.from_duels(spg.Duels(given.items, given.pairs[:, 0], given.pairs[:, 1]))
+    graph = approximation.select(graph)
+    kernel = gpflow.kernels.SquaredExponential(VARIANCE, np.full(INPUTS, LENGTHSCALE))
+    inducing = None
+    if setting.inducing is not None:
+        z = spg.kmeans_inputs(given.items, setting.inducing, np.random.default_rng(0))
+        inducing = gpflow.inducing_variables.InducingPoints(z)
+    problem = DuelProblem(graph, kernel, None, as_float(setting.noise), inducing)
+    prior = approximation.prior(problem)
+    # Which of the pairs a site is: the graph has sorted them, and may have left some out.
+    item = np.flatnonzero(graph.row_of_item >= 0)[
+        np.argsort(graph.row_of_item[graph.row_of_item >= 0])
+    ]
+    keys = {tuple(pair): i for i, pair in enumerate(given.pairs.tolist())}
+    of_site = [
+        keys[(int(item[w]), int(item[loser]))]
+        for w, loser in zip(graph.winners, graph.losers, strict=True)
+    ]
+    ends = as_float(given.ends)
+
+    @tf.function(autograph=False)
+    def run(lower: tf.Tensor, upper: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        factors = prior.factors._replace(lower=lower, upper=upper)
+        point = engine.run(prior.covariance, factors, Sites.zeros(graph.num_sites, lower.dtype))
+        terms = prior.covariance.posterior_terms(*totals(point.sites, factors.counts))
+        posterior = Posterior(kernel, None, prior.features, terms)
+        return posterior.difference(ends), point.change
+
+    def predict(wins: npt.NDArray[np.bool_]) -> tuple[Array, Array, bool]:
+        won = wins[of_site]
+        lower, upper = np.where(won, -np.inf, 0.0), np.where(won, 0.0, np.inf)
+        both, change = run(as_float(lower), as_float(upper))
+        mean, variance = both.numpy().T
+        return mean, np.maximum(variance, 0.0), bool(change <= engine.tolerance)
+
+    return predict
+
+
+def measured(setting: Setting) -> dict[str, Any]:
+    """Coverage, reliability and cost in nats of one line, over all designs and repetitions."""
+    from scipy.special import log_ndtr, ndtr
+
+    started = time.perf_counter()
+    inside: dict[str, list[Array]] = {
+        f"{kind} {level}": [] for kind in ("seen", "new") for level in LEVELS
+    }
+    lost, chances, outcomes, unsettled = [], [], [], 0
+    for design in range(DESIGNS):
+        given = world(design, setting.noise)
+        predict = predictor(setting, given)
+        for r in range(REPETITIONS):
+            mean, variance, settled = predict(given.wins[r])
+            unsettled += not settled
+            away = np.abs(given.truth[r] - mean) / np.sqrt(variance)
+            for level, reach in LEVELS.items():
+                inside[f"seen {level}"].append(away[:NEW_PAIRS] < reach)
+                inside[f"new {level}"].append(away[NEW_PAIRS:] < reach)
+            z = mean / np.sqrt(variance + 2.0 * setting.noise)
+            true = given.truth[r] / np.sqrt(2.0 * setting.noise)
+            p = ndtr(true)
+            # What a duel costs beyond what it must: KL of the true chance from the predicted one.
+            excess = p * (log_ndtr(true) - log_ndtr(z)) + (1 - p) * (log_ndtr(-true) - log_ndtr(-z))
+            lost.append(excess.mean())
+            chances.append(ndtr(z))
+            outcomes.append(given.outcomes[r])
+    row: dict[str, Any] = {
+        "approximation": setting.approximation,
+        "engine": setting.engine,
+        "m": "" if setting.inducing is None else setting.inducing,
+        "noise": setting.noise,
+    }
+    for name, hits in inside.items():
+        share = np.mean(hits, axis=1)
+        row[f"coverage {name}"] = float(share.mean())
+        row[f"error {name}"] = float(share.std(ddof=1) / np.sqrt(len(share)))
+    row["excess nats"] = float(np.mean(lost))
+    row["calibration error"], row["bins"] = reliability(
+        np.concatenate(chances), np.concatenate(outcomes)
+    )
+    row["unsettled"] = unsettled
+    row["seconds"] = time.perf_counter() - started
+    return row
+
+
+def reliability(
+    p: Array, won: npt.NDArray[np.bool_]
+) -> tuple[float, list[tuple[float, float, int]]]:
+    """Ten equal bins of the confidence: mean confidence, share right, and how many."""
+    confidence, right = np.maximum(p, 1.0 - p), (p >= 0.5) == won
+    bins = np.minimum(((confidence - 0.5) / 0.05).astype(int), 9)
+    found, error = [], 0.0
+    for b in range(10):
+        here = bins == b
+        if here.any():
+            found.append(
+                (float(confidence[here].mean()), float(right[here].mean()), int(here.sum()))
+            )
+            error += here.mean() * abs(confidence[here].mean() - right[here].mean())
+    return float(error), found
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| noise | approximation | engine | m | 50 %, seen | 50 %, new | 90 %, seen | 90 %, new | "
+        "calibration error | excess nats | not settled |",
+        "|" + "---|" * 11,
+    ]
+    for row in rows:
+        parts = [f"{kind} {level}" for level in LEVELS for kind in ("seen", "new")]
+        shares = [
+            f"{100 * row[f'coverage {part}']:.1f} ± {100 * row[f'error {part}']:.1f}"
+            for part in parts
+        ]
+        lines.append(
+            f"| {row['noise']:g} | {row['approximation']} | {row['engine']} | {row['m']} | "
+            f"{' | '.join(shares)} | {row['calibration error']:.4f} | {row['excess nats']:.4f} | "
+            f"{row['unsettled'] or ''} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Coverage of 90 % against m, and reliability at the smallest and largest m."""
+    from sparse_prefgp.plotting.canvas import GREY, new_figure, save
+
+    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+    figure = new_figure((11.0, 7.5))
+    axes = figure.subplots(2, 2)
+    names = [n for n in approximations() if n not in ("Exact", "SubsetOfData")]
+    for column, noise in zip(axes.T, NOISES, strict=True):
+        own = [r for r in rows if r["noise"] == noise and r["engine"] == "EP"]
+        top, bottom = column
+        for name, colour in zip(names, colours, strict=False):
+            line = [r for r in own if r["approximation"] == name]
+            x = [r["m"] for r in line]
+            y = [100 * r["coverage new 90"] for r in line]
+            error = [100 * r["error new 90"] for r in line]
+            top.errorbar(x, y, error, fmt="o-", color=colour, label=name, markersize=4)
+            bins = next((r["bins"] for r in line if r["m"] == INDUCING[0]), [])
+            bottom.plot([b[0] for b in bins], [b[1] for b in bins], "o-", color=colour, label=name)
+        for name, style in (("Exact", "--"), ("SubsetOfData", ":")):
+            value = next(100 * r["coverage new 90"] for r in own if r["approximation"] == name)
+            top.axhline(value, color=GREY, linestyle=style, label=name)
+        top.axhline(90, color="black", linewidth=0.8)
+        top.set_xscale("log", base=2)
+        top.set_xticks(INDUCING, [str(m) for m in INDUCING])
+        top.set_xlabel("inducing inputs")
+        top.set_ylabel("90 % intervals of new pairs\nthat hold the truth, %")
+        top.set_title(f"noise variance {noise:g}", fontsize=11)
+        bottom.plot([0.5, 1], [0.5, 1], color="black", linewidth=0.8)
+        bottom.set_xlabel(f"predicted confidence, {INDUCING[0]} inducing inputs")
+        bottom.set_ylabel("share right")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=9)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    save(figure, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    with ProcessPoolExecutor(given.workers) as pool:
+        for row in pool.map(measured, settings()):
+            rows.append(row)
+            print(table([row]).splitlines()[-1], f"{row['seconds']:.1f} s", flush=True)
+    text = table(rows)
+    (given.out / "table.md").write_text(text, encoding="utf-8")
+    draw(rows, given.out / "calibration.png")
+
+
+if __name__ == "__main__":
+    main()
