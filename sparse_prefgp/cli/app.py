@@ -14,6 +14,7 @@ from sparse_prefgp.cli import (
     fit,
     predict,
     rank,
+    report,
     select,
     suggest,
     update,
@@ -28,7 +29,7 @@ app = typer.Typer(
     # A traceback with every local variable helps nobody.
     pretty_exceptions_enable=False,
 )
-for module in (fit, select, rank, predict, evaluate, explain, suggest, update, demo, bench):
+for module in (fit, select, rank, predict, evaluate, explain, suggest, update, demo, bench, report):
     name = module.__name__.rpartition(".")[2]
     app.command(name, epilog=module.EXAMPLE)(getattr(module, name))
 
