@@ -115,12 +115,14 @@ def test_runs_that_are_not_in_the_table_are_told(frame, tmp_path):
 
 def test_runs_that_did_not_converge_are_told(frame, tmp_path):
     folder = write_study(tmp_path / "study", frame)
-    path = sorted((folder / "runs").glob("*.json"))[0]
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "converged": False, "notes": ["Jitter was added."]}))
+    paths = sorted((folder / "runs").glob("*.json"))[:2]
+    for path, jitter in zip(paths, ("1e-06", "2.5e-05"), strict=True):
+        record = json.loads(path.read_text())
+        odd = {"converged": False, "notes": [f"A jitter of {jitter} was added."]}
+        path.write_text(json.dumps({**record, **odd}))
     notes = read_results([folder]).notes
-    assert any("did not converge in 1 of" in note and record["name"] in note for note in notes)
-    assert "Jitter was added. (said by 1 run)" in notes
+    assert any("did not converge in 2 of" in note and paths[0].stem in note for note in notes)
+    assert "A run says: A jitter of 1e-06 was added, 1 more with other numbers." in notes
 
 
 def edited(column: str, value: Any, rows: slice = slice(0, 1)):

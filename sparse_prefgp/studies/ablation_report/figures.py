@@ -163,11 +163,11 @@ def draw_against_time(arrangement: Arrangement, metric: Metric) -> Iterator[Draw
             ax.set_xscale("log")
             for method in facet.methods:
                 own = [p for p in points if p.key.panel == facet.panel and p.key.method == method]
-                drawn = [p for p in own if p.mean * metric.factor > scale.floor]
-                if drawn:
-                    _path(ax, facet.methods[method], drawn, x, metric, looks[method])
+                if own:
+                    _path(ax, facet.methods[method], own, x, metric, scale, looks[method])
             _plain_ticks(ax.xaxis)
             _name(ax, facet.label)
+        _finish_values(axes, part, scale)
         _label(figure, axes, "time to fit (s)", metric.axis)
         _legend(figure, axes)
         notes = notes_of_scale(points, metric, scale)
@@ -252,47 +252,45 @@ def notes_of_scale(points: Sequence[Point], metric: Metric, scale: Scale) -> lis
 
 def facets_of(arrangement: Arrangement, points: Sequence[Point]) -> list[Facet]:
     """Axes: one for each panel, or with many methods one for each panel and setting."""
+    position = _coloured(arrangement)
     facets = []
     for panel in arrangement.panels:
         present = {p.key.method for p in points if p.key.panel == panel}
         own = [method for method in arrangement.methods if method in present]
-        if not own:
+        curves = [method for method in own if method.has_m]
+        if position is None or not curves:
+            if own:
+                facets.append(Facet(panel.label, panel, {m: m.label for m in own}))
             continue
-        curves = [method for method in own if not (method.is_baseline or method.is_exact)]
-        if len(curves) <= MOST_LINES:
-            facets.append(Facet(panel.label, panel, {m: m.label for m in own}))
-            continue
-        position = _coloured(arrangement.methods)
+        names = [name for i, name in enumerate(SETTINGS) if i != position]
+        varied = _varied(curves)
         for rest in dict.fromkeys(_without(method.settings, position) for method in curves):
-            names = [name for i, name in enumerate(SETTINGS) if i != position]
             settings = dict(zip(names, rest, strict=True))
             inside = {
                 method: _value_label(method, position)
                 for method in own
-                if method.is_baseline or method.agrees(settings)
+                if method.is_baseline or method.agrees(_settings_for(method, settings))
             }
-            varied = _varied(curves)
-            words = [setting_label(settings[n]) for n in names if n in varied]
-            label = ", ".join([panel.label, *(w for w in words if w not in NOTHING)])
+            words = [setting_label(settings[name]) for name in names if name in varied]
+            label = ", ".join([panel.label, *(word for word in words if word not in NOTHING)])
             facets.append(Facet(label, panel, inside))
     return facets
 
 
 def looks_of(arrangement: Arrangement) -> Mapping[Method, Look]:
     """The line of each method, the same in all figures."""
-    curves = [m for m in arrangement.methods if not (m.is_baseline or m.is_exact)]
-    looks: dict[Method, Look] = {}
-    if len(curves) <= MOST_LINES:
-        looks = {method: _look(i) for i, method in enumerate(curves)}
-    else:
-        position = _coloured(arrangement.methods)
-        values = list(dict.fromkeys(method.settings[position] for method in curves))
-        looks = {method: _look(values.index(method.settings[position])) for method in curves}
+    position = _coloured(arrangement)
+    others = [m for m in arrangement.methods if not (m.is_baseline or m.is_exact)]
+    others.sort(key=lambda method: not method.has_m)  # curves take the first colours
+    names = [m.label if position is None else _value_label(m, position) for m in others]
+    order = list(dict.fromkeys(names))
+    looks = {m: _look(order.index(name)) for m, name in zip(others, names, strict=True)}
     exact = [m for m in arrangement.methods if m.is_exact]
+    for i, method in enumerate(exact):
+        # Where settings have axes of their own, each has but one of them.
+        looks[method] = Look(BLACK, "*", "--" if position is not None else ("--", "-.", ":")[i % 3])
     baselines = [m for m in arrangement.methods if m.is_baseline]
-    looks |= {m: Look(BLACK, "*", ("--", "-.", ":")[i % 3]) for i, m in enumerate(exact)}
-    looks |= {m: Look(GREY, "x", ":" if m.is_coin else "-.") for m in baselines}
-    return looks
+    return looks | {m: Look(GREY, "x", ":" if m.is_coin else "-.") for m in baselines}
 
 
 def _look(i: int) -> Look:
@@ -303,18 +301,30 @@ def _look(i: int) -> Look:
     )
 
 
-def _coloured(methods: Sequence[Method]) -> int:
-    """Position of the setting that colours tell: the approximation, unless there is but one."""
-    curves = [method for method in methods if not (method.is_baseline or method.is_exact)]
+def _coloured(arrangement: Arrangement) -> int | None:
+    """Position of the setting that colours tell, if there are too many methods for one axis.
+
+    It is the approximation, unless there is but one; None where each method has its own colour.
+    """
+    curves = [method for method in arrangement.methods if method.has_m]
+    if len(curves) <= MOST_LINES:
+        return None
     counts = [len({method.settings[i] for method in curves}) for i in range(len(SETTINGS))]
     return 0 if counts[0] > 1 else int(np.argmax(counts))
 
 
 def _value_label(method: Method, position: int) -> str:
     """The name where other settings stand above the axis."""
-    if position == 0 or method.is_baseline or method.is_exact:
+    if position == 0 or not method.has_m:
         return approximation_label(method.approximation)
     return setting_label(method.settings[position])
+
+
+def _settings_for(method: Method, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """What a method must agree with; one without m stands in for any approximation."""
+    if method.has_m:
+        return settings
+    return {name: value for name, value in settings.items() if name != "approximation"}
 
 
 def _varied(curves: Sequence[Method]) -> set[str]:
@@ -412,11 +422,23 @@ def _curve(
             "zorder": 4,
         }
         ax.plot(ms[alone], means[alone], look.marker, markersize=4.5, label="_alone", **hollow)
-    if not fine.all():
-        edge: dict[str, Any] = {"marker": "v", "linestyle": "none", "clip_on": False, "zorder": 5}
-        transform = ax.get_xaxis_transform()
-        low = np.zeros((~fine).sum())
-        ax.plot(ms[~fine], low, color=look.colour, transform=transform, label="_cut", **edge)
+    _cut_marks(ax, ms[~fine], look)
+
+
+def _cut_marks(ax: Axes, x: Any, look: Look) -> None:
+    """Triangles at the lower edge, for values that a logarithmic axis does not reach."""
+    if not len(x):
+        return
+    ax.plot(
+        x,
+        np.zeros(len(x)),
+        "v",
+        color=look.colour,
+        transform=ax.get_xaxis_transform(),
+        label="_cut",
+        clip_on=False,
+        zorder=5,
+    )
 
 
 def _bottom(curves: Iterable[Sequence[Point]], metric: Metric, scale: Scale) -> float:
@@ -450,7 +472,7 @@ def _levels(
         if inside:
             ax.axhline(value, color=look.colour, linestyle=look.dashes, linewidth=1.2, label=label)
             if error > 0.0 and (scale.kind != "log" or value > error):
-                ax.axhspan(value - error, value + error, color=look.colour, alpha=0.12, linewidth=0)
+                ax.axhspan(value - error, value + error, color=look.colour, alpha=0.1, linewidth=0)
         else:
             far["↑" if value > high else "↓"].append(f"{label} {value:.3g}")
     texts = [f"{arrow} {', '.join(names)}" for arrow, names in far.items() if names]
@@ -463,14 +485,17 @@ def _path(
     points: Sequence[Point],
     seconds: Mapping[Any, float],
     metric: Metric,
+    scale: Scale,
     look: Look,
 ) -> None:
-    x = [seconds[p.key] for p in points]
-    y = [p.mean * metric.factor for p in points]
+    fine = [p for p in points if p.mean * metric.factor > scale.floor]
+    x = [seconds[p.key] for p in fine]
+    y = [p.mean * metric.factor for p in fine]
     ax.plot(x, y, look.dashes, color=look.colour, linewidth=1.2, alpha=0.8)
-    largest = max((p.key.m or 1) for p in points)
-    sizes = [15.0 + 45.0 * (p.key.m or largest) / largest for p in points]
+    largest = max(p.key.m or 1 for p in points)
+    sizes = [15.0 + 45.0 * (p.key.m or largest) / largest for p in fine]
     ax.scatter(x, y, sizes, color=look.colour, marker=look.marker, label=_legend_name(name))
+    _cut_marks(ax, [seconds[p.key] for p in points if p not in fine], look)
 
 
 def _draw_slope(

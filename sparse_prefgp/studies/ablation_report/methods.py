@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -31,10 +31,15 @@ SAME_SIZE = 1.25
 
 @dataclass(frozen=True)
 class Method:
-    """What is compared. settings: values of `SETTINGS`, without those of a baseline."""
+    """What is compared.
+
+    settings: values of `SETTINGS`, without those of a baseline. has_m: whether it has inducing
+    inputs.
+    """
 
     label: str
     settings: tuple[str, ...]
+    has_m: bool
 
     @property
     def approximation(self) -> str:
@@ -150,7 +155,8 @@ def arrange(results: Results) -> Arrangement:
     """
     runs = results.runs.reset_index(drop=True)
     settings = [_settings(row) for row in runs[list(SETTINGS)].itertuples(index=False, name=None)]
-    methods = _methods(list(dict.fromkeys(settings)))
+    with_m = {own for own, m in zip(settings, runs["inducing"], strict=True) if np.isfinite(m)}
+    methods = _methods(list(dict.fromkeys(settings)), with_m)
     panels = _panels(runs)
     keys = [
         Key(panel, methods[own], None if np.isnan(m) else int(m))
@@ -195,7 +201,9 @@ def _settings(values: Sequence[str]) -> tuple[str, ...]:
     return (values[0], "", "", "", "") if values[0] in BASELINES else tuple(values)
 
 
-def _methods(all_settings: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], Method]:
+def _methods(
+    all_settings: Sequence[tuple[str, ...]], with_m: Collection[tuple[str, ...]]
+) -> dict[tuple[str, ...], Method]:
     shown = [
         position
         for position in range(1, len(SETTINGS))
@@ -209,7 +217,7 @@ def _methods(all_settings: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], M
     for settings in all_settings:
         parts = [approximation_label(settings[0])] if several else []
         parts += [setting_label(settings[i]) for i in shown if settings[i] not in NOTHING]
-        methods[settings] = Method(", ".join(parts) or "no setting", settings)
+        methods[settings] = Method(", ".join(parts) or "no setting", settings, settings in with_m)
     return methods
 
 

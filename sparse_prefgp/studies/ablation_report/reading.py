@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 STUDY, RUNS, PARQUET, CSV = "study.json", "runs", "results.parquet", "results.csv"
 LAYOUT = 1
 NOTES_SHOWN = 5
+_NUMBER = re.compile(r"\d[\d,.]*(e[-+]?\d+)?")
 COLUMNS = (
     "study",
     "run",
@@ -284,11 +285,16 @@ def _told_by_runs(records: Sequence[Mapping[str, Any]]) -> list[str]:
             f"Inference did not converge in {len(unsettled):,} of {len(done):,} runs, the first "
             f"{unsettled[0]!r}; their figures are counted all the same."
         )
-    told = Counter(str(note) for record in done for note in record.get("notes") or ())
-    for text, count in told.most_common(NOTES_SHOWN):
-        notes.append(f"{text} (said by {count:,} run{'' if count == 1 else 's'})")
-    if len(told) > NOTES_SHOWN:
-        notes.append(f"{len(told) - NOTES_SHOWN:,} further notes are in the records of runs.")
+    alike: dict[str, list[str]] = {}  # sentences that differ in their numbers alone
+    for note in (str(note) for record in done for note in record.get("notes") or ()):
+        alike.setdefault(_NUMBER.sub("#", note), []).append(note)
+    kinds = sorted(alike.values(), key=len, reverse=True)
+    for kind in kinds[:NOTES_SHOWN]:
+        more = len(kind) - 1
+        also = f", {more:,} more with other numbers" if len(set(kind)) > 1 else f", {more:,} more"
+        notes.append(f"A run says: {kind[0].rstrip('.')}{also if more else ''}.")
+    if len(kinds) > NOTES_SHOWN:
+        notes.append(f"{len(kinds) - NOTES_SHOWN:,} further kinds of notes are in the records.")
     return notes
 
 
