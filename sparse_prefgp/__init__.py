@@ -43,6 +43,7 @@ _HOME = {
     "SamplingCheck": "sampling",
     "SequentialEP": "engines",
     "Status": "engines",
+    "StudyReport": "studies.ablation_report",
     "SubsetOfData": "approximations",
     "Suggestions": "analysis",
     "TightVFE": "approximations",
@@ -75,6 +76,7 @@ _HOME = {
     "sample_posterior": "sampling",
     "save": "models",
     "stacked_duels": "gpflow_blocks",
+    "study_report": "studies.ablation_report",
     "suggest": "analysis",
     "to_tensorboard": "selection",
     "truncated_normal_ep": "engines",
@@ -115,6 +117,7 @@ __all__ = [
     "SamplingCheck",
     "SequentialEP",
     "Status",
+    "StudyReport",
     "SubsetOfData",
     "Suggestions",
     "TightVFE",
@@ -147,6 +150,7 @@ __all__ = [
     "sample_posterior",
     "save",
     "stacked_duels",
+    "study_report",
     "suggest",
     "to_tensorboard",
     "truncated_normal_ep",
@@ -226,6 +230,7 @@ if TYPE_CHECKING:
         to_tensorboard,
     )
     from sparse_prefgp.studies import Candidate, Comparison, candidates_from, compare
+    from sparse_prefgp.studies.ablation_report import StudyReport, study_report
 
 
 def __getattr__(name: str) -> Any:

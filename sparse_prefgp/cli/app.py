@@ -15,6 +15,7 @@ from sparse_prefgp.cli import (
     fit,
     predict,
     rank,
+    report,
     select,
     suggest,
     update,
@@ -39,6 +40,7 @@ for module in (
     suggest,
     update,
     datasets,
+    report,
     demo,
     bench,
 ):

@@ -1,0 +1,360 @@
+"""Means over paired seeds, paired comparisons, and exponents of cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from scipy import stats
+
+from sparse_prefgp.studies.ablation_report.methods import Arrangement, BySeed, Key, Method, Panel
+from sparse_prefgp.studies.ablation_report.vocabulary import COST, HIGHER, NEITHER, Metric
+
+LEVEL = 0.95
+POINTS_OF_A_SLOPE = 3
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a curve.
+
+    mean, error: over `seeds`, the error is that of the mean and NaN for one seed. missing: seeds
+    that other points of the panel have. paired: whether `seeds` are those of all paired points.
+    mean is NaN where no seed has a value.
+    """
+
+    key: Key
+    mean: float
+    error: float
+    seeds: tuple[int, ...]
+    missing: tuple[int, ...]
+    paired: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired comparison: first less second.
+
+    where: data set, or all of them together, of which each then counts once. pairs: how many seeds
+    (data sets) both have. wins, losses: of the first; ties are neither. interval: of `LEVEL`, by
+    Student's t; NaN with fewer than two pairs. unmatched: seeds that only one of them has.
+    """
+
+    where: str
+    m: tuple[int | None, int | None]
+    metric: Metric
+    mean: float
+    error: float
+    interval: tuple[float, float]
+    pairs: int
+    wins: int
+    losses: int
+    unmatched: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """Cost as constant times x to the power `slope`, over points from x = low to x = high."""
+
+    where: str
+    method: Method
+    metric: Metric
+    variable: str
+    m: int | None
+    slope: float
+    error: float
+    constant: float
+    points: int
+    low: float
+    high: float
+
+
+def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
+    """Mean and its standard error, s / sqrt(number); NaN where there are too few values."""
+    array = np.fromiter(values, dtype=np.float64)
+    if array.size == 0:
+        return math.nan, math.nan
+    if array.size == 1:
+        return float(array[0]), math.nan
+    return float(array.mean()), float(array.std(ddof=1) / math.sqrt(array.size))
+
+
+def paired_seeds(seeds: Mapping[T, frozenset[int]]) -> tuple[frozenset[int], frozenset[T]]:
+    """Seeds that points have in common, and the points that were left out to find them.
+
+    Points with the fewest seeds are left out, one after the other, until at least half of all
+    seeds are common to the rest: one point that mostly failed must not take its seeds from all
+    others.
+    """
+    rest = {point: own for point, own in seeds.items() if own}
+    everything = frozenset().union(*rest.values())
+    outside: set[T] = set()
+    while rest:
+        common = frozenset.intersection(*rest.values())
+        if 2 * len(common) >= len(everything):
+            return common, frozenset(outside)
+        fewest = min(rest, key=lambda point: len(rest[point]))
+        outside.add(fewest)
+        del rest[fewest]
+    return frozenset(), frozenset(outside)
+
+
+def points_of(arrangement: Arrangement, metric: Metric) -> list[Point]:
+    """All points of a metric, seeds paired within each panel.
+
+    Points whose runs all failed are among them where their method has the metric elsewhere.
+    """
+    cells = arrangement.cells.get(metric.name, {})
+    methods = {key.method for key in cells}
+    points = []
+    for panel in arrangement.panels:
+        own = {key: _finite(by_seed) for key, by_seed in cells.items() if key.panel == panel}
+        tried = [key for key in arrangement.failed if key.panel == panel and key.method in methods]
+        for key in tried:
+            own.setdefault(key, {})
+        if not any(own.values()):
+            continue
+        common, outside = paired_seeds({key: frozenset(own[key]) for key in own})
+        everything = frozenset().union(*own.values())
+        for key in sorted(own, key=lambda key: _order(arrangement, key)):
+            paired = bool(own[key]) and key not in outside
+            seeds = sorted(common if paired else own[key])
+            mean, error = mean_and_error(own[key][seed] for seed in seeds)
+            missing = tuple(sorted(everything - own[key].keys()))
+            points.append(Point(key, mean, error, tuple(seeds), missing, paired))
+    return points
+
+
+def notes_of(points: Sequence[Point]) -> list[str]:
+    """What is missing among the points of a metric, and what that did to the others."""
+    notes = []
+    for panel in dict.fromkeys(point.key.panel for point in points):
+        own = [point for point in points if point.key.panel == panel]
+        empty = [point for point in own if not point.seeds]
+        alone = [point for point in own if point.seeds and not point.paired]
+        short = [point for point in own if point.paired and point.missing]
+        if empty:
+            notes.append(f"{panel.label}: no value for {_places(empty)}.")
+        if short:
+            left_out = sorted({seed for point in short for seed in point.missing})
+            notes.append(
+                f"{panel.label}: {_seeds(left_out)} left out throughout, missing for "
+                f"{_places(short)}."
+            )
+        if alone:
+            notes.append(
+                f"{panel.label}: {_places(alone)} {'is a mean' if len(alone) == 1 else 'are means'}"
+                " over fewer seeds than the others."
+            )
+    return notes
+
+
+def best_of(values: Mapping[T, BySeed], direction: str) -> frozenset[T]:
+    """The best by mean over common seeds, and those within one paired standard error of it."""
+    finite = {name: _finite(by_seed) for name, by_seed in values.items()}
+    finite = {name: by_seed for name, by_seed in finite.items() if by_seed}
+    if direction == NEITHER or len(finite) < 2:
+        return frozenset()
+    common, outside = paired_seeds({name: frozenset(by_seed) for name, by_seed in finite.items()})
+    rivals = {
+        name: np.array([by_seed[seed] for seed in sorted(common)])
+        for name, by_seed in finite.items()
+        if name not in outside
+    }
+    if len(rivals) < 2:
+        return frozenset()
+    sign = 1.0 if direction == HIGHER else -1.0
+    best = max(rivals, key=lambda name: sign * float(rivals[name].mean()))
+    near = set()
+    for name, own in rivals.items():
+        behind, error = mean_and_error(sign * (rivals[best] - own))
+        if behind <= (0.0 if math.isnan(error) else error):
+            near.add(name)
+    return frozenset(near)
+
+
+def compare_methods(
+    arrangement: Arrangement, metric: Metric, first: Method, second: Method
+) -> list[Difference]:
+    """First less second on the same seeds of the same data, for every m that both have.
+
+    A method without inducing inputs is compared with every m of the other. Where there are several
+    data sets, a row for all of them follows, in which the mean over the seeds of each counts once.
+    """
+    cells = arrangement.cells.get(metric.name, {})
+    found: dict[tuple[int | None, int | None], list[Difference]] = {}
+    for panel in arrangement.panels:
+        for ms in _matched(arrangement, metric, panel, first, second):
+            one, two = (
+                _finite(cells[Key(panel, method, m)])
+                for method, m in zip((first, second), ms, strict=True)
+            )
+            common = sorted(one.keys() & two.keys())
+            differences = [one[seed] - two[seed] for seed in common]
+            unmatched = tuple(sorted(one.keys() ^ two.keys()))
+            found.setdefault(ms, []).append(
+                _difference(panel.label, ms, metric, differences, unmatched)
+            )
+    rows = []
+    for ms in sorted(found, key=lambda ms: tuple(m or 0 for m in ms)):
+        rows += found[ms]
+        means = [row.mean for row in found[ms] if row.pairs]
+        if len(means) > 1:
+            rows.append(_difference(f"all {len(means)}, each once", ms, metric, means, ()))
+    return rows
+
+
+def at_largest_m(rows: Iterable[Difference]) -> list[Difference]:
+    """Of the rows of `compare_methods`, those of the largest m of each metric and data set."""
+    return list({(row.metric, row.where): row for row in rows if row.pairs}.values())
+
+
+def exponents_of(arrangement: Arrangement, metric: Metric) -> list[Exponent]:
+    """Slopes of a cost in m, and in t where the number of training duels was varied."""
+    if metric.group != COST:
+        return []
+    cells = arrangement.cells.get(metric.name, {})
+    lines: dict[tuple[str, str, Method, int | None], list[tuple[float, float]]] = {}
+    for key, by_seed in cells.items():
+        values = [value * metric.factor for value in _finite(by_seed).values()]
+        if key.m is not None:
+            line = lines.setdefault(("m", key.panel.label, key.method, None), [])
+            line += [(float(key.m), value) for value in values]
+        if key.panel.duels is not None:
+            where = _without_size(arrangement, key.panel)
+            line = lines.setdefault(("t", where, key.method, key.m), [])
+            line += [(arrangement.duels[key], value) for value in values]
+    found = []
+    for (variable, where, method, m), pairs in lines.items():
+        if method.is_baseline:
+            continue
+        fitted = power_law(*zip(*pairs, strict=True)) if pairs else None
+        if fitted is not None:
+            x = [pair[0] for pair in pairs]
+            slope, error, constant, points = fitted
+            found.append(
+                Exponent(
+                    where,
+                    method,
+                    metric,
+                    variable,
+                    m,
+                    slope,
+                    error,
+                    constant,
+                    points,
+                    min(x),
+                    max(x),
+                )
+            )
+    order = {method: i for i, method in enumerate(arrangement.methods)}
+    return sorted(found, key=lambda e: (e.variable, e.where, order[e.method], e.m or 0))
+
+
+def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float, int] | None:
+    """Least squares of log y on log x: slope, its standard error, constant, number of points.
+
+    None with fewer than three different x; values that are not positive are left out.
+    """
+    x_array, y_array = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    kept = (x_array > 0.0) & (y_array > 0.0)
+    if len(np.unique(x_array[kept])) < POINTS_OF_A_SLOPE:
+        return None
+    line = stats.linregress(np.log(x_array[kept]), np.log(y_array[kept]))
+    return float(line.slope), float(line.stderr), math.exp(line.intercept), int(kept.sum())
+
+
+def largest_common_m(
+    arrangement: Arrangement, metric: Metric, panel: Panel
+) -> dict[Method, int | None]:
+    """For each method of a panel the m to compare at: the largest that all have which have any.
+
+    Where they have none in common, each has its own largest.
+    """
+    cells = arrangement.cells.get(metric.name, {})
+    own = {
+        method: {
+            m
+            for m in arrangement.ms(metric, panel, method)
+            if _finite(cells[Key(panel, method, m)])
+        }
+        for method in arrangement.methods
+    }
+    own = {method: ms for method, ms in own.items() if ms}
+    sets = [{m for m in ms if m is not None} for ms in own.values()]
+    common = set.intersection(*filter(None, sets)) if any(sets) else set()
+    chosen: dict[Method, int | None] = {}
+    for method, ms in own.items():
+        known = {m for m in ms if m is not None}
+        chosen[method] = (max(common) if common else max(known)) if known else None
+    return chosen
+
+
+def _difference(
+    where: str,
+    ms: tuple[int | None, int | None],
+    metric: Metric,
+    differences: Sequence[float],
+    unmatched: tuple[int, ...],
+) -> Difference:
+    mean, error = mean_and_error(differences)
+    half = (
+        float(stats.t.ppf(0.5 + LEVEL / 2, len(differences) - 1)) * error if error >= 0 else error
+    )
+    sign = {HIGHER: 1.0, NEITHER: 0.0}.get(metric.direction, -1.0)
+    return Difference(
+        where,
+        ms,
+        metric,
+        mean,
+        error,
+        (mean - half, mean + half),
+        len(differences),
+        sum(sign * value > 0 for value in differences),
+        sum(sign * value < 0 for value in differences),
+        unmatched,
+    )
+
+
+def _matched(
+    arrangement: Arrangement, metric: Metric, panel: Panel, first: Method, second: Method
+) -> list[tuple[int | None, int | None]]:
+    """The m of both to compare at."""
+    pairs = [
+        (a, b)
+        for a in arrangement.ms(metric, panel, first)
+        for b in arrangement.ms(metric, panel, second)
+        if a == b or a is None or b is None
+    ]
+    return sorted(pairs, key=lambda pair: tuple(m or 0 for m in pair))
+
+
+def _finite(by_seed: BySeed) -> BySeed:
+    return {seed: value for seed, value in by_seed.items() if math.isfinite(value)}
+
+
+def _order(arrangement: Arrangement, key: Key) -> tuple[int, int]:
+    return arrangement.methods.index(key.method), key.m or 0
+
+
+def _without_size(arrangement: Arrangement, panel: Panel) -> str:
+    several = {other.split for other in arrangement.panels if other.data == panel.data}
+    return f"{panel.data}, {panel.split}" if len(several) > 1 else panel.data
+
+
+def _places(points: Sequence[Point], most: int = 3) -> str:
+    names = [
+        point.key.method.label + ("" if point.key.m is None else f" at m = {point.key.m:,}")
+        for point in points
+    ]
+    more = len(names) - most
+    return "; ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    many = len(seeds) > 1
+    return f"seed{'s' if many else ''} {', '.join(map(str, seeds))} {'are' if many else 'is'}"

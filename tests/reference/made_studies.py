@@ -1,0 +1,193 @@
+"""Folders as a runner of studies leaves them, with numbers that look like those of real ones."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+COLUMNS = [
+    *("study", "run", "data", "split", "kernel", "approximation", "engine", "inducing"),
+    *("inducing_inputs", "hyperparameters", "seed", "duels", "items", "status", "reason"),
+    *("metric", "group", "value", "unit", "direction"),
+]
+METRICS = {
+    "accuracy": ("held out", "share", "higher"),
+    "nlp_nats": ("held out", "nats", "lower"),
+    "brier": ("held out", "squared probability", "lower"),
+    "calibration_error": ("held out", "probability", "lower"),
+    "kl_from_exact": ("against exact", "nats", "lower"),
+    "evidence_gap": ("against exact", "nats", "none"),
+    "probability_rmse": ("against exact", "probability", "lower"),
+    "log_evidence_per_duel": ("evidence", "nats", "higher"),
+    "fit_seconds": ("cost", "s", "lower"),
+    "peak_memory_bytes": ("cost", "bytes", "lower"),
+    "sweeps": ("cost", "sweeps", "lower"),
+}
+MS = (8, 16, 32, 64, 128)
+OFFSET = {"vfe": 0.05, "fitc": 0.02, "dtc": 0.06, "tight-vfe": 0.04, "prior-power:0.5": 0.03}
+
+
+def made_frame(
+    study: str = "made",
+    data: str = "boston",
+    *,
+    approximations: Sequence[str] = ("exact", "vfe", "fitc", "dtc", "subset:200"),
+    inputs: Sequence[str] = ("kmeans",),
+    hyperparameters: Sequence[str] = ("joint",),
+    engines: Sequence[str] = ("ep",),
+    ms: Sequence[int] = MS,
+    seeds: Iterable[int] = range(5),
+    sizes: Sequence[int] = (1000,),
+    fails: Iterable[tuple[str, int | None, int]] = (("fitc", 64, 3),),
+    baselines: bool = True,
+    noise: int = 0,
+) -> pd.DataFrame:
+    """Results in long form; `fails` are (approximation, m, seed) of runs that failed."""
+    rng = np.random.default_rng(noise)
+    bad = set(fails)
+    rows: list[dict[str, Any]] = []
+    for seed, t in itertools.product(seeds, sizes):
+        luck = 0.01 * rng.normal()
+        common = {
+            "study": study,
+            "data": data,
+            "split": "duels",
+            "seed": seed,
+            "duels": t,
+            "items": min(t, 500),
+        }
+        for name in ("linear-probit", "coin") if baselines else ():
+            settings = {
+                "kernel": "none",
+                "approximation": name,
+                "engine": "none",
+                "inducing": None,
+                "inducing_inputs": "none",
+                "hyperparameters": "none",
+            }
+            nats = 0.6931 if name == "coin" else 0.52 + luck
+            values = {"accuracy": 0.5 if name == "coin" else 0.74, "nlp_nats": nats, "brier": 0.2}
+            values |= {"calibration_error": 0.0, "fit_seconds": 1e-3}
+            rows += _rows(common | settings, f"{data}-{name}-t{t}-s{seed}", values)
+        for approximation, engine, learning in itertools.product(
+            approximations, engines, hyperparameters
+        ):
+            sparse = approximation != "exact" and not approximation.startswith("subset")
+            for m, way in itertools.product(ms, inputs) if sparse else ((None, "none"),):
+                settings = {
+                    "kernel": "se",
+                    "approximation": approximation,
+                    "engine": engine,
+                    "inducing": m,
+                    "inducing_inputs": way,
+                    "hyperparameters": learning,
+                }
+                run = f"{data}-{approximation}-{engine}-m{m}-{way}-{learning}-t{t}-s{seed}"
+                if (approximation, m, seed) in bad:
+                    reason = "The matrix could not be factorised; add noise."
+                    rows.append(
+                        _row(common | settings, run, "failed", reason, "", ("", "", ""), np.nan)
+                    )
+                    continue
+                rows += _rows(common | settings, run, _values(approximation, m, way, t, luck, rng))
+    frame = pd.DataFrame(rows)[COLUMNS]
+    return frame.astype({"inducing": "Int64", "seed": "Int64", "duels": "Int64", "items": "Int64"})
+
+
+def write_study(folder: Path, frame: pd.DataFrame, *, csv_only: bool = False, **study: Any) -> Path:
+    """The folder of a study with these results."""
+    (folder / "runs").mkdir(parents=True)
+    name = str(frame["study"].iloc[0])
+    values = {
+        "name": name,
+        "title": "Inducing points for duels",
+        "configuration": {"name": name, "approximations": ["exact", "vfe"], "seeds": [0, 1]},
+        "fingerprint": "0123456789abcdef0123",
+        "layout": 1,
+        **study,
+    }
+    (folder / "study.json").write_text(json.dumps(values))
+    for run, part in frame.groupby("run", sort=False):
+        record = {
+            "name": run,
+            "study": name,
+            "settings": {},
+            "seed": int(part["seed"].iloc[0]),
+            "status": part["status"].iloc[0],
+            "reason": part["reason"].iloc[0],
+            "commit": "abc1234",
+            "versions": {"python": "3.11.7", "tensorflow": "2.16.1"},
+            "hardware": {"processor": "some processor", "cores": 2},
+            "phases": {"data": 0.1, "fit": 2.0},
+            "metrics": [],
+        }
+        file = folder / "runs" / f"{run}.json".replace(":", "")
+        file.write_text(json.dumps(record))
+    frame.to_csv(folder / "results.csv", index=False)
+    if not csv_only:
+        frame.to_parquet(folder / "results.parquet", index=False)
+    return folder
+
+
+def _values(
+    approximation: str, m: int | None, way: str, t: int, luck: float, rng: np.random.Generator
+) -> dict[str, float]:
+    own = 0.002 * rng.normal()
+    if m is None:
+        best = 0.42 if approximation == "exact" else 0.47
+        values = {"nlp_nats": best + luck + own, "fit_seconds": 1e-8 * t**3}
+        values |= {"peak_memory_bytes": 1e9}
+        error = 0.0
+    else:
+        error = OFFSET.get(approximation, 0.05) * (8 / m) * (2.0 if way == "random" else 1.0)
+        values = {
+            "nlp_nats": 0.42 + error + luck + own,
+            "kl_from_exact": 0.0 if approximation == "vfe" and m == 128 else 300 * error**2,
+            "evidence_gap": (1 if approximation == "dtc" else -1) * 2e4 * error**2,
+            "probability_rmse": error,
+            "fit_seconds": 1e-5 * t * (m / 8) ** 1.5 * float(np.exp(0.1 * rng.normal())),
+            "peak_memory_bytes": 1e8 + 8.0 * t * m,
+        }
+    values |= {
+        "accuracy": 0.8 - error + luck,
+        "brier": 0.14 + error / 2,
+        "calibration_error": 0.02 + error / 3,
+        "log_evidence_per_duel": -0.45 - error,
+        "sweeps": 20.0 + round(10 * rng.uniform()),
+    }
+    return values
+
+
+def _rows(common: dict[str, Any], run: str, values: dict[str, float]) -> list[dict[str, Any]]:
+    return [
+        _row(common, run, "done", "", name, METRICS[name], value) for name, value in values.items()
+    ]
+
+
+def _row(
+    common: dict[str, Any],
+    run: str,
+    status: str,
+    reason: str,
+    metric: str,
+    about: tuple[str, str, str],
+    value: float,
+) -> dict[str, Any]:
+    group, unit, direction = about
+    return {
+        **common,
+        "run": run,
+        "status": status,
+        "reason": reason,
+        "metric": metric,
+        "group": group,
+        "value": value,
+        "unit": unit,
+        "direction": direction,
+    }
