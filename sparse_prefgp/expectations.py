@@ -22,8 +22,8 @@ _LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 # Equidistant nodes have steps of half the smaller of the normal's and the noise's standard
 # deviation, exact to 1e-14. Those for ratios up to 3 take a third of the time of the panels.
 _STEPS_PER_SD = 2.0
-_EVEN_RATIOS = (0.0, 1.0, 3.0)  # 0: no variance, one node
-PANELS = len(_EVEN_RATIOS)  # the rule for wider ones
+EVEN_RATIOS = (0.0, 1.0, 3.0)  # 0: no variance, one node
+PANELS = len(EVEN_RATIOS)  # the rule for wider ones
 # So many sites at a time: a few hundred nodes each, which bounds the memory.
 _CHUNK = 128
 
@@ -199,7 +199,7 @@ def _chunked(
     def some(part: tf.Tensor) -> tf.Tensor:
         ratio = tf.reduce_max(part[:, 1] / tf.sqrt(part[:, 2]))
         # A NaN compares false and passes through any rule.
-        rule = tf.add_n([tf.cast(ratio > r, tf.int32) for r in _EVEN_RATIOS])
+        rule = tf.add_n([tf.cast(ratio > r, tf.int32) for r in EVEN_RATIOS])
         return tf.switch_case(rule, [lambda f=f: f(part) for f in by_rule])
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, columns], dtype)])
@@ -263,7 +263,7 @@ def nodes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, tf.Tensor]:
     if rule == 0:
         return centre, tf.fill(tf.shape(centre), tf.constant(np.sqrt(2.0 * np.pi), centre.dtype))
     if rule < PANELS:
-        half = int(np.ceil(REACH * _STEPS_PER_SD * _EVEN_RATIOS[rule]))
+        half = int(np.ceil(REACH * _STEPS_PER_SD * EVEN_RATIOS[rule]))
         even = tf.constant(np.linspace(-REACH, REACH, 2 * half + 1), centre.dtype)
         y = centre + even
         return y, tf.fill(tf.shape(y), tf.constant(REACH / half, centre.dtype))

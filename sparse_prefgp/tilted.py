@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.expectations import (
+    EVEN_RATIOS,
     PANELS,
     Compute,
     NormalSites,
@@ -23,6 +24,8 @@ from sparse_prefgp.truncated_normal import truncated_moments
 
 _LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 _NEWTON_STEPS = 40
+# Of a variance, in units of the noise.
+_ROUNDING = 1e-12
 
 
 class PowerMoments(NamedTuple):
@@ -59,6 +62,9 @@ def power_moments(
 
     Source: power EP, Minka (2004).
     """
+    # Equal items differ by nothing, which rounding may put below 0.
+    nothing = tf.abs(variance) <= _ROUNDING * noise
+    variance = tf.where(nothing, tf.zeros_like(variance), variance)
     table = site_table(mean, variance, noise, lower, upper)
     table = _centred(table.shape[1], table.dtype, float(power), table.shape[0] == 1)(table)
     found = in_chunks(_compute(float(power)), len(PowerMoments._fields), table)
@@ -99,13 +105,16 @@ def _power(sites: NormalSites, rule: int, power: float) -> tuple[tf.Tensor, ...]
 
     slope = mean(at.slope)
     in_noise = mean(0.5 * (at.slope**2 + at.curvature))  # the heat equation
-    spread = mean((y - mean(y)[:, None]) ** 2)
+    apart = mean((at.slope - slope[:, None]) ** 2)
+    curvature = power * mean(at.curvature) + power**2 * apart
+    # One node, of normals without variance, has no spread to see.
+    spread = mean((y - mean(y)[:, None]) ** 2) if rule else tf.ones_like(slope)
     if rule == PANELS:
-        # The spread is a small share of a wide normal, and less sharp than what is averaged below.
-        curvature = (spread - 1.0) / sites.sd[:, 0] ** 2
-    else:
-        apart = mean((at.slope - slope[:, None]) ** 2)
-        curvature = power * mean(at.curvature) + power**2 * apart
+        # The spread is a small share of a wide normal, and less sharp than what is averaged above.
+        variance = sites.sd[:, 0] ** 2
+        wide = variance > EVEN_RATIOS[-1] ** 2 * sites.noise[:, 0]
+        safe = tf.where(wide, variance, tf.ones_like(variance))
+        curvature = tf.where(wide, (spread - 1.0) / safe, curvature)
     return (
         tf.reduce_logsumexp(log_density, 1),
         power * slope,

@@ -41,8 +41,9 @@ class PITC(Approximation):
     `Q + blockdiag(K_vv - Q) + 2s²I`, nothing added.
 
     Duels of one block are related as the kernel says, duels of different blocks through the
-    inducing inputs alone. Blocks of one duel each are `FITC()`, one block is `Exact()`. Equal duels
-    are merged within a block only. A sweep costs O(t b² + t m²) for blocks of b duels; evidence and
+    inducing inputs alone. One block is `Exact()`. Blocks of one duel each are `FITC()` to EP; other
+    engines see the residual as part of z here, and as noise there. Equal duels are merged within a
+    block only. A sweep costs O(t b² + t m²) for blocks of b duels; evidence and
     its gradient need O(t b) memory.
 
     `predict_f` predicts from q(u), as for `FITC()`; `predict_f_in_block` lets the new items share

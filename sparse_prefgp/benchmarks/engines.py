@@ -14,8 +14,8 @@ from sparse_prefgp.engines import Engine, Laplace, ParallelEP, SequentialEP, Var
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 
 BASE = "ParallelEP"
-# One site after the other takes t small steps a sweep: on so many duels it is timed on its own.
-SEQUENTIAL_T = 1_000
+# One site after the other takes t small steps a sweep: it is timed once, on so many duels.
+SEQUENTIAL_T = 10_000
 _SEQUENTIAL = {
     "SequentialEP": SequentialEP(),
     "SequentialEP, power 0.5": SequentialEP(site_power=0.5),

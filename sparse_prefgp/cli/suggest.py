@@ -107,6 +107,9 @@ def suggest(
         console.manners.emit({**found.to_dict(), "seed": seed})
 
 
+TIE = "tie_probability"
+
+
 def _check_seed(seed: int) -> None:
     from sparse_prefgp.checks import whole_number
 
@@ -119,6 +122,7 @@ def _table(frame: Any) -> Table:
         "second": [str(item) for item in frame["second"]],
         "score": [f"{value:.4f}" for value in frame["score"]],
         "probability": chances(frame["probability"]),
+        **({"tie": chances(frame[TIE])} if TIE in frame.columns else {}),
         "difference": [f"{value:.3f}" for value in frame["difference"]],
         "sd": [f"{value:.3f}" for value in frame["sd"]],
     }

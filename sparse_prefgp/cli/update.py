@@ -24,6 +24,16 @@ def update(
         Path, typer.Option(help="Folder for the new model: new, empty, or a saved model.")
     ],
     items: Items = None,
+    noise_by: Annotated[
+        str | None,
+        typer.Option(help="Column of the duels that says who judged, for a model with such noise."),
+    ] = None,
+    weight: Annotated[
+        str | None, typer.Option(help="Column of the duels: as how many each counts.")
+    ] = None,
+    blocks: Annotated[
+        str | None, typer.Option(help="Column of the duels: their blocks, for pitc:COLUMN.")
+    ] = None,
     max_iterations: Annotated[
         int, typer.Option(help="Also move the hyperparameters, by at most so many steps.")
     ] = 0,
@@ -50,7 +60,9 @@ def update(
         from sparse_prefgp.selection import optimise
 
         with console.status("Adding the duels …"):
-            new, report = add_duels(fitted, duels, items)
+            new, report = add_duels(
+                fitted, duels, items, groups=noise_by, weights=weight, blocks=blocks
+            )
         console.print(Text(str(report)))
         result = report.to_dict()
         if max_iterations:

@@ -11,19 +11,29 @@ def stacked_duels(duels: Duels) -> tuple[FloatArray, FloatArray]:
     """Duels as the data (X, Y) of a GPflow model with `DuelKernel` and `DuelLikelihood`.
 
     Args:
-        duels: t distinct ordered pairs of items with D features.
+        duels: t distinct ordered pairs of items with D features, without ties or groups.
 
     Returns:
         X (t, 2 D), the features of the winner and then those of the loser, and Y (t, 2): the label
-        1, as the first of each pair won, and the count.
+        1, as the first of each pair won, and the count, with weights as how much it counts.
 
     Raises:
-        ValueError: not a `Duels` object.
+        ValueError: not a `Duels` object; ties or groups, which `DuelLikelihood` does not know.
     """
     if not isinstance(duels, Duels):
         raise ValueError(
             f"duels must be a Duels object, not {type(duels).__name__}; "
             "make one with Duels(items, winners, losers) or read_duels."
         )
+    if duels.ties is not None:
+        raise ValueError(
+            f"{duels.num_ties:,} of the duels are ties, which DuelLikelihood has no margin for; "
+            "leave them out, or use PreferenceGP(margin=...)."
+        )
+    if duels.groups is not None:
+        raise ValueError(
+            "The duels have groups, but DuelLikelihood has one noise for all; leave the groups "
+            "out, or use PreferenceGP(noise_by_group=True)."
+        )
     pairs = np.hstack([duels.items[duels.winners], duels.items[duels.losers]])
-    return pairs, np.stack([np.ones(len(pairs)), duels.counts], 1)
+    return pairs, np.stack([np.ones(len(pairs)), duels.effective_counts], 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -106,9 +106,22 @@ def weighted_by(table: DuelTable, column: str) -> DuelTable:
     Raises:
         ValueError: no such column; a weight that is not a positive number, with its row.
     """
-    where = _rows_of(table)
     values = _column(table, column, "weights")
-    weights = np.empty(table.num_rows)
+    return replace(table, weights=_positive(values, column, _rows_of(table)))
+
+
+def weights_in(table: Table, column: str) -> FloatArray:
+    """The weights in a column of a table.
+
+    Raises:
+        ValueError: no such column; a weight that is not a positive number, with its row.
+    """
+    table.require(column)
+    return _positive(table.frame[column], column, table.row)
+
+
+def _positive(values: Any, column: str, where: Callable[[int], str]) -> FloatArray:
+    weights = np.empty(len(values))
     for i, value in enumerate(values):
         try:
             weights[i] = float(value)
@@ -119,7 +132,7 @@ def weighted_by(table: DuelTable, column: str) -> DuelTable:
                 f"The weight (column {column!r}) in {where(i)} is {shortened(value)}; give a "
                 "positive number, or leave the duel out."
             )
-    return replace(table, weights=weights)
+    return weights
 
 
 def grouped_by(table: DuelTable, column: str) -> DuelTable:

@@ -16,7 +16,6 @@ from sparse_prefgp.engines import Status
 from sparse_prefgp.folders import contents, replaced_folder
 from sparse_prefgp.models.posterior import CHUNK
 from sparse_prefgp.models.preference_gp import PreferenceGP
-from sparse_prefgp.truncated_normal import log_cdf
 from sparse_prefgp.versions import versions
 
 FORMAT = "sparse_prefgp SavedModel"
@@ -34,7 +33,8 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
     `tf.saved_model.load(path)` brings back, without this package or GPflow,
 
     - `predict_f(items)`: a dictionary of `mean` (N, 1) and `variance` (N, 1) of the utility;
-    - `predict_duel(first, second)`: `probability` (N,) that each first item beats the second,
+    - `predict_duel(first, second)`: `probability` (N,) that each first item beats the second, and
+      for a model with a margin `tie_probability` (N,); with noise by group, under the shared noise,
 
     also as `signatures`, for any number of rows, in the units of `model.duels.items` and GPflow's
     default float. Parameters and posterior are constants as they are now. With `ItemEffect` the
@@ -42,11 +42,12 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
     `assets.extra/sparse_prefgp.json` names the columns.
 
     :param path: a new or empty folder, or one that holds such an export, which is replaced.
-    :raises ValueError: no `PreferenceGP`; a folder with other things in it; predictions that are
-        not finite; a model too large for a SavedModel.
+    :raises ValueError: no `PreferenceGP`; logit factors; a folder with other things in it;
+        predictions that are not finite; a model too large for a SavedModel.
     """
     if not isinstance(model, PreferenceGP):
         raise ValueError(f"export_saved_model takes a PreferenceGP, not {type(model).__name__}.")
+    model.require_probit("The export")
     module = _predictions(model)
     description = {
         "format": FORMAT,
@@ -79,8 +80,7 @@ def _predictions(model: PreferenceGP) -> tf.Module:
             f"The posterior has {rows} inducing variables or items, but a SavedModel holds at most "
             f"{_MOST_ROWS}; export a model with inducing inputs, or use spg.save."
         )
-    noise = tf.constant(2.0 * model.noise_variance)
-    items = tf.TensorSpec([None, len(_columns(model))], noise.dtype)
+    items = tf.TensorSpec([None, len(_columns(model))], gpflow.default_float())
 
     def predict_f(items: tf.Tensor) -> dict[str, tf.Tensor]:
         both = _in_chunks(posterior.marginal, model._inputs(items))
@@ -90,7 +90,11 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         ahead = model._inputs(first)
         pairs = tf.stack([ahead, model._inputs(second, before=tf.shape(ahead)[0])], 1)
         both = _in_chunks(posterior.difference, pairs)
-        return {"probability": tf.exp(log_cdf(both[:, 0] / tf.sqrt(both[:, 1] + noise)))}
+        mean, variance = both[:, 0], both[:, 1]
+        found = {"probability": tf.exp(model.log_win(mean, variance))}
+        if model.margin is not None:
+            found["tie_probability"] = tf.exp(model.log_tie(mean, variance))
+        return found
 
     module = tf.Module()
     module.predict_f = _frozen(predict_f, items=items)

@@ -14,7 +14,15 @@ import numpy.typing as npt
 from sparse_prefgp.duels import Duels, check_features
 from sparse_prefgp.io.columns import Ids, match, parse_counts, parse_flags, rows_by_number
 from sparse_prefgp.io.files import Source, Table, id_text, load, load_items
-from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, TIE_FLAGS, WINNER, labels_in
+from sparse_prefgp.io.judgements import (
+    COUNT,
+    LOSER,
+    TIE,
+    TIE_FLAGS,
+    WINNER,
+    labels_in,
+    weights_in,
+)
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP
@@ -28,7 +36,8 @@ class LabelledDuels(NamedTuple):
     """Duels between the items of an `ItemSet`, one entry per row of their table.
 
     winners, losers: (t,) rows of the items. counts: (t,). ties: (t,) whether it was tied. groups:
-    (t,) labels of who judged, None where nobody asked.
+    (t,) labels of who judged, weights: (t,) of each, and blocks: (t,) labels, None where nobody
+    asked.
     """
 
     winners: IntArray
@@ -36,6 +45,8 @@ class LabelledDuels(NamedTuple):
     counts: IntArray
     ties: BoolArray
     groups: npt.NDArray[np.object_] | None
+    weights: FloatArray | None = None
+    blocks: npt.NDArray[np.object_] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,18 +131,25 @@ class ItemSet:
         """
         return match(table, column, self.lookup, self.name, what=what)
 
-    def read_duels(self, source: Source, groups: str | None = None) -> LabelledDuels:
+    def read_duels(
+        self,
+        source: Source,
+        groups: str | None = None,
+        weights: str | None = None,
+        blocks: str | None = None,
+    ) -> LabelledDuels:
         """A table of duels between these items.
 
         Args:
             source: path or data frame with the columns `winner` and `loser`, and perhaps `count`
                 and `tie`.
-            groups: name of the column that says who judged.
+            groups: name of the column that says who judged. weights: of the column that says as
+                how many duels each counts. blocks: of the column of each duel's block.
 
         Raises:
             ValueError: a missing column, no rows, an id that is missing or unknown, an item against
                 itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
-                missing group; the message names the row.
+                missing group, block or weight; the message names the row.
         """
         table = load(source, "duels", lambda header: (WINNER, LOSER))
         for name in (WINNER, LOSER):
@@ -151,8 +169,15 @@ class ItemSet:
             counts = parse_counts(table, COUNT, table.frame[COUNT])
         if TIE in table.frame.columns:
             ties = parse_flags(table, TIE, TIE_FLAGS)
-        labels = None if groups is None else labels_in(table, groups)
-        return LabelledDuels(winners, losers, counts, ties, labels)
+        return LabelledDuels(
+            winners,
+            losers,
+            counts,
+            ties,
+            None if groups is None else labels_in(table, groups),
+            None if weights is None else weights_in(table, weights),
+            None if blocks is None else labels_in(table, blocks),
+        )
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""

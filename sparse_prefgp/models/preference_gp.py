@@ -88,7 +88,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         distinct items and `VFE()` above.
     :param inducing_variable: (m, D) array or GPflow `InducingPoints`, in the units of
         `duels.items`; by default k-means centres, at most 128. Not for `Exact()`.
-    :param engine: `ParallelEP()` by default, or `SequentialEP()`.
+    :param engine: `ParallelEP()` by default, `SequentialEP()`, `Variational()` or `Laplace()`.
     :param noise_variance: sigma² per side of a duel, not trainable at first, because duels
         determine only its ratio to the kernel variance; 0.5 is the standard probit scale.
     :param mean_function: any GPflow mean function; None is zero.
@@ -445,16 +445,20 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         return tf.exp(tf.stack([won, tied, lost], 1))
 
     def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
-        """Log probability that a beats b, from mean and variance of f(a) - f(b), (N,) each."""
+        """Log probability that a beats b, from mean and variance of f(a) - f(b), (N,) each.
+
+        A variance that rounding has made negative counts as 0.
+        """
         noise, margin = self._noise_and_margin(mean, groups)
-        return self.engine.link_function.log_probability(-mean, variance, noise, None, -margin)
+        link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
+        return link.log_probability(-mean, variance, noise, None, -margin)
 
     def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
         """The same of a tie; -inf without a margin."""
         noise, margin = self._noise_and_margin(mean, groups)
         if self.margin is None:
             return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
-        link = self.engine.link_function
+        link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
         return link.log_probability(-mean, variance, noise, -margin, margin)
 
     def _noise_and_margin(self, like: tf.Tensor, groups: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -470,15 +474,16 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         return noise, margin
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_duel_in_block(self, Xa: Any, Xb: Any, block: Any) -> tf.Tensor:
+    def predict_duel_in_block(self, Xa: Any, Xb: Any, block: Any, groups: Any = None) -> tf.Tensor:
         """`predict_duel` for items that join a block of `PITC`, (N,); see `posterior_in_block`.
 
         :param block: its label, or its number for blocks by k-means.
+        :param groups: as for `predict_duel`.
         :raises ValueError: another approximation, or no such block.
         """
         pairs = self._pairs(Xa, Xb)
         both = in_chunks(self.posterior_in_block(block).difference, pairs)
-        return tf.exp(self.log_win(both[:, 0], both[:, 1]))
+        return tf.exp(self.log_win(both[:, 0], both[:, 1], groups))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:

@@ -7,13 +7,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import gpflow
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.approximations import PITC
+from sparse_prefgp.approximations import PITC, Approximation
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import InferenceResult
-from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.items import (
     ItemSet,
@@ -94,7 +94,15 @@ class UpdateReport:
         return "\n".join(lines)
 
 
-def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[PreferenceGP, UpdateReport]:
+def update(
+    model: PreferenceGP,
+    duels: Any,
+    items: Any = None,
+    *,
+    groups: str | None = None,
+    weights: str | None = None,
+    blocks: str | None = None,
+) -> tuple[PreferenceGP, UpdateReport]:
     """A model of the old duels and new ones, with the same parameters; the old one stays.
 
     Args:
@@ -106,6 +114,10 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
             units recorded by its transform. Known ones may be there, unchanged. For a model
             without recorded transform or ids, an (n, D) array in its units, whose items follow
             the old ones in number.
+        groups: name of the column of the new duels that says who judged; needed if the old ones
+            have groups. New groups begin with the shared noise.
+        weights: of the column that says as how many duels each counts; without it each is one.
+        blocks: of the column of each duel's block; needed for `PITC` with blocks that were given.
 
     Returns:
         The new model, after inference that began at the old sites, and what was done. Its
@@ -115,24 +127,15 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
     Raises:
         ValueError: an unknown id, an item against itself or a bad count (with its row); a known
             item with other features; ids that do not fit those of the model; what
-            `resolve_items` raises; `PITC` with blocks that were given; ties for a model without
-            margin; a model whose duels have groups or weights.
+            `resolve_items` raises; ties for a model without margin; groups or blocks that the
+            model has and the new duels have not, or the other way round.
     """
     old = model.duels
-    if isinstance(model.approximation, PITC) and model.approximation.labels is not None:
-        raise ValueError(
-            "The blocks of PITC were given for the old duels, and new ones would have none; make "
-            "a model of all duels with a block for each, or use PITC(number) from the start."
-        )
+    _check_columns(model, groups, blocks)
     own = own_items(model)
     added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)
-    new = everything.read_duels(duels)
-    if old.group_names is not None or old.weights_given is not None:
-        raise ValueError(
-            "The duels of the model have groups or weights, which new ones from a table would not; "
-            "make a model of all duels, and start_from the old sites."
-        )
+    new = everything.read_duels(duels, groups, weights, blocks)
     data = _joined(old, everything, new)
 
     before = model.log_evidence()
@@ -142,15 +145,19 @@ def update(model: PreferenceGP, duels: Any, items: Any = None) -> tuple[Preferen
     result = PreferenceGP(
         data,
         kernel,
-        approximation=model.approximation,
+        approximation=_with_new_blocks(model.approximation, new),
         inducing_variable=inducing,
         engine=model.engine,
         noise_variance=float(model.noise_variance.numpy()),
         mean_function=mean_function,
         margin=None if model.margin is None else float(model.margin.numpy()),
+        noise_by_group=model.noise_ratio is not None,
     )
     # With its transform, prior and whether it is trainable.
     result.noise_variance, result.margin = noise, copy.deepcopy(model.margin)
+    if result.margin is not None and old.ties is None and data.ties is not None:
+        gpflow.set_trainable(result.margin, True)  # the first ties, from which it is learned
+    _keep_ratios(model, result)
     nu, tau, continued = continued_sites(model, result)
     result.start_from(nu, tau)
     inference = result.infer()
@@ -182,12 +189,18 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
     here = np.flatnonzero(before.row_of_item >= 0)
     row[before.row_of_item[here]] = after.row_of_item[here]
     winners, losers = row[before.winners], row[before.losers]
-    keys = _keys(after, after.winners, after.losers, after.ties)
+    keys = _keys(new, after.winners, after.losers, after.ties, after.groups, after.blocks)
     order = np.argsort(keys, kind="stable")
     if before.ties is not None:  # their ends are in ascending order
         tied = np.stack([winners, losers])
         winners, losers = np.where(before.ties, np.sort(tied, 0), tied)
-    wanted = _keys(after, winners, losers, before.ties)
+    groups = None
+    if before.groups is not None:
+        names = {name: i for i, name in enumerate(new.duels.group_names or ())}
+        number = np.array([names[name] for name in old.duels.group_names or ()])
+        groups = number[before.groups]
+    # New blocks come after the old ones, which keep their numbers.
+    wanted = _keys(new, winners, losers, before.ties, groups, before.blocks)
     place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
     kept = np.flatnonzero((winners >= 0) & (losers >= 0) & (keys[place] == wanted))
     nu, tau = np.zeros(after.num_sites), np.zeros(after.num_sites)
@@ -197,12 +210,65 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
 
 
 def _keys(
-    graph: DuelGraph, winners: IntArray, losers: IntArray, ties: npt.NDArray[np.bool_] | None
+    model: PreferenceGP,
+    winners: IntArray,
+    losers: IntArray,
+    ties: npt.NDArray[np.bool_] | None,
+    groups: IntArray | None,
+    blocks: IntArray | None,
 ) -> IntArray:
-    """A number for each site, equal for equal ends and outcome."""
-    tied = np.zeros(len(winners), bool) if ties is None else ties
-    keys: IntArray = (winners * graph.num_rows + losers) * 2 + tied
+    """A number for each site, equal for equal ends, outcome, group and given block."""
+    graph = model.graph
+    approximation = model.approximation
+    labels = approximation.labels if isinstance(approximation, PITC) else None
+    keys: IntArray = winners * graph.num_rows + losers
+    for number, size in (
+        (ties, 2),
+        (groups, len(model.duels.group_names or ())),
+        (None if labels is None else blocks, len(labels or ())),
+    ):
+        keys = keys * max(size, 1) + (0 if number is None else number.astype(np.int64))
     return keys
+
+
+def _check_columns(model: PreferenceGP, groups: str | None, blocks: str | None) -> None:
+    given = isinstance(model.approximation, PITC) and model.approximation.labels is not None
+    known = model.duels.group_names is not None
+    if known != (groups is not None):
+        raise ValueError(
+            "The duels of the model have groups; name the column of the new ones that says who "
+            "judged (groups=, --noise-by)."
+            if known
+            else f"The duels of the model have no groups, but the column {groups!r} was named; "
+            "leave it out, or make a model of all duels with groups."
+        )
+    if given != (blocks is not None):
+        raise ValueError(
+            "The blocks of PITC were given for each duel; name the column of the new ones that "
+            "holds theirs (blocks=, --blocks)."
+            if given
+            else f"The model has no blocks that were given, but the column {blocks!r} was named; "
+            "leave it out."
+        )
+
+
+def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approximation:
+    """PITC with the blocks of the new duels; labels are compared as text."""
+    if new.blocks is None:
+        return approximation
+    assert isinstance(approximation, PITC) and approximation.labels is not None
+    known = {id_text(label): label for label in approximation.labels}
+    added = [known.get(id_text(label), label) for label in new.blocks.tolist()]
+    return PITC([*approximation.blocks, *added])
+
+
+def _keep_ratios(old: PreferenceGP, new: PreferenceGP) -> None:
+    """The ratios of the old groups; new ones have the shared noise."""
+    if old.noise_ratio is None or new.noise_ratio is None:
+        return
+    known = dict(zip(old.duels.group_names or (), old.noise_ratio.numpy(), strict=True))
+    new.noise_ratio.assign([known.get(name, 1.0) for name in new.duels.group_names or ()])
+    gpflow.set_trainable(new.noise_ratio, old.noise_ratio.trainable)
 
 
 def _new_items(model: PreferenceGP, items: Any) -> ItemSet | None:
@@ -265,12 +331,23 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
         if len({isinstance(value, str) for value in ids}) > 1:
             # Numbers so far, and now one that is none: then all are texts.
             ids = tuple(id_text(value) for value in ids)
+    rows = old.rows_given  # as they were given, which blocks and weights belong to
+    groups = weights = None
+    if old.group_names is not None and old.groups is not None and new.groups is not None:
+        known = {id_text(name): name for name in old.group_names}
+        added = [known.get(id_text(label), label) for label in new.groups.tolist()]
+        groups = [*(old.group_names[g] for g in old.groups[rows]), *added]
+    if old.weights_given is not None or new.weights is not None:
+        own = [(old.weights_given, len(rows)), (new.weights, len(new.winners))]
+        weights = np.concatenate([np.ones(size) if x is None else x for x, size in own])
     return Duels.from_rows(
         items.inputs[:, : old.num_features],
-        np.concatenate([old.winners, new.winners]),
-        np.concatenate([old.losers, new.losers]),
-        np.concatenate([old.counts, new.counts]),
-        ties=np.concatenate([~old.decided, new.ties]),
+        np.concatenate([old.winners[rows], new.winners]),
+        np.concatenate([old.losers[rows], new.losers]),
+        np.concatenate([old.counts_given, new.counts]),
+        ties=np.concatenate([~old.decided[rows], new.ties]),
+        weights=weights,
+        groups=groups,
         item_ids=ids,
         feature_names=old.feature_names,
         transform=old.transform,

@@ -180,7 +180,7 @@ def check_against_sampling(
     own = _compare(model, graph.rows[graph.winners], graph.rows[graph.losers], draws.own_duels())
     new = None if Xa is None else _compare(model, Xa, Xb, draws.difference(Xa, Xb))
     return SamplingCheck(
-        engine=type(model.engine).__name__,
+        engine=_named(model.engine),
         approximation=model.approximation.name,
         engine_converged=inferred.converged,
         own=own,
@@ -188,6 +188,13 @@ def check_against_sampling(
         draws=draws,
         notes=_notes(model.approximation, inferred, draws),
     )
+
+
+def _named(engine: Engine) -> str:
+    """Its class, and what makes it another engine than by default."""
+    power, link = getattr(engine, "site_power", 1.0), getattr(engine, "link", "probit")
+    more = [f"site power {power:g}"] * (power != 1.0) + [link] * (link != "probit")
+    return ", ".join([type(engine).__name__, *more])
 
 
 def _compare(model: Checked, Xa: Any, Xb: Any, truth: Summary) -> PairsCheck:

@@ -131,6 +131,11 @@ class HoldoutSettings:
                 f"The noise variance {self.noise_variance} has no say with the engine {engine}, "
                 "whose noise is logistic; leave it out, or use the engine laplace."
             )
+        if engine.name == "laplace-logit" and self.noise_by_group:
+            raise ValueError(
+                f"Noise by group was asked for, but the engine {engine} has logistic noise, the "
+                "same for all; leave it out, or use the engine laplace."
+            )
         approximation = ApproximationChoice.parse(self.approximation)
         if self.inducing is not None and not approximation.needs_inducing:
             asked = f"{self.inducing} were" if share is None else f"their number ({AUTO}) was"

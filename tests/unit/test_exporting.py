@@ -38,6 +38,29 @@ assert not unwanted, unwanted
 """
 
 
+def test_margins_are_served_and_logit_factors_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(9, 2))
+    winners = rng.integers(0, 9, 40)
+    losers = (winners + rng.integers(1, 9, 40)) % 9
+    ties = rng.random(40) < 0.3
+    duels = spg.Duels(items, winners, losers, ties=ties, groups=np.arange(40) % 2)
+    model = spg.PreferenceGP(duels, gpflow.kernels.Matern52(), margin=0.5, noise_by_group=True)
+    model.noise_ratio.assign([0.3, 2.0])
+    spg.export_saved_model(model, tmp_path / "out")
+    found = tf.saved_model.load(str(tmp_path / "out")).predict_duel(items[:5], items[4:])
+    three = model.predict_outcome(items[:5], items[4:]).numpy()
+    np.testing.assert_allclose(found["probability"], three[:, 0], rtol=ROUNDING)
+    np.testing.assert_allclose(found["tie_probability"], three[:, 1], rtol=ROUNDING)
+    logit = spg.PreferenceGP(
+        spg.Duels(items, winners, losers),
+        gpflow.kernels.Matern52(),
+        engine=spg.Laplace(link="logit"),
+    )
+    with pytest.raises(ValueError, match="The export needs probit factors"):
+        spg.export_saved_model(logit, tmp_path / "other")
+
+
 def fitted(effects: bool = False, approximation: object = None) -> spg.PreferenceGP:
     rng = np.random.default_rng(0)
     items = rng.normal(size=(25, 3))

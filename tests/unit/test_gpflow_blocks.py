@@ -52,6 +52,16 @@ def repeated_duels() -> spg.Duels:
 # The kernel.
 
 
+def test_stacked_duels_keep_weights_and_refuse_what_the_likelihood_does_not_know() -> None:
+    items = np.arange(6.0).reshape(3, 2)
+    weighed = spg.Duels(items, [0, 1, 0], [1, 2, 1], weights=[0.5, 2.0, 0.5])
+    np.testing.assert_array_equal(spg.stacked_duels(weighed)[1], [[1.0, 1.0], [1.0, 2.0]])
+    with pytest.raises(ValueError, match="1 of the duels are ties"):
+        spg.stacked_duels(spg.Duels(items, [0, 1], [1, 2], ties=[0, 1]))
+    with pytest.raises(ValueError, match="The duels have groups"):
+        spg.stacked_duels(spg.Duels(items, [0, 1], [1, 2], groups=["a", "b"]))
+
+
 def test_covariance_is_that_of_differences() -> None:
     rng = np.random.default_rng(0)
     kernel = DuelKernel(gpflow.kernels.Matern52(1.7, [0.8, 1.5]))

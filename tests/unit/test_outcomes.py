@@ -238,6 +238,34 @@ def test_update_takes_ties(table: DuelTable) -> None:
     assert report.converged and new.margin.numpy() == plain.margin.numpy()
 
 
+def test_update_takes_judges_weights_and_the_first_ties() -> None:
+    first = [table.assign(tie=0) if i else table for i, table in enumerate(frames())]
+    table = read_table(*first, groups="judge", weights="worth")
+    old = made(table.to_duels())
+    more = frames(1)[1].replace({"judge": {"cem": "dan"}})
+    new, report = spg.update(old, more, groups="judge", weights="worth")
+    assert not old.margin.trainable and new.margin.trainable
+    assert set(new.duels.group_names or ()) == {"ann", "ben", "cem", "dan"}
+    known = dict(zip(new.duels.group_names, new.noise_ratio.numpy(), strict=True))
+    for name, ratio in zip(old.duels.group_names, RATIOS, strict=True):
+        assert known[name] == pytest.approx(ratio, rel=1e-12)
+    assert known["dan"] == 1.0
+    assert report.continued_sites == old.graph.num_sites and report.converged
+    # The posterior is that of a model made afresh from both tables.
+    both = pd.concat([first[1], more])
+    whole = read_table(first[0], both, groups="judge", weights="worth").to_duels()
+    fresh = spg.PreferenceGP(
+        whole, gpflow.kernels.Matern52(), margin=0.4, noise_by_group=True, engine=old.engine
+    )
+    fresh.noise_ratio.assign([known[name] for name in whole.group_names])
+    assert new.log_evidence() == pytest.approx(fresh.log_evidence(), rel=1e-9)
+    with pytest.raises(ValueError, match="name the column of the new ones that says who judged"):
+        spg.update(old, more)
+    plain = made(read_table(*first).to_duels(), noise_by_group=False)
+    with pytest.raises(ValueError, match="have no groups, but the column 'judge'"):
+        spg.update(plain, more, groups="judge")
+
+
 # consistency, sampling, checkpoints, comparisons.
 
 

@@ -529,14 +529,27 @@ def test_blocks_are_those_that_were_saved_when_kmeans_finds_others(
     assert saving._blocks(again).shape == (60,)
 
 
-def test_update_goes_on_with_kmeans_and_refuses_given_blocks() -> None:
+def test_update_goes_on_with_blocks() -> None:
     duels = random_duels(9, items=12, duels=60)
     new = pd.DataFrame({"winner": [0, 3], "loser": [5, 4]})
     updated, report = spg.update(build(duels, spg.PITC(4)), new)
     assert updated.graph.blocks.max() + 1 == 4
     assert report.converged
-    with pytest.raises(ValueError, match="The blocks of PITC were given for the old duels"):
-        spg.update(build(duels, spg.PITC(np.arange(60) % 4)), new)
+    with pytest.raises(ValueError, match="The model has no blocks that were given"):
+        spg.update(build(duels, spg.PITC(4)), new, blocks="session")
+
+    given = build(duels, spg.PITC([f"s{i % 4}" for i in range(60)]))
+    with pytest.raises(ValueError, match=r"name the column .*\(blocks="):
+        spg.update(given, new)
+    # A pair in an old block and the same one in a new block, a new pair in an old block.
+    winner, loser = int(duels.winners[1]), int(duels.losers[1])
+    more = pd.DataFrame({"winner": [winner, winner, 3], "loser": [loser, loser, 4]})
+    updated, report = spg.update(given, more.assign(session=["s1", "s9", "s0"]), blocks="session")
+    assert report.converged and report.continued_sites == given.graph.num_sites
+    fresh = build(updated.duels, updated.approximation)
+    assert updated.approximation.labels == ("s0", "s1", "s2", "s3", "s9")
+    assert_close(updated.log_evidence(), fresh.log_evidence(), 1e-8)
+    assert report.sweeps < fresh.infer().sweeps
 
 
 def test_greedy_choice_of_inducing_inputs_is_refused() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
+import gpflow
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -140,6 +142,36 @@ def test_bad_powers_are_refused() -> None:
                 engine(site_power=power)
         with pytest.raises(ValueError, match=r"site_power must be .*, not 'half'"):
             engine(site_power="half")
+
+
+@pytest.mark.parametrize("engine", [spg.ParallelEP, spg.SequentialEP])
+@pytest.mark.parametrize("others", [0, 1, 128])
+def test_items_with_equal_features_are_harmless(engine: Any, others: int) -> None:
+    """Their difference has no variance, alone in its chunk or among others."""
+    rng = np.random.default_rng(0)
+    items = rng.normal(size=(24, 2))
+    items[1] = items[0]
+    pairs = np.stack(np.triu_indices(22, 1), 1)[:others] + 2
+    winners, losers = np.append(pairs[:, 0], 0), np.append(pairs[:, 1], 1)
+    if others > 1 and engine is spg.SequentialEP:
+        winners, losers = winners[-9:], losers[-9:]
+    kernel = gpflow.kernels.Matern52(variance=30.0)
+    model = spg.PreferenceGP(
+        spg.Duels(items, winners, losers), kernel, engine=engine(site_power=0.5), noise_variance=0.1
+    )
+    assert model.infer().converged
+    assert model.predict_duel(items[:1], items[1:2]).numpy() == pytest.approx(0.5)
+    rest = len(winners) - 1
+    if rest:
+        alone = spg.PreferenceGP(
+            spg.Duels(items, winners[:rest], losers[:rest]),
+            kernel,
+            engine=engine(site_power=0.5),
+            noise_variance=0.1,
+        )
+        assert model.log_evidence() == pytest.approx(alone.log_evidence() + np.log(0.5), rel=1e-9)
+    else:
+        assert model.log_evidence() == pytest.approx(np.log(0.5), rel=1e-9)
 
 
 # Boxes without a model around them.
