@@ -13,7 +13,7 @@ FloatArray = npt.NDArray[np.float64]
 class Divergences(NamedTuple):
     """Of an approximate predictive distribution q and the exact one p, in nats.
 
-    kl_from_exact: KL[q || p], kl_to_exact: KL[p || q], of all items jointly.
+    kl_from_exact: KL[p || q], kl_to_exact: KL[q || p], of all items jointly.
     marginal_kl_from_exact, marginal_kl_to_exact: the means over items of the same for one item.
     """
 
@@ -46,10 +46,10 @@ def divergences(
     one = (mean, np.diag(np.asarray(covariance, dtype=float)))
     other = (exact_mean, np.diag(np.asarray(exact_covariance, dtype=float)))
     return Divergences(
-        joint_kl(*here, *exact, noise_variance),
         joint_kl(*exact, *here, noise_variance),
-        float(marginal_kl(*one, *other, noise_variance).mean()),
+        joint_kl(*here, *exact, noise_variance),
         float(marginal_kl(*other, *one, noise_variance).mean()),
+        float(marginal_kl(*one, *other, noise_variance).mean()),
     )
 
 
