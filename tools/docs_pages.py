@@ -25,6 +25,7 @@ SECTIONS = {
     "plotting": "Pictures",
     "baselines": "Scores",
     "metrics": "Scores",
+    "datasets": "Data sets",
 }
 
 
@@ -96,10 +97,10 @@ def names() -> str:
             first = home.partition(".")[0]
             title = SECTIONS.get(first, f"From `sparse_prefgp.{first}`")
             sections.setdefault(title, []).append(_place(package, home, name))
-    # Pictures are used as `plotting.utilities(...)`, not under the names of the package.
-    pictures = sections.setdefault(SECTIONS["plotting"], [])
-    home = package["plotting"]
-    pictures += [_place(package, "plotting", name) for name in home.exports or ()]
+    # Used as `plotting.utilities(...)`, not under the names of the package.
+    for module in ("plotting", "datasets"):
+        places = sections.setdefault(SECTIONS[module], [])
+        places += [_place(package, module, name) for name in package[module].exports or ()]
     parts = []
     for title, paths in sections.items():
         if paths:

