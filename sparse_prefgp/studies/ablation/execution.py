@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import time
 import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from sparse_prefgp.studies.ablation.measures import (
     metrics_of,
 )
 from sparse_prefgp.studies.ablation.reference import Learning, Reference, learned
+from sparse_prefgp.studies.ablation.release import released
 from sparse_prefgp.studies.ablation.runs import COIN, RunSettings
 from sparse_prefgp.studies.failures import reason_of
 from sparse_prefgp.studies.holdout import Holdout
@@ -86,7 +86,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
     found, clock = _Found(), Phases()
     status, reason, trace = DONE, "", ""
     started = time.time()
-    with PeakMemory() as memory, _warnings_as_notes(found.notes):
+    with PeakMemory() as memory, _warnings_as_notes(found.notes), released():
         try:
             if run.is_baseline:
                 _baseline(study, run, found, clock)
@@ -96,7 +96,6 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
             status, reason = FAILED, one_sentence(error)
             trace = traceback.format_exc()
             found.figures.clear()
-        gc.collect()  # compiled functions hold each other
     if status == DONE:
         found.figures["peak_memory_bytes"] = memory.peak
     return {
@@ -248,8 +247,6 @@ def _learned(
     clock: Phases,
 ) -> tuple[PreferenceGP, Learning]:
     """The model; exact EP with all learned is the reference, and not learned again."""
-    from dataclasses import replace
-
     given = None if reference is None else reference.hyperparameters
     if run.is_fixed and study.at is None and given is None:
         why = "" if reference is None else f" ({reference.reason.rstrip('.')})"

@@ -22,6 +22,7 @@ from sparse_prefgp.studies.ablation.fitting import (
     start_model,
 )
 from sparse_prefgp.studies.ablation.measures import Phases
+from sparse_prefgp.studies.ablation.release import released
 from sparse_prefgp.studies.ablation.runs import NONE, ReferenceKey, RunSettings
 from sparse_prefgp.studies.failures import reason_of
 from sparse_prefgp.studies.holdout import Holdout
@@ -127,10 +128,11 @@ def make_reference(study: Study, key: ReferenceKey) -> Reference:
         seed=key.seed,
     )
     try:
-        with clock("data"):
-            holdout, _ = held_out(study, run)
-        _check_size(holdout, study.exact_limit)
-        return replace(_fitted(study, run, holdout, clock), seconds=clock.seconds)
+        with released():
+            with clock("data"):
+                holdout, _ = held_out(study, run)
+            _check_size(holdout, study.exact_limit)
+            return replace(_fitted(study, run, holdout, clock), seconds=clock.seconds)
     except Exception as error:  # whatever it was, it is the reason
         return Reference(key, _one_line(error), seconds=clock.seconds)
 
