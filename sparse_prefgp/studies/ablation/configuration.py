@@ -66,9 +66,11 @@ class Made(_Strict):
 class Regression(_Strict):
     """How targets become duels: random pairs within training and within test items.
 
-    noise: standard deviation of what is added to either side, as a share of that of the targets.
+    items: at most so many training items, at random. noise: standard deviation of what is added to
+    either side, as a share of that of the targets.
     """
 
+    items: Whole | None = Field(None, description="a whole number of training items")
     duels: Whole = Field(description="a whole number of training duels")
     test_duels: Whole = Field(description="a whole number of held-out duels")
     noise: NotNegative = Field(description="a number of at least 0")
@@ -77,15 +79,15 @@ class Regression(_Strict):
 class Data(_Strict):
     """Which duels: a `set` by name, `files`, or `made` ones.
 
-    regression: for sets of features and targets. test: held-out duels are of this table of the set
-    in place of `train`, such as gold pairs in place of votes; items that are held out are the same.
+    regression: for sets of features and targets. test: which duels of the held-out items or groups
+    are predicted, `gold` ones in place of single votes.
     """
 
     set: str | None = Field(None, description="the name of a data set, such as boston")
     files: Files | None = Field(None, description="items: and duels:, the paths of two tables")
     made: Made | None = Field(None, description="items:, features:, duels: and so on")
     regression: Regression | None = Field(None, description="duels:, test_duels: and noise:")
-    test: Literal["votes", "gold"] | None = Field(None, description="votes or gold")
+    test: Literal["gold"] | None = Field(None, description="gold")
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:
@@ -109,22 +111,26 @@ class Data(_Strict):
 class SplitSettings(_Strict):
     """What is held out, anew for every seed.
 
-    by: `duels`, `items`, `group:COLUMN` or `time:COLUMN`. leave_one_out: hold out one group whole,
-    the one whose number is the seed. max_train: at most so many training duels; several numbers
-    make a learning curve.
+    by: `duels`, `items`, `group:COLUMN` or `time:COLUMN`. One of three says how much: a
+    test_fraction; leave_one_out: one group whole, the one whose number is the seed; standard: the
+    test items that a regression set came with. max_train: at most so many training duels; several
+    numbers make a learning curve.
     """
 
     by: str = Field(description="duels, items, group:COLUMN or time:COLUMN")
     test_fraction: Share | None = Field(None, description="a number between 0 and 1")
     leave_one_out: bool = Field(False, description="true or false")
+    standard: bool = Field(False, description="true or false")
     max_train: tuple[Whole, ...] = Field((), description="whole numbers, such as [1000, 10000]")
 
     @model_validator(mode="after")
     def _known(self) -> SplitSettings:
         with _as_part_of_a_sentence():
             split_columns(self.by)
-        if self.leave_one_out != (self.test_fraction is None):
-            raise ValueError("needs one of test_fraction and leave_one_out: true; give one of them")
+        if (self.test_fraction is not None) + self.leave_one_out + self.standard != 1:
+            raise ValueError(
+                "needs one of test_fraction, leave_one_out and standard; give exactly one of them"
+            )
         if self.leave_one_out and not self.by.startswith("group:"):
             raise ValueError(f"leaves one out by {self.by!r}; give by: group:COLUMN")
         return self
@@ -194,6 +200,7 @@ class Study(_Strict):
             twice = next((value for value in values if values.count(value) > 1), None)
             if twice is not None:
                 raise ValueError(f"has {str(twice)!r} twice in {name}; once is enough")
+        self._check_parts()
         self._check_inducing([str(one) for one in approximations if one.needs_inducing], kernels)
         self._check_hyperparameters(kernels)
         if "laplace-logit" in self.engines and self.noise_variance != 0.5:
@@ -202,6 +209,20 @@ class Study(_Strict):
                 "laplace-logit; leave one of them out"
             )
         return self
+
+    def _check_parts(self) -> None:
+        by, kind = self.split.by, self.split.by.partition(":")[0]
+        if self.data.regression is not None and kind != "items":
+            raise ValueError(f"has duels from targets split by {by!r}; give by: items")
+        if self.split.standard and self.data.regression is None:
+            raise ValueError(
+                "has standard: true, which is for duels from targets; give test_fraction"
+            )
+        if self.data.test == "gold" and kind not in ("items", "group"):
+            raise ValueError(
+                f"has test: gold split by {by!r}, which leaves the same pairs in both parts; give "
+                "by: items or by: group:COLUMN"
+            )
 
     def _check_inducing(self, sparse: list[str], kernels: list[KernelChoice]) -> None:
         for name in ("inducing", "inducing_inputs"):
@@ -223,7 +244,9 @@ class Study(_Strict):
         if self.at is None:
             return
         if any(kernel.is_additive for kernel in kernels):
-            raise ValueError("has values under at, which an additive kernel cannot take; leave at out")
+            raise ValueError(
+                "has values under at, which an additive kernel cannot take; leave at out"
+            )
         terms = {part for kernel in kernels for part in kernel.parts}
         for term in [*sorted(terms - set(self.at)), *sorted(set(self.at) - terms)]:
             word = "values for no" if term in terms else "values under at for"
@@ -285,7 +308,9 @@ def read_study(path: str | Path) -> Study:
         problem = " ".join(str(error.problem).split())
         raise ValueError(f"{where} is no valid YAML{line}: {problem}; correct it.") from None
     except yaml.YAMLError:
-        raise ValueError(f"{where} holds characters that YAML does not allow; correct it.") from None
+        raise ValueError(
+            f"{where} holds characters that YAML does not allow; correct it."
+        ) from None
     return study_from(values, where, path.parent)
 
 
@@ -321,7 +346,7 @@ def _loader() -> Any:
     """YAML's safe loader, which also refuses a key that is there twice."""
     import yaml
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+    class Loader(yaml.SafeLoader):
         pass
 
     def mapping(loader: Any, node: Any) -> dict[Any, Any]:
@@ -374,11 +399,16 @@ def _sentence(error: ValidationError) -> str:
 
 def _model_at(place: list[int | str]) -> type[_Strict]:
     """The model of the part at a place."""
-    parts = {"data": Data, "split": SplitSettings}
-    inner = {"files": Files, "made": Made, "regression": Regression}
+    parts: dict[str, type[_Strict]] = {
+        "data": Data,
+        "split": SplitSettings,
+        "files": Files,
+        "made": Made,
+        "regression": Regression,
+    }
     found: type[_Strict] = Study
     for name in place:
-        found = {**parts, **inner}.get(str(name), found)
+        found = parts.get(str(name), found)
     return found
 
 

@@ -58,9 +58,7 @@ def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -
     return Parted(table, split_rows(table, split, max_train, seed), utilities)
 
 
-def split_rows(
-    table: DuelTable, split: SplitSettings, max_train: int | None, seed: int
-) -> Split:
+def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, seed: int) -> Split:
     """Training and test rows of a seed.
 
     Raises:

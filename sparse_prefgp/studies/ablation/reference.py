@@ -66,7 +66,9 @@ class Reference:
         """For a file; `from_bytes` reads it."""
         assert self.hyperparameters and self.predictions and self.learning
         arrays = dict(self.predictions._asdict())
-        arrays |= {f"kernel{name}": np.asarray(v) for name, v in self.hyperparameters.kernel.items()}
+        arrays |= {
+            f"kernel{name}": np.asarray(v) for name, v in self.hyperparameters.kernel.items()
+        }
         words = {
             "key": vars(self.key),
             "margin": self.hyperparameters.margin,

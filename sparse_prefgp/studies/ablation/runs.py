@@ -90,49 +90,40 @@ def expand(study: Study) -> tuple[RunSettings, ...]:
     Combinations that differ in nothing that matters are one run: there is no m, and no way to
     choose inducing inputs, for `exact` and `subset`.
     """
-    found = []
-    for seed, size in itertools.product(sorted(study.seeds), sorted(study.split.max_train) or [None]):
-        common = {"data": study.data.label, "split": study.split.by}
+    found: list[RunSettings] = []
+    sizes: list[int | None] = [*sorted(study.split.max_train)] or [None]
+    for seed, size in itertools.product(sorted(study.seeds), sizes):
+        common: dict[str, Any] = {
+            "data": study.data.label,
+            "split": study.split.by,
+            "max_train": size,
+            "seed": seed,
+        }
         if study.baselines:
+            none = dict.fromkeys(("kernel", "engine", "inducing_inputs", "hyperparameters"), NONE)
             for name in BASELINES:
-                found.append(
-                    RunSettings(
-                        **common,
-                        kernel=NONE,
-                        approximation=name,
-                        engine=NONE,
-                        inducing=None,
-                        inducing_inputs=NONE,
-                        hyperparameters=NONE,
-                        max_train=size,
-                        seed=seed,
-                    )
+                found.append(RunSettings(approximation=name, inducing=None, **none, **common))
+        for kernel, approximation, engine, hyperparameters in itertools.product(
+            sorted(str(KernelChoice.parse(text)) for text in study.kernels),
+            study.approximations,
+            study.engines,
+            study.hyperparameters,
+        ):
+            choice = ApproximationChoice.parse(approximation)
+            found += [
+                RunSettings(
+                    kernel=kernel,
+                    approximation=str(choice),
+                    engine=str(EngineChoice.parse(engine)),
+                    inducing=m,
+                    inducing_inputs=inputs,
+                    hyperparameters=hyperparameters,
+                    **common,
                 )
-        for kernel in sorted(map(_kernel, study.kernels)):
-            for approximation, engine, hyperparameters in itertools.product(
-                study.approximations, study.engines, study.hyperparameters
-            ):
-                choice = ApproximationChoice.parse(approximation)
-                for m, inputs in _inducing(choice, study):
-                    found.append(
-                        RunSettings(
-                            **common,
-                            kernel=kernel,
-                            approximation=str(choice),
-                            engine=str(EngineChoice.parse(engine)),
-                            inducing=m,
-                            inducing_inputs=inputs,
-                            hyperparameters=hyperparameters,
-                            max_train=size,
-                            seed=seed,
-                        )
-                    )
+                for m, inputs in _inducing(choice, study)
+            ]
     assert len({run.name for run in found}) == len(found)
     return tuple(found)
-
-
-def _kernel(text: str) -> str:
-    return str(KernelChoice.parse(text))
 
 
 def _inducing(choice: ApproximationChoice, study: Study) -> Iterator[tuple[int | None, str]]:
