@@ -330,7 +330,8 @@ def study_from(values: Any, where: str = "The study", folder: str | Path = ".") 
     try:
         study = Study.model_validate_json(json.dumps(values, default=str))
     except ValidationError as error:
-        raise ValueError(f"{where} {_sentence(error)}.") from None
+        text = _sentence(error)
+        raise ValueError(f"{where} {text}{'' if text.endswith('?') else '.'}") from None
     if study.data.files is None:
         return study
     files = study.data.files
@@ -387,7 +388,7 @@ def _sentence(error: ValidationError) -> str:
         known = list(_model_at(before).model_fields)
         near = get_close_matches(str(last), known, n=1, cutoff=0.5)
         remedy = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
-        return f"has an unknown key {last!r}{within}; {remedy}".rstrip(".")
+        return f"has an unknown key {last!r}{within}; {remedy}"
     if first["type"] == "missing":
         return f"has no {last!r}{within}; give {_wanted(place)}"
     if first["type"] == "value_error":

@@ -100,7 +100,8 @@ def expand(study: Study) -> tuple[RunSettings, ...]:
             "seed": seed,
         }
         if study.baselines:
-            none = dict.fromkeys(("kernel", "engine", "inducing_inputs", "hyperparameters"), NONE)
+            names = ("kernel", "engine", "inducing_inputs", "hyperparameters")
+            none: dict[str, Any] = dict.fromkeys(names, NONE)
             for name in BASELINES:
                 found.append(RunSettings(approximation=name, inducing=None, **none, **common))
         for kernel, approximation, engine, hyperparameters in itertools.product(
