@@ -266,7 +266,9 @@ def test_utilities_are_draws_of_the_process(
     )
     rng = np.random.default_rng(0)
     x = rng.normal(size=(4, 2))
-    draws = np.array([data_module.drawn_utility(made, x, rng) for _ in range(1500 if limit == 1 else 250)])
+    draws = np.array(
+        [data_module.drawn_utility(made, x, rng) for _ in range(1500 if limit == 1 else 250)]
+    )
     r = np.linalg.norm(x[:, None] - x, axis=-1) / 0.8
     expected = (
         3.0
