@@ -12,9 +12,11 @@ import pytest
 pytest.importorskip("pydantic")
 
 from sparse_prefgp.datasets.fetching import DATA_VARIABLE
-from sparse_prefgp.studies.ablation import named, study_from
+from sparse_prefgp.studies.ablation import expand, named, read_study, study_from
 from sparse_prefgp.studies.ablation.data import parted
+from sparse_prefgp.studies.ablation.fitting import held_out
 from sparse_prefgp.studies.ablation.named import check_named
+from tests.conftest import ROOT
 from tests.unit.test_ablation_configuration import changed
 
 
@@ -127,3 +129,24 @@ def test_sets_that_do_not_fit(folder: Path) -> None:
     gold = study_from(changed(data={"set": "talks", "test": "gold"}, split=of_items))
     with pytest.raises(ValueError, match="no gold duels"):
         check_named(gold.data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.stem)
+def test_configurations_fit_their_data(
+    path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns are there, both parts have duels, and no m is above the items of a training part."""
+    monkeypatch.setenv(DATA_VARIABLE, str(data_dir))
+    study = read_study(path)
+    check_named(study.data)
+    runs = [run for run in expand(study) if not run.is_baseline]
+    for seed in (min(study.seeds), max(study.seeds)):
+        mine = [run for run in runs if run.seed == seed]
+        largest = max(mine, key=lambda run: (run.inducing or 0, -(run.max_train or 0)))
+        holdout, utilities = held_out(study, largest)
+        assert holdout.num_train > 50 and holdout.num_test > 50
+        assert (utilities is None) == (study.data.regression is None)
+        # A comparison is promised where the exact model is small enough.
+        items, pairs = len(holdout.train.distinct_rows()[0]), holdout.train.num_pairs
+        assert not study.exact_reference or min(items, pairs) <= study.exact_limit
