@@ -19,6 +19,10 @@ from sparse_prefgp.features import require_pandas
 
 VOTES, GOLD = "UKPConvArg1-full-XML", "UKPConvArg1Strict-CSV"
 FIRST, SECOND, EQUAL = "a1", "a2", "equal"
+# Control characters of a text, which XStream may write although XML 1.0 has none of them.
+_CONTROL = re.compile(
+    rb"&#(?:x(?:[0-8bcef]|1[0-9a-f])|[0-8]|1[124-9]|2[0-9]|3[01]);", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ def _members(archive: zipfile.ZipFile, folder: str, ending: str) -> dict[str, by
 def _pairs(content: bytes, name: str) -> list[tuple[Any, Any, list[tuple[str, str]]]]:
     """Each pair: id and text of both arguments, and (worker, value) of each vote."""
     try:
-        found = ElementTree.fromstring(content).iter("annotatedArgumentPair")
+        found = ElementTree.fromstring(_CONTROL.sub(b" ", content)).iter("annotatedArgumentPair")
         return [
             (_argument(pair, "arg1"), _argument(pair, "arg2"), _answers(pair)) for pair in found
         ]

@@ -18,7 +18,6 @@ pytest.importorskip("pandas")
 from typer.testing import CliRunner
 
 import sparse_prefgp as spg
-from sparse_prefgp.cli import console as cli_console
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.fitting import column_lines
 from sparse_prefgp.features import FeatureTransform
@@ -35,6 +34,7 @@ from sparse_prefgp.studies.holdout import (
     idle_note,
     prepare,
 )
+from sparse_prefgp.streams import held_back_stderr
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
 RANKING_COLUMNS = ["rank", "item_id", "utility", "sd", "lower", "upper", "p_best", "p_top_k"]
@@ -457,9 +457,9 @@ def test_long_lists_of_columns_are_shortened() -> None:
 
 
 def test_failed_import_still_says_why(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(RuntimeError), cli_console._held_back_stderr():
+    with pytest.raises(RuntimeError), held_back_stderr():
         subprocess.run([sys.executable, "-c", "import os; os.write(2, b'reason')"], check=True)
         raise RuntimeError
-    with cli_console._held_back_stderr():
+    with held_back_stderr():
         subprocess.run([sys.executable, "-c", "import os; os.write(2, b'notice')"], check=True)
     assert capfd.readouterr().err == "reason"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -20,6 +21,7 @@ from sparse_prefgp import datasets
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.datasets.fetching import CACHE_VARIABLE, DATA_VARIABLE
 from sparse_prefgp.splits import split_duels
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -223,3 +225,28 @@ def test_the_package_has_them_without_loading_them():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_page_says_what_is_so(local):
+    """Its code runs, and its tables have every set with its figures and the licence."""
+    page = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        exec(block, names)
+    assert len(names["train"].items) and names["test"].num_duels == 500
+    rows = {line.split("|")[1].strip(" `"): line for line in page.splitlines() if "|" in line}
+    for name in datasets.names():
+        known = datasets.describe(name)
+        cells = [cell.strip() for cell in rows[name].split("|")]
+        numbers = [int(number) for cell in cells for number in _numbers(cell)]
+        assert known.items in numbers or sum(_sum_of(cells)) == known.items, name
+        assert known.features in numbers, name
+        assert known.duels in [0, *numbers], name
+
+
+def _numbers(cell):
+    return re.findall(r"(?<!\S)\d+(?!\S)", cell.replace(",", ""))
+
+
+def _sum_of(cells):
+    return [int(x) for cell in cells if " + " in cell for x in cell.replace(",", "").split(" + ")]

@@ -271,6 +271,14 @@ def test_the_arguments_of_the_corpus():
     assert np.isfinite(items.drop(columns="source_id").to_numpy(dtype=float)).all()
 
 
+@pytest.mark.parametrize("number", range(32))
+def test_control_characters_in_a_text_are_blanks(number):
+    for written in (f"&#{number};", f"&#x{number:x};", f"&#x{number:X};"):
+        ((first, _, _),) = arguments._pairs(xml(pair(("arg1", f"a{written}b"), B)), "a")
+        kept = chr(number) if chr(number) in "\t\n\r" else " "
+        assert first == ("arg1", f"a{kept}b")
+
+
 def archive(path, gold=GOLD, votes=VOTES):
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("corpus-master/README.md", "words")
