@@ -22,6 +22,7 @@ from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.fitting import column_lines
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import read_table
+from sparse_prefgp.streams import held_back_stderr
 from sparse_prefgp.studies.choices import (
     APPROXIMATION_NAMES,
     ApproximationChoice,
@@ -34,7 +35,6 @@ from sparse_prefgp.studies.holdout import (
     idle_note,
     prepare,
 )
-from sparse_prefgp.streams import held_back_stderr
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
 RANKING_COLUMNS = ["rank", "item_id", "utility", "sd", "lower", "upper", "p_best", "p_top_k"]
