@@ -186,6 +186,7 @@ def test_learning_and_its_reference() -> None:
     # Fixed ones are its own, and nothing moves; learned inducing inputs raise the evidence.
     still = figures(execute(study, runs["vfe-ep-m4-kmeans-fixed-s0"], back))
     moved = figures(execute(study, runs["vfe-ep-m4-learned-fixed-s0"], back))
+    assert "in 3 iterations" in record["optimiser"] and record["notes"] == []
     assert "iterations" not in still and moved["iterations"] == 3 and moved["gradient_seconds"] > 0
     assert still["log_evidence"] < moved["log_evidence"] < found.log_evidence
 

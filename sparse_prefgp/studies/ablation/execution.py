@@ -68,6 +68,7 @@ class _Found:
     items: int | None = None
     test_duels: int | None = None
     split: str = ""
+    optimiser: str = ""
     bins: list[dict[str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -121,6 +122,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
         "items": found.items,
         "test_duels": found.test_duels,
         "split": found.split,
+        "optimiser": found.optimiser,
         "notes": found.notes,
         "calibration_bins": found.bins,
         "metrics": [one._asdict() for one in metrics_of(found.figures)],
@@ -223,6 +225,7 @@ def _model(
         found.notes.append(f"There is no exact model to compare with: {reference.reason}")
     model, learning = _learned(study, run, holdout, reference, clock)
     found.notes += learning.notes
+    found.optimiser = learning.optimiser
     found.converged, found.sweeps = model.infer().converged, learning.sweeps
     rows = compared_items(holdout, run.seed)
     with clock("predict"):

@@ -35,7 +35,8 @@ class Learning:
     """How a model was learned.
 
     fit_seconds: from the training duels to converged sites. evaluations: of evidence and gradient,
-    which took `gradient_seconds` each without compilation; 0 where nothing was learned.
+    which took `gradient_seconds` each without compilation; 0 where nothing was learned. optimiser:
+    what it says of itself. notes: what is odd.
     """
 
     fit_seconds: float
@@ -43,6 +44,7 @@ class Learning:
     evaluations: int = 0
     gradient_seconds: float = float("nan")
     sweeps: int = 0
+    optimiser: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -178,16 +180,27 @@ def learned(
     with clock("infer"):
         result = model.infer()
     seconds = sum(clock.seconds.get(name, 0.0) for name in ("start", "fit", "infer"))
-    notes = [] if result.converged else [f"inference: {result}"]
+    notes = [] if result.converged else [f"Inference {result}."]
     if result.jitter > 0.0:
-        notes.append(f"{result.jitter:.1e} was added to a diagonal to factorise it")
+        notes.append(f"{result.jitter:.1e} was added to a diagonal to factorise it.")
     if report is None:
         return model, Learning(seconds, sweeps=model.total_sweeps(), notes=tuple(notes))
-    notes.append(f"optimiser: {report}")
+    if report.failed_evaluations:
+        notes.append(f"{report.failed_evaluations} failed evaluations were backed off from.")
+    if report.unconverged_evaluations:
+        notes.append(
+            f"Inference had not converged in {report.unconverged_evaluations} evaluations."
+        )
     # Nothing but the evaluations takes time worth the name.
     each = (report.seconds - report.compile_seconds) / max(report.evaluations, 1)
     return model, Learning(
-        seconds, report.iterations, report.evaluations, each, report.sweeps, tuple(notes)
+        fit_seconds=seconds,
+        iterations=report.iterations,
+        evaluations=report.evaluations,
+        gradient_seconds=each,
+        sweeps=report.sweeps,
+        optimiser=str(report),
+        notes=tuple(notes),
     )
 
 
