@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt tools/make_venv.sh
 	@sh tools/make_venv.sh $(VENV)
 	@echo "Installing packages, which takes a minute or two."
 	@# The variable, unlike the option, also holds for the packages that build this one.
-	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable ".[cli,dev,docs,studies]"
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable ".[cli,dev,docs,studies,scale]"
 	@touch $@
 
 demo: setup

@@ -68,6 +68,25 @@ def replaced_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Pat
         _remove(scratch)
 
 
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all, with folders that it needs; text is UTF-8."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)  # those of any new file, which mkstemp does not give
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
 def contents(folder: Path) -> set[str]:
     """Names in a folder, without what a killed process of ours left; empty if there is none."""
     if not folder.is_dir():

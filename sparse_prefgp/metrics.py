@@ -1,6 +1,8 @@
-"""Scores of predicted duels."""
+"""Scores of predicted duels and of utilities."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,10 @@ PREDICTOR_NAMES = {
 }
 # Bins of the calibration of ties, each with as many duels.
 TIE_BINS = 10
+# Equal bins of confidence on [0.5, 1].
+CALIBRATION_BINS = 10
+# Whoever gives a duel to the wrong side with more than this is confidently wrong.
+CONFIDENT = 0.9
 
 
 def score(
@@ -41,6 +47,160 @@ def score(
         ValueError: no duels, a value that is not a (log) probability, counts that are not
             positive, or arrays of unequal length.
     """
+    p, log_p, weights = _checked(probabilities, counts, log_probabilities)
+    total = float(weights.sum())
+    gap = [one.duels * abs(one.confidence - one.accuracy) for one in _bins(p, weights)]
+    nlp = float(-(weights @ log_p) / total)
+    return {
+        "accuracy": float(weights @ _right(p) / total),
+        "nlp_nats": nlp + 0.0,  # no minus sign on a perfect zero
+        "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
+        "brier": float(weights @ (1.0 - p) ** 2 / total),
+        "calibration_error": float(sum(gap) / total),
+        "duels": round(total),
+    }
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Duels whose confidence max(p, 1 - p) is in [lower, upper).
+
+    duels: how many, counts included. confidence, accuracy: their means; p of one half is half
+    right.
+    """
+
+    lower: float
+    upper: float
+    duels: float
+    confidence: float
+    accuracy: float
+
+
+def calibration_bins(
+    log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = None
+) -> tuple[CalibrationBin, ...]:
+    """The bins behind the calibration error of `score`, those that have duels.
+
+    Args:
+        log_probabilities: (t,) natural logarithms of P(observed winner wins).
+        counts: (t,) how often each duel was seen; default all 1.
+
+    Raises:
+        ValueError: what `score` raises.
+    """
+    p, _, weights = _checked(None, counts, log_probabilities)
+    return _bins(p, weights)
+
+
+def median_nlp(log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> float:
+    """Median over duels of the negative log probability, in nats; arguments as above.
+
+    Raises:
+        ValueError: what `score` raises.
+    """
+    _, log_p, weights = _checked(None, counts, log_probabilities)
+    order = np.argsort(-log_p)
+    reached = np.cumsum(weights[order])
+    # The middle two of all duels, which are one where their number is odd.
+    middle = [(reached[-1] - 1.0) // 2.0, reached[-1] // 2.0]
+    return float(np.mean(-log_p[order][np.searchsorted(reached, middle, side="right")])) + 0.0
+
+
+def confident_errors(log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> int:
+    """How many duels were lost by the side that had more than 0.9; arguments as above.
+
+    Raises:
+        ValueError: what `score` raises.
+    """
+    p, _, weights = _checked(None, counts, log_probabilities)
+    return round(float(weights[1.0 - p > CONFIDENT].sum()))
+
+
+def auc(
+    log_probabilities: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    rng: np.random.Generator,
+) -> float:
+    """Area under the receiver operating characteristic, each duel in a random orientation.
+
+    "Did the winner beat the loser" has one answer; "did the first beat the second" has two once a
+    fair coin has said who comes first, each of `counts` times. The share of (yes, no) pairs of
+    duels in which yes has the larger probability, equal ones as half; NaN where all coins agree.
+
+    Args:
+        log_probabilities: (t,) natural logarithms of P(observed winner wins).
+        counts: (t,) how often each duel was seen, whole numbers; default all 1.
+        rng: of the coins.
+
+    Raises:
+        ValueError: what `score` raises.
+    """
+    p, log_p, weights = _checked(None, counts, log_probabilities)
+    with np.errstate(divide="ignore"):
+        log_odds = log_p - np.log(-np.expm1(log_p))  # apart where p rounds to 1
+    log_odds = np.round(log_odds, 10)  # so that p and 1 - (1 - p) are equal
+    yes = rng.binomial(weights.astype(np.int64), 0.5).astype(float)
+    no = weights - yes
+    if yes.sum() == 0.0 or no.sum() == 0.0:
+        return float("nan")
+    values = np.concatenate([log_odds, -log_odds])
+    levels, level = np.unique(values, return_inverse=True)
+    level = level.reshape(-1)
+    above = np.bincount(level[: len(p)], weights=yes, minlength=len(levels))
+    below = np.bincount(level[len(p) :], weights=no, minlength=len(levels))
+    lower = np.cumsum(below) - below
+    return float(above @ (lower + 0.5 * below) / (yes.sum() * no.sum()))
+
+
+def kendall_tau(utilities: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+    """Kendall's tau-b between known and predicted utilities, (n,) each, in [-1, 1].
+
+    NaN where either is constant.
+
+    Raises:
+        ValueError: arrays of unequal length, or nothing in them.
+    """
+    from scipy.stats import kendalltau
+
+    known, guess = _vector(utilities, "utilities"), _vector(predicted, "predicted")
+    if len(known) != len(guess):
+        raise ValueError(f"{len(known)} utilities for {len(guess)} predictions; give as many.")
+    return float(kendalltau(known, guess).statistic)
+
+
+def _right(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.where(p > 0.5, 1.0, np.where(p == 0.5, 0.5, 0.0))
+
+
+def _bins(
+    p: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
+) -> tuple[CalibrationBin, ...]:
+    confidence = np.maximum(p, 1.0 - p)
+    scale = 2.0 * CALIBRATION_BINS
+    bins = np.minimum(((confidence - 0.5) * scale).astype(int), CALIBRATION_BINS - 1)
+    number, sure, right = (
+        np.bincount(bins, weights=weights * each, minlength=CALIBRATION_BINS)
+        for each in (np.ones(len(p)), confidence, _right(p))
+    )
+    return tuple(
+        CalibrationBin(
+            lower=0.5 + k / scale,
+            upper=0.5 + (k + 1) / scale,
+            duels=float(number[k]),
+            confidence=float(sure[k] / number[k]),
+            accuracy=float(right[k] / number[k]),
+        )
+        for k in np.flatnonzero(number)
+    )
+
+
+def _checked(
+    probabilities: npt.ArrayLike | None,
+    counts: npt.ArrayLike | None,
+    log_probabilities: npt.ArrayLike | None,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Probabilities, their logarithms and weights, (t,) each."""
     if probabilities is None and log_probabilities is None:
         raise ValueError("Nothing to score; give probabilities or log_probabilities.")
     log_p = None
@@ -63,21 +223,7 @@ def score(
     if len(weights) != len(p):
         raise ValueError(f"counts has {len(weights)} entries for {len(p)} duels; give one each.")
     _refuse(weights, ~((weights > 0) & np.isfinite(weights)), "counts", "give positive numbers")
-
-    total = float(weights.sum())
-    right = np.where(p > 0.5, 1.0, np.where(p == 0.5, 0.5, 0.0))
-    confidence = np.maximum(p, 1.0 - p)
-    bins = np.minimum(((confidence - 0.5) * 20.0).astype(int), 9)
-    gap = np.bincount(bins, weights=weights * (confidence - right), minlength=10)
-    nlp = float(-(weights @ log_p) / total)
-    return {
-        "accuracy": float(weights @ right / total),
-        "nlp_nats": nlp + 0.0,  # no minus sign on a perfect zero
-        "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
-        "brier": float(weights @ (1.0 - p) ** 2 / total),
-        "calibration_error": float(np.abs(gap).sum() / total),
-        "duels": round(total),
-    }
+    return p, log_p, weights
 
 
 def score_outcomes(

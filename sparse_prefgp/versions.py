@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
 
 VERSIONED = ("sparse_prefgp", "gpflow", "tensorflow", "tensorflow-probability", "numpy", "scipy")
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of the installed packages that figures depend on."""
+def versions(more: Sequence[str] = ()) -> dict[str, str]:
+    """Versions of Python and of the installed packages that figures depend on, and of `more`."""
     found = {"python": platform.python_version()}
-    for name in VERSIONED:
+    for name in (*VERSIONED, *more):
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found

@@ -174,20 +174,19 @@ def approximations(m: int, duels: Duels) -> dict[str, Approximation]:
 
 def divergences(model: PreferenceGP, exact: PreferenceGP, items: np.ndarray) -> dict[str, float]:
     """Both joint divergences over the test items, and the means of both marginal ones, in nats."""
-    from sparse_prefgp.studies.kl import joint_kl, marginal_kl
+    from sparse_prefgp.studies.kl import divergences as both_ways
 
     def predictive(one: PreferenceGP) -> tuple[np.ndarray, np.ndarray]:
         mean, covariance = one.predict_f(items, full_cov=True)
         return mean.numpy()[:, 0], covariance.numpy()[0]
 
-    (m_p, c_p), (m_q, c_q) = predictive(model), predictive(exact)
     noise = float(exact.noise_variance.numpy())
-    v_p, v_q = np.diag(c_p), np.diag(c_q)
+    found = both_ways(*predictive(model), *predictive(exact), noise)
     return {
-        "joint_sparse_exact": joint_kl(m_p, c_p, m_q, c_q, noise),
-        "joint_exact_sparse": joint_kl(m_q, c_q, m_p, c_p, noise),
-        "marginal_sparse_exact": float(marginal_kl(m_p, v_p, m_q, v_q, noise).mean()),
-        "marginal_exact_sparse": float(marginal_kl(m_q, v_q, m_p, v_p, noise).mean()),
+        "joint_sparse_exact": found.kl_to_exact,
+        "joint_exact_sparse": found.kl_from_exact,
+        "marginal_sparse_exact": found.marginal_kl_to_exact,
+        "marginal_exact_sparse": found.marginal_kl_from_exact,
     }
 
 

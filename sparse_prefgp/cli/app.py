@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sparse_prefgp.cli import (
+    ablate,
     bench,
     datasets,
     demo,
@@ -39,13 +40,15 @@ for module in (
     explain,
     suggest,
     update,
+    ablate,
     datasets,
     report,
     demo,
     bench,
 ):
     name = module.__name__.rpartition(".")[2]
-    app.command(name, epilog=module.EXAMPLE)(getattr(module, name))
+    kind = getattr(module, "Command", None)  # what else it makes of its words
+    app.command(name, epilog=module.EXAMPLE, cls=kind)(getattr(module, name))
 
 
 def _print_version(wanted: bool) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ from rich.text import Text
 
 from sparse_prefgp.cli.manners import Manners
 from sparse_prefgp.metrics import PREDICTOR_NAMES
+from sparse_prefgp.streams import held_back_stderr
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -132,35 +131,12 @@ def import_tensorflow(console: Output) -> None:
     """Import the slow packages without the notices they print at the start."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     logging.getLogger("absl").setLevel(logging.ERROR)
-    with console.status("Loading TensorFlow …"), _held_back_stderr():
+    with console.status("Loading TensorFlow …"), held_back_stderr():
         import tensorflow as tf
 
         console.manners.limit_threads()
         tf.get_logger().setLevel(logging.ERROR)
         import sparse_prefgp.models  # noqa: F401
-
-
-@contextmanager
-def _held_back_stderr() -> Iterator[None]:
-    """Keep what libraries print to the error stream to themselves, unless the block fails.
-
-    TensorFlow's compiled part prints notices before it reads its own log level.
-    """
-    sys.stderr.flush()
-    visible = os.dup(2)
-    try:
-        with tempfile.TemporaryFile() as held:
-            os.dup2(held.fileno(), 2)
-            try:
-                yield
-            except Exception:
-                os.dup2(visible, 2)
-                held.seek(0)
-                os.write(2, held.read())
-                raise
-    finally:
-        os.dup2(visible, 2)
-        os.close(visible)
 
 
 def rows_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
@@ -240,7 +216,7 @@ def progress_bar(
                 completed=reached,
                 evidence=f"evidence per duel {about}{progress.log_evidence / duels:.4f}",
                 effort=f"|g| {progress.gradient_norm:.0e} {progress.sweeps:,} sweeps",
-                left=f"≤ {_clock(each * (total - reached))} left" if len(seen) > 1 else "",
+                left=f"≤ {clock(each * (total - reached))} left" if len(seen) > 1 else "",
             )
 
         yield update
@@ -293,6 +269,7 @@ def chances(values: Iterable[float]) -> list[str]:
     return ["" if value != value else f"{value:.3f}" for value in values]
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02d}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from sparse_prefgp.folders import check_place
+from sparse_prefgp.folders import write_file as write_file  # commands take it from here
 
 Quiet = Annotated[
     bool, typer.Option("--quiet", metavar="", help="Print nothing but mistakes and warnings.")
@@ -99,8 +101,6 @@ def check_file(
     """
     if path is None:
         return
-    from sparse_prefgp.folders import check_place
-
     for given in inputs:
         if given is not None and path.exists() and given.exists() and path.samefile(given):
             raise ValueError(f"The output {str(path)!r} is an input as well; give another name.")
@@ -113,21 +113,3 @@ def check_file(
     if path.suffix.lower() != ending:
         raise ValueError(f"The output {str(path)!r} must end in {ending}.")
     check_place(Path(os.path.realpath(path)).parent, path)
-
-
-def write_file(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
-    target = Path(os.path.realpath(path))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)  # those of any new file, which mkstemp does not give
-        os.replace(name, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise

@@ -215,8 +215,10 @@ class Holdout:
         return ~np.isin(won * n + lost, np.concatenate([train.winners * n + train.losers, turned]))
 
 
-def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
+def prepare(table: DuelTable, settings: HoldoutSettings, split: Split | None = None) -> Holdout:
     """Split the table, standardise on the training items, and check what can be checked.
+
+    split: how, where that is known already; by default as the settings say.
 
     Raises:
         ValueError: what `split_duels` and `DuelTable.to_duels` raise; more inducing inputs than
@@ -233,10 +235,11 @@ def prepare(table: DuelTable, settings: HoldoutSettings) -> Holdout:
             "who judged (--noise-by, groups=)."
         )
     _warn_of_idle_context(table, settings)
-    rng = np.random.default_rng(settings.seed)
-    split = split_duels(
-        table, settings.split, settings.test_fraction, rng, max_train=settings.max_train
-    )
+    if split is None:
+        rng = np.random.default_rng(settings.seed)
+        split = split_duels(
+            table, settings.split, settings.test_fraction, rng, max_train=settings.max_train
+        )
     train = table.to_duels(split.train_rows)
     everything = table.to_duels(transform=train.transform)
     if not train.decided.any():

@@ -2,10 +2,55 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+
+
+class Divergences(NamedTuple):
+    """Of an approximate predictive distribution q and the exact one p, in nats.
+
+    kl_from_exact: KL[p || q], kl_to_exact: KL[q || p], of all items jointly.
+    marginal_kl_from_exact, marginal_kl_to_exact: the means over items of the same for one item.
+    """
+
+    kl_from_exact: float
+    kl_to_exact: float
+    marginal_kl_from_exact: float
+    marginal_kl_to_exact: float
+
+
+def divergences(
+    mean: npt.ArrayLike,
+    covariance: npt.ArrayLike,
+    exact_mean: npt.ArrayLike,
+    exact_covariance: npt.ArrayLike,
+    noise_variance: float,
+) -> Divergences:
+    """Both ways between N(mean, covariance + noise I) and the exact one, jointly and marginally.
+
+    Utilities are relative, but as both have the same prior mean nothing is centred.
+
+    Args:
+        mean, exact_mean: (N,).
+        covariance, exact_covariance: (N, N).
+        noise_variance: sigma² per side of a duel.
+
+    Raises:
+        ValueError: what `joint_kl` raises.
+    """
+    here, exact = (mean, covariance), (exact_mean, exact_covariance)
+    one = (mean, np.diag(np.asarray(covariance, dtype=float)))
+    other = (exact_mean, np.diag(np.asarray(exact_covariance, dtype=float)))
+    return Divergences(
+        joint_kl(*exact, *here, noise_variance),
+        joint_kl(*here, *exact, noise_variance),
+        float(marginal_kl(*other, *one, noise_variance).mean()),
+        float(marginal_kl(*one, *other, noise_variance).mean()),
+    )
 
 
 def joint_kl(

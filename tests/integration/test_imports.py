@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "model_folder",
         "checkpoint_folder",
         "versions",
+        "streams",
         "choices",
     ),
     ("covariances",),

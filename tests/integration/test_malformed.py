@@ -72,6 +72,21 @@ EVALUATE = "evaluate --model {}/fitted --duels {}/new.csv"
 UPDATE = "update --model {}/fitted --duels {}/new.csv --out {}/updated"
 EXPLAIN = "explain --model {}/fitted"
 SUGGEST = "suggest --model {}/fitted"
+ABLATE = "ablate {}/study.yaml --out {}/new"
+STUDY = """
+name: small
+title: Small
+data: {files: {items: items.csv, duels: duels.csv}}
+split: {by: duels, test_fraction: 0.25}
+kernels: [se]
+approximations: [exact]
+engines: [ep]
+hyperparameters: [joint]
+seeds: [0]
+iterations: 1
+exact_reference: false
+baselines: false
+"""
 
 
 def write(name: str, text: str) -> Callable[[Path], Any]:
@@ -416,6 +431,31 @@ CASES: dict[str, Case] = {
         UPDATE + " --items {}/items.csv",
         ("'i0'", "height"),
         replace("items.csv", "\ni0,", "\ni0,9"),
+    ),
+    "ablate nothing": Case(ABLATE, ("study.yaml", "does not exist")),
+    "ablate an unknown key": Case(
+        ABLATE, ("'sedes'", "'seeds'"), write("study.yaml", STUDY.replace("seeds", "sedes"))
+    ),
+    "ablate a key twice": Case(ABLATE, ("'name'", "twice"), write("study.yaml", STUDY * 2)),
+    "ablate no YAML": Case(ABLATE, ("no valid YAML",), write("study.yaml", "a: [1")),
+    "ablate an unknown set": Case(
+        ABLATE,
+        ("'bostn'", "boston"),
+        write(
+            "study.yaml",
+            STUDY.replace("{files: {items: items.csv, duels: duels.csv}}", "{set: bostn}"),
+        ),
+    ),
+    "ablate no such table": Case(
+        ABLATE, ("nobody.csv",), write("study.yaml", STUDY.replace("items.csv", "nobody.csv"))
+    ),
+    "ablate into a foreign folder": Case(
+        ABLATE,
+        ("did not write",),
+        lambda f: (foreign(f), write("study.yaml", STUDY)(f)),
+    ),
+    "ablate with workers of nothing": Case(
+        ABLATE + " --workers 3", ("--dask",), write("study.yaml", STUDY)
     ),
     "update by minus one step": Case(UPDATE + " --max-iterations -1", ("iterations is -1",)),
 }

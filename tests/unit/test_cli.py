@@ -18,11 +18,11 @@ pytest.importorskip("pandas")
 from typer.testing import CliRunner
 
 import sparse_prefgp as spg
-from sparse_prefgp.cli import console as cli_console
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.fitting import column_lines
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import read_table
+from sparse_prefgp.streams import held_back_stderr
 from sparse_prefgp.studies.choices import (
     APPROXIMATION_NAMES,
     ApproximationChoice,
@@ -457,9 +457,9 @@ def test_long_lists_of_columns_are_shortened() -> None:
 
 
 def test_failed_import_still_says_why(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(RuntimeError), cli_console._held_back_stderr():
+    with pytest.raises(RuntimeError), held_back_stderr():
         subprocess.run([sys.executable, "-c", "import os; os.write(2, b'reason')"], check=True)
         raise RuntimeError
-    with cli_console._held_back_stderr():
+    with held_back_stderr():
         subprocess.run([sys.executable, "-c", "import os; os.write(2, b'notice')"], check=True)
     assert capfd.readouterr().err == "reason"

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.studies.kl import joint_kl, marginal_kl
+from sparse_prefgp.studies.kl import divergences, joint_kl, marginal_kl
 from tests.cases import random_duels
 from tests.tolerances import FIXED_POINT, IDENTITY
 
@@ -55,6 +55,18 @@ def test_joint_of_independent_variables_is_the_sum_of_marginals() -> None:
     # What is said about all variables together is at least what is said about some of them.
     whole = joint_kl(m_p, c_p, m_q, c_q, 0.1)
     assert whole > joint_kl(m_p[:3], c_p[:3, :3], m_q[:3], c_q[:3, :3], 0.1)
+
+
+def test_divergences_by_name() -> None:
+    m_q, c_q, m_p, c_p = gaussians()
+    found = divergences(m_q, c_q, m_p, c_p, 0.4)
+    assert found.kl_to_exact == joint_kl(m_q, c_q, m_p, c_p, 0.4)
+    assert found.kl_from_exact == joint_kl(m_p, c_p, m_q, c_q, 0.4)
+    pairs = list(zip(m_q, np.diag(c_q), m_p, np.diag(c_p), strict=True))
+    slow = [marginal_kl([a], [v], [b], [w], 0.4)[0] for a, v, b, w in pairs]
+    assert found.marginal_kl_to_exact == pytest.approx(np.mean(slow), rel=IDENTITY)
+    slow = [marginal_kl([b], [w], [a], [v], 0.4)[0] for a, v, b, w in pairs]
+    assert found.marginal_kl_from_exact == pytest.approx(np.mean(slow), rel=IDENTITY)
 
 
 def test_nearly_equal_distributions() -> None:

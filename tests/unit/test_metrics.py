@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from sparse_prefgp.metrics import score
+from sparse_prefgp.metrics import (
+    auc,
+    calibration_bins,
+    confident_errors,
+    kendall_tau,
+    median_nlp,
+    score,
+)
+from tests.tolerances import ROUNDING
 
 NAMES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
 
@@ -46,6 +54,81 @@ def test_tails_are_not_clipped():
     log_p = np.array([-1e4, -1e-3])
     assert score(log_probabilities=log_p)["nlp_nats"] == pytest.approx(5000.0005)
     assert score(np.exp(log_p), log_probabilities=log_p)["nlp_nats"] == pytest.approx(5000.0005)
+
+
+def some_duels(seed=0, t=57):
+    rng = np.random.default_rng(seed)
+    # Few levels, so that equal ones meet.
+    return rng.integers(1, 8, t) / 8, rng.integers(1, 4, t)
+
+
+def test_median_is_that_of_all_duels():
+    for t in (1, 2, 5, 56, 57):
+        p, counts = some_duels(t, t)
+        slow = np.median(np.repeat(-np.log(p), counts))
+        assert median_nlp(np.log(p), counts) == pytest.approx(slow, rel=ROUNDING)
+    # A hopeless duel moves the mean, not the median.
+    assert median_nlp([-0.1, -0.2, -1e6]) == 0.2
+
+
+def test_confident_errors():
+    p = np.array([0.09, 0.0999, 0.1001, 0.95, 1e-30])
+    assert confident_errors(np.log(p)) == 3
+    assert confident_errors(np.log(p), [2, 1, 5, 1, 4]) == 7
+
+
+def test_bins_by_a_loop():
+    p, counts = some_duels()
+    bins = calibration_bins(np.log(p), counts)
+    gap = 0.0
+    for one in bins:
+        inside = [
+            (max(q, 1.0 - q), 0.5 * (q > 0.5) + 0.5 * (q >= 0.5), c)
+            for q, c in zip(p, counts, strict=True)
+            if one.lower <= max(q, 1.0 - q) < one.upper
+        ]
+        assert one.duels == sum(c for _, _, c in inside) > 0
+        assert one.confidence == pytest.approx(sum(c * q for q, _, c in inside) / one.duels)
+        assert one.accuracy == pytest.approx(sum(c * r for _, r, c in inside) / one.duels)
+        gap += one.duels * abs(one.confidence - one.accuracy)
+    assert sum(one.duels for one in bins) == counts.sum()
+    assert score(p, counts)["calibration_error"] == pytest.approx(gap / counts.sum())
+
+
+def test_auc_by_pairs():
+    for seed in range(4):
+        p, counts = some_duels(seed)
+        coins = np.random.default_rng(seed).binomial(counts, 0.5)
+        yes = [q for q, k in zip(p, coins, strict=True) for _ in range(k)]
+        no = [1.0 - q for q, k in zip(p, counts - coins, strict=True) for _ in range(k)]
+        wins = sum((a > b) + 0.5 * (a == b) for a in yes for b in no)
+        found = auc(np.log(p), counts, rng=np.random.default_rng(seed))
+        assert found == pytest.approx(wins / (len(yes) * len(no)), rel=ROUNDING)
+
+
+def test_auc_of_those_who_know_and_those_who_do_not():
+    rng = np.random.default_rng(0)
+    assert auc(np.full(50, -1e-30), rng=rng) == 1.0
+    assert auc(np.log(np.full(50, 0.5)), rng=rng) == 0.5
+    assert auc(np.full(50, -800.0), rng=rng) == 0.0
+    assert np.isnan(auc([-0.1], rng=rng))
+
+
+def test_kendall_tau_by_pairs():
+    rng = np.random.default_rng(1)
+    known, guess = np.round(rng.normal(size=(2, 30)), 1)
+    signs = [
+        (np.sign(known[i] - known[j]), np.sign(guess[i] - guess[j]))
+        for i in range(30)
+        for j in range(i)
+    ]
+    a, b = np.array(signs).T
+    slow = (a * b).sum() / np.sqrt((a**2).sum() * (b**2).sum())
+    assert kendall_tau(known, guess) == pytest.approx(slow, rel=ROUNDING)
+    assert kendall_tau(known, np.exp(known)) == pytest.approx(1.0)
+    assert np.isnan(kendall_tau(known, np.zeros(30)))
+    with pytest.raises(ValueError, match="30 utilities for 3"):
+        kendall_tau(known, [1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,153 @@
+"""`sparse-prefgp ablate`: a study of methods from a configuration, run by run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.text import Text
+from typer.core import TyperCommand
+
+from sparse_prefgp.cli.console import Output, clock, import_tensorflow, rows_table, sentences
+from sparse_prefgp.cli.manners import AsJson, Quiet, Threads
+
+if TYPE_CHECKING:
+    from sparse_prefgp.studies.ablation import Study, StudyProgress, StudyResult
+
+EXAMPLE = (
+    "Example: sparse-prefgp ablate configs/smoke/inducing_points.yaml --out out/smoke "
+    "--dask --workers 2"
+)
+LOCAL = "local"
+
+
+class Command(TyperCommand):
+    """`--dask` may stand alone; it is followed by an address, or by nothing that looks like one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        complete = []
+        for place, word in enumerate(args):
+            complete.append(word)
+            after = args[place + 1] if place + 1 < len(args) else ""
+            if word == "--dask" and after != LOCAL and ":" not in after:
+                complete.append(LOCAL)
+        return list(super().parse_args(ctx, complete))
+
+
+def ablate(
+    config: Annotated[
+        Path,
+        typer.Argument(metavar="CONFIG", help="The study, a YAML file such as those in configs/."),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for records and tables; that of the same study is continued.",
+        ),
+    ],
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS]",
+            help="Run on processes of this machine, or on the workers of the scheduler at this "
+            "address, such as tcp://10.0.0.1:8786.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes of --dask without an address; one per core by default.",
+            show_default=False,
+        ),
+    ] = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option("--retry-failed", metavar="", help="Do runs again that failed before."),
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    threads: Threads = None,
+) -> None:
+    """Run a study of approximations, engines, kernels and inducing inputs.
+
+    Each run has its record in DIR/runs as soon as it is done; the same command goes on after an
+    interruption. All results are in DIR/results.parquet and DIR/results.csv.
+    """
+    with sentences(quiet, as_json, threads) as console:
+        # Imported here to keep `--help` quick.
+        from sparse_prefgp.studies.ablation import expand, read_study, run_study
+
+        study = read_study(config)
+        console.print(Text(f"{study.title}: {len(expand(study)):,} runs"))
+        if dask is None:
+            import_tensorflow(console)
+        with study_bar(console) as progress:
+            result = run_study(
+                study,
+                out,
+                dask=dask,
+                workers=workers,
+                retry_failed=retry_failed,
+                callback=progress,
+            )
+        _tell(console, study, result)
+
+
+def _tell(console: Output, study: Study, result: StudyResult) -> None:
+    failed = len(result.failed)
+    rows = [
+        ("runs", f"{result.runs:,}"),
+        ("done now", f"{result.new:,} in {clock(result.seconds)}"),
+        ("failed", f"{failed:,}"),
+        ("results", str(result.folder / "results.csv")),
+    ]
+    console.print(rows_table(study.title, rows))
+    for reason, number in Counter(reason for _, reason in result.failed).most_common():
+        runs = next(name for name, why in result.failed if why == reason)
+        more = f" and {number - 1:,} more" if number > 1 else ""
+        console.print(Text(f"Failed: {runs}{more}: {reason}", style="yellow"))
+    if failed:
+        console.print(Text("Records of failed runs stay; --retry-failed does them again."))
+    console.manners.emit(
+        {
+            "study": study.name,
+            "folder": str(result.folder),
+            "runs": result.runs,
+            "new": result.new,
+            "failed": [{"run": name, "reason": reason} for name, reason in result.failed],
+            "seconds": result.seconds,
+        }
+    )
+
+
+@contextmanager
+def study_bar(console: Output) -> Iterator[Callable[[StudyProgress], None]]:
+    """A bar over the runs of a study, with the time left."""
+    columns: Any = (
+        BarColumn(bar_width=16),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.fields[doing]}"),
+    )
+    with Bar(*columns, console=console) as bar:
+        task = bar.add_task("", total=None, left="", doing="preparing")
+
+        def update(progress: StudyProgress) -> None:
+            left = "" if progress.left is None else f"about {clock(progress.left)} left"
+            bar.update(
+                task,
+                completed=progress.done,
+                total=progress.total,
+                left=left if progress.done < progress.total else "",
+                doing=progress.doing if progress.done < progress.total else "",
+            )
+
+        yield update

@@ -1,0 +1,134 @@
+"""From a study to its runs, each with a name that nothing else in the study changes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sparse_prefgp.studies.ablation.configuration import FIXED, LEARNED, Study
+from sparse_prefgp.studies.choices import ApproximationChoice, EngineChoice, KernelChoice
+
+LINEAR_PROBIT, COIN = BASELINES = ("linear-probit", "coin")
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What one run is.
+
+    inducing: m, None without inducing inputs. inducing_inputs: the way to choose them, or `none`.
+    hyperparameters: `fixed` or `joint`. max_train: at most so many training duels; None is all.
+    Baselines have `none` for kernel, engine and hyperparameters.
+    """
+
+    data: str
+    split: str
+    kernel: str
+    approximation: str
+    engine: str
+    inducing: int | None
+    inducing_inputs: str
+    hyperparameters: str
+    max_train: int | None
+    seed: int
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether no Gaussian process is fitted."""
+        return self.approximation in BASELINES
+
+    @property
+    def learns_inputs(self) -> bool:
+        """Whether inducing inputs move."""
+        return self.inducing_inputs == LEARNED
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the hyperparameters are given."""
+        return self.hyperparameters == FIXED
+
+    @property
+    def name(self) -> str:
+        """Such as `boston-se-vfe-ep-m32-kmeans-joint-s0`; also the name of the record's file."""
+        m = "" if self.inducing is None else f"m{self.inducing}"
+        t = "" if self.max_train is None else f"t{self.max_train}"
+        parts = [self.data, self.kernel, self.approximation, self.engine, m, self.inducing_inputs]
+        parts += [self.hyperparameters, t, f"s{self.seed}"]
+        # A colon, as in prior-power:0.5, is no part of a file's name everywhere.
+        return "-".join(part.replace(":", "") for part in parts if part not in ("", NONE))
+
+    @property
+    def reference(self) -> ReferenceKey:
+        """Which exact model it is compared with and may have its hyperparameters from."""
+        return ReferenceKey(self.kernel, self.max_train, self.seed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ReferenceKey:
+    """An exact model: its kernel, training size and seed."""
+
+    kernel: str
+    max_train: int | None
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Of the file that keeps it."""
+        t = "" if self.max_train is None else f"-t{self.max_train}"
+        return f"{self.kernel}{t}-s{self.seed}"
+
+
+def expand(study: Study) -> tuple[RunSettings, ...]:
+    """All runs, those that share training duels and exact model after one another.
+
+    Combinations that differ in nothing that matters are one run: there is no m, and no way to
+    choose inducing inputs, for `exact` and `subset`.
+    """
+    found: list[RunSettings] = []
+    sizes: list[int | None] = [*sorted(study.split.max_train)] or [None]
+    for seed, size in itertools.product(sorted(study.seeds), sizes):
+        common: dict[str, Any] = {
+            "data": study.data.label,
+            "split": study.split.by,
+            "max_train": size,
+            "seed": seed,
+        }
+        if study.baselines:
+            names = ("kernel", "engine", "inducing_inputs", "hyperparameters")
+            none: dict[str, Any] = dict.fromkeys(names, NONE)
+            for name in BASELINES:
+                found.append(RunSettings(approximation=name, inducing=None, **none, **common))
+        for kernel, approximation, engine, hyperparameters in itertools.product(
+            sorted(str(KernelChoice.parse(text)) for text in study.kernels),
+            study.approximations,
+            study.engines,
+            study.hyperparameters,
+        ):
+            choice = ApproximationChoice.parse(approximation)
+            found += [
+                RunSettings(
+                    kernel=kernel,
+                    approximation=str(choice),
+                    engine=str(EngineChoice.parse(engine)),
+                    inducing=m,
+                    inducing_inputs=inputs,
+                    hyperparameters=hyperparameters,
+                    **common,
+                )
+                for m, inputs in _inducing(choice, study)
+            ]
+    assert len({run.name for run in found}) == len(found)
+    return tuple(found)
+
+
+def _inducing(choice: ApproximationChoice, study: Study) -> Iterator[tuple[int | None, str]]:
+    if not choice.needs_inducing:
+        yield None, NONE
+        return
+    yield from itertools.product(study.inducing, study.inducing_inputs)

@@ -1,0 +1,200 @@
+"""Configurations of studies: what they expand to, and every mistake in one sentence."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("pydantic")
+
+from sparse_prefgp.studies.ablation import expand, read_study, study_from
+from sparse_prefgp.studies.ablation.runs import RunSettings
+from tests.conftest import ROOT
+
+GOOD: dict[str, Any] = {
+    "name": "small",
+    "title": "A small study",
+    "data": {
+        "made": {
+            "items": 20,
+            "features": 2,
+            "duels": 60,
+            "kernel": "se",
+            "variance": 4.0,
+            "lengthscale": 1.0,
+            "noise": 0.5,
+        }
+    },
+    "split": {"by": "duels", "test_fraction": 0.25},
+    "kernels": ["se"],
+    "approximations": ["exact", "vfe", "prior-power", "subset:30"],
+    "engines": ["ep"],
+    "inducing": [4, 8],
+    "inducing_inputs": ["kmeans", "learned"],
+    "hyperparameters": ["fixed", "joint"],
+    "seeds": [0, 1],
+    "iterations": 3,
+    "exact_reference": True,
+    "baselines": True,
+}
+
+
+def changed(**values: Any) -> dict[str, Any]:
+    """The good study with other values; a dot leads into a part, and None takes a key out."""
+    found = {key: dict(v) if isinstance(v, dict) else v for key, v in GOOD.items()}
+    for path, value in values.items():
+        *parts, last = path.split("__")
+        place = found
+        for part in parts:
+            place[part] = dict(place[part])
+            place = place[part]
+        if value is None:
+            del place[last]
+        else:
+            place[last] = value
+    return found
+
+
+def test_expansion() -> None:
+    runs = expand(study_from(GOOD))
+    # exact and subset have one run for each kind of hyperparameters, m and Z or not.
+    per_seed = 2 + 2 * (1 + 1 + 2 * 2 * 2)
+    assert len(runs) == 2 * per_seed == len({run.name for run in runs})
+    names = {run.name for run in runs}
+    assert "made-se-vfe-ep-m4-kmeans-joint-s0" in names
+    assert "made-se-prior-power0.5-ep-m8-learned-fixed-s1" in names
+    assert "made-se-exact-ep-fixed-s1" in names and "made-se-subset30-ep-joint-s0" in names
+    assert "made-linear-probit-s1" in names and "made-coin-s0" in names
+    # Those that share training duels and exact model follow one another.
+    keys = [run.reference for run in runs if not run.is_baseline]
+    assert len(set(keys)) == 1 + sum(a != b for a, b in itertools.pairwise(keys))
+
+
+def test_order_changes_neither_names_nor_fingerprint() -> None:
+    study = study_from(GOOD)
+    turned = study_from(
+        {key: value[::-1] if isinstance(value, list) else value for key, value in GOOD.items()}
+        | {"title": "Another title"}
+    )
+    assert {run.name for run in expand(turned)} == {run.name for run in expand(study)}
+    assert turned.fingerprint() == study.fingerprint()
+    for other in ({"iterations": 4}, {"seeds": [0]}, {"data__made__noise": 0.6}, {"name": "x"}):
+        assert study_from(changed(**other)).fingerprint() != study.fingerprint()
+
+
+def test_learning_curves() -> None:
+    runs = expand(study_from(changed(split__max_train=[20, 10], seeds=[3])))
+    assert {run.max_train for run in runs} == {10, 20}
+    assert "made-se-vfe-ep-m4-kmeans-joint-t10-s3" in {run.name for run in runs}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (changed(approximation=["vfe"]), ["unknown key 'approximation'", "'approximations'?"]),
+        (changed(data__sett="boston"), ["unknown key 'sett' in 'data'", "did you mean 'set'?"]),
+        (changed(data__made__itms=3), ["unknown key 'itms' in 'data.made'", "'items'"]),
+        (changed(zzz=3), ["unknown key 'zzz'", "choose from name"]),
+        (changed(seeds=None), ["has no 'seeds'", "give whole numbers"]),
+        (changed(data__made__noise=None), ["has no 'noise' in 'data.made'", "positive number"]),
+        (changed(iterations="many"), ["'many' for 'iterations'", "whole number"]),
+        (changed(iterations=0), ["has 0 for 'iterations'", "at least 1"]),
+        (changed(inducing=[4, 2.5]), ["2.5 for 'inducing[1]'", "[16, 32, 64]"]),
+        (changed(seeds=[-1]), ["-1 for 'seeds[0]'", "at least 0"]),
+        (changed(seeds=[]), ["[] for 'seeds'"]),
+        (changed(seeds=[1, 1]), ["'1' twice in seeds"]),
+        (changed(approximations=["prior-power", "prior-power:0.5"]), ["'prior-power:0.5' twice"]),
+        (changed(approximations=["vfee"]), ["vfee", "vfe"]),
+        (changed(engines=["epp"]), ["epp"]),
+        (changed(kernels=["rbf"]), ["rbf"]),
+        (changed(kernels=["item"]), ["kernel item", "linear+item"]),
+        (changed(inducing_inputs=["k-means"]), ["'k-means' for 'inducing_inputs[0]'", "kmeans"]),
+        (changed(inducing=None), ["no inducing", "vfe needs", "[16, 32]"]),
+        (changed(inducing_inputs=None), ["no inducing_inputs", "[kmeans, learned]"]),
+        (changed(hyperparameters=["free"]), ["'free'", "fixed or joint"]),
+        (changed(exact_reference=False), ["fixed hyperparameters", "exact_reference: true"]),
+        (changed(exact_reference="yes"), ["'yes' for 'exact_reference'", "true or false"]),
+        (changed(split__by="colour"), ["colour", "'split'"]),
+        (changed(split__test_fraction=1.5), ["1.5 for 'split.test_fraction'", "between 0 and 1"]),
+        (changed(split__test_fraction=None), ["needs one of test_fraction", "'split'"]),
+        (changed(split__leave_one_out=True), ["needs one of test_fraction"]),
+        (changed(split={"by": "items", "leave_one_out": True}), ["by: group:COLUMN"]),
+        (changed(split={"by": "items", "standard": True}), ["standard: true", "test_fraction"]),
+        (changed(data={}), ["none of set, files and made", "'data'"]),
+        (changed(data__set="boston"), ["set and made", "exactly one"]),
+        (changed(data__regression={"duels": 3, "test_duels": 2, "noise": 0}), ["belongs to a set"]),
+        (
+            changed(data={"set": "x", "regression": {"duels": 3, "test_duels": 2, "noise": 0}}),
+            ["split by 'duels'", "by: items"],
+        ),
+        (changed(data={"set": "x", "test": "gold"}), ["test: gold", "group:COLUMN"]),
+        (changed(data__made__kernel="rbf"), ["'rbf' for 'data.made.kernel'", "matern52"]),
+        (changed(data__made__variance=float("inf")), ["inf", "data.made.variance"]),
+        (changed(at={"matern52": {"variance": 1}}), ["no kernel term 'se'"]),
+        (changed(at={"se": {"lengthscale": 1}}), ["'lengthscale' under at", "lengthscales"]),
+        (changed(at={"se": {"variance": "big"}}), ["'big' for 'at.se.variance'"]),
+        (changed(kernels=["additive-se"], at={"additive-se": {}}), ["additive kernel"]),
+        (changed(name="Böse Namen"), ["'Böse Namen' for 'name'", "small letters"]),
+        (changed(engines=["laplace-logit"], noise_variance=1.0), ["no say", "laplace-logit"]),
+        (changed(data={"files": {"items": "no.csv", "duels": "no.csv"}}), ["does not exist"]),
+        ([1, 2], ["holds no keys"]),
+    ],
+)
+def test_mistakes(values: Any, words: list[str]) -> None:
+    with pytest.raises(ValueError) as caught:
+        study_from(values)
+    text = str(caught.value)
+    assert all(word in text for word in words), text
+    assert text.startswith("The study ") and (text.endswith(".") or text.endswith("'?")), text
+    assert "\n" not in text and "pydantic" not in text and text.count(". ") == 0, text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "does not exist"),
+        ("a: [1, 2\n", "no valid YAML in line 2"),
+        ("seeds: [1]\nname: x\nseeds: [2]\n", "line 3: the key 'seeds' is there twice"),
+        ("", "holds no keys"),
+        ("? [1, 2]\n: 3\n", "a key that is no text"),
+        ("a: \x00", "characters that YAML does not allow"),
+    ],
+)
+def test_files_that_are_none(text: str | None, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ValueError, match=words) as caught:
+        read_study(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_files_beside_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("item_id,a\n1,2\n")
+    (tmp_path / "duels.csv").write_text("winner,loser\n")
+    path = tmp_path / "study.yaml"
+    path.write_text(
+        yaml.safe_dump(changed(data={"files": dict(items="items.csv", duels="duels.csv")}))
+    )
+    study = read_study(path)
+    assert study.data.files is not None
+    assert Path(study.data.files.duels) == tmp_path / "duels.csv"
+    assert study.data.label == "duels"
+    before = study.fingerprint()
+    (tmp_path / "duels.csv").write_text("winner,loser\n1,2\n")
+    assert study.fingerprint() != before
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.yaml")), ids=lambda p: p.stem)
+def test_every_configuration_is_complete(path: Path) -> None:
+    study = read_study(path)
+    runs: tuple[RunSettings, ...] = expand(study)
+    assert len({run.name for run in runs}) == len(runs) > 1
+    assert path.read_text(encoding="utf-8").startswith("# ")
+    if path.parent.name == "smoke":
+        assert study.name == "smoke-" + path.stem.replace("_", "-")
+        assert len(runs) < 20
