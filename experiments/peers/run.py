@@ -203,7 +203,8 @@ def table(setting: Setting, rows: list[Row]) -> str:
                 continue
             whole, other_whole = own + row.compile_seconds, theirs + other.compile_seconds
             lines.append(
-                f"- {row.method} is as good as {other.method} ({other.nats:.4f}) after {own:.2f} s, "
+                f"- {row.method} is as good as {other.method} ({other.nats:.4f}) after "
+                f"{own:.2f} s, "
                 f"{whole:.2f} s with compiling; {other.method} takes {theirs:.2f} s, "
                 f"{other_whole:.2f} s with compiling: {theirs / max(own, 1e-9):.1f} and "
                 f"{other_whole / whole:.1f} times as long."
