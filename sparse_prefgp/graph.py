@@ -113,6 +113,29 @@ class DuelGraph:
             blocks=number,
         )
 
+    def part(self, start: int, stop: int) -> DuelGraph:
+        """Sites start to stop, over the same rows; the same object for the same sites."""
+        if (start, stop) not in self._parts:
+            at = slice(start, stop)
+            self._parts[start, stop] = replace(
+                self,
+                winners=self.winners[at],
+                losers=self.losers[at],
+                counts=self.counts[at],
+                lower=self.lower[at],
+                upper=self.upper[at],
+                site_of_duel=None,
+                count_of_duel=None,
+                blocks=None,
+                ties=None if self.ties is None else self.ties[at],
+                groups=None if self.groups is None else self.groups[at],
+            )
+        return self._parts[start, stop]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, int], DuelGraph]:
+        return {}
+
     def __deepcopy__(self, memo: object) -> DuelGraph:
         return self  # nothing in it ever changes
 

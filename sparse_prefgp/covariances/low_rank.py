@@ -79,12 +79,32 @@ class _LowRank(Covariance, ABC):
     )
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         weighted, factor, inverse, mean = self._condition(precision, shift)
-        scaled = constant_matmul(self._constant, inverse, transpose_b=True)
+        mean_of_z, variance = self.marginals_under(inverse, mean)
         return Marginals(
-            mean=self._project(tf.matmul(self._constant, mean)[:, 0]),
-            variance=self._squared_lengths(scaled),
+            mean=mean_of_z,
+            variance=variance,
             half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
             kept=(weighted, inverse, mean),
+        )
+
+    @abstractmethod
+    def part(self, start: int, stop: int) -> _LowRank:
+        """The covariance of sites start to stop alone."""
+
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Phi' T Phi (m, m) and Phi' s (m, 1), without gradient."""
+        weighted = self._weighted(precision)
+        return (
+            constant_matmul(self._constant, weighted, transpose_a=True),
+            tf.matmul(self._constant, self._summed(shift), transpose_a=True),
+        )
+
+    def marginals_under(self, inverse: tf.Tensor, mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of each z, (t,), where u ~ N(mean, inverse' inverse), mean (m, 1)."""
+        scaled = constant_matmul(self._constant, inverse, transpose_b=True)
+        return (
+            self._project(tf.matmul(self._constant, mean)[:, 0]),
+            self._squared_lengths(scaled),
         )
 
     def surrogate(
@@ -128,6 +148,9 @@ class _LowRank(Covariance, ABC):
 class LowRankOverDuels(_LowRank):
     """`features` is Phi itself, (t, m): for fewer duels than items. O(t m²) a sweep."""
 
+    def part(self, start: int, stop: int) -> LowRankOverDuels:
+        return LowRankOverDuels(self.features[start:stop])
+
     def _weighted(self, precision: tf.Tensor) -> tf.Tensor:
         return precision[:, None] * self._constant
 
@@ -150,6 +173,9 @@ class LowRankOverItems(_LowRank):
     def __init__(self, features: tf.Tensor, graph: DuelGraph) -> None:
         super().__init__(features)
         self._graph = graph
+
+    def part(self, start: int, stop: int) -> LowRankOverItems:
+        return LowRankOverItems(self.features, self._graph.part(start, stop))
 
     def _weighted(self, precision: tf.Tensor) -> tf.Tensor:
         return self._graph.laplacian.matmul(precision, self._constant)

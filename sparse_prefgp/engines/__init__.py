@@ -8,6 +8,7 @@ from sparse_prefgp.engines.box import (
 )
 from sparse_prefgp.engines.laplace import Laplace
 from sparse_prefgp.engines.parallel import ParallelEP
+from sparse_prefgp.engines.partitioned import PartitionedEP
 from sparse_prefgp.engines.sequential import SequentialEP
 from sparse_prefgp.engines.variational import Variational
 
@@ -18,6 +19,7 @@ __all__ = [
     "Laplace",
     "LowRankPlusDiagonal",
     "ParallelEP",
+    "PartitionedEP",
     "SequentialEP",
     "Status",
     "TruncatedNormalResult",

@@ -193,10 +193,18 @@ class Loop(NamedTuple):
     stalled: tf.Tensor
 
 
+def towards_proposal(found: Evaluation, damping: tf.Tensor) -> Sites:
+    """The share `damping` of one sweep."""
+    return damp(found.sites, found.proposal, damping)
+
+
 def iterate(
-    evaluate: Callable[[Sites], Evaluation], sites: Sites, settings: Iteration
+    evaluate: Callable[[Sites], Evaluation],
+    sites: Sites,
+    settings: Iteration,
+    step: Callable[[Evaluation, tf.Tensor], Sites] = towards_proposal,
 ) -> tuple[Evaluation, tf.Tensor, tf.Tensor]:
-    """Take damped steps to the proposals until no site would move by more than the tolerance.
+    """Take damped steps until no site would move by more than the tolerance.
 
     The damping is halved whenever two sweeps in a row do not bring the largest change below the
     smallest seen so far. Returns the last evaluation, the sweeps and the damping.
@@ -211,7 +219,7 @@ def iterate(
 
     def sweep(loop: Loop, best: tf.Tensor) -> tuple[Loop, tf.Tensor]:
         old = loop.evaluation
-        new = evaluate(damp(old.sites, old.proposal, loop.damping))
+        new = evaluate(step(old, loop.damping))
         stalled = tf.where(new.change < best, 0, loop.stalled + 1)
         halve = stalled >= 2
         damping = tf.where(halve, 0.5 * loop.damping, loop.damping)
