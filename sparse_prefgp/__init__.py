@@ -35,6 +35,7 @@ _HOME = {
     "OptimisationReport": "selection",
     "PITC": "approximations",
     "ParallelEP": "engines",
+    "PartitionedEP": "engines",
     "PosteriorDraws": "sampling",
     "PreferenceGP": "models",
     "PriorPower": "approximations",
@@ -43,6 +44,10 @@ _HOME = {
     "SamplingCheck": "sampling",
     "SequentialEP": "engines",
     "Status": "engines",
+    "StreamedDuels": "io",
+    "StreamedGP": "parts",
+    "StreamedReport": "selection",
+    "StreamedResult": "parts",
     "StudyReport": "studies.ablation_report",
     "SubsetOfData": "approximations",
     "Suggestions": "analysis",
@@ -66,6 +71,7 @@ _HOME = {
     "kmeans_inputs": "models",
     "load": "models",
     "optimise": "selection",
+    "optimise_streamed": "selection",
     "predict": "analysis",
     "rank": "analysis",
     "read_choices": "io",
@@ -76,6 +82,7 @@ _HOME = {
     "sample_posterior": "sampling",
     "save": "models",
     "stacked_duels": "gpflow_blocks",
+    "stream_duels": "io",
     "study_report": "studies.ablation_report",
     "suggest": "analysis",
     "to_tensorboard": "selection",
@@ -109,6 +116,7 @@ __all__ = [
     "LowRankPlusDiagonal",
     "OptimisationReport",
     "ParallelEP",
+    "PartitionedEP",
     "PosteriorDraws",
     "PreferenceGP",
     "PriorPower",
@@ -117,6 +125,10 @@ __all__ = [
     "SamplingCheck",
     "SequentialEP",
     "Status",
+    "StreamedDuels",
+    "StreamedGP",
+    "StreamedReport",
+    "StreamedResult",
     "StudyReport",
     "SubsetOfData",
     "Suggestions",
@@ -140,6 +152,7 @@ __all__ = [
     "kmeans_inputs",
     "load",
     "optimise",
+    "optimise_streamed",
     "predict",
     "rank",
     "read_choices",
@@ -150,6 +163,7 @@ __all__ = [
     "sample_posterior",
     "save",
     "stacked_duels",
+    "stream_duels",
     "study_report",
     "suggest",
     "to_tensorboard",
@@ -194,6 +208,7 @@ if TYPE_CHECKING:
         Laplace,
         LowRankPlusDiagonal,
         ParallelEP,
+        PartitionedEP,
         SequentialEP,
         Status,
         TruncatedNormalResult,
@@ -206,7 +221,14 @@ if TYPE_CHECKING:
         ItemInducingPoints,
         stacked_duels,
     )
-    from sparse_prefgp.io import read_choices, read_duels, read_items, read_rankings
+    from sparse_prefgp.io import (
+        StreamedDuels,
+        read_choices,
+        read_duels,
+        read_items,
+        read_rankings,
+        stream_duels,
+    )
     from sparse_prefgp.models import (
         PreferenceGP,
         UpdateReport,
@@ -217,16 +239,19 @@ if TYPE_CHECKING:
         save,
         update,
     )
+    from sparse_prefgp.parts import StreamedGP, StreamedResult
     from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, sample_posterior
     from sparse_prefgp.selection import (
         AutoInputs,
         Checkpoint,
         GreedyReport,
         OptimisationReport,
+        StreamedReport,
         auto_inputs,
         greedy_em,
         initial_inputs,
         optimise,
+        optimise_streamed,
         to_tensorboard,
     )
     from sparse_prefgp.studies import Candidate, Comparison, candidates_from, compare

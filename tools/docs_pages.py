@@ -14,6 +14,7 @@ SECTIONS = {
     "duels": "Duels and tables",
     "io": "Duels and tables",
     "models": "The model",
+    "parts": "The model",
     "covariances": "The model",
     "approximations": "Approximations",
     "engines": "Inference",

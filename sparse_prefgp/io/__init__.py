@@ -7,10 +7,12 @@ from sparse_prefgp.io.choices import (
     read_rankings,
 )
 from sparse_prefgp.io.reading import read_duels, read_items, read_table, with_judgements
+from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.io.table import DuelTable
 
 __all__ = [
     "DuelTable",
+    "StreamedDuels",
     "read_choice_table",
     "read_choices",
     "read_duels",
@@ -18,5 +20,6 @@ __all__ = [
     "read_ranking_table",
     "read_rankings",
     "read_table",
+    "stream_duels",
     "with_judgements",
 ]

@@ -4,6 +4,7 @@ from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted
 from sparse_prefgp.selection.greedy import GreedyReport, GreedyStep, greedy_em
 from sparse_prefgp.selection.initial import AutoInputs, auto_inputs, initial_inputs
 from sparse_prefgp.selection.optimise import OptimisationReport, Progress, StartReport, optimise
+from sparse_prefgp.selection.streamed import StreamedReport, optimise_streamed
 from sparse_prefgp.selection.tensorboard import to_tensorboard
 
 __all__ = [
@@ -15,9 +16,11 @@ __all__ = [
     "OptimisationReport",
     "Progress",
     "StartReport",
+    "StreamedReport",
     "auto_inputs",
     "greedy_em",
     "initial_inputs",
     "optimise",
+    "optimise_streamed",
     "to_tensorboard",
 ]

@@ -89,13 +89,13 @@ def advance(state: State, function: Function) -> tuple[State, Outcome]:
     point = state.point
     if np.max(np.abs(point.gradient)) <= SMALL_GRADIENT:
         return state, Outcome.SMALL_GRADIENT
-    direction = _direction(state)
+    direction = direction_from(state)
     found = _search(function, point, direction, 1.0 if len(state.steps) else None)
     if found is None and len(state.steps):  # the memory may be to blame
         if -0.5 * float(point.gradient @ direction) <= PRECISION * max(abs(point.value), 1.0):
             return state, Outcome.NOTHING_TO_GAIN
         state = State.begin(point)
-        found = _search(function, point, _direction(state), None)
+        found = _search(function, point, direction_from(state), None)
     if found is None:
         return state, Outcome.NO_STEP
     new = State(found, *_remembered(state, found))
@@ -117,7 +117,7 @@ def _remembered(state: State, found: Point) -> tuple[FloatArray, FloatArray]:
     )
 
 
-def _direction(state: State) -> FloatArray:
+def direction_from(state: State) -> FloatArray:
     """Minus the inverse Hessian of the memory times the gradient, by the two-loop recursion."""
     vector = state.point.gradient.copy()
     weights = []

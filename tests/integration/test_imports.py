@@ -42,7 +42,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("evidence",),
     ("engines",),
     ("sampling",),
-    ("models", "gpflow_blocks"),
+    ("models", "gpflow_blocks", "parts"),
     ("selection",),
     ("analysis",),
     ("plotting",),

@@ -1,0 +1,326 @@
+"""Parts on the workers of a Dask cluster, each reading its own files.
+
+What crosses the network is `Task` and `Reply`. A part is bound to one worker, in whose memory its
+sites are; where that worker is gone or does not answer in time, the part is made anew on another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sparse_prefgp.approximations.inducing import InducingApproximation
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.parts.algebra import Algebra
+from sparse_prefgp.parts.gaussian import FloatArray
+from sparse_prefgp.parts.hyperparameters import Description
+from sparse_prefgp.parts.part import Part, Reply, Task, algebra_for
+from sparse_prefgp.parts.rounds import Answer, wire_size
+
+INSTALL = 'pip install "sparse_prefgp[scale]"'
+LOCAL = "local"
+# Seconds: between two looks at the workers, for the scheduler's answer, for a part to be made (it
+# imports TensorFlow), for a worker to turn up, and the least that a part has for an answer.
+_POLL, _SCHEDULER, _BUILD, _WORKER, _LEAST = 0.5, 15.0, 600.0, 60.0, 60.0
+# How much longer than the slowest part of the last round a part may take.
+_PATIENCE = 10.0
+
+
+# On the worker.
+
+
+class _Held(NamedTuple):
+    """A part in the memory of a worker, and in which making of it."""
+
+    generation: int
+    part: Part
+
+
+class _Blueprint(NamedTuple):
+    """What a worker needs to make the parts of a run.
+
+    streams: all parts. size: duels in a chunk, None chooses.
+    """
+
+    streams: tuple[StreamedDuels, ...]
+    description: Description
+    approximation: InducingApproximation
+    size: int | None
+
+
+_parts: dict[tuple[str, int], _Held] = {}
+_algebras: dict[str, Algebra] = {}
+# Parts of a run share their compiled passes, so that one works at a time.
+_lock = threading.RLock()
+
+
+def _build(run: str, number: int, generation: int, blueprint: _Blueprint) -> int:
+    """Make a part here; returns the number of its duels."""
+    with _lock:
+        if run not in _algebras:
+            _algebras[run] = algebra_for(
+                blueprint.streams,
+                blueprint.description.rebuilt(),
+                blueprint.approximation,
+                blueprint.size,
+            )
+        part = Part(blueprint.streams[number], _algebras[run])
+        for _ in part.duels.chunks(_algebras[run].size):
+            break  # a file that cannot be read here is told before any work
+        _parts[run, number] = _Held(generation, part)
+        return part.duels.num_rows
+
+
+def _work(run: str, number: int, generation: int, task: Task) -> Reply | None:
+    """Let a part work; None if it is not here, or not the one that is meant."""
+    with _lock:
+        held = _parts.get((run, number))
+        if held is None or held.generation != generation:
+            return None
+        return held.part.work(task)
+
+
+def _forget(run: str) -> None:
+    """Let go of the parts of a run."""
+    with _lock:
+        for key in [key for key in _parts if key[0] == run]:
+            del _parts[key]
+        _algebras.pop(run, None)
+
+
+# On the side of the coordinator.
+
+
+class Cluster:
+    """Parts on a Dask cluster, as a `Pool`.
+
+    :param scheduler: "local" for a cluster on this machine, else the address of a scheduler.
+    :param timeout: seconds for an answer; None goes by the last round.
+    :raises ValueError: a part that cannot be made, such as a file that a worker cannot read.
+    :raises OSError: no scheduler at that address, or no worker.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[StreamedDuels],
+        description: Description,
+        approximation: InducingApproximation,
+        size: int | None,
+        scheduler: str,
+        timeout: float | None,
+    ) -> None:
+        try:
+            import dask.distributed as distributed
+        except ImportError as error:
+            raise ModuleNotFoundError(
+                f"Working on a scheduler needs dask and distributed; install them with {INSTALL}."
+            ) from error
+        if timeout is not None and not timeout > 0.0:
+            raise ValueError(f"timeout must be positive seconds, not {timeout!r}.")
+        self._dask = distributed
+        self._rows = tuple(part.num_rows for part in parts)
+        self._timeout = timeout
+        self._slowest = 0.0
+        self._name = scheduler
+        self._run = uuid.uuid4().hex
+        # How often each item was compared is nobody's business there.
+        light = tuple(replace(p, scan=replace(p.scan, comparisons=None)) for p in parts)
+        self._blueprint = _Blueprint(light, description, approximation, size)
+        self._generation = [0] * len(parts)
+        self._place: list[str] = [""] * len(parts)
+        self._shunned: set[str] = set()
+        self._cluster: Any = None
+        self._client: Any = None
+        try:
+            self._connect(scheduler, len(parts))
+            self._make(range(len(parts)))
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, scheduler: str, parts: int) -> None:
+        if scheduler == LOCAL:
+            workers = min(parts, os.cpu_count() or 1)
+            self._cluster = self._dask.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+                env={"TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1"},
+            )
+            self._client = self._dask.Client(self._cluster, set_as_default=False)
+            return
+        try:
+            self._client = self._dask.Client(scheduler, timeout=_SCHEDULER, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ConnectionError(
+                f"There is no Dask scheduler at {scheduler!r}; start one (dask scheduler), or give "
+                f"the address it prints, or {LOCAL!r}."
+            ) from error
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return self._rows
+
+    def sites(self) -> list[FloatArray]:
+        raise ValueError(
+            "The sites are in the memory of the workers; for a model in this process, leave the "
+            "scheduler out."
+        )
+
+    def work(self, tasks: dict[int, Task]) -> dict[int, Answer]:
+        patience = self._timeout or max(_LEAST, _PATIENCE * self._slowest)
+        if self._timeout is None and self._slowest == 0.0:
+            patience = _BUILD  # the first work compiles
+        started = time.perf_counter()
+        calls = {
+            k: self._submit(_work, self._place[k], self._run, k, self._generation[k], task)
+            for k, task in tasks.items()
+        }
+        answers: dict[int, Answer] = {}
+        for k, reply, lost in self._collect(calls, patience):
+            if reply is None and not lost:
+                lost = f"the worker {self._place[k]} did not know it any more"
+            received = 0 if reply is None else wire_size(reply)
+            answers[k] = Answer(reply, wire_size(tasks[k]), received, lost)
+        self._slowest = time.perf_counter() - started
+        return answers
+
+    def rebuild(self, number: int) -> None:
+        self._make([number])
+
+    def close(self) -> None:
+        if self._client is not None:
+            if self._cluster is None:  # workers that go on need not keep what nobody asks for
+                with suppress(Exception):
+                    for worker in self._alive():
+                        call = self._submit(_forget, worker, self._run)
+                        self._dask.fire_and_forget(call)
+            with suppress(Exception):
+                self._client.close(timeout=_SCHEDULER)
+        if self._cluster is not None:
+            with suppress(Exception):
+                self._cluster.close(timeout=_SCHEDULER)
+        self._client = self._cluster = None
+
+    # Inside.
+
+    def _make(self, numbers: Iterable[int]) -> None:
+        """Make parts anew, again elsewhere where a worker is lost meanwhile."""
+        waiting = list(numbers)
+        for _ in range(3):
+            calls = {}
+            for k in waiting:
+                self._generation[k] += 1
+                self._place[k] = self._choose()
+                calls[k] = self._submit(
+                    _build, self._place[k], self._run, k, self._generation[k], self._blueprint
+                )
+            waiting = []
+            for k, rows, lost in self._collect(calls, _BUILD):
+                if lost:
+                    waiting.append(k)
+                elif rows != self._rows[k]:
+                    raise ValueError(
+                        f"Part {k} has {rows} duels on the worker {self._place[k]} and "
+                        f"{self._rows[k]} here; give all machines the same files."
+                    )
+            if not waiting:
+                return
+        raise ConnectionError(
+            f"Part {waiting[0]} could not be made on any worker of {self._name!r}; check that they "
+            "have memory enough and stay alive."
+        )
+
+    def _choose(self) -> str:
+        """The worker with the fewest parts, if possible none that was lost before."""
+        deadline = time.perf_counter() + _WORKER
+        while True:
+            alive = self._alive()
+            good = alive - self._shunned or alive
+            if good:
+                return min(sorted(good), key=self._place.count)
+            if time.perf_counter() > deadline:
+                raise ConnectionError(
+                    f"The scheduler at {self._name!r} has no worker; start some (dask worker), and "
+                    "run again: nothing was fitted on fewer duels."
+                )
+            time.sleep(_POLL)
+
+    def _alive(self) -> set[str]:
+        """Addresses of the workers."""
+        try:
+            cores = self._client.sync(self._client.scheduler.ncores, callback_timeout=_SCHEDULER)
+        except (OSError, RuntimeError) as error:
+            raise self._gone() from error
+        return set(cores)
+
+    def _gone(self) -> ConnectionError:
+        return ConnectionError(
+            f"The scheduler at {self._name!r} does not answer any more; the run has stopped, and "
+            "no model was made: start the scheduler and run again."
+        )
+
+    def _submit(self, function: Callable[..., Any], worker: str, *arguments: Any) -> Any:
+        try:
+            return self._client.submit(
+                function,
+                *arguments,
+                workers=[worker],
+                allow_other_workers=False,
+                pure=False,
+                retries=0,
+            )
+        except (OSError, RuntimeError) as error:
+            raise self._gone() from error
+
+    def _collect(self, calls: dict[int, Any], patience: float) -> Iterable[tuple[int, Any, str]]:
+        """Number, result and, for a call that is lost, why, as they come."""
+        deadline = time.perf_counter() + patience
+        pending = dict(calls)
+        while pending:
+            calls_left = list(pending.values())
+            with suppress(TimeoutError), self._client.as_current():
+                self._dask.wait(calls_left, timeout=_POLL, return_when="FIRST_COMPLETED")
+            # Asked only where nothing has come: it is one more message.
+            alive = None if any(c.done() for c in calls_left) else self._alive()
+            for k, call in list(pending.items()):
+                worker, lost, result = self._place[k], "", None
+                if call.status == "finished":
+                    with suppress(Exception):  # gone between its answer and its being fetched
+                        result = call.result(timeout=_SCHEDULER)
+                    if result is None:
+                        lost = f"the answer of the worker {worker} was lost"
+                elif call.status == "error":
+                    lost = self._failed(k, call)
+                elif alive is not None and worker not in alive:
+                    lost = f"the worker {worker} is gone"
+                elif call.status in ("lost", "cancelled"):
+                    lost = f"the call to the worker {worker} was lost"
+                elif time.perf_counter() > deadline:
+                    lost = f"the worker {worker} did not answer within {patience:.0f} s"
+                else:
+                    continue
+                del pending[k]
+                if lost:
+                    self._shunned.add(worker)
+                    with suppress(Exception):
+                        call.cancel()
+                yield k, result, lost
+
+    def _failed(self, number: int, call: Any) -> str:
+        """Why a call failed, where that is the worker's end and not the part's own fault."""
+        error = call.exception(timeout=_SCHEDULER)
+        if isinstance(error, self._dask.scheduler.KilledWorker):
+            return f"the worker {self._place[number]} died"
+        where = f"Part {number} failed on the worker {self._place[number]}: "
+        if isinstance(error, ValueError | OSError):
+            raise ValueError(where + str(error)) from error
+        raise RuntimeError(where + repr(error)) from error

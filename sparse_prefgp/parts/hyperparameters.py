@@ -1,0 +1,96 @@
+"""Kernel, mean function, noise and inducing inputs, as one vector that can be sent to a part."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from sparse_prefgp.models.codec import Decoder, Encoder
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Hyperparameters(gpflow.Module):
+    """Everything a part needs to know of a model, apart from its approximation."""
+
+    def __init__(
+        self,
+        kernel: gpflow.kernels.Kernel,
+        mean_function: gpflow.functions.MeanFunction | None,
+        noise_variance: gpflow.Parameter,
+        inducing_variable: gpflow.inducing_variables.InducingPoints,
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.mean_function = mean_function
+        self.noise_variance = noise_variance
+        self.inducing_variable = inducing_variable
+
+    @property
+    def size(self) -> int:
+        """m, the number of inducing inputs."""
+        return int(self.inducing_variable.num_inducing)
+
+    def values(self) -> FloatArray:
+        """All unconstrained values, one after the other."""
+        return np.concatenate([v.numpy().reshape(-1) for v in self.variables]).astype(float)
+
+    def set(self, values: FloatArray) -> None:
+        """Take what `values` gave."""
+        sizes = [int(np.prod(v.shape)) for v in self.variables]
+        for variable, piece in zip(
+            self.variables, np.split(values, np.cumsum(sizes)[:-1]), strict=True
+        ):
+            variable.assign(piece.reshape(variable.shape))
+
+    def described(self) -> Description:
+        """As JSON and arrays.
+
+        :raises ValueError: a kernel class that `register_kernel` does not know.
+        """
+        encoder = Encoder()
+        function = self.mean_function
+        names = {
+            "kernel": encoder.module(self.kernel, "The kernel"),
+            "mean_function": None
+            if function is None
+            else encoder.module(function, "The mean function"),
+            "noise_variance": encoder.parameter(self.noise_variance, "the noise variance"),
+            "inducing": encoder.parameter(self.inducing_variable.Z, "the inducing inputs"),
+            "parameters": encoder.parameters,
+        }
+        return Description(names, encoder.arrays)
+
+
+class Description(NamedTuple):
+    """Hyperparameters on their way to another process."""
+
+    names: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    def rebuilt(self) -> Hyperparameters:
+        decoder = Decoder(self.names["parameters"], self.arrays)
+        function = self.names["mean_function"]
+        return Hyperparameters(
+            decoder.module(self.names["kernel"]),
+            None if function is None else decoder.module(function),
+            decoder.parameter(self.names["noise_variance"]),
+            gpflow.inducing_variables.InducingPoints(decoder.parameter(self.names["inducing"])),
+        )
+
+
+def flat_gradient(
+    tape: tf.GradientTape, target: Any, variables: Any, upstream: Any = None
+) -> tf.Tensor:
+    """Gradient in all variables, one after the other, zero where there is none."""
+    gradients = tape.gradient(
+        target,
+        variables,
+        output_gradients=upstream,
+        unconnected_gradients=tf.UnconnectedGradients.ZERO,
+    )
+    return tf.concat([tf.reshape(tf.convert_to_tensor(g), [-1]) for g in gradients], 0)

@@ -1,0 +1,646 @@
+"""The model of duels that are never in memory: one sparse posterior, made by parts of them."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from check_shapes import check_shapes
+from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
+
+from sparse_prefgp.approximations import VFE, Approximation, TightVFE
+from sparse_prefgp.approximations.inducing import InducingApproximation
+from sparse_prefgp.covariances.base import PosteriorTerms
+from sparse_prefgp.covariances.item_effect import item_effects
+from sparse_prefgp.covariances.kernels import cancelling_parts
+from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
+from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
+from sparse_prefgp.models.preference_gp import (
+    DEFAULT_INDUCING,
+    PreferenceGP,
+    _check_noise,
+    _check_parts,
+)
+from sparse_prefgp.parts.gaussian import FloatArray, Natural
+from sparse_prefgp.parts.hyperparameters import Hyperparameters
+from sparse_prefgp.parts.part import Part, algebra_for
+from sparse_prefgp.parts.rounds import Coordinator, InProcess, Outcome, Pool, Round
+from sparse_prefgp.parts.seen import SeenDuels
+
+LOCAL = "local"
+# Rows that the default inducing inputs are placed by.
+_PLACED_BY = 20_000
+
+
+@dataclass(frozen=True)
+class StreamedResult(InferenceResult):
+    """What inference on streamed duels did.
+
+    Beside what `InferenceResult` says: rounds, the log of each; parts, how many; sites, where they
+    are; duels: how many the posterior is made of, counts included.
+    """
+
+    rounds: tuple[Round, ...] = field(default=(), repr=False)
+    parts: int = 1
+    sites: str = "in memory"
+    duels: int = 0
+
+    @property
+    def rebuilt(self) -> tuple[str, ...]:
+        """What was lost on the way and made anew, in words."""
+        return tuple(text for round_ in self.rounds for text in round_.rebuilt)
+
+    def __str__(self) -> str:
+        text = (
+            f"{super().__str__()}; {self.duels:,} duels in {self.parts} parts, sites {self.sites}"
+        )
+        return "; ".join([text, *self.rebuilt])
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """Within a round: what a progress bar shows.
+
+    what: which pass this is. rows: duels passed so far, of `total`. change: the largest change
+    seen by the last whole round, NaN before the first. duels_per_second: within this pass;
+    seconds_left: of it. round: number of the round, from 1.
+    """
+
+    what: str
+    round: int
+    rows: int
+    total: int
+    change: float
+    duels_per_second: float
+    seconds_left: float
+
+
+class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
+    """A Gaussian-process utility learned from duels that are read in chunks, or by other machines.
+
+    Only the sums over m inducing inputs and two numbers for each duel stay. The posterior is that
+    of `PreferenceGP` with the same approximation by `ParallelEP`, except that each row of the
+    stream keeps a site of its own, which changes nothing.
+
+    :param duels: `stream_duels(...)`.
+    :param kernel: any GPflow kernel on D inputs but `ItemEffect`.
+    :param approximation: `VFE()` by default; one whose correction is a sum over duels.
+    :param inducing_variable: (m, D) array or `InducingPoints`, in the units of the stream; by
+        default k-means centres of up to 20,000 rows, at most 128.
+    :param engine: `PartitionedEP(parts=1)` by default: parts, local sweeps, damping, tolerance.
+    :param noise_variance: sigma² per side of a duel, not trainable at first.
+    :param mean_function: any GPflow mean function; None is zero.
+    :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
+        several parts `.0`, `.1`, … join its name. None keeps them in memory.
+    :param chunk: duels worked on at a time; by default some 64 MB of features.
+    :param scheduler: None works in this process; "local" starts a Dask cluster on this machine
+        with as many workers as parts, at most one for each core; "tcp://…" is the address of a
+        Dask scheduler. Parts read their own files there, with the sites in their memory.
+    :param timeout: seconds after which a part that has not answered counts as lost and is made
+        anew on another worker; None is ten times what the slowest part took in the last round,
+        at least 60.
+    :raises ValueError: a value that makes no sense, named in the message; an approximation that
+        needs all duels at once.
+    """
+
+    def __init__(
+        self,
+        duels: StreamedDuels,
+        kernel: gpflow.kernels.Kernel,
+        *,
+        approximation: Approximation | None = None,
+        inducing_variable: Any = None,
+        engine: PartitionedEP | None = None,
+        noise_variance: float = 0.5,
+        mean_function: gpflow.functions.MeanFunction | None = None,
+        sites: str | os.PathLike[str] | None = None,
+        chunk: int | None = None,
+        scheduler: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(duels, StreamedDuels):
+            raise ValueError(
+                f"duels must be streamed, not {type(duels).__name__}; make them with stream_duels, "
+                "or give duels in memory to PreferenceGP."
+            )
+        approximation = VFE() if approximation is None else approximation
+        engine = PartitionedEP(parts=1) if engine is None else engine
+        seen = SeenDuels.of(duels)
+        _check_parts(kernel, mean_function, approximation, engine, seen)  # type: ignore[arg-type]
+        summed = _check_approximation(approximation)
+        _check_engine(engine)
+        if chunk is not None and (isinstance(chunk, bool) or int(chunk) != chunk or chunk < 1):
+            raise ValueError(f"chunk must be a whole number of at least 1, not {chunk!r}.")
+        if item_effects(kernel):
+            raise ValueError(
+                "Streamed duels take no ItemEffect, whose inducing variables are chosen by all "
+                "duels; leave it out, or read the duels into memory."
+            )
+        constant = cancelling_parts(kernel)
+        if constant:
+            warnings.warn(
+                f"The {constant[0]} kernel cancels in duels and changes nothing but wastes an "
+                "inducing variable; leave it out.",
+                stacklevel=2,
+            )
+        if scheduler is not None and sites is not None:
+            raise ValueError(
+                "With a scheduler the sites stay in the memory of the workers; leave sites out."
+            )
+        self.kernel = kernel
+        self.mean_function = mean_function
+        self.noise_variance = gpflow.Parameter(
+            _check_noise(noise_variance), transform=gpflow.utilities.positive(), trainable=False
+        )
+        self.inducing_variable = _inducing_variable(inducing_variable, duels)
+        # Not parameters: kept out of tf.Module's tracking by a container it does not look into.
+        self._fixed = _Fixed(duels, seen, summed, engine)
+        self._fixed.place = _Place(sites, chunk, scheduler, timeout)
+
+    # What the model was made of.
+
+    @property
+    def stream(self) -> StreamedDuels | None:
+        """The duels; None for a model that was loaded, which can predict but not learn."""
+        return self._fixed.stream
+
+    @property
+    def duels(self) -> SeenDuels:
+        """What is known of the duels without reading them."""
+        return self._fixed.seen
+
+    @property
+    def approximation(self) -> InducingApproximation:
+        return self._fixed.approximation
+
+    @property
+    def engine(self) -> PartitionedEP:
+        return self._fixed.engine
+
+    @property
+    def margin(self) -> None:
+        """Streams have no ties."""
+
+    @property
+    def noise_ratio(self) -> None:
+        """Streams have no groups."""
+
+    @property
+    def has_item_effect(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return (
+            f"StreamedGP({self.approximation!r}, {self.inducing_variable.num_inducing} inducing "
+            f"inputs, {self.engine!r}, {type(self.kernel).__name__} kernel, "
+            f"{self.duels.num_duels:,} duels)"
+        )
+
+    __str__ = __repr__
+
+    def hyperparameters(self) -> Hyperparameters:
+        """All parameters, those of the model itself."""
+        return Hyperparameters(
+            self.kernel, self.mean_function, self.noise_variance, self.inducing_variable
+        )
+
+    # Evidence and training.
+
+    def infer(
+        self,
+        restart: bool = False,
+        progress: Callable[[StreamProgress], None] | None = None,
+        report: Callable[[Round], None] | None = None,
+    ) -> StreamedResult:
+        """Find the sites for the parameters as they are.
+
+        :param restart: forget the sites of earlier calls and begin at zero.
+        :param progress: called after each chunk, in this process; report: after each round.
+        :raises ValueError: a file that cannot be read or holds other duels than before; what a
+            scheduler that cannot be reached says.
+        """
+        self._ensure_inferred(restart, warn=False, progress=progress, report=report)
+        result = self._fixed.result
+        assert result is not None
+        return result
+
+    def log_evidence(self) -> float:
+        """Log evidence in nats, with the approximation's correction, over all duels."""
+        self._ensure_inferred()
+        return self._fixed.log_evidence
+
+    def evidence_and_gradient(
+        self,
+        tolerance: float | None = None,
+        progress: Callable[[StreamProgress], None] | None = None,
+    ) -> tuple[float, list[FloatArray]]:
+        """Log evidence and its exact gradient in each of `trainable_variables`, unconstrained.
+
+        Goes on from the sites of the last call.
+
+        :param tolerance: of inference; by default the engine's.
+        """
+        self._stream("learning")
+        parameters = self.hyperparameters()
+        values = parameters.values()
+        with self._watched(progress):
+            outcome = self._coordinator().run(values, tolerance)
+            self._keep(outcome)
+            if outcome.status is Status.NOT_FINITE:
+                return np.nan, [np.full(v.shape, np.nan) for v in self.trainable_variables]
+            found = self._coordinator().gradient(values, tolerance)
+        variables = parameters.variables
+        ends = np.cumsum([int(np.prod(v.shape)) for v in variables])[:-1]
+        pieces = {
+            id(v): piece.reshape(v.shape)
+            for v, piece in zip(variables, np.split(found.values, ends), strict=True)
+        }
+        nothing = [v for v in self.trainable_variables if id(v) not in pieces]
+        assert not nothing, f"no gradient for {nothing}"
+        return found.log_evidence, [pieces[id(v)] for v in self.trainable_variables]
+
+    def maximum_log_likelihood_objective(self) -> tf.Tensor:
+        """Log evidence with its exact gradient, for optimisers that do not compile."""
+        if not tf.executing_eagerly():
+            raise ValueError(
+                "Streamed duels are read by Python, which no compiled function can do; use "
+                "optimise_streamed, or an optimiser with compile=False."
+            )
+        value, gradients = self.evidence_and_gradient()
+        surrogate = tf.add_n(
+            [tf.reduce_sum(g * v) for g, v in zip(gradients, self.trainable_variables, strict=True)]
+        )
+        return value + (surrogate - tf.stop_gradient(surrogate))
+
+    # Prediction.
+
+    @property
+    def posterior(self) -> Posterior:
+        """q(f) for the parameters as they are now; what is held does not change with them."""
+        self._ensure_inferred()
+        fixed = self._fixed
+        if fixed.posterior is None:
+            assert fixed.total is not None
+            fixed.posterior = _posterior(self.hyperparameters(), fixed.total)
+        return fixed.posterior
+
+    @check_shapes(
+        "Xnew: [N, D]",
+        "return[0]: [N, 1]",
+        "return[1]: [N, 1] if not full_cov",
+        "return[1]: [1, N, N] if full_cov",
+    )
+    def predict_f(
+        self, Xnew: Any, full_cov: bool = False, full_output_cov: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of the utility at new items, as `PreferenceGP.predict_f`.
+
+        :param Xnew: (N, D) in the units of the stream.
+        :param full_cov: the joint covariance (1, N, N) in place of the variances.
+        :param full_output_cov: there is one output, so it changes nothing.
+        """
+        inputs = self._inputs(Xnew)
+        return predictions(self.posterior, inputs, full_cov)
+
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
+    def predict_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
+        """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,)."""
+        return tf.exp(self.predict_log_duel(Xa, Xb))
+
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
+    def predict_log_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
+        """Log of `predict_duel`, finite however small the probability is, (N,)."""
+        return self.log_win(*self.predict_difference(Xa, Xb))
+
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
+    def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each."""
+        pairs = tf.stack([self._inputs(Xa), self._inputs(Xb)], 1)
+        both = in_chunks(self.posterior.difference, pairs)
+        return both[:, 0], both[:, 1]
+
+    def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
+        """Log probability that a beats b, from mean and variance of f(a) - f(b), (N,) each.
+
+        :raises ValueError: groups, which streams do not have.
+        """
+        if groups is not None:
+            raise ValueError("The model was learned without groups; leave them out.")
+        noise, zero = 2.0 * self.noise_variance + tf.zeros_like(mean), tf.zeros_like(mean)
+        return self.engine.link_function.log_probability(-mean, variance, noise, None, zero)
+
+    def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
+        """The same of a tie: -inf, there are none."""
+        del variance, groups
+        return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
+
+    def scale_is_free(self) -> bool:
+        """Whether kernel variance and noise are both trainable, though only their ratio counts."""
+        names = gpflow.utilities.parameter_dict(self.kernel)
+        free = any(p.trainable for name, p in names.items() if "variance" in name)
+        return free and bool(self.noise_variance.trainable)
+
+    # Beyond the stream.
+
+    def in_memory(self) -> PreferenceGP:
+        """An ordinary model of all duels, with the same parameters, at the same sites.
+
+        For duels that fit, and for what needs them all: `update`, `suggest`, `lower_bound`.
+
+        :raises ValueError: a loaded model, or parts in other processes.
+        """
+        stream = self._stream("in_memory")
+        self._ensure_inferred()
+        sites = np.concatenate(self._pool().sites(), 1)
+        duels = stream.in_memory(_whole(stream))
+        model = PreferenceGP(
+            duels,
+            copy.deepcopy(self.kernel),
+            approximation=self.approximation,
+            inducing_variable=copy.deepcopy(self.inducing_variable),
+            engine=ParallelEP(tolerance=self.engine.tolerance),
+            mean_function=copy.deepcopy(self.mean_function),
+        )
+        model.noise_variance = copy.deepcopy(self.noise_variance)
+        graph = model.graph
+        assert graph.site_of_duel is not None
+        # Equal duels have equal sites at the fixed point; before it their mean is as good as any.
+        number = np.bincount(graph.site_of_duel, minlength=graph.num_sites)
+        nu, tau = (np.bincount(graph.site_of_duel, x, graph.num_sites) / number for x in sites)
+        model.start_from(nu, tau)
+        return model
+
+    def close(self) -> None:
+        """Let go of the parts: their sites, and the workers that were started for them."""
+        fixed = self._fixed
+        if fixed.pool is not None:
+            fixed.pool.close()
+        fixed.pool = fixed.coordinator = None
+
+    # Inside.
+
+    def _stream(self, what: str) -> StreamedDuels:
+        stream = self._fixed.stream
+        if stream is None:
+            raise ValueError(
+                f"The model was loaded without its duels, which {what} needs; make a StreamedGP of "
+                "the stream."
+            )
+        return stream
+
+    def _inputs(self, values: Any) -> tf.Tensor:
+        inputs = tf.convert_to_tensor(values, dtype=gpflow.default_float())
+        columns = self.duels.num_features
+        if inputs.shape[-1] != columns:
+            raise ValueError(
+                f"Items have {columns} features, but the new ones have {inputs.shape[-1]}; pass "
+                "the same columns in the same units, for example with read_items(path, "
+                "like=model)."
+            )
+        return inputs
+
+    def _ensure_inferred(
+        self,
+        restart: bool = False,
+        warn: bool = True,
+        progress: Callable[[StreamProgress], None] | None = None,
+        report: Callable[[Round], None] | None = None,
+    ) -> None:
+        fixed = self._fixed
+        values = self.hyperparameters().values()
+        if not restart and fixed.values is not None and np.array_equal(values, fixed.values):
+            return
+        self._stream("inference at other parameters")
+        with self._watched(progress):
+            outcome = self._coordinator().run(values, restart=restart, report=report)
+        self._keep(outcome)
+        assert fixed.result is not None
+        if warn and not fixed.result.converged:
+            warnings.warn(f"Inference did not converge: {fixed.result}.", stacklevel=4)
+
+    def _keep(self, outcome: Outcome) -> None:
+        fixed = self._fixed
+        fixed.values = self.hyperparameters().values()
+        fixed.total, fixed.posterior = outcome.total, None
+        fixed.log_evidence = outcome.log_evidence
+        place = fixed.place
+        where = "in memory" if place.sites is None else f"in {str(place.sites)!r}"
+        if place.scheduler is not None:
+            where = "in the memory of the workers"
+        fixed.result = StreamedResult(
+            converged=outcome.status is Status.CONVERGED,
+            sweeps=len(outcome.rounds),
+            status=outcome.status,
+            largest_change=outcome.change,
+            damping=outcome.damping,
+            jitter=outcome.jitter,
+            clipped=outcome.clipped,
+            rounds=outcome.rounds,
+            parts=len(self._pool().rows),
+            sites=where,
+            duels=self.duels.num_duels,
+        )
+
+    def _coordinator(self) -> Coordinator:
+        fixed = self._fixed
+        if fixed.coordinator is None:
+            size = self.inducing_variable.num_inducing
+            fixed.coordinator = Coordinator(self._pool(), int(size), self.engine)
+        return fixed.coordinator
+
+    def _pool(self) -> Pool:
+        fixed = self._fixed
+        if fixed.pool is None:
+            fixed.pool = fixed.place.pool(self)
+        return fixed.pool
+
+    def _watched(self, progress: Callable[[StreamProgress], None] | None) -> _Watch:
+        pool = self._pool()
+        return _Watch(pool if isinstance(pool, InProcess) else None, progress, self._coordinator())
+
+
+class _Watch:
+    """Tells of the rows of each pass while it is entered."""
+
+    def __init__(
+        self,
+        pool: InProcess | None,
+        progress: Callable[[StreamProgress], None] | None,
+        coordinator: Coordinator,
+    ) -> None:
+        self._pool, self._progress, self._coordinator = pool, progress, coordinator
+        self._last = 0
+        self._started = self._seen_at = time.perf_counter()
+
+    def __enter__(self) -> None:
+        if self._pool is not None and self._progress is not None:
+            self._pool.seen = self._tell
+
+    def __exit__(self, *error: Any) -> None:
+        if self._pool is not None:
+            self._pool.seen = None
+
+    def _tell(self, rows: int) -> None:
+        assert self._progress is not None and self._pool is not None
+        now = time.perf_counter()
+        if rows <= self._last:  # another pass has begun
+            self._started = self._seen_at
+        self._last, self._seen_at = rows, now
+        total = sum(self._pool.rows)
+        speed = rows / max(now - self._started, 1e-9)
+        at = self._coordinator.at
+        self._progress(
+            StreamProgress(at.what, at.round, rows, total, at.change, speed, (total - rows) / speed)
+        )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the parts work, and how."""
+
+    sites: str | os.PathLike[str] | None = None
+    chunk: int | None = None
+    scheduler: str | None = None
+    timeout: float | None = None
+
+    def pool(self, model: StreamedGP) -> Pool:
+        stream = model.stream
+        assert stream is not None
+        parts = stream.cut(model.engine.parts)
+        description = model.hyperparameters().described()
+        if self.scheduler is not None:
+            from sparse_prefgp.parts.cluster import Cluster
+
+            return Cluster(
+                parts, description, model.approximation, self.chunk, self.scheduler, self.timeout
+            )
+        algebra = algebra_for(parts, description.rebuilt(), model.approximation, self.chunk)
+        return InProcess(
+            [Part(part, algebra, self._file(k, len(parts))) for k, part in enumerate(parts)]
+        )
+
+    def _file(self, number: int, parts: int) -> Path | None:
+        if self.sites is None:
+            return None
+        path = Path(self.sites)
+        return path if parts == 1 else path.with_name(f"{path.stem}.{number}{path.suffix}")
+
+
+class _Fixed:
+    """What belongs to a model but is no parameter; a plain object that tf.Module leaves alone."""
+
+    def __init__(
+        self,
+        stream: StreamedDuels | None,
+        seen: SeenDuels,
+        approximation: InducingApproximation,
+        engine: PartitionedEP,
+    ) -> None:
+        self.stream = stream
+        self.seen = seen
+        self.approximation = approximation
+        self.engine = engine
+        self.place = _Place()
+        self.pool: Pool | None = None
+        self.coordinator: Coordinator | None = None
+        self.values: FloatArray | None = None
+        self.total: Natural | None = None
+        self.log_evidence = np.nan
+        self.posterior: Posterior | None = None
+        self.result: StreamedResult | None = None
+
+
+def _posterior(parameters: Hyperparameters, total: Natural) -> Posterior:
+    """q(f), on copies, so that nothing kept in it changes when a parameter is assigned."""
+    kernel = copy.deepcopy(parameters.kernel)
+    inducing = copy.deepcopy(parameters.inducing_variable)
+    k_uu = gpflow.covariances.Kuu(inducing, kernel, jitter=0.0)
+    factor, _ = cholesky_with_jitter(k_uu, MAX_CONDITION)
+
+    def features(inputs: tf.Tensor) -> tf.Tensor:
+        k_uf = gpflow.covariances.Kuf(inducing, kernel, inputs)
+        return tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
+
+    u = total.posterior()
+    reduction = np.eye(len(u.mean)) - u.covariance
+    dtype = gpflow.default_float()
+    terms = PosteriorTerms(tf.constant(u.mean, dtype), tf.constant(reduction, dtype))
+    return Posterior(kernel, copy.deepcopy(parameters.mean_function), features, terms)
+
+
+def _whole(stream: StreamedDuels) -> Any:
+    (chunk,) = stream.chunks(stream.num_rows)
+    return chunk
+
+
+def _check_engine(engine: Any) -> None:
+    if not isinstance(engine, PartitionedEP):
+        raise ValueError(
+            f"Streamed duels need PartitionedEP(...), not {engine!r}; with parts=1 and one local "
+            "sweep it does what ParallelEP does."
+        )
+    if engine.site_power != 1.0:
+        raise ValueError(
+            f"Streamed duels are inferred by EP itself, not with site_power={engine.site_power}; "
+            "leave it out, or read the duels into memory."
+        )
+
+
+def _check_approximation(approximation: Approximation) -> InducingApproximation:
+    """Only what is a sum over duels can be summed in parts."""
+    if isinstance(approximation, TightVFE) and approximation.residual != "diagonal":
+        raise ValueError(
+            f"{approximation!r} needs the residuals of all duels at once, which streamed duels "
+            'never are; use TightVFE("diagonal") or VFE().'
+        )
+    if not isinstance(approximation, InducingApproximation):
+        raise ValueError(
+            f"{approximation!r} needs all duels at once, which streamed duels never are; use "
+            "VFE(), FITC() or another approximation with inducing inputs."
+        )
+    return approximation
+
+
+def _inducing_variable(
+    given: Any, duels: StreamedDuels
+) -> gpflow.inducing_variables.InducingPoints:
+    if given is None:
+        rng = np.random.default_rng(0)
+        rows, _ = duels.sample(_PLACED_BY, rng).distinct_rows()
+        given = kmeans_inputs(rows, min(DEFAULT_INDUCING, len(rows)), rng)
+    if isinstance(given, gpflow.inducing_variables.InducingPoints):
+        _check_z(given.Z.numpy(), duels)
+        return given
+    return gpflow.inducing_variables.InducingPoints(_check_z(given, duels))
+
+
+def _check_z(given: Any, duels: StreamedDuels) -> np.ndarray:
+    try:
+        z = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("inducing_variable must be an (m, D) array of numbers.") from None
+    columns = duels.num_features
+    if z.ndim != 2 or z.shape[1] != columns or not len(z):
+        raise ValueError(f"inducing_variable must be (m, {columns}) like the items, not {z.shape}.")
+    if not np.all(np.isfinite(z)):
+        row = int(np.argwhere(~np.isfinite(z))[0, 0])
+        raise ValueError(f"inducing_variable has a NaN or infinite value in row {row}.")
+    if len(np.unique(z, axis=0)) < len(z):
+        raise ValueError(
+            "inducing_variable has equal rows, which make its kernel matrix singular; "
+            "pass np.unique(Z, axis=0)."
+        )
+    return z

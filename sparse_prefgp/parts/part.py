@@ -1,0 +1,239 @@
+"""One part of the duels: it keeps its own sites, and answers with sums over them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from sparse_prefgp.approximations.inducing import InducingApproximation
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.parts.algebra import (
+    Algebra,
+    ItemAlgebra,
+    RowAlgebra,
+    SiteSums,
+    chunk_size,
+    padded,
+    takes_item_form,
+)
+from sparse_prefgp.parts.gaussian import FloatArray, Natural
+from sparse_prefgp.parts.hyperparameters import Hyperparameters
+
+# Local sweeps of one round where they go on until the part has settled.
+MAX_LOCAL_SWEEPS = 50
+# Rows that a pass has seen, after each chunk.
+Seen = Callable[[int], None]
+
+
+class Task(NamedTuple):
+    """What the coordinator asks of a part in one round.
+
+    cavity: `Natural.packed`, the posterior of u without this part. values: hyperparameters, where
+    they have changed since its last task. sweeps: local sweeps, 0 to hold the sites and give the
+    sums, None until the part has settled to the tolerance. damping: share of each local step.
+    correct: whether the approximation's correction is wanted. gradient: hold the sites, and pull
+    the derivative of the evidence in both sums, which follows from posterior and sites, through
+    the part's own duels. restart: begin the sites at zero.
+    """
+
+    cavity: FloatArray
+    values: FloatArray | None = None
+    sweeps: int | None = 1
+    damping: float = 1.0
+    tolerance: float = 1e-8
+    correct: bool = False
+    gradient: bool = False
+    restart: bool = False
+
+
+class Reply(NamedTuple):
+    """What a part answers.
+
+    site: `Natural.packed` of its Gaussian site over u. seen: sums over its sites as they were at
+    the beginning, under the posterior they were part of. gradient: in all hyperparameters, or
+    None. rows: how many duels it has worked through. sweeps: passes over them. seconds: that took.
+    """
+
+    site: FloatArray
+    seen: SiteSums
+    gradient: FloatArray | None
+    rows: int
+    sweeps: int
+    jitter: float
+    seconds: float
+
+
+class SiteStore:
+    """nu and tau of t sites, (2, t), in memory or in a memory-mapped `.npy` file.
+
+    :param path: of the file, which must not exist; None keeps them in memory.
+    :raises ValueError: the file exists, or cannot be made.
+    """
+
+    def __init__(self, rows: int, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = None if path is None else Path(path)
+        self._values: FloatArray
+        if self.path is None:
+            self._values = np.zeros((2, rows))
+            return
+        if self.path.exists():
+            raise ValueError(
+                f"The file for the sites {str(self.path)!r} exists already; remove it, or give "
+                "another name."
+            )
+        if not self.path.parent.is_dir():
+            raise ValueError(
+                f"The file for the sites {str(self.path)!r} lies in no folder; make the folder "
+                f"{str(self.path.parent)!r} first."
+            )
+        self._values = np.lib.format.open_memmap(self.path, mode="w+", shape=(2, rows))
+
+    def read(self, start: int, rows: int, size: int) -> FloatArray:
+        """Sites start to start + rows, (2, size), with zeros after them."""
+        values = np.zeros((2, size))
+        values[:, :rows] = self._values[:, start : start + rows]
+        return values
+
+    def write(self, start: int, rows: int, values: FloatArray) -> None:
+        self._values[:, start : start + rows] = values[:, :rows]
+
+    def clear(self) -> None:
+        self._values[:] = 0.0
+
+    def all(self) -> FloatArray:
+        """(2, t), nu and tau."""
+        return np.array(self._values)
+
+
+def algebra_for(
+    streams: Sequence[StreamedDuels],
+    parameters: Hyperparameters,
+    approximation: InducingApproximation,
+    size: int | None = None,
+) -> Algebra:
+    """What parts in one process share: compiled passes, and features of items.
+
+    :param streams: of the parts. parameters: a copy that is theirs.
+    :param size: duels in a chunk; None chooses by m.
+    """
+    m, rows = parameters.size, max(stream.num_rows for stream in streams)
+    length = chunk_size(rows, m) if size is None else min(size, rows)
+    table = streams[0].items
+    if table is not None and takes_item_form(table.num_items, rows, m):
+        return ItemAlgebra(parameters, approximation, length, table.features)
+    return RowAlgebra(parameters, approximation, length)
+
+
+class Part:
+    """Duels of one part, with their sites and the Gaussian site over u that these make.
+
+    :param duels: its part of a stream.
+    :param algebra: which parts that work one after the other may share.
+    :param sites_file: where its sites live; None for memory.
+    """
+
+    def __init__(
+        self,
+        duels: StreamedDuels,
+        algebra: Algebra,
+        sites_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.duels = duels
+        self.store = SiteStore(duels.num_rows, sites_file)
+        self._items = None if duels.items is None else duels.items.features
+        self._algebra = algebra
+        self._site = Natural.zeros(algebra.num_inducing)
+
+    @property
+    def form(self) -> str:
+        """Over what the sums go: items or duels."""
+        return "items" if isinstance(self._algebra, ItemAlgebra) else "duels"
+
+    def work(self, task: Task, seen: Seen | None = None) -> Reply:
+        """Do what a task says.
+
+        :raises ValueError: a file that cannot be read, or other duels than before.
+        """
+        started = time.perf_counter()
+        if task.values is not None:
+            self._algebra.use(task.values)
+        if task.restart:
+            self.store.clear()
+            self._site = Natural.zeros(self._algebra.num_inducing)
+        cavity = Natural.unpacked(task.cavity)
+        if task.gradient:
+            gradient, found = self._pull(cavity, seen)
+            return self._reply(found, gradient, 1, started)
+        if task.sweeps == 0:
+            self._hold(seen)
+            return self._reply(SiteSums(), None, 1, started)
+        most = MAX_LOCAL_SWEEPS if task.sweeps is None else task.sweeps
+        first, sweeps = self._sweep(cavity, task.damping, task.correct, seen), 1
+        last = first
+        while sweeps < most and (task.sweeps is not None or last.change > task.tolerance):
+            last, sweeps = self._sweep(cavity, task.damping, False, seen), sweeps + 1
+        return self._reply(first, None, sweeps, started)
+
+    def _reply(
+        self, found: SiteSums, gradient: FloatArray | None, sweeps: int, started: float
+    ) -> Reply:
+        return Reply(
+            self._site.packed(),
+            found,
+            gradient,
+            self.duels.num_rows,
+            sweeps,
+            self._algebra.jitter,
+            time.perf_counter() - started,
+        )
+
+    def _sweep(self, cavity: Natural, damping: float, correct: bool, seen: Seen | None) -> SiteSums:
+        """One local sweep over all sites from the same marginals."""
+        algebra = self._algebra
+        algebra.begin(cavity.plus(self._site).posterior())
+        found = SiteSums()
+        for chunk in self.duels.chunks(algebra.size):
+            rows = len(chunk.counts)
+            sites = self.store.read(chunk.start, rows, algebra.size)
+            whole = padded(chunk, algebra.size, self._items)
+            new, here = algebra.step(whole, sites, damping, correct)
+            self.store.write(chunk.start, rows, new)
+            found = found.plus(here)
+            _tell(seen, chunk.start + rows)
+        self._site = algebra.sums()
+        return found
+
+    def _hold(self, seen: Seen | None) -> None:
+        """The Gaussian site that the sites make under the hyperparameters as they are."""
+        algebra = self._algebra
+        algebra.begin(Natural.prior(algebra.num_inducing).posterior())
+        for chunk in self.duels.chunks(algebra.size):
+            rows = len(chunk.counts)
+            sites = self.store.read(chunk.start, rows, algebra.size)
+            algebra.hold(padded(chunk, algebra.size, self._items), sites)
+            _tell(seen, chunk.start + rows)
+        self._site = algebra.sums()
+
+    def _pull(self, cavity: Natural, seen: Seen | None) -> tuple[FloatArray, SiteSums]:
+        """Gradient of what this part adds to the evidence, its sites held."""
+        algebra = self._algebra
+        algebra.begin(cavity.plus(self._site).posterior())
+        gradient, found = np.zeros(algebra.num_values), SiteSums()
+        for chunk in self.duels.chunks(algebra.size):
+            rows = len(chunk.counts)
+            sites = self.store.read(chunk.start, rows, algebra.size)
+            whole = padded(chunk, algebra.size, self._items)
+            outside, here = algebra.pull(whole, sites)
+            gradient, found = gradient + outside, found.plus(here)
+            _tell(seen, chunk.start + rows)
+        return gradient + algebra.feature_gradient(), found
+
+
+def _tell(seen: Seen | None, rows: int) -> None:
+    if seen is not None:
+        seen(rows)

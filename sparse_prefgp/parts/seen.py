@@ -1,0 +1,91 @@
+"""What is known of streamed duels without reading them: stands where a model shows its duels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.io.streams import StreamedDuels
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SeenDuels:
+    """Items and numbers of duels, by the names that `Duels` has for them.
+
+    Attributes:
+        items: (n, D) features; for inline features (2, D), the lowest and highest values seen.
+        comparisons: (n,) duels of each item.
+        num_duels: of all, counts included.
+        has_items: whether items have rows of their own, which inline features do not.
+        item_ids, feature_names, transform: as in `Duels`.
+    """
+
+    items: FloatArray
+    comparisons: IntArray
+    num_duels: int
+    has_items: bool
+    item_ids: tuple[Hashable, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    transform: FeatureTransform | None = None
+
+    ties: None = None
+    groups: None = None
+    group_names: None = None
+    num_ties: int = 0
+
+    @classmethod
+    def of(cls, duels: StreamedDuels) -> SeenDuels:
+        scan, table = duels.scan, duels.items
+        if table is not None:
+            assert scan.comparisons is not None
+            return cls(
+                table.features,
+                scan.comparisons,
+                scan.duels,
+                True,
+                table.ids,
+                table.feature_names,
+                table.transform,
+            )
+        assert scan.low is not None and scan.high is not None
+        ends = np.stack([scan.low, scan.high])
+        if duels.transform is not None:
+            ends = (ends - np.array(duels.transform.mean)) / np.array(duels.transform.scale)
+        return cls(
+            ends,
+            np.full(2, scan.duels),
+            scan.duels,
+            False,
+            None,
+            duels.feature_names,
+            duels.transform,
+        )
+
+    @property
+    def num_items(self) -> int:
+        return len(self.items)
+
+    @property
+    def num_features(self) -> int:
+        return int(self.items.shape[1])
+
+    def __repr__(self) -> str:
+        what = f"between {self.num_items:,} items" if self.has_items else "with inline features"
+        return f"SeenDuels({self.num_duels:,} duels {what})"
+
+    def described(self) -> dict[str, Any]:
+        """The parts that are no arrays."""
+        return {
+            "num_duels": self.num_duels,
+            "has_items": self.has_items,
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
+            "transform": None if self.transform is None else self.transform.to_dict(),
+        }
