@@ -285,6 +285,19 @@ class Duels:
         """As how many duels each row counts in the likelihood, (num_pairs,)."""
         return self.counts.astype(float) if self.weights is None else self.weights
 
+    @property
+    def comparisons(self) -> IntArray:
+        """Duels that each item takes part in, (n,), counts included."""
+        ends = np.concatenate([self.winners, self.losers])
+        # Whole numbers in doubles are exact: the counts add up to at most 2**53.
+        weights = np.tile(self.counts, 2).astype(float)
+        return np.bincount(ends, weights=weights, minlength=self.num_items).astype(np.int64)
+
+    @property
+    def has_items(self) -> bool:
+        """Whether each row of `items` is an item, which streams with inline features lack."""
+        return True
+
     def differences(self) -> FloatArray:
         """Features of the winner minus features of the loser, (num_pairs, D)."""
         return np.asarray(self.items[self.winners] - self.items[self.losers])

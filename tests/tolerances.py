@@ -79,3 +79,7 @@ INITIAL_SEQUENCE = 0.02
 # is promised. Natural gradients stop at 1e-8, GPflow adds jitter of 1e-6 to K_uu.
 SVGP_BOUND = 1e-4
 SVGP_PROBABILITY = 1e-3
+
+# The posterior of duels in parts, or streamed, against that of all of them in memory, both stopped
+# at SOLVER: what is promised whatever the parts.
+PARTS = 1e-8

@@ -292,7 +292,8 @@ def known_items(model: PreferenceGP, items: Any = None) -> ItemSet:
     """The given items, and after them those of the model that are not among them."""
     if items is None:
         return own_items(model)
-    return resolve_items(model, items).followed_by(own_items(model))
+    given = resolve_items(model, items)
+    return given.followed_by(own_items(model)) if model.duels.has_items else given
 
 
 def items_of(model: PreferenceGP, duels: Duels) -> ItemSet:
@@ -314,7 +315,16 @@ def items_of(model: PreferenceGP, duels: Duels) -> ItemSet:
 
 
 def own_items(model: PreferenceGP) -> ItemSet:
-    """The items of `model.duels`, compared or not."""
+    """The items of `model.duels`, compared or not.
+
+    Raises:
+        ValueError: a model of streamed duels with inline features, which have no items.
+    """
+    if not model.duels.has_items:
+        raise ValueError(
+            "The model was learned from features of both sides of each duel and has no items of "
+            "its own; give items."
+        )
     n = model.duels.num_items
     ids = tuple(range(n)) if model.duels.item_ids is None else model.duels.item_ids
     return _item_set(model, ids, model.duels.items, np.arange(n), {}, "the model's own items")
@@ -340,10 +350,7 @@ def _item_set(
     name: str,
 ) -> ItemSet:
     duels = model.duels
-    ends = np.concatenate([duels.winners, duels.losers])
-    # Whole numbers in doubles are exact: the counts add up to at most 2**53.
-    weights = np.tile(duels.counts, 2).astype(float)
-    compared = np.bincount(ends, weights=weights, minlength=duels.num_items).astype(np.int64)
+    compared = duels.comparisons
     known = numbers >= 0
     comparisons = np.where(known, compared[np.where(known, numbers, 0)], 0)
     inputs = np.column_stack([features, numbers]) if model.has_item_effect else features
@@ -382,6 +389,8 @@ def _level_blocks(duels: Duels, features: FloatArray) -> list[tuple[str, FloatAr
 
 def _known_numbers(model: PreferenceGP, lookup: dict[str, int]) -> IntArray:
     """Row in the model's items of each row of a raw table, -1 for an id it does not know."""
+    if not model.duels.has_items:
+        return np.full(len(lookup), -1, dtype=np.int64)
     ids: Sequence[Hashable] = model.duels.item_ids or range(model.duels.num_items)
     known = {id_text(value): i for i, value in enumerate(ids)}
     # As for the ids of duels: 007 is 7 where neither side leaves a doubt.

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gpflow
 import numpy as np
@@ -31,6 +31,7 @@ from sparse_prefgp.engines import (
     InferenceResult,
     Laplace,
     ParallelEP,
+    PartitionedEP,
     SequentialEP,
     Status,
     Variational,
@@ -42,8 +43,18 @@ from sparse_prefgp.models.codec import Decoder, Encoder
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.versions import versions
 
+if TYPE_CHECKING:
+    from sparse_prefgp.parts.model import StreamedGP
+
 _ROWS_COMPARED = 50
-_KNOWN_ENGINES: tuple[type, ...] = (ParallelEP, SequentialEP, Laplace, Variational)
+STREAMED = "streamed"
+_KNOWN_ENGINES: tuple[type, ...] = (
+    ParallelEP,
+    PartitionedEP,
+    SequentialEP,
+    Laplace,
+    Variational,
+)
 _KNOWN_APPROXIMATIONS: tuple[type, ...] = (
     Exact,
     DTC,
@@ -59,7 +70,7 @@ _ENGINES = {kind.__name__: kind for kind in _KNOWN_ENGINES}
 _APPROXIMATIONS = {kind.__name__: kind for kind in _KNOWN_APPROXIMATIONS}
 
 
-def save(model: PreferenceGP, path: str | os.PathLike[str]) -> None:
+def save(model: PreferenceGP | StreamedGP, path: str | os.PathLike[str]) -> None:
     """Write a model into a folder, or replace the model that is there.
 
     The folder holds the prior, all parameters with their transforms, priors and `trainable`
@@ -67,20 +78,26 @@ def save(model: PreferenceGP, path: str | os.PathLike[str]) -> None:
     bit on the same machine with the same versions. Nothing is pickled. A process killed half way
     leaves the old model or the new one.
 
+    :param model: a `PreferenceGP`, or a `StreamedGP`, of which the posterior is kept, and what is
+        known of the items, but neither duels nor sites.
     :param path: a new or empty folder, or one that holds a saved model.
     :raises ValueError: a folder with other things in it; a kernel class that `register_kernel`
         does not know; an approximation or engine of your own; item ids that are neither text nor
         numbers; sites that are not finite.
     """
-    if not isinstance(model, PreferenceGP):
+    from sparse_prefgp.parts.model import StreamedGP
+
+    if not isinstance(model, PreferenceGP | StreamedGP):
         raise ValueError(f"save takes a PreferenceGP, not {type(model).__name__}.")
     files = files_of(model)
     with replaced_folder(Path(path), check_replaceable) as folder:
         write_files(folder, files)
 
 
-def files_of(model: PreferenceGP) -> dict[str, bytes]:
+def files_of(model: PreferenceGP | StreamedGP) -> dict[str, bytes]:
     """The files of a saved model by name; everything that can be refused is refused here."""
+    if not isinstance(model, PreferenceGP):
+        return model_files(*_describe_streamed(model))
     return model_files(*_describe(model))
 
 
@@ -105,6 +122,9 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP:
             f"gpflow.default_float() is {gpflow.default_float().__name__}; call "
             f"gpflow.config.set_default_float(np.{description['float']}) first."
         )
+    if description.get("kind") == STREAMED:
+        streamed: Any = _rebuild_streamed(description, arrays)
+        return streamed
     decoder = Decoder(description["parameters"], arrays)
     function, inducing = description["mean_function"], description["inducing_inputs"]
     data = description["duels"]
@@ -219,6 +239,76 @@ def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     }
     _check_rebuilds(model, description, arrays)
     return description, arrays
+
+
+def _describe_streamed(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    kept = model.kept()
+    seen, inference = kept.seen, dataclasses.asdict(kept.result)
+    if kept.result.status is Status.NOT_FINITE:
+        raise ValueError(
+            "Inference has not come to finite values, so the model cannot predict and is not "
+            f"saved: {kept.result}."
+        )
+    inference["status"] = kept.result.status.name
+    inference["rounds"] = []  # the log of a run, not of a model
+    names, arrays = model.hyperparameters().described()
+    arrays = {
+        **arrays,
+        "items": seen.items,
+        "comparisons": seen.comparisons,
+        "natural": kept.total.packed(),
+    }
+    if seen.item_ids is not None:
+        arrays["item_ids"] = _ids(seen.item_ids)
+    description = {
+        "kind": STREAMED,
+        "versions": versions(),
+        "float": gpflow.default_float().__name__,
+        **names,
+        "approximation": _named(model.approximation, _APPROXIMATIONS, "The approximation"),
+        "engine": _named(model.engine, _ENGINES, "The engine"),
+        "duels": {
+            "number": seen.num_duels,
+            "has_items": seen.has_items,
+            "feature_names": None if seen.feature_names is None else list(seen.feature_names),
+            "transform": None if seen.transform is None else seen.transform.to_dict(),
+        },
+        "log_evidence": kept.log_evidence,
+        "inference": inference,
+    }
+    return description, arrays
+
+
+def _rebuild_streamed(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> StreamedGP:
+    from sparse_prefgp.parts.gaussian import Natural
+    from sparse_prefgp.parts.hyperparameters import Description
+    from sparse_prefgp.parts.model import Kept, StreamedGP, StreamedResult
+    from sparse_prefgp.parts.seen import SeenDuels
+
+    data, inference = description["duels"], dict(description["inference"])
+    inference |= {"status": Status[inference["status"]], "rounds": ()}
+    ids, names, transform = arrays.get("item_ids"), data["feature_names"], data["transform"]
+    seen = SeenDuels(
+        arrays["items"],
+        arrays["comparisons"],
+        data["number"],
+        data["has_items"],
+        None if ids is None else tuple(json.loads(ids.tobytes().decode("utf-8"))),
+        None if names is None else tuple(names),
+        None if transform is None else FeatureTransform.from_dict(transform),
+    )
+    kept = Kept(
+        seen,
+        Natural.unpacked(arrays["natural"]),
+        description["log_evidence"],
+        StreamedResult(**inference),
+    )
+    return StreamedGP.without_duels(
+        Description(description, arrays).rebuilt(),
+        _value(description["approximation"], _APPROXIMATIONS),
+        _value(description["engine"], _ENGINES),
+        kept,
+    )
 
 
 def _check_rebuilds(

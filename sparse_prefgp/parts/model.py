@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
@@ -37,7 +37,7 @@ from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.hyperparameters import Hyperparameters
 from sparse_prefgp.parts.part import Part, algebra_for
 from sparse_prefgp.parts.rounds import Coordinator, InProcess, Outcome, Pool, Round
-from sparse_prefgp.parts.seen import SeenDuels
+from sparse_prefgp.parts.seen import NOT_IN_MEMORY, SeenDuels
 
 LOCAL = "local"
 # Rows that the default inducing inputs are placed by.
@@ -85,6 +85,18 @@ class StreamProgress:
     change: float
     duels_per_second: float
     seconds_left: float
+
+
+class Kept(NamedTuple):
+    """What a model without its duels predicts from.
+
+    total: natural parameters of whitened u. log_evidence: in nats, with the correction.
+    """
+
+    seen: SeenDuels
+    total: Natural
+    log_evidence: float
+    result: StreamedResult
 
 
 class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
@@ -170,6 +182,32 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
         self._fixed = _Fixed(duels, seen, summed, engine)
         self._fixed.place = _Place(sites, chunk, scheduler, timeout)
 
+    @classmethod
+    def without_duels(
+        cls,
+        parameters: Hyperparameters,
+        approximation: InducingApproximation,
+        engine: PartitionedEP,
+        kept: Kept,
+    ) -> StreamedGP:
+        """A model that predicts from what was kept, and cannot learn."""
+        model = cls.__new__(cls)
+        BayesianModel.__init__(model)
+        model.kernel, model.mean_function = parameters.kernel, parameters.mean_function
+        model.noise_variance = parameters.noise_variance
+        model.inducing_variable = parameters.inducing_variable
+        model._fixed = fixed = _Fixed(None, kept.seen, approximation, engine)
+        fixed.total, fixed.log_evidence, fixed.result = kept.total, kept.log_evidence, kept.result
+        fixed.values = parameters.values()
+        return model
+
+    def kept(self) -> Kept:
+        """What `save` keeps, after inference."""
+        self._ensure_inferred()
+        fixed = self._fixed
+        assert fixed.total is not None and fixed.result is not None
+        return Kept(fixed.seen, fixed.total, fixed.log_evidence, fixed.result)
+
     # What the model was made of.
 
     @property
@@ -189,6 +227,16 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
     @property
     def engine(self) -> PartitionedEP:
         return self._fixed.engine
+
+    @property
+    def graph(self) -> Any:
+        """Refused: streamed duels are never a graph as a whole.
+
+        :raises ValueError: always; `in_memory` gives a model that has one.
+        """
+        raise ValueError(NOT_IN_MEMORY)
+
+    all_duels = graph
 
     @property
     def margin(self) -> None:

@@ -15,6 +15,12 @@ from sparse_prefgp.io.streams import StreamedDuels
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
+NOT_IN_MEMORY = (
+    "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
+    "a machine where they fit, and use the model it gives."
+)
+_NOT_KEPT = ("winners", "losers", "counts", "weights", "decided", "effective_counts")
+
 
 @dataclass(frozen=True, eq=False)
 class SeenDuels:
@@ -69,6 +75,11 @@ class SeenDuels:
             duels.transform,
         )
 
+    def __getattr__(self, name: str) -> Any:
+        if name in _NOT_KEPT:
+            raise ValueError(NOT_IN_MEMORY)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def num_items(self) -> int:
         return len(self.items)
@@ -81,11 +92,10 @@ class SeenDuels:
         what = f"between {self.num_items:,} items" if self.has_items else "with inline features"
         return f"SeenDuels({self.num_duels:,} duels {what})"
 
-    def described(self) -> dict[str, Any]:
-        """The parts that are no arrays."""
-        return {
-            "num_duels": self.num_duels,
-            "has_items": self.has_items,
-            "feature_names": None if self.feature_names is None else list(self.feature_names),
-            "transform": None if self.transform is None else self.transform.to_dict(),
-        }
+    def distinct_rows(self, numbered: bool = False) -> Any:
+        """Refused, as `Duels.distinct_rows` needs to know who met whom."""
+        raise ValueError(NOT_IN_MEMORY)
+
+    def summary(self) -> Any:
+        """Refused, as is `Duels.summary`."""
+        raise ValueError(NOT_IN_MEMORY)
