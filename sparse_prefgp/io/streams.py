@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -31,10 +32,12 @@ IntArray = npt.NDArray[np.int64]
 Report = Callable[[int, int], None]
 
 SIDES = (WINNER, LOSER)
-# Rows read at a time: some 16 MB of ids.
-READ_ROWS = 1 << 20
+# Rows read, and summed up by one checksum, at a time: some 4 MB of ids.
+READ_ROWS = 1 << 18
+# Parts are whole files where the largest is no more than so many times the average.
+_UNEVEN = 1.25
 # Numbers of inline features read at a time.
-_READ_NUMBERS = 1 << 22
+_READ_NUMBERS = 1 << 20
 _PARQUET = (".parquet", ".pq")
 
 
@@ -75,6 +78,10 @@ class Source(Protocol):
 
     def count_rows(self) -> int:
         """How many rows there are."""
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """The first row of each file, and how many rows there are."""
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         """Rows start to stop, at most `size` at a time."""
@@ -242,6 +249,10 @@ class ParquetRows:
     def count_rows(self) -> int:
         return sum(self._sizes())
 
+    @property
+    def edges(self) -> tuple[int, ...]:
+        return (0, *np.cumsum(self._sizes()).tolist())
+
     def _sizes(self) -> tuple[int, ...]:
         return self.sizes or tuple(_open_parquet(path).metadata.num_rows for path in self.paths)
 
@@ -389,6 +400,10 @@ class DatasetRows:
 
     name = "the dataset"
 
+    @property
+    def edges(self) -> tuple[int, ...]:
+        return (0, self.count_rows())
+
     def count_rows(self) -> int:
         if self._rows is None:
             known = int(self._dataset.cardinality())
@@ -424,15 +439,16 @@ class DatasetRows:
 class Scan:
     """What one pass over all rows found.
 
-    rows: of the stream. duels: counts included. digests: a checksum for each `every` rows.
-    comparisons: (n,) duels of each item; for inline features mean, sd, low and high, (D,) each, of
-    the raw features over both sides.
+    rows: of the stream. duels: counts included. starts: the first row of each block, and the number
+    of rows; a block lies within one file. digests: a checksum of each block. comparisons: (n,)
+    duels of each item; for inline features mean, sd, low and high, (D,) each, of the raw features
+    over both sides.
     """
 
     rows: int
     duels: int
+    starts: tuple[int, ...]
     digests: tuple[int, ...]
-    every: int
     comparisons: IntArray | None = None
     mean: FloatArray | None = None
     sd: FloatArray | None = None
@@ -498,7 +514,7 @@ class StreamedDuels:
         return replace(self, start=self.start + start, stop=self.start + stop)
 
     def cut(self, parts: int) -> tuple[StreamedDuels, ...]:
-        """Parts of nearly equal size, in the order of the rows.
+        """Parts of nearly equal size, in the order of the rows: whole files, if their sizes allow.
 
         Raises:
             ValueError: more parts than rows, so that one would have no duels.
@@ -509,6 +525,11 @@ class StreamedDuels:
                 f"most {self.num_rows} parts."
             )
         ends = np.linspace(0, self.num_rows, parts + 1).astype(int)
+        edges = np.clip(np.array(self.source.edges) - self.start, 0, self.num_rows)
+        near = edges[np.argmin(np.abs(edges[:, None] - ends[None, :]), 0)]
+        sizes = np.diff(near)
+        if sizes.min() > 0 and sizes.max() * parts <= _UNEVEN * self.num_rows:
+            ends = near
         return tuple(self.part(int(a), int(b)) for a, b in pairwise(ends))
 
     def chunks(self, size: int) -> Iterator[Chunk]:
@@ -541,14 +562,14 @@ class StreamedDuels:
 
     def _blocks(self) -> Iterator[Chunk]:
         """As they are read, from the block of the checksums that the first row lies in."""
-        every = self.scan.every
-        begin = self.start - self.start % every
-        end = min(-(-self.stop // every) * every, self.scan.rows)
-        position = begin
-        for rows in _regular(self.source.read(begin, end, every), every):
+        starts = self.scan.starts
+        first, last = bisect_right(starts, self.start) - 1, bisect_left(starts, self.stop)
+        position, sizes = starts[first], np.diff(starts[first : last + 1]).tolist()
+        read = self.source.read(position, starts[last], max(sizes))
+        for block, rows in enumerate(_regular(read, sizes), start=first):
             chunk, digest = parsed(self.source, self.items, self.transform, rows, position)
             length = len(chunk.counts)
-            if digest != self.scan.digests[position // every]:
+            if digest != self.scan.digests[block]:
                 raise ValueError(
                     f"{self.source.name} gives other duels from row {position} on than when it was "
                     "first read; leave files alone while they are in use, and do not shuffle a "
@@ -708,7 +729,10 @@ def _scan(source: Source, items: ItemTable | None, progress: Report | None) -> S
     digests: list[int] = []
     compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
     moments = _Moments()
-    for block in _ahead(_regular(source.read(0, total, every), every)):
+    pieces = [range(a, b, every) for a, b in pairwise(source.edges)]
+    starts = (*(start for piece in pieces for start in piece), total)
+    sizes = np.diff(starts).tolist()
+    for block in _ahead(_regular(source.read(0, total, every), sizes)):
         chunk, digest = parsed(source, items, None, block, rows)
         digests.append(digest)
         rows += len(chunk.counts)
@@ -722,7 +746,7 @@ def _scan(source: Source, items: ItemTable | None, progress: Report | None) -> S
             moments.add(chunk.losers)
         if progress is not None:
             progress(rows, total)
-    found = Scan(rows, int(duels), tuple(digests), every, compared)
+    found = Scan(rows, int(duels), starts, tuple(digests), compared)
     if compared is not None:
         return found
     sd = np.sqrt(moments.squares / moments.count)
@@ -852,15 +876,15 @@ def _shown(value: Any) -> str:
     return "(missing)" if plain is None else repr(plain.item() if hasattr(plain, "item") else plain)
 
 
-def _regular(blocks: Iterator[Rows], size: int) -> Iterator[Rows]:
-    """The same rows in blocks of exactly `size`, the last one shorter."""
+def _regular(blocks: Iterator[Rows], sizes: Sequence[int]) -> Iterator[Rows]:
+    """The same rows in blocks of these sizes; what is left where there are fewer rows."""
     held: list[Rows] = []
-    rows = 0
+    rows, wanted = 0, list(reversed(sizes))
     for block in blocks:
         held.append(block)
         rows += _length(block)
-        while rows >= size:
-            spare = rows - size
+        while wanted and rows >= wanted[-1]:
+            spare = rows - wanted.pop()
             last = held[-1]
             cut = _length(last) - spare
             yield _concatenated([*held[:-1], _cut(last, 0, cut)])

@@ -250,6 +250,13 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
     def has_item_effect(self) -> bool:
         return False
 
+    @property
+    def has_logit_factors(self) -> bool:
+        return False
+
+    def require_probit(self, what: str) -> None:
+        """Streamed duels always have normal noise."""
+
     def __repr__(self) -> str:
         return (
             f"StreamedGP({self.approximation!r}, {self.inducing_variable.num_inducing} inducing "
@@ -310,6 +317,8 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
             if outcome.status is Status.NOT_FINITE:
                 return np.nan, [np.full(v.shape, np.nan) for v in self.trainable_variables]
             found = self._coordinator().gradient(values, tolerance)
+            if found.outcome is not None:
+                self._keep(found.outcome)
         variables = parameters.variables
         ends = np.cumsum([int(np.prod(v.shape)) for v in variables])[:-1]
         pieces = {

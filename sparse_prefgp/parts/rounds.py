@@ -249,6 +249,7 @@ class Coordinator:
         The coordinator sends the posterior, from which the derivatives in `Phi' T Phi` and
         `Phi' s` follow, -½ (P⁻¹ + mu mu') and mu; each part pulls them through its own duels.
         """
+        outcome = None
         while True:
             lost = self._lost
             half_log_det = self.total.posterior().half_log_det
@@ -256,11 +257,11 @@ class Coordinator:
             replies = self._ask(values, gradient=True)
             if self._lost == lost:
                 break
-            self.run(values, tolerance)  # a part that was rebuilt is no fixed point
+            outcome = self.run(values, tolerance)  # a part that was rebuilt is no fixed point
         gradient = np.sum([r.gradient for r in replies if r.gradient is not None], axis=0)
         seen = [reply.seen for reply in replies]
         evidence = sum(s.evidence + s.correction for s in seen) - half_log_det
-        return Gradient(float(evidence), gradient)
+        return Gradient(float(evidence), gradient, outcome)
 
     def _forget(self) -> None:
         """Sites that are not finite are nothing to go on from."""
@@ -275,7 +276,6 @@ class Coordinator:
         half_log_det = self.total.posterior().half_log_det
         known = self._correction
         correct = known is None or known[0] != values.tobytes()
-        self._news = []
         replies = self._ask(
             values,
             sweeps=self.settings.local_sweeps,
@@ -291,6 +291,8 @@ class Coordinator:
         assert self._correction is not None
         _, correction, clipped = self._correction
         changes = [s.change for s in seen]
+        # Also of what was lost between the rounds.
+        news, self._news = tuple(self._news), []
         return (
             Round(
                 number,
@@ -302,7 +304,7 @@ class Coordinator:
                 self._received,
                 time.perf_counter() - started,
                 tuple(reply.seconds for reply in replies),
-                tuple(self._news),
+                news,
             ),
             max(reply.jitter for reply in replies),
             clipped,
@@ -358,10 +360,12 @@ class Coordinator:
 
 
 class Gradient(NamedTuple):
-    """log_evidence: with the correction. values: derivatives in all hyperparameters."""
+    """log_evidence: with the correction. values: derivatives in all hyperparameters. outcome: of
+    the rounds that it took to rebuild a part that was lost, None without any."""
 
     log_evidence: float
     values: FloatArray
+    outcome: Outcome | None
 
 
 def _equal(known: FloatArray | None, values: FloatArray) -> bool:

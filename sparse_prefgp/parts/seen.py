@@ -19,7 +19,17 @@ NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
     "a machine where they fit, and use the model it gives."
 )
-_NOT_KEPT = ("winners", "losers", "counts", "weights", "decided", "effective_counts")
+_NOT_KEPT = (
+    "winners",
+    "losers",
+    "counts",
+    "weights",
+    "rows_given",
+    "counts_given",
+    "weights_given",
+    "decided",
+    "effective_counts",
+)
 
 
 @dataclass(frozen=True, eq=False)

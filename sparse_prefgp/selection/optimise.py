@@ -15,6 +15,7 @@ import numpy as np
 from sparse_prefgp.checkpoint_folder import check_writable, has_checkpoint
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.parts import StreamedGP
 from sparse_prefgp.selection.checkpoint import (
     Checkpoint,
     Identity,
@@ -420,6 +421,8 @@ def _unpacked(arrays: dict[str, np.ndarray], words: dict[str, Any]) -> tuple[_Do
 def _check_numbers(
     model: PreferenceGP, max_iterations: int, mode: str, starts: int, seed: int
 ) -> None:
+    if isinstance(model, StreamedGP):
+        raise ValueError("Duels of a StreamedGP are not in memory; use optimise_streamed.")
     for name, value, least in (
         ("max_iterations", max_iterations, 1),
         ("starts", starts, 1),

@@ -1,0 +1,188 @@
+"""Parts on two Dask workers: the same answer, also when one is killed or does not answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.parts import cluster, rounds
+from sparse_prefgp.parts.gaussian import numbers_of
+from tests.tolerances import FIXED_POINT, PARTS, SOLVER
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.slow
+
+T, N, M = 3000, 40, 8
+
+
+@pytest.fixture(scope="module")
+def duels(tmp_path_factory) -> Path:
+    rng = np.random.default_rng(0)
+    winner = rng.integers(N, size=T)
+    loser = (winner + rng.integers(1, N, size=T)) % N
+    folder = tmp_path_factory.mktemp("duels")
+    frame = pd.DataFrame({"winner": winner, "loser": loser})
+    for k in range(4):
+        frame[k * 750 : (k + 1) * 750].to_parquet(folder / f"{k}.parquet", index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """A scheduler and two workers, which are started again when they die."""
+    started = distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=None,
+        env={"TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    yield started
+    started.close()
+
+
+def make(duels: Path, parts: int, scheduler: str | None = None, **more: Any) -> spg.StreamedGP:
+    rng = np.random.default_rng(1)
+    items = rng.normal(size=(N, 2))
+    return spg.StreamedGP(
+        spg.stream_duels(duels, items),
+        gpflow.kernels.Matern52(lengthscales=[1.0, 1.0]),
+        inducing_variable=rng.normal(size=(M, 2)),
+        engine=spg.PartitionedEP(parts=parts, tolerance=SOLVER),
+        scheduler=scheduler,
+        chunk=500,
+        **more,
+    )
+
+
+def compare(mine: spg.StreamedGP, theirs: spg.StreamedGP) -> None:
+    new = np.random.default_rng(2).normal(size=(5, 2))
+    for one, other in zip(mine.predict_f(new), theirs.predict_f(new), strict=True):
+        np.testing.assert_allclose(one, other, atol=PARTS)
+    (one, slopes), (other, same) = mine.evidence_and_gradient(), theirs.evidence_and_gradient()
+    assert one == pytest.approx(other, rel=PARTS)
+    for a, b in zip(slopes, same, strict=True):
+        np.testing.assert_allclose(a, b, atol=FIXED_POINT)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_two_workers_give_the_posterior_of_one_process(duels, workers, parts) -> None:
+    model = make(duels, parts, workers.scheduler_address)
+    result = model.infer()
+    assert result.converged and result.rebuilt == ()
+    *_, last = result.rounds
+    for bytes_ in (*last.bytes_sent, *last.bytes_received):
+        assert 8 * numbers_of(M) <= bytes_ <= 8 * numbers_of(M) + 600
+    compare(model, make(duels, 1))
+    with pytest.raises(ValueError, match="in the memory of the workers"):
+        model.in_memory()
+    model.close()
+
+
+def test_a_worker_killed_within_a_round_changes_nothing(duels, workers) -> None:
+    model = make(duels, 4, workers.scheduler_address)
+    killed: list[str] = []
+
+    def kill(round_: spg.parts.Round) -> None:
+        if round_.number != 2:
+            return
+        pool = model._pool()
+        address = pool._place[0]
+        process = pool._client.run(os.getpid)[address]
+        killed.append(address)
+        # While the next round is on its way.
+        threading.Timer(0.01, os.kill, (process, signal.SIGKILL)).start()
+
+    result = model.infer(report=kill)
+    assert result.converged and len(killed) == 1
+    assert any(killed[0] in text for text in result.rebuilt)
+    assert killed[0] in str(result)
+    compare(model, make(duels, 1))
+    model.close()
+
+
+def test_a_worker_that_does_not_answer_is_done_without(duels, workers) -> None:
+    model = make(duels, 2, workers.scheduler_address)
+    model.infer()
+    pool = model._pool()
+    pool._timeout = 3.0
+    address = pool._place[1]
+    process = pool._client.run(os.getpid)[address]
+    model.kernel.variance.assign(1.3)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        result = model.infer()
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert result.converged
+    assert f"the worker {address} did not answer within 3 s" in str(result.rebuilt)
+    reference = make(duels, 1)
+    reference.kernel.variance.assign(1.3)
+    compare(model, reference)
+    model.close()
+
+
+def test_a_file_that_cannot_be_read_on_the_worker_is_named(duels, workers, tmp_path) -> None:
+    for k in range(4):
+        (tmp_path / f"{k}.parquet").write_bytes((duels / f"{k}.parquet").read_bytes())
+    model = make(tmp_path, 4, workers.scheduler_address)
+    (tmp_path / "2.parquet").write_text("spoilt")
+    with pytest.raises(ValueError, match=r"Part 2 failed on the worker tcp:.*2\.parquet") as error:
+        model.infer()
+    assert "\n" not in str(error.value)
+    model.close()
+
+
+def test_no_scheduler_is_told_in_one_sentence(duels, monkeypatch) -> None:
+    monkeypatch.setattr(cluster, "_SCHEDULER", 1.0)
+    with pytest.raises(ConnectionError, match=r"no Dask scheduler at 'tcp://127.0.0.1:9'"):
+        make(duels, 2, "tcp://127.0.0.1:9").infer()
+
+
+def test_a_scheduler_that_goes_away_is_told_in_one_sentence(duels, monkeypatch) -> None:
+    monkeypatch.setattr(cluster, "_SCHEDULER", 2.0)
+    alone = distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        dashboard_address=None,
+        env={"TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    model = make(duels, 2, alone.scheduler_address)
+
+    def leave(round_: spg.parts.Round) -> None:
+        if round_.number == 2:
+            alone.close()
+
+    with pytest.raises(OSError, match=r"does not answer any more|has no worker") as error:
+        model.infer(report=leave)
+    assert "\n" not in str(error.value)
+    model.close()
+
+
+class Losing(rounds.InProcess):
+    """A pool that loses part 1 each time."""
+
+    def work(self, tasks: Any) -> Any:
+        answers = super().work(tasks)
+        if 1 in answers:
+            answers[1] = rounds.Answer(None, 0, 0, "it was told to")
+        return answers
+
+    def rebuild(self, number: int) -> None:
+        assert number == 1
+
+
+def test_parts_that_are_always_lost_end_the_run(duels) -> None:
+    model = make(duels, 2)
+    pool = model._pool()
+    model._fixed.pool = Losing(pool._parts)
+    with pytest.raises(ConnectionError, match="Parts were lost"):
+        model.infer()

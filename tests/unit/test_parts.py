@@ -1,0 +1,381 @@
+"""Streamed models, in one part and in several, against the same duels in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+import sparse_prefgp as spg
+from sparse_prefgp.parts import algebra
+from sparse_prefgp.parts.gaussian import Natural, numbers_of
+from tests.cases import SPARSE
+from tests.tolerances import FIXED_POINT, GRADIENT, GRADIENT_SOLVER, IDENTITY, PARTS, SOLVER
+
+N, T, M = 25, 200, 8
+SUMMED = ["DTC", "VFE", "TightVFE-diagonal", "FITC", "HeteroscedasticVFE", "PriorPower-0.5"]
+NEW = np.random.default_rng(9).normal(size=(6, 2))
+
+
+class Case:
+    """Duels between items two of which have equal features, some repeated, some with a count."""
+
+    def __init__(self, folder: Path) -> None:
+        rng = np.random.default_rng(0)
+        self.items = rng.normal(size=(N, 2))
+        self.items[1] = self.items[0]
+        self.winners = rng.integers(N, size=T)
+        self.losers = (self.winners + rng.integers(1, N, size=T)) % N
+        self.counts = rng.integers(1, 4, size=T)
+        self.z = rng.normal(size=(M, 2))
+        ids = {"winner": self.winners, "loser": self.losers, "count": self.counts}
+        self.by_ids = _written(folder / "ids", pd.DataFrame(ids))
+        keep = np.any(self.items[self.winners] != self.items[self.losers], 1)
+        self.distinct = keep
+        sides = {"winner": self.winners[keep], "loser": self.losers[keep]}
+        inline = {
+            f"{side}_x{j}": self.items[rows, j] for side, rows in sides.items() for j in range(2)
+        }
+        self.inline = _written(
+            folder / "inline", pd.DataFrame({**inline, "count": self.counts[keep]})
+        )
+
+    def stream(self, schema: str) -> spg.StreamedDuels:
+        if schema == "ids":
+            return spg.stream_duels(self.by_ids, self.items)
+        return spg.stream_duels(self.inline, standardise=False)
+
+    def whole(self, schema: str, approximation: Any, **more: Any) -> spg.PreferenceGP:
+        keep = self.distinct if schema == "inline" else slice(None)
+        duels = spg.Duels(
+            self.items, self.winners[keep], self.losers[keep], counts=self.counts[keep]
+        )
+        engine = spg.ParallelEP(tolerance=more.pop("tolerance", SOLVER))
+        return spg.PreferenceGP(duels, engine=engine, **self.settings(approximation, **more))
+
+    def streamed(self, schema: str, approximation: Any, **more: Any) -> spg.StreamedGP:
+        engine = spg.PartitionedEP(
+            parts=more.pop("parts", 1),
+            local_sweeps=more.pop("local_sweeps", 1),
+            tolerance=more.pop("tolerance", SOLVER),
+        )
+        places = {name: more.pop(name) for name in ("sites", "chunk", "scheduler") if name in more}
+        return spg.StreamedGP(
+            self.stream(schema), engine=engine, **self.settings(approximation, **more), **places
+        )
+
+    def settings(self, approximation: Any, mean: bool = False) -> dict[str, Any]:
+        kernel = gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.5])
+        kernel += gpflow.kernels.Linear(variance=0.3)
+        return {
+            "kernel": kernel,
+            "approximation": approximation,
+            "inducing_variable": self.z,
+            "noise_variance": 0.3,
+            "mean_function": gpflow.functions.Linear(A=[[0.4], [-0.3]]) if mean else None,
+        }
+
+
+def _written(folder: Path, frame: pd.DataFrame) -> Path:
+    """Two files with small row groups."""
+    folder.mkdir()
+    for number, part in enumerate((frame[:90], frame[90:])):
+        part.to_parquet(folder / f"{number}.parquet", row_group_size=37, index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory) -> Case:
+    return Case(tmp_path_factory.mktemp("duels"))
+
+
+def same_posterior(mine: Any, theirs: Any) -> None:
+    for one, other in zip(mine.predict_f(NEW), theirs.predict_f(NEW), strict=True):
+        np.testing.assert_allclose(one, other, atol=PARTS)
+    one, other = (model.predict_duel(NEW[:3], NEW[3:]) for model in (mine, theirs))
+    np.testing.assert_allclose(one, other, atol=PARTS)
+    assert mine.log_evidence() == pytest.approx(theirs.log_evidence(), rel=PARTS)
+
+
+@pytest.mark.parametrize("schema", ["ids", "inline"])
+@pytest.mark.parametrize("name", SUMMED)
+def test_a_stream_has_the_posterior_and_the_gradient_of_duels_in_memory(
+    case: Case, name: str, schema: str
+) -> None:
+    whole = case.whole(schema, SPARSE[name](), mean=True)
+    streamed = case.streamed(schema, SPARSE[name](), mean=True, chunk=64)
+    one, other = whole.infer(), streamed.infer()
+    assert (other.converged, other.sweeps) == (True, one.sweeps)
+    assert other.duels == whole.num_duels_used
+    same_posterior(streamed, whole)
+    with tf.GradientTape() as tape:
+        loss = whole.training_loss()
+    theirs = tape.gradient(loss, whole.trainable_variables)
+    value, mine = streamed.evidence_and_gradient()
+    assert value == pytest.approx(-float(loss), rel=PARTS)
+    for one, other in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(-one, tf.convert_to_tensor(other), atol=FIXED_POINT)
+
+
+def test_both_forms_of_the_sums_are_taken(case: Case) -> None:
+    forms = [
+        case.streamed(schema, spg.VFE())._pool()._parts[0].form for schema in ("ids", "inline")
+    ]
+    assert forms == ["items", "duels"]
+    assert not algebra.takes_item_form(1000, 999, 4)
+    assert not algebra.takes_item_form(10**7, 10**8, 256)
+
+
+@pytest.mark.parametrize("schema", ["ids", "inline"])
+@pytest.mark.parametrize(("parts", "local_sweeps"), [(2, 1), (4, 1), (8, 1), (3, 2), (2, None)])
+def test_parts_have_the_posterior_of_one(
+    case: Case, parts: int, local_sweeps: int | None, schema: str
+) -> None:
+    one = case.streamed(schema, spg.FITC())
+    several = case.streamed(schema, spg.FITC(), parts=parts, local_sweeps=local_sweeps, chunk=17)
+    assert several.infer().converged
+    same_posterior(several, one)
+    if local_sweeps == 1:
+        rounds = [r.log_evidence for r in several.infer().rounds]
+        assert rounds == pytest.approx([r.log_evidence for r in one.infer().rounds], rel=IDENTITY)
+
+
+def test_messages_hold_a_triangle_and_a_vector(case: Case) -> None:
+    model = case.streamed("ids", spg.VFE(), parts=3)
+    *_, last = model.infer().rounds
+    for bytes_ in (*last.bytes_sent, *last.bytes_received):
+        assert 8 * numbers_of(M) <= bytes_ <= 8 * numbers_of(M) + 600
+    assert len(last.bytes_sent) == 3 and last.seconds > 0.0 and last.rebuilt == ()
+    assert "bytes to and" in str(last)
+
+
+def test_gradient_against_central_differences(case: Case) -> None:
+    model = case.streamed("ids", spg.VFE(), parts=2, mean=True, tolerance=GRADIENT_SOLVER)
+    gpflow.set_trainable(model.noise_variance, True)
+    _, gradients = model.evidence_and_gradient()
+    rng, step = np.random.default_rng(1), 1e-4
+    direction = [rng.normal(size=v.shape) for v in model.trainable_variables]
+    start = [v.numpy() for v in model.trainable_variables]
+
+    def evidence(share: float) -> float:
+        for v, x, d in zip(model.trainable_variables, start, direction, strict=True):
+            v.assign(x + share * d)
+        return model.log_evidence()
+
+    slope = (evidence(step) - evidence(-step)) / (2.0 * step)
+    mine = sum(float(np.sum(g * d)) for g, d in zip(gradients, direction, strict=True))
+    assert mine == pytest.approx(slope, rel=GRADIENT)
+
+
+def test_gpflow_minimises_it_without_compiling(case: Case) -> None:
+    model = case.streamed("ids", spg.VFE(), tolerance=1e-6)
+    before = model.log_evidence()
+    gpflow.optimizers.Scipy().minimize(
+        model.training_loss, model.trainable_variables, compile=False, options={"maxiter": 3}
+    )
+    assert model.log_evidence() > before
+    with pytest.raises(ValueError, match="compile=False"):
+        tf.function(model.training_loss)()
+
+
+def test_sites_live_in_a_file_where_that_is_asked(case: Case, tmp_path: Path) -> None:
+    model = case.streamed("ids", spg.VFE(), sites=tmp_path / "sites.npy", parts=2, chunk=64)
+    result = model.infer()
+    assert "sites.npy" in str(result)
+    sites = np.concatenate([np.load(tmp_path / f"sites.{k}.npy") for k in (0, 1)], 1)
+    assert sites.shape == (2, T)
+    same_posterior(model, case.whole("ids", spg.VFE()))
+    with pytest.raises(ValueError, match="exists already"):
+        case.streamed("ids", spg.VFE(), sites=tmp_path / "sites.npy", parts=2).infer()
+    with pytest.raises(ValueError, match="lies in no folder"):
+        case.streamed("ids", spg.VFE(), sites=tmp_path / "no" / "sites.npy").infer()
+
+
+def test_it_goes_on_from_its_sites_and_begins_again_when_told(case: Case) -> None:
+    model = case.streamed("ids", spg.VFE(), parts=2)
+    cold = model.infer()
+    assert model.infer() is cold
+    model.kernel.kernels[0].variance.assign(1.1)
+    warm = model.infer()
+    assert warm.rounds[0].change < 0.1 * cold.rounds[0].change
+    again = model.infer(restart=True)
+    # To the bit what it was for other parameters: all change the first round by as much or more.
+    assert again.rounds[0].change > 0.5 * cold.rounds[0].change
+    assert again.rounds[-1].log_evidence == pytest.approx(warm.rounds[-1].log_evidence, rel=PARTS)
+
+
+def test_a_failed_run_is_not_gone_on_from(case: Case) -> None:
+    model = case.streamed("ids", spg.VFE())
+    good = model.log_evidence()
+    kept = model.inducing_variable.Z.numpy()
+    model.inducing_variable.Z.unconstrained_variable.assign(np.full_like(kept, np.nan))
+    assert model.infer().status is spg.Status.NOT_FINITE
+    value, gradient = model.evidence_and_gradient()
+    assert np.isnan(value) and all(np.all(np.isnan(g)) for g in gradient)
+    model.inducing_variable.Z.assign(kept)
+    assert model.log_evidence() == pytest.approx(good, rel=PARTS)
+
+
+def test_rounds_that_end_too_early_are_told(case: Case) -> None:
+    engine = spg.PartitionedEP(parts=2, max_sweeps=2)
+    model = spg.StreamedGP(case.stream("ids"), engine=engine, **case.settings(spg.VFE()))
+    with pytest.warns(UserWarning, match="did not converge"):
+        model.log_evidence()
+    assert model.infer().status is spg.Status.MAX_SWEEPS
+
+
+def test_progress_counts_duels(case: Case) -> None:
+    model = case.streamed("ids", spg.VFE(), parts=2, chunk=50)
+    seen: list[Any] = []
+    rounds: list[Any] = []
+    result = model.infer(progress=seen.append, report=rounds.append)
+    assert len(rounds) == result.sweeps
+    assert [p.rows for p in seen[:4]] == [50, 100, 150, 200]
+    assert {p.total for p in seen} == {T}
+    assert seen[-1].round == result.sweeps and seen[-1].seconds_left == 0.0
+    assert all(p.duels_per_second > 0.0 for p in seen)
+
+
+def test_an_ordinary_model_comes_of_it(case: Case) -> None:
+    model = case.streamed("ids", spg.FITC(), mean=True)
+    ordinary = model.in_memory()
+    assert ordinary.infer().sweeps == 1  # it begins where the other one ended
+    same_posterior(model, ordinary)
+    assert ordinary.lower_bound() < ordinary.log_evidence() + 100.0
+    assert len(spg.suggest(model, batch=2, rng=np.random.default_rng(0)).frame) == 2
+    with pytest.raises(ValueError, match="not in memory"):
+        spg.update(model, pd.DataFrame({"winner": [0], "loser": [2]}))
+    with pytest.raises(ValueError, match="not in memory"):
+        spg.evaluate(model, case.whole("ids", spg.VFE()).duels)
+
+
+@pytest.mark.parametrize("schema", ["ids", "inline"])
+def test_it_is_saved_without_its_duels(case: Case, tmp_path: Path, schema: str) -> None:
+    model = case.streamed(schema, spg.VFE(), mean=True)
+    spg.save(model, tmp_path / "model")
+    loaded = spg.load(tmp_path / "model")
+    assert isinstance(loaded, spg.StreamedGP)
+    assert np.array_equal(loaded.predict_f(NEW)[1], model.predict_f(NEW)[1])
+    assert loaded.log_evidence() == model.log_evidence()
+    assert loaded.infer().converged and loaded.duels.num_duels == model.duels.num_duels
+    pairs = pd.DataFrame({"first": [0, 1], "second": [2, 3]})
+    if schema == "ids":
+        ranking = spg.rank(loaded, top_k=3)
+        order = case.whole("ids", spg.VFE(), mean=True)
+        pd.testing.assert_frame_equal(
+            ranking.frame[["item_id", "comparisons"]],
+            spg.rank(order, top_k=3).frame[["item_id", "comparisons"]],
+        )
+        assert len(spg.predict(loaded, pairs)) == 2
+    else:
+        assert len(spg.rank(loaded, NEW, top_k=3).frame) == len(NEW)
+        with pytest.raises(ValueError, match="give items"):
+            spg.rank(loaded)
+    for what in (loaded.in_memory, lambda: loaded.evidence_and_gradient()):
+        with pytest.raises(ValueError, match="loaded without its duels"):
+            what()
+    with pytest.raises(ValueError, match="use optimise_streamed"):
+        spg.optimise(loaded)
+    loaded.kernel.kernels[1].variance.assign(2.0)
+    with pytest.raises(ValueError, match="loaded without its duels"):
+        loaded.predict_f(NEW)
+
+
+def test_packing_keeps_every_number() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(5, 5))
+    site = Natural(root @ root.T, rng.normal(size=5))
+    packed = site.packed()
+    assert len(packed) == numbers_of(5) == 20
+    for one, other in zip(Natural.unpacked(packed), site, strict=True):
+        np.testing.assert_array_equal(one, other)
+    posterior = site.posterior()
+    np.testing.assert_allclose(posterior.covariance, np.linalg.inv(site.precision), rtol=IDENTITY)
+    assert np.isnan(Natural(-np.eye(2), np.zeros(2)).posterior().half_log_det)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"approximation": spg.TightVFE("rank")}, "residuals of all duels at once"),
+        ({"approximation": spg.TightVFE("logdet")}, "residuals of all duels at once"),
+        ({"approximation": spg.PITC(3)}, "needs all duels at once"),
+        ({"approximation": spg.Exact()}, "needs all duels at once"),
+        ({"engine": spg.ParallelEP()}, "need PartitionedEP"),
+        ({"engine": spg.PartitionedEP(site_power=0.5)}, "not with site_power"),
+        ({"chunk": 0}, "chunk must be a whole number"),
+        ({"inducing_variable": np.zeros((3, 5))}, r"must be \(m, 2\)"),
+        ({"inducing_variable": np.zeros((3, 2))}, "equal rows"),
+        ({"noise_variance": -1.0}, "noise_variance must be one positive"),
+        ({"kernel": "se"}, "kernel must be a GPflow kernel"),
+        (
+            {"kernel": gpflow.kernels.SquaredExponential() + spg.ItemEffect()},
+            "take no ItemEffect",
+        ),
+        ({"sites": "x.npy", "scheduler": "local"}, "leave sites out"),
+    ],
+)
+def test_what_cannot_be_streamed_is_told_in_one_sentence(
+    case: Case, more: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words) as error:
+        spg.StreamedGP(case.stream("ids"), **{**case.settings(spg.VFE()), **more})
+    assert str(error.value).endswith(".") and "\n" not in str(error.value)
+
+
+def test_more_parts_than_duels_are_refused(case: Case) -> None:
+    with pytest.raises(ValueError, match="a part without duels"):
+        case.streamed("ids", spg.VFE(), parts=T + 1).infer()
+    with pytest.raises(ValueError, match="must be streamed, not Duels"):
+        spg.StreamedGP(case.whole("ids", spg.VFE()).duels, gpflow.kernels.Matern52())
+
+
+@pytest.mark.slow
+def test_hyperparameters_are_learned_from_chunks_and_from_a_subset(case: Case) -> None:
+    whole = case.whole("ids", spg.VFE(), tolerance=1e-8)
+    reference = spg.optimise(whole, max_iterations=8)
+    chunks = case.streamed("ids", spg.VFE(), tolerance=1e-8)
+    steps: list[Any] = []
+    report = spg.optimise_streamed(chunks, max_iterations=8, callback=steps.append)
+    assert report.gradients == "chunks" and report.subset is None
+    assert report.iterations == len(steps) == len(report.history)
+    assert report.log_evidence == pytest.approx(reference.log_evidence, rel=1e-3)
+    assert report.log_evidence > report.log_evidence_start
+
+    subset = case.streamed("ids", spg.VFE(), tolerance=1e-8)
+    report = spg.optimise_streamed(
+        subset,
+        max_iterations=8,
+        gradients="subset",
+        subset=120,
+        polish=2,
+        rng=np.random.default_rng(0),
+    )
+    assert report.subset == 120 and report.polish == 2 and report.polished > 0.0
+    assert report.log_evidence > report.log_evidence_start
+    assert report.evidence_left is not None and "the subset cost about" in str(report)
+    assert subset.log_evidence() == report.log_evidence
+
+
+def test_what_cannot_be_learned_is_told(case: Case) -> None:
+    model = case.streamed("ids", spg.VFE())
+    for more, words in (
+        ({"gradients": "some"}, "no gradients from"),
+        ({"max_iterations": 0}, "max_iterations must be at least 1"),
+        ({"subset": 0}, "subset must be at least 1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            spg.optimise_streamed(model, **more)
+    with pytest.raises(ValueError, match="takes a StreamedGP"):
+        spg.optimise_streamed(case.whole("ids", spg.VFE()))
+    gpflow.set_trainable(model.noise_variance, True)
+    with pytest.raises(ValueError, match="only their ratio"):
+        spg.optimise_streamed(model)
+    gpflow.set_trainable(model, False)
+    with pytest.raises(ValueError, match="no trainable parameter"):
+        spg.optimise_streamed(model)
