@@ -16,9 +16,9 @@ from sparse_prefgp.cli.tables import (
     Features,
     FixedInducing,
     Ignore,
-    ItemTable,
     NoiseBy,
     NoiseVariance,
+    OptionalItems,
     Rankings,
     Resume,
     Tables,
@@ -30,13 +30,13 @@ EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out 
 
 
 def fit(
-    items: ItemTable,
     out: Annotated[
         Path,
         typer.Option(
             help="Folder for metrics.json, ranking.csv, model/ and pictures/; new or ours."
         ),
     ],
+    items: OptionalItems = None,
     duels: Duels = None,
     choices: Choices = None,
     rankings: Rankings = None,
@@ -133,6 +133,41 @@ def fit(
             "succeeded; 0 for none."
         ),
     ] = 10,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            metavar="",
+            help="Read the duels in chunks, for more than fit into memory: --duels is a Parquet "
+            "file or a folder of such files, with columns winner and loser, or winner_x and "
+            "loser_x for every feature x and no --items. The last rows are held out.",
+        ),
+    ] = False,
+    parts: Annotated[
+        int, typer.Option(help="With --stream: cut the duels into so many parts.")
+    ] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="With --stream: where the parts work, local or the address of a Dask scheduler.",
+            show_default=False,
+        ),
+    ] = None,
+    gradients: Annotated[
+        str,
+        typer.Option(
+            help="With --stream: chunks, exact, or subset:ROWS, of random rows, with inference on "
+            "all duels at the end."
+        ),
+    ] = "chunks",
+    sites: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --stream: a new .npy file for two numbers for each duel, in place of "
+            "memory.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     threads: Threads = None,
@@ -166,6 +201,36 @@ def fit(
             fixed_margin=fixed_margin,
             noise_by_group=noise_by is not None,
         )
+        if stream:
+            from sparse_prefgp.cli.streaming import refuse, run_streamed
+            from sparse_prefgp.studies.streamed import StreamSettings
+
+            refuse(
+                {
+                    "--choices": choices,
+                    "--rankings": rankings,
+                    "--ties": ties,
+                    "--weight": weight,
+                    "--noise-by": noise_by,
+                    "--context": context,
+                    "--margin": margin,
+                    "--report": report,
+                    "--resume": resume,
+                    "--refit": refit,
+                    "--max-train": max_train,
+                    f"--split {split}": split != "duels",
+                    f"--engine {engine}": engine != "ep",
+                    f"--mode {mode}": mode != "nested",
+                    f"--starts {starts}": starts != 1,
+                    f"--inducing {inducing}": isinstance(settings.inducing, str),
+                    "auto": automatic,
+                }
+            )
+            streamed = StreamSettings(settings, parts, scheduler, gradients, sites)
+            run_streamed(console, duels, items, streamed, out, features, ignore)
+            return
+        if items is None:
+            raise ValueError("Give --items: a table with a row for each item; none was given.")
         checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
         check_folder(out)  # before a large table is read in vain
         table = Tables(

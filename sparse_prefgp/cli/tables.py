@@ -19,6 +19,15 @@ ItemTable = Annotated[
         "else the first; other numeric or categorical columns are features.",
     ),
 ]
+OptionalItems = Annotated[
+    Path | None,
+    typer.Option(
+        "--items",
+        help="Items: CSV, gzipped CSV or Parquet, a row each. The id is the column item_id, "
+        "else the first; other numeric or categorical columns are features.",
+        show_default=False,
+    ),
+]
 Duels = Annotated[
     Path | None,
     typer.Option(

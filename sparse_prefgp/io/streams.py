@@ -456,6 +456,16 @@ class Scan:
     high: FloatArray | None = None
 
 
+class Totals(NamedTuple):
+    """Of some rows. duels: counts included. comparisons: (n,) duels of each item; for inline
+    features low and high, (D,) each, in model units."""
+
+    duels: int
+    comparisons: IntArray | None
+    low: FloatArray | None
+    high: FloatArray | None
+
+
 @dataclass(frozen=True, eq=False)
 class StreamedDuels:
     """Duels that are read in chunks, made by `stream_duels`.
@@ -484,8 +494,20 @@ class StreamedDuels:
 
     @property
     def num_duels(self) -> int:
-        """Duels of the whole stream, counts included."""
-        return self.scan.duels
+        """Duels of these rows, counts included."""
+        return self.totals.duels
+
+    @cached_property
+    def totals(self) -> Totals:
+        """Numbers of these rows; those of a part are counted by a pass over it."""
+        scan = self.scan
+        if self.num_rows == scan.rows:
+            low, high = scan.low, scan.high
+            if self.transform is not None and low is not None and high is not None:
+                mean, scale = np.array(self.transform.mean), np.array(self.transform.scale)
+                low, high = (low - mean) / scale, (high - mean) / scale
+            return Totals(scan.duels, scan.comparisons, low, high)
+        return _totals(self.items, self.chunks(READ_ROWS))
 
     @property
     def num_features(self) -> int:
@@ -738,9 +760,7 @@ def _scan(source: Source, items: ItemTable | None, progress: Report | None) -> S
         rows += len(chunk.counts)
         duels += float(chunk.counts.sum())
         if compared is not None:
-            for ends in (chunk.winners, chunk.losers):
-                number = np.bincount(ends, weights=chunk.counts, minlength=len(compared))
-                compared += number.astype(np.int64)
+            _compare(compared, chunk)
         else:
             moments.add(chunk.winners)
             moments.add(chunk.losers)
@@ -751,6 +771,29 @@ def _scan(source: Source, items: ItemTable | None, progress: Report | None) -> S
         return found
     sd = np.sqrt(moments.squares / moments.count)
     return replace(found, mean=moments.mean, sd=sd, low=moments.low, high=moments.high)
+
+
+def _totals(items: ItemTable | None, chunks: Iterator[Chunk]) -> Totals:
+    duels = 0.0
+    compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
+    moments = _Moments()
+    for chunk in chunks:
+        duels += float(chunk.counts.sum())
+        if compared is None:
+            moments.add(chunk.winners)
+            moments.add(chunk.losers)
+        else:
+            _compare(compared, chunk)
+    if compared is not None:
+        return Totals(int(duels), compared, None, None)
+    return Totals(int(duels), None, moments.low, moments.high)
+
+
+def _compare(compared: IntArray, chunk: Chunk) -> None:
+    """Add the duels of a chunk to those of each item."""
+    for ends in (chunk.winners, chunk.losers):
+        number = np.bincount(ends, weights=chunk.counts, minlength=len(compared))
+        compared += number.astype(np.int64)
 
 
 class _Moments:

@@ -8,14 +8,16 @@ duels that count 0, so that everything is compiled once.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from scipy import sparse
+from scipy import linalg, sparse
 
 from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
 from sparse_prefgp.covariances.kernels import pair_difference_variance
@@ -33,12 +35,13 @@ from sparse_prefgp.sites import (
     match_all_moments,
 )
 
+_log = logging.getLogger(__name__)
 # No correction that is a sum over duels looks at the problem as a whole.
 _WHOLE_PROBLEM: Any = None
 # Numbers of one (items, m) array; above, items are taken as they come with each chunk.
 _MAX_ITEM_NUMBERS = 1 << 27
-# Numbers of one (chunk, m) array by default: 64 MB.
-_CHUNK_NUMBERS = 1 << 23
+# Numbers of one (chunk, m) array by default: 32 MB, some ten of which are there at a time.
+_CHUNK_NUMBERS = 1 << 22
 _MIN_CHUNK, _MAX_CHUNK = 1 << 12, 1 << 18
 
 
@@ -103,9 +106,9 @@ def takes_item_form(num_items: int | None, rows: int, size: int) -> bool:
     return num_items is not None and num_items <= rows and num_items * size <= _MAX_ITEM_NUMBERS
 
 
-def chunk_size(rows: int, size: int) -> int:
-    """Duels in a chunk by default, for m = size."""
-    wanted = max(_CHUNK_NUMBERS // size, _MIN_CHUNK)
+def chunk_size(rows: int, size: int, over_items: bool) -> int:
+    """Duels in a chunk by default, for m = size; over items no (chunk, m) array is made."""
+    wanted = _MAX_CHUNK if over_items else max(_CHUNK_NUMBERS // size, _MIN_CHUNK)
     return max(1, min(wanted, _MAX_CHUNK, rows))
 
 
@@ -322,31 +325,32 @@ class RowAlgebra(Algebra):
         super().__init__(parameters, approximation, size)
         self._natural = Natural.zeros(parameters.size)
         self._gradient = np.zeros(0)
+        self._factor_slope = np.zeros((0, 0))
         self._of: Padded | None = None
         self._phi = np.zeros((0, 0))
-        self._features = tf.function(self._traced_features, autograph=False)
-        self._pull_features = tf.function(self._traced_pull_features, autograph=False)
+        self._related = _Fused(self._traced_related)
+        self._pull_related = _Fused(self._traced_pull_related)
+        self._pull_factor = tf.function(self._traced_pull_factor, autograph=False)
 
     def begin(self, posterior: Posterior) -> None:
         super().begin(posterior)
         self._natural = Natural.zeros(self.parameters.size)
         self._gradient = np.zeros(self.num_values)
+        self._factor_slope = np.zeros_like(self._factor)
         self._of = None
 
     def sums(self) -> Natural:
         return self._natural
 
     def feature_gradient(self) -> FloatArray:
-        return self._gradient
+        slope = tf.convert_to_tensor(self._factor_slope, self._dtype)
+        return self._gradient + self._pull_factor(slope).numpy()
 
     def _of_chunk(self, chunk: Padded) -> FloatArray:
         """Phi' of a chunk, (m, c), computed once while it is worked on."""
         if self._of is not chunk:
-            self._phi = self._features(
-                tf.convert_to_tensor(self._factor, self._dtype),
-                tf.convert_to_tensor(chunk.ahead, self._dtype),
-                tf.convert_to_tensor(chunk.behind, self._dtype),
-            ).numpy()
+            sides = [tf.convert_to_tensor(x, self._dtype) for x in (chunk.ahead, chunk.behind)]
+            self._phi = _solved(self._factor, self._related(*sides).numpy(), transposed=False)
             self._of = chunk
         return self._phi
 
@@ -371,30 +375,34 @@ class RowAlgebra(Algebra):
         phi, mean = self._of_chunk(chunk), self._posterior.mean
         moment = self._posterior.covariance + np.outer(mean, mean)
         slope = np.outer(mean, shift) - (moment @ phi) * precision + 2.0 * explained * phi
-        self._gradient = self._gradient + self._pull_features(
-            tf.convert_to_tensor(chunk.ahead, self._dtype),
-            tf.convert_to_tensor(chunk.behind, self._dtype),
-            tf.convert_to_tensor(slope, self._dtype),
-        )
+        # Phi' = L⁻¹ K: the derivative in K is L⁻ᵀ slope =: S, that in L is -S Phi
+        slope = _solved(self._factor, slope, transposed=True)
+        self._factor_slope -= np.tril(slope @ phi.T)
+        given = (chunk.ahead, chunk.behind, slope)
+        tensors = [tf.convert_to_tensor(x, self._dtype) for x in given]
+        self._gradient = self._gradient + self._pull_related(*tensors).numpy()
 
-    def _difference(self, factor: tf.Tensor, ahead: tf.Tensor, behind: tf.Tensor) -> tf.Tensor:
+    def _traced_related(self, ahead: tf.Tensor, behind: tf.Tensor) -> tf.Tensor:
+        """K_uz, (m, c)."""
         p = self.parameters
-        k_uf = gpflow.covariances.Kuf(p.inducing_variable, p.kernel, behind)
-        k_uf -= gpflow.covariances.Kuf(p.inducing_variable, p.kernel, ahead)
-        return tf.linalg.triangular_solve(factor, k_uf)
+        k_uz = gpflow.covariances.Kuf(p.inducing_variable, p.kernel, behind)
+        return k_uz - gpflow.covariances.Kuf(p.inducing_variable, p.kernel, ahead)
 
-    def _traced_features(self, factor: tf.Tensor, ahead: tf.Tensor, behind: tf.Tensor) -> tf.Tensor:
-        return self._difference(factor, ahead, behind)
-
-    def _traced_pull_features(
+    def _traced_pull_related(
         self, ahead: tf.Tensor, behind: tf.Tensor, slope: tf.Tensor
     ) -> tf.Tensor:
         variables = self.parameters.variables
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
+            k_uz = self._traced_related(ahead, behind)
+        return flat_gradient(tape, k_uz, variables, slope)
+
+    def _traced_pull_factor(self, slope: tf.Tensor) -> tf.Tensor:
+        variables = self.parameters.variables
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
             factor, _ = self._factorise()
-            phi = self._difference(factor, ahead, behind)
-        return flat_gradient(tape, phi, variables, slope)
+        return flat_gradient(tape, factor, variables, slope)
 
 
 class ItemAlgebra(Algebra):
@@ -480,6 +488,32 @@ class ItemAlgebra(Algebra):
             factor, _ = self._factorise()
             features = tf.transpose(self._whitened(factor, self._items))
         return flat_gradient(tape, features, variables, slope)
+
+
+class _Fused:
+    """A function fused by the compiler, or as it is where a kernel holds what it cannot compile."""
+
+    def __init__(self, function: Callable[..., tf.Tensor]) -> None:
+        self._plain = tf.function(function, autograph=False)
+        self._chosen = tf.function(function, autograph=False, jit_compile=True)
+
+    def __call__(self, *tensors: tf.Tensor) -> tf.Tensor:
+        try:
+            return self._chosen(*tensors)
+        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+            if self._chosen is self._plain:
+                raise
+            _log.debug("The kernel is not compiled: %s", error.message.splitlines()[0])
+            self._chosen = self._plain
+            return self._plain(*tensors)
+
+
+def _solved(factor: FloatArray, values: FloatArray, *, transposed: bool) -> FloatArray:
+    """L⁻¹ values, or L⁻ᵀ values, for values (m, c) in rows, without turning them into columns."""
+    columns = np.array(values).T  # a copy to work on; its rows are columns to Fortran
+    solve = linalg.get_blas_funcs("trsm", (factor, columns))
+    solved = solve(1.0, factor, columns, side=1, lower=1, trans_a=not transposed, overwrite_b=1)
+    return np.asarray(solved).T
 
 
 def _squared_lengths(features: tf.Tensor, chunk: Padded) -> FloatArray:

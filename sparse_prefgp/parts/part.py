@@ -122,9 +122,11 @@ def algebra_for(
     :param size: duels in a chunk; None chooses by m.
     """
     m, rows = parameters.size, max(stream.num_rows for stream in streams)
-    length = chunk_size(rows, m) if size is None else min(size, rows)
     table = streams[0].items
-    if table is not None and takes_item_form(table.num_items, rows, m):
+    over_items = table is not None and takes_item_form(table.num_items, rows, m)
+    length = chunk_size(rows, m, over_items) if size is None else min(size, rows)
+    if over_items:
+        assert table is not None
         return ItemAlgebra(parameters, approximation, length, table.features)
     return RowAlgebra(parameters, approximation, length)
 

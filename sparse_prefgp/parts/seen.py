@@ -59,26 +59,23 @@ class SeenDuels:
 
     @classmethod
     def of(cls, duels: StreamedDuels) -> SeenDuels:
-        scan, table = duels.scan, duels.items
+        totals, table = duels.totals, duels.items
         if table is not None:
-            assert scan.comparisons is not None
+            assert totals.comparisons is not None
             return cls(
                 table.features,
-                scan.comparisons,
-                scan.duels,
+                totals.comparisons,
+                totals.duels,
                 True,
                 table.ids,
                 table.feature_names,
                 table.transform,
             )
-        assert scan.low is not None and scan.high is not None
-        ends = np.stack([scan.low, scan.high])
-        if duels.transform is not None:
-            ends = (ends - np.array(duels.transform.mean)) / np.array(duels.transform.scale)
+        assert totals.low is not None and totals.high is not None
         return cls(
-            ends,
-            np.full(2, scan.duels),
-            scan.duels,
+            np.stack([totals.low, totals.high]),
+            np.full(2, totals.duels),
+            totals.duels,
             False,
             None,
             duels.feature_names,

@@ -286,6 +286,12 @@ def test_it_is_saved_without_its_duels(case: Case, tmp_path: Path, schema: str) 
         loaded.predict_f(NEW)
 
 
+def test_a_kernel_that_cannot_be_compiled_is_evaluated_all_the_same() -> None:
+    double = algebra._Fused(lambda x: tf.numpy_function(lambda y: 2.0 * y, [x], x.dtype))
+    for _ in range(2):
+        assert double(tf.constant([1.0, 2.0], tf.float64)).numpy().tolist() == [2.0, 4.0]
+
+
 def test_packing_keeps_every_number() -> None:
     rng = np.random.default_rng(0)
     root = rng.normal(size=(5, 5))

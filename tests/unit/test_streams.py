@@ -169,6 +169,21 @@ def test_counts_are_read(frame, items, tmp_path) -> None:
     np.testing.assert_array_equal(chunk.counts, counts)
 
 
+def test_a_part_knows_its_own_totals(frame, inline, items, tmp_path) -> None:
+    counts = np.arange(1, T + 1)
+    stream = spg.stream_duels(write(frame.assign(count=counts), tmp_path / "a.parquet"), items)
+    part = stream.part(20, 60)
+    assert part.num_duels == counts[20:60].sum()
+    ends = np.concatenate([frame.winner[20:60], frame.loser[20:60]])
+    expected = np.bincount(ends, np.tile(counts[20:60], 2), minlength=10)
+    np.testing.assert_array_equal(part.totals.comparisons, expected)
+    wide = spg.stream_duels(write(inline, tmp_path / "b.parquet"))
+    for some, rows in ((wide, slice(None)), (wide.part(20, 60), slice(20, 60))):
+        winners, losers = all_rows(wide, T)
+        both = np.concatenate([winners[rows], losers[rows]])
+        np.testing.assert_allclose(some.totals.low, both.min(0), atol=ROUNDING)
+
+
 def test_progress_tells_of_the_rows_read(frame, items, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(streams, "READ_ROWS", 40)
     seen: list[tuple[int, int]] = []

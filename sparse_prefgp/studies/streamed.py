@@ -1,0 +1,261 @@
+"""A scored fit to duels that are read in chunks; the last rows of the stream are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.baselines import Coin, LinearProbit
+from sparse_prefgp.folders import replaced_folder
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.metrics import score
+from sparse_prefgp.studies.choices import feature_groups
+from sparse_prefgp.studies.folder import (
+    METRICS,
+    MODEL,
+    PROGRAM,
+    RANKING,
+    as_json_text,
+    check_folder,
+)
+from sparse_prefgp.studies.holdout import HoldoutSettings, Scores
+from sparse_prefgp.versions import versions
+
+if TYPE_CHECKING:
+    from sparse_prefgp.parts import StreamedGP
+    from sparse_prefgp.parts.model import StreamProgress
+    from sparse_prefgp.selection.streamed import StreamedReport, StreamedStep
+
+FITTED, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
+# Their corrections are sums over duels.
+SUMMED = ("vfe", "fitc", "dtc", "tight-vfe", "hetero-vfe", "prior-power")
+# Training rows that the linear probit and the first inducing inputs are made of.
+_SAMPLE = 50_000
+# Held-out rows predicted at a time.
+_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """What `fit --stream` takes beside the settings of every fit.
+
+    parts: of the duels. scheduler: of the parts, None for this process. gradients: "chunks",
+    "subset", or "subset:ROWS". sites: file for the sites, None for memory.
+
+    Raises:
+        ValueError: gradients of neither kind, no number of parts, or an approximation that needs
+            all duels at once.
+    """
+
+    plain: HoldoutSettings
+    parts: int = 1
+    scheduler: str | None = None
+    gradients: str = "chunks"
+    sites: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.parts < 1:
+            raise ValueError(f"The number of parts is {self.parts}; give at least 1.")
+        approximation = self.plain.approximation_choice
+        if approximation.name not in SUMMED:
+            raise ValueError(
+                f"The approximation {approximation} needs all duels at once, which --stream never "
+                f"has; choose from {', '.join(SUMMED)}."
+            )
+        if self.subset is not None and self.subset < 1:
+            raise ValueError(f"The gradients {self.gradients!r} are of no rows; give at least 1.")
+        if self.kind not in ("chunks", "subset"):
+            raise ValueError(
+                f"The gradients {self.gradients!r} are unknown; choose chunks, subset or "
+                "subset:ROWS."
+            )
+
+    @property
+    def kind(self) -> str:
+        return self.gradients.partition(":")[0]
+
+    @property
+    def subset(self) -> int | None:
+        """Rows of the subset; None for the default."""
+        _, colon, number = self.gradients.partition(":")
+        if not colon:
+            return None
+        if not number.isdigit():
+            raise ValueError(
+                f"The gradients {self.gradients!r} need a whole number of rows, such as "
+                "subset:20000."
+            )
+        return int(number)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamHoldout:
+    """The first rows, to learn from, and the last ones, to score on; None holds nothing out."""
+
+    train: StreamedDuels
+    test: StreamedDuels | None
+
+    @classmethod
+    def of(cls, duels: StreamedDuels, test_fraction: float) -> StreamHoldout:
+        rows = duels.num_rows
+        held = round(test_fraction * rows)
+        if not held:
+            return cls(duels, None)
+        if held == rows:
+            raise ValueError(
+                f"A test fraction of {test_fraction} holds out all {rows} duels; give a smaller "
+                "one."
+            )
+        return cls(duels.part(0, rows - held), duels.part(rows - held, rows))
+
+
+def fit_streamed(
+    holdout: StreamHoldout,
+    settings: StreamSettings,
+    *,
+    step: Callable[[StreamedStep], None] | None = None,
+    progress: Callable[[StreamProgress], None] | None = None,
+) -> tuple[StreamedGP, StreamedReport]:
+    """Fit the model of the settings to the training rows.
+
+    step: after each iteration of the optimiser; progress: after each chunk.
+    """
+    import gpflow
+
+    from sparse_prefgp.engines import PartitionedEP
+    from sparse_prefgp.models import kmeans_inputs
+    from sparse_prefgp.models.preference_gp import DEFAULT_INDUCING
+    from sparse_prefgp.parts import StreamedGP
+    from sparse_prefgp.selection.streamed import DEFAULT_SUBSET, optimise_streamed
+
+    plain, train = settings.plain, holdout.train
+    rng = np.random.default_rng(plain.seed)
+    rows, _ = train.sample(_SAMPLE, rng).distinct_rows()
+    wanted = plain.inducing if isinstance(plain.inducing, int) else DEFAULT_INDUCING
+    if plain.inducing is None:
+        wanted = min(wanted, len(rows))
+    groups = None if train.transform is None else feature_groups(train.transform)
+    model = StreamedGP(
+        train,
+        plain.kernel_choice.build(train.num_features, groups),
+        approximation=plain.approximation_choice.build(plain.seed),
+        inducing_variable=kmeans_inputs(rows, wanted, rng),
+        engine=PartitionedEP(parts=settings.parts),
+        noise_variance=plain.noise_variance,
+        sites=settings.sites,
+        scheduler=settings.scheduler,
+    )
+    if plain.fixed_inducing:
+        gpflow.set_trainable(model.inducing_variable, False)
+    report = optimise_streamed(
+        model,
+        plain.max_iterations,
+        gradients=settings.kind,
+        subset=settings.subset or DEFAULT_SUBSET,
+        rng=rng,
+        callback=step,
+        progress=progress,
+    )
+    return model, report
+
+
+def score_streamed(holdout: StreamHoldout, model: StreamedGP, seed: int) -> Scores:
+    """Scores of the held-out rows, beside a linear probit of 50,000 training rows and a coin."""
+    assert holdout.test is not None
+    rng = np.random.default_rng(seed)
+    probit = LinearProbit.of(holdout.train.sample(_SAMPLE, rng), rng)
+    found: dict[str, list[np.ndarray]] = {FITTED: [], LINEAR_PROBIT: [], COIN: []}
+    counts = []
+    table = holdout.test.items
+    for chunk in holdout.test.chunks(_ROWS):
+        sides = (chunk.winners, chunk.losers)
+        won, lost = sides if table is None else (table.features[rows] for rows in sides)
+        found[FITTED].append(model.predict_log_duel(won, lost).numpy())
+        found[LINEAR_PROBIT].append(probit.predict_log_proba(won - lost))
+        found[COIN].append(Coin().predict_log_proba(won - lost))
+        counts.append(chunk.counts)
+    weight = np.concatenate(counts)
+    return {
+        name: score(counts=weight, log_probabilities=np.concatenate(values))
+        for name, values in found.items()
+    }
+
+
+def streamed_figures(
+    holdout: StreamHoldout, settings: StreamSettings, model: StreamedGP, report: StreamedReport
+) -> dict[str, Any]:
+    """What was fitted and how it went, ready for JSON."""
+    plain, train = settings.plain, holdout.train
+    rows, duels = train.num_rows, model.duels.num_duels
+    return {
+        "split": "last rows",
+        "test_fraction": plain.test_fraction,
+        "seed": plain.seed,
+        "data": {
+            "items": None if train.items is None else train.items.num_items,
+            "features": list(train.feature_names or ()),
+            "rows": rows + (0 if holdout.test is None else holdout.test.num_rows),
+            "train_rows": rows,
+            "test_rows": 0 if holdout.test is None else holdout.test.num_rows,
+            "train_duels": duels,
+        },
+        "fit": {
+            "approximation": str(plain.approximation_choice),
+            "kernel": str(plain.kernel_choice),
+            "inducing": int(model.inducing_variable.num_inducing),
+            "fixed_inducing": plain.fixed_inducing,
+            "noise_variance": plain.noise_variance,
+            "gradients": report.gradients,
+            "subset": report.subset,
+            "evidence_left": report.evidence_left,
+            "parts": settings.parts,
+            "scheduler": settings.scheduler,
+            "sites": report.inference.sites,
+            "log_evidence": report.log_evidence,
+            "log_evidence_per_duel": report.log_evidence / duels,
+            "iterations": report.iterations,
+            "max_iterations": plain.max_iterations,
+            "optimiser_converged": report.converged,
+            "optimiser_message": report.message,
+            "evaluations": report.evaluations,
+            "seconds": report.seconds,
+            "converged": report.inference.converged,
+            "inference": str(report.inference),
+            "rounds": len(report.inference.rounds),
+            "rebuilt": list(report.inference.rebuilt),
+            "jitter": report.inference.jitter,
+            "clipped": report.inference.clipped,
+        },
+    }
+
+
+def write_streamed(
+    folder: Path, model: StreamedGP, figures: dict[str, Any], seed: int
+) -> tuple[list[str], dict[str, Any]]:
+    """Write `metrics.json`, `model/` and, where there is a table of items, `ranking.csv`.
+
+    Returns:
+        The names of what was written, and what `metrics.json` holds.
+
+    Raises:
+        ValueError: what `save` and `replaced_folder` raise.
+    """
+    from sparse_prefgp.analysis.ranking import rank
+    from sparse_prefgp.models.saving import files_of, write_files
+
+    files = files_of(model)
+    ranking = rank(model, seed=seed) if model.duels.has_items else None
+    everything = {"program": PROGRAM, **figures, "versions": versions()}
+    if ranking is not None:
+        everything["ranking"] = ranking.figures()
+    with replaced_folder(folder, check_folder) as new:
+        if ranking is not None:
+            (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
+        (new / MODEL).mkdir()
+        write_files(new / MODEL, files)
+        (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+    return [METRICS, *([] if ranking is None else [RANKING]), f"{MODEL}/"], everything

@@ -1,0 +1,118 @@
+"""`sparse-prefgp fit --stream`: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import sparse_prefgp as spg
+from sparse_prefgp.cli.app import app
+
+N, T = 60, 1500
+PLAIN = ["--inducing", "12", "--max-iterations", "3", "--kernel", "se"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 2))
+    table = pd.DataFrame({"item_id": [f"item {i}" for i in range(N)], "a": x[:, 0], "b": x[:, 1]})
+    table.to_csv(folder / "items.csv", index=False)
+    first = rng.integers(N, size=T)
+    pairs = np.stack([first, (first + rng.integers(1, N, size=T)) % N], 1)
+    noisy = (np.sin(2.0 * x[:, 0]) + x[:, 1])[pairs] + 0.5 * rng.normal(size=pairs.shape)
+    losers, winners = np.take_along_axis(pairs, np.argsort(noisy, 1), 1).T
+    ids = table.item_id.to_numpy()
+    duels = pd.DataFrame({"winner": ids[winners], "loser": ids[losers]})
+    (folder / "ids").mkdir()
+    for k in range(3):
+        duels[k * 500 : (k + 1) * 500].to_parquet(folder / "ids" / f"{k}.parquet", index=False)
+    sides = {"winner": winners, "loser": losers}
+    wide = {
+        f"{side}_{name}": table[name].to_numpy()[r] for side, r in sides.items() for name in "ab"
+    }
+    pd.DataFrame(wide).to_parquet(folder / "wide.parquet", index=False)
+    return folder
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, ["fit", "--stream", *map(str, arguments)])
+
+
+def test_a_folder_of_ids_is_fitted_scored_ranked_and_saved(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "fitted"
+    done = run("--items", data / "items.csv", "--duels", data / "ids", "--out", out, *PLAIN)
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.output.split())
+    assert "exact gradients from chunks" in text and "last 300 rows" in text
+    metrics = json.loads((out / "metrics.json").read_text())
+    scores = metrics["held_out"]
+    assert scores["model"]["duels"] == 300
+    assert scores["model"]["nlp_nats"] < scores["coin"]["nlp_nats"]
+    assert metrics["fit"]["converged"] and metrics["data"]["train_duels"] == 1200
+    ranking = pd.read_csv(out / "ranking.csv")
+    assert len(ranking) == N and ranking.comparisons.sum() == 2 * 1200
+    model = spg.load(out)
+    assert isinstance(model, spg.StreamedGP) and model.duels.num_duels == 1200
+    again = CliRunner().invoke(app, ["rank", "--model", str(out), "--out", str(tmp_path / "r.csv")])
+    assert again.exit_code == 0, again.output
+
+
+@pytest.mark.slow
+def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_path: Path) -> None:
+    out, sites = tmp_path / "fitted", tmp_path / "sites.npy"
+    more = ["--parts", "2", "--gradients", "subset:400", "--sites", sites, "--test-fraction", "0"]
+    done = run("--duels", data / "wide.parquet", "--out", out, *PLAIN, *more, "--json")
+    assert done.exit_code == 0, done.output
+    figures = json.loads(done.stdout)
+    assert figures["fit"]["gradients"] == "subset" and figures["fit"]["subset"] == 400
+    assert figures["fit"]["evidence_left"] is not None and figures["fit"]["parts"] == 2
+    assert "sites.npy" in figures["fit"]["sites"] and "held_out" not in figures
+    assert not (out / "ranking.csv").exists()
+    assert (tmp_path / "sites.0.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--duels", "{}/ids"], "no items were given"),
+        (["--duels", "{}/wide.parquet", "--items", "{}/items.csv"], "items were given too"),
+        (["--duels", "{}/no.parquet"], "does not exist"),
+        ([], "Give --duels"),
+        (["--duels", "{}/wide.parquet", "--ties", "t.csv"], "--ties needs all duels in memory"),
+        (["--duels", "{}/wide.parquet", "--split", "items"], "--split items needs all duels"),
+        (["--duels", "{}/wide.parquet", "--engine", "laplace"], "--engine laplace needs"),
+        (["--duels", "{}/wide.parquet", "--approximation", "exact"], "needs all duels at once"),
+        (["--duels", "{}/wide.parquet", "--approximation", "tight-vfe-rank"], "choose from vfe"),
+        (["--duels", "{}/wide.parquet", "--gradients", "some"], "are unknown; choose chunks"),
+        (["--duels", "{}/wide.parquet", "--gradients", "subset:x"], "a whole number of rows"),
+        (["--duels", "{}/wide.parquet", "--parts", "0"], "number of parts is 0"),
+        (["--duels", "{}/wide.parquet", "--parts", "5000"], "a part without duels"),
+        (["--duels", "{}/wide.parquet", "--inducing", "5000"], "more than the"),
+        (["--duels", "{}/wide.parquet", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    from sparse_prefgp.parts import cluster
+
+    monkeypatch.setattr(cluster, "_SCHEDULER", 1.0)
+    out = tmp_path / "fitted"
+    done = run(*[text.format(data) for text in arguments], "--out", out, "--quiet")
+    assert done.exit_code == 2, done.output
+    assert words in done.output and done.output.count("\n") == 1
+    assert not out.exists()
+
+
+def test_without_stream_items_are_needed(data: Path, tmp_path: Path) -> None:
+    arguments = ["fit", "--duels", str(data / "ids"), "--out", str(tmp_path / "fitted")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2 and "Give --items" in done.output
