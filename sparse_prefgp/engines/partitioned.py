@@ -33,7 +33,7 @@ class PartitionedEP(Propagation):
     """Each part of the duels is one Gaussian site over the inducing values.
 
     In a round each part takes its site out of the posterior of u, sweeps over its own duels, and
-    gives back its new site; all parts do so at once (docs/method.md, section 14). The fixed point
+    gives back its new site; all parts do so at once (docs/method.md, section 15). The fixed point
     is that of `ParallelEP`, whatever the parts; with one local sweep, so is every round.
 
     In `PreferenceGP` the parts work one after the other in this process, and the log of the rounds

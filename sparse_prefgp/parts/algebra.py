@@ -2,7 +2,7 @@
 
 A chunk comes in, its sites go out, and sums over it stay: `Phi' T Phi` and `Phi' s`, or, where many
 duels share few items, `W B` and `A' s` over the items, from which these follow at the end
-(docs/method.md, sections 4 and 14). All chunks have one size, the last one being filled up with
+(docs/method.md, sections 4 and 15). All chunks have one size, the last one being filled up with
 duels that count 0, so that everything is compiled once.
 """
 

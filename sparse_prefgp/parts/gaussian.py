@@ -2,7 +2,7 @@
 
 A part k of the duels is one Gaussian site over u, with natural parameters
 `Lambda_k = Phi_k' T_k Phi_k` and `eta_k = Phi_k' s_k`; the posterior of u has the precision
-`P = I + sum Lambda_k` and the shift `h = sum eta_k` (docs/method.md, section 14).
+`P = I + sum Lambda_k` and the shift `h = sum eta_k` (docs/method.md, section 15).
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ PAGES = [
     pytest.param("examples/one-dimension.md", None, id="one-dimension"),
     pytest.param("examples/asking.md", None, id="asking", marks=SLOW),
     pytest.param("ties.md", None, id="ties", marks=SLOW),
+    pytest.param("scale.md", None, id="scale", marks=SLOW),
     pytest.param("get-started.md", None, id="get-started", marks=SLOW),
     pytest.param("gpflow.md", None, id="gpflow", marks=SLOW),
     pytest.param("examples/arguments.md", "ukp_convincing", id="arguments", marks=SLOW),

@@ -1,6 +1,6 @@
 """Partitioned EP, dense and duel by duel: each part in the cavity of u that the others leave.
 
-docs/method.md, section 14; method of the parts after Barthelmé & Chopin (2014) and Gelman et al.
+docs/method.md, section 15; method of the parts after Barthelmé & Chopin (2014) and Gelman et al.
 (2017), "EP as a way of life".
 """
 

@@ -235,7 +235,7 @@ def test_progress_counts_duels(case: Case) -> None:
     rounds: list[Any] = []
     result = model.infer(progress=seen.append, report=rounds.append)
     assert len(rounds) == result.sweeps
-    assert [p.rows for p in seen[:4]] == [50, 100, 150, 200]
+    assert [p.rows for p in seen[:4]] == [50, 90, 140, 190]
     assert {p.total for p in seen} == {T}
     assert seen[-1].round == result.sweeps and seen[-1].seconds_left == 0.0
     assert all(p.duels_per_second > 0.0 for p in seen)
