@@ -25,6 +25,7 @@ from sparse_prefgp.cli.tables import (
     Ties,
     Weight,
 )
+from sparse_prefgp.io.streams import is_stream
 
 EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
 
@@ -140,7 +141,8 @@ def fit(
             metavar="",
             help="Read the duels in chunks, for more than fit into memory: --duels is a Parquet "
             "file or a folder of such files, with columns winner and loser, or winner_x and "
-            "loser_x for every feature x and no --items. The last rows are held out.",
+            "loser_x for every feature x and no --items. A folder is always read so. The last "
+            "rows are held out.",
         ),
     ] = False,
     parts: Annotated[
@@ -201,7 +203,7 @@ def fit(
             fixed_margin=fixed_margin,
             noise_by_group=noise_by is not None,
         )
-        if stream:
+        if stream or is_stream(duels):
             from sparse_prefgp.cli.streaming import refuse, run_streamed
             from sparse_prefgp.studies.streamed import StreamSettings
 

@@ -39,7 +39,6 @@ from sparse_prefgp.parts.part import Part, algebra_for
 from sparse_prefgp.parts.rounds import Coordinator, InProcess, Outcome, Pool, Round
 from sparse_prefgp.parts.seen import NOT_IN_MEMORY, SeenDuels
 
-LOCAL = "local"
 # Rows that the default inducing inputs are placed by.
 _PLACED_BY = 20_000
 

@@ -112,7 +112,13 @@ def test_mistakes_are_told_in_one_sentence(
     assert not out.exists()
 
 
-def test_without_stream_items_are_needed(data: Path, tmp_path: Path) -> None:
+def test_a_folder_is_streamed_without_being_told(data: Path, tmp_path: Path) -> None:
     arguments = ["fit", "--duels", str(data / "ids"), "--out", str(tmp_path / "fitted")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2 and "no items were given" in done.output
+
+
+def test_without_stream_items_are_needed(data: Path, tmp_path: Path) -> None:
+    arguments = ["fit", "--duels", str(data / "wide.parquet"), "--out", str(tmp_path / "fitted")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2 and "Give --items" in done.output
