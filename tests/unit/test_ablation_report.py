@@ -313,7 +313,7 @@ def test_comparison_against_a_slow_loop(two_sets):
     rows = compare_methods(found, results.metric("nlp_nats"), first, second)
     seen = 0
     for row in rows:
-        if row.where.startswith("all"):
+        if "each once" in row.where:
             continue
         seen += 1
         (m, _) = row.m
@@ -338,10 +338,56 @@ def test_all_data_sets_count_once_each(two_sets):
         found, results.metric("nlp_nats"), found.method("FITC"), found.method("VFE")
     )
     for before, both in pairwise([r for r in rows if r.m == (64, 64)][1:]):
-        parts = [r.mean for r in rows if r.m == (64, 64) and not r.where.startswith("all")]
-        assert both.where == "all 2, each once" and both.pairs == 2 and before.where == "kin40k"
+        parts = [r.mean for r in rows if r.m == (64, 64) and "each once" not in r.where]
+        assert (
+            both.where == "2 data sets, each once" and both.pairs == 2 and before.where == "kin40k"
+        )
         assert both.mean == pytest.approx(np.mean(parts), rel=IDENTITY)
         assert both.error == pytest.approx(abs(parts[0] - parts[1]) / 2, rel=IDENTITY)
+
+
+def test_sizes_and_splits_of_one_data_set_are_not_counted_as_data_sets(tmp_path):
+    sizes = made_frame(sizes=(40, 80, 120), seeds=(0, 1), fails=())
+    splits = made_frame("splits", "abalone", seeds=(0, 1), fails=())
+    by_item = splits.assign(split="items", run=splits["run"] + "-items")
+    other = made_frame("other", "kin40k", sizes=(40, 80), seeds=(0, 1), fails=(), noise=1)
+    frames = {"sizes": sizes, "splits": pd.concat([splits, by_item]), "other": other}
+    folders = [write_study(tmp_path / name, frame) for name, frame in frames.items()]
+
+    def over_sets(*read: Path) -> list[Any]:
+        results = read_results(read)
+        found = arrange(results)
+        one, two = found.method("FITC"), found.method("VFE")
+        rows = compare_methods(found, results.metric("nlp_nats"), one, two)
+        assert any(row.pairs for row in rows)
+        return [row for row in rows if "each once" in row.where and row.m == (8, 8)]
+
+    assert over_sets(folders[0]) == [] and over_sets(folders[1]) == []
+    assert over_sets(*folders[:2]) == []  # no size and split that both have
+    rows = over_sets(*folders)
+    assert [row.where for row in rows] == [f"2 data sets, each once, t = {t}" for t in (40, 80)]
+    for row, t in zip(rows, (40, 80), strict=True):
+        parts = []
+        for frame in (sizes, other):
+            own = frame[frame["duels"] == t]
+            one, two = (values(own, name, 8, "nlp_nats") for name in ("fitc", "vfe"))
+            parts.append(np.mean([one[seed] - two[seed] for seed in (0, 1)]))
+        assert row.pairs == 2 and row.mean == pytest.approx(np.mean(parts), rel=IDENTITY)
+
+
+def test_only_metrics_of_one_scale_are_averaged_over_data_sets(two_sets):
+    _, results = two_sets
+    found = arrange(results)
+    pooled = {
+        metric.name
+        for metric in results.metrics
+        for row in compare_methods(found, metric, found.method("FITC"), found.method("VFE"))
+        if "each once" in row.where
+    }
+    assert pooled == {
+        *("accuracy", "nlp_nats", "brier", "calibration_error", "probability_rmse"),
+        "log_evidence_per_duel",
+    }
 
 
 def test_a_method_without_m_meets_every_m(two_sets):

@@ -39,8 +39,8 @@ class Point:
 class Difference:
     """A paired comparison: first less second.
 
-    where: data set, or all of them together, of which each then counts once. pairs: how many seeds
-    (data sets) both have. wins, losses: of the first; ties are neither. interval: of `LEVEL`, by
+    where: data set, or several of them together, of which each then counts once. pairs: how many
+    seeds (data sets) both have. wins, losses: of the first; ties are neither. interval: of `LEVEL`, by
     Student's t; NaN with fewer than two pairs. unmatched: seeds that only one of them has.
     """
 
@@ -183,10 +183,12 @@ def compare_methods(
     """First less second on the same seeds of the same data, for every m that both have.
 
     A method without inducing inputs is compared with every m of the other. Where there are several
-    data sets, a row for all of them follows, in which the mean over the seeds of each counts once.
+    data sets and the metric has one scale on all, a row for all of them follows, in which the mean
+    over the seeds of each counts once. Sizes or splits of one data set share its duels and are not
+    independent, so that such a row holds one size and one split.
     """
     cells = arrangement.cells.get(metric.name, {})
-    found: dict[tuple[int | None, int | None], list[Difference]] = {}
+    found: dict[tuple[int | None, int | None], list[tuple[Panel, Difference]]] = {}
     for panel in arrangement.panels:
         for ms in _matched(arrangement, metric, panel, first, second):
             one, two = (
@@ -196,15 +198,13 @@ def compare_methods(
             common = sorted(one.keys() & two.keys())
             differences = [one[seed] - two[seed] for seed in common]
             unmatched = tuple(sorted(one.keys() ^ two.keys()))
-            found.setdefault(ms, []).append(
-                _difference(panel.label, ms, metric, differences, unmatched)
-            )
+            row = _difference(panel.label, ms, metric, differences, unmatched)
+            found.setdefault(ms, []).append((panel, row))
     rows = []
     for ms in sorted(found, key=lambda ms: tuple(m or 0 for m in ms)):
-        rows += found[ms]
-        means = [row.mean for row in found[ms] if row.pairs]
-        if len(means) > 1:
-            rows.append(_difference(f"all {len(means)}, each once", ms, metric, means, ()))
+        rows += [row for _, row in found[ms]]
+        if metric.is_on_one_scale:
+            rows += _over_data_sets(found[ms], metric, ms)
     return rows
 
 
@@ -318,6 +318,23 @@ def _difference(
         sum(sign * value < 0 for value in differences),
         unmatched,
     )
+
+
+def _over_data_sets(
+    rows: Sequence[tuple[Panel, Difference]], metric: Metric, ms: tuple[int | None, int | None]
+) -> list[Difference]:
+    """A row over data sets for each split and size that several of them have."""
+    means: dict[str, list[float]] = {}
+    for panel, row in rows:
+        if row.pairs:
+            # What stands behind the data set's name where it has several panels.
+            condition = panel.label.removeprefix(panel.data)
+            means.setdefault(condition, []).append(row.mean)
+    return [
+        _difference(f"{len(own)} data sets, each once{condition}", ms, metric, own, ())
+        for condition, own in means.items()
+        if len(own) > 1
+    ]
 
 
 def _matched(

@@ -62,6 +62,22 @@ LABELS = {
 }
 # Divergences and errors can be 0 and fall by many orders as m grows.
 FALLING = frozenset(name for name in LABELS if "kl_" in name or name.endswith(("rmse", "largest")))
+# On one scale on all data sets. Sums and largest values over duels or items, distances between
+# utilities, seconds and bytes grow with the data.
+ON_ONE_SCALE = frozenset(
+    {
+        "accuracy",
+        "nlp_nats",
+        "nlp_bits",
+        "nlp_median_nats",
+        "brier",
+        "calibration_error",
+        "auc",
+        "kendall_tau",
+        "probability_rmse",
+        "log_evidence_per_duel",
+    }
+)
 # What is stored in one unit and shown in another: unit, factor.
 SHOWN = {"bytes": ("MiB", 2.0**-20)}
 
@@ -117,6 +133,11 @@ class Metric:
     def falls(self) -> bool:
         """Whether its values can be 0 and spread over many orders."""
         return self.name in FALLING or self.group == COST
+
+    @property
+    def is_on_one_scale(self) -> bool:
+        """Whether values of several data sets can be averaged."""
+        return self.name in ON_ONE_SCALE
 
     @property
     def place(self) -> tuple[int, int]:
