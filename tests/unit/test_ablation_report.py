@@ -33,7 +33,10 @@ from sparse_prefgp.studies.ablation_report.reading import COLUMNS
 from sparse_prefgp.studies.ablation_report.statistics import (
     at_largest_m,
     best_of,
+    geometric_means,
     mean_and_error,
+    notes_of_comparison,
+    notes_of_exponents,
     paired_seeds,
     power_law,
 )
@@ -455,6 +458,52 @@ def test_exponents_in_m_and_t(tmp_path):
         wanted = 1.8 if exponent.variable == "m" else 0.9
         assert exponent.slope == pytest.approx(wanted, rel=IDENTITY) and exponent.points == 15
     assert exponents_of(arrange(results), results.metric("nlp_nats")) == []
+
+
+def test_geometric_means_against_loops():
+    pairs = [(2.0, 1.0), (1.0, 5.0), (2.0, 4.0), (2.0, 0.0), (2.0, 16.0)]
+    one, two = geometric_means(pairs)
+    assert (one.x, one.mean) == pytest.approx((1.0, 5.0), rel=IDENTITY)
+    assert math.isnan(one.low) and math.isnan(one.high)
+    error = math.log(4.0) / math.sqrt(3)  # the logs are 0, log 4 and 2 log 4
+    wanted = (2.0, 4.0, 4.0 * math.exp(-error), 4.0 * math.exp(error))
+    assert two == pytest.approx(wanted, rel=IDENTITY)
+
+
+def test_memory_that_is_all_the_interpreters_is_told_and_not_ranked(tmp_path):
+    frame = made_frame(approximations=("exact", "vfe", "fitc"), sizes=(40, 80, 120), fails=())
+    memory = frame["metric"] == "peak_memory_bytes"
+    m = frame["inducing"].astype(float)
+    # All of FITC lies within 5 %; VFE leaves that at m = 128.
+    frame.loc[memory, "value"] = 8e8 * (1.0 + 0.01 * (frame["seed"] % 5).astype(float))
+    frame.loc[memory & (frame["approximation"] == "vfe") & (m == 128), "value"] = 1.6e9
+    results = results_of(frame, tmp_path)
+    found, metric = arrange(results), results.metric("peak_memory_bytes")
+    exponents = exponents_of(found, metric)
+    assert {(e.variable, e.method.label) for e in exponents} == {("m", "VFE")}
+    told = " ".join(notes_of_exponents(found, metric))
+    assert "boston, t = 40: peak memory has no exponent in m for FITC (763 to 793 MiB)" in told
+    assert "boston: peak memory has no exponent in t for exact; VFE at m = 8" in told
+    assert "within 10 % of each other, next to all of it the interpreter's" in told
+    first, second = found.method("FITC"), found.method("VFE")
+    rows = compare_methods(found, metric, first, second)
+    assert {row.m for row in rows} == {(128, 128)}
+    (note, *_) = notes_of_comparison(found, metric, first, second)
+    assert "FITC and VFE are not compared by peak memory at m = 8, 16, 32, 64: all" in note
+    bold = [
+        [cell.best for cell in cells]
+        for _, rows_of_panel in metric_table(found, metric).blocks
+        for _, cells in rows_of_panel
+    ]
+    assert not any(any(row[:4]) for row in bold) and any(row[4] for row in bold)
+    # Seconds that are as near are compared.
+    seconds = results.metric("fit_seconds")
+    frame.loc[frame["metric"] == "fit_seconds", "value"] = 3.0
+    close = arrange(results_of(frame, tmp_path / "close"))
+    assert compare_methods(close, seconds, close.method("FITC"), close.method("VFE"))
+    assert notes_of_exponents(close, seconds) == []
+    report = spg.study_report(tmp_path / "study", compare=("FITC", "VFE"), metrics=[metric.name])
+    assert told.split(". ")[0] in " ".join(report.notes) and note in report.notes
 
 
 # Tables.

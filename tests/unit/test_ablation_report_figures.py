@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -173,6 +175,21 @@ def test_quality_against_time_is_a_path_along_m(results):
     assert "coin" not in text_of(found.figure)
 
 
+def seconds_of(frame, approximation, m, t):
+    own = frame[(frame["approximation"] == approximation) & (frame["duels"] == t)]
+    own = own[(own["inducing"] == m) & (own["metric"] == "fit_seconds")]
+    return list(own["value"])
+
+
+def _line_of(ax, colour):
+    (line,) = [
+        line
+        for line in ax.get_lines()
+        if line.get_color() == colour and not line.get_label().startswith("_")
+    ]
+    return line.get_data()
+
+
 def test_cost_against_duels(read):
     frame = made_frame(
         approximations=("vfe", "fitc"),
@@ -185,8 +202,21 @@ def test_cost_against_duels(read):
     found = drawn(results, "fit_seconds", draw_against_duels)
     (ax,) = found.figure.axes
     assert ax.get_xscale() == ax.get_yscale() == "log"
-    points = [line for line in ax.get_lines() if line.get_label() == "_points"]
-    assert [list(line.get_xdata()) for line in points] == [[1000, 4000, 16_000]] * 2
+    bars = [c for c in ax.containers if c.lines[0].get_label() == "_points"]
+    assert [list(c.lines[0].get_xdata()) for c in bars] == [[1000, 4000, 16_000]] * 2
+    for container, name in zip(bars, ("vfe", "fitc"), strict=True):
+        line = _line_of(ax, container.lines[0].get_color())
+        ends = np.array([segment[:, 1] for segment in container.lines[2][0].get_segments()])
+        residuals = []
+        for i, t in enumerate((1000, 4000, 16_000)):
+            runs = seconds_of(frame, name, 16, t)
+            mean = math.exp(sum(map(math.log, runs)) / 2)
+            spread = math.exp(abs(math.log(runs[0] / runs[1])) / 2)
+            assert container.lines[0].get_ydata()[i] == pytest.approx(mean, rel=IDENTITY)
+            assert ends[i] == pytest.approx([mean / spread, mean * spread], rel=IDENTITY)
+            residuals.append(math.log(mean) - np.interp(math.log(t), *np.log(line)))
+        # The line is fitted to what is drawn: it lies neither above nor below.
+        assert sum(residuals) == pytest.approx(0.0, abs=IDENTITY)
     assert r"VFE, m = 16: $\propto t^{" in text_of(found.figure)
     assert list(draw_against_duels(arrange(results), results.metric("nlp_nats"))) == []
 

@@ -36,6 +36,7 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     Point,
     exponents_of,
     notes_of,
+    notes_of_exponents,
     points_of,
 )
 from sparse_prefgp.studies.ablation_report.vocabulary import (
@@ -118,6 +119,7 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
     facets = facets_of(arrangement, points)
     looks = looks_of(arrangement)
     notes = notes_of(points) + notes_of_scale(points, metric, scale)
+    notes += notes_of_exponents(arrangement, metric)
     slopes = {
         (e.where, e.method): e for e in exponents_of(arrangement, metric) if e.variable == "m"
     }
@@ -199,7 +201,6 @@ def draw_against_duels(arrangement: Arrangement, metric: Metric) -> Iterator[Dra
     shown = [e for e in exponents if several_m or (e.m or 0) == largest[e.method]]
     looks = looks_of(arrangement)
     wheres = list(dict.fromkeys(e.where for e in shown))
-    points = points_of(arrangement, metric)
     for number, part in enumerate(_parts(wheres), 1):
         figure, axes = _grid(len(part))
         for ax, where in zip(axes, part, strict=True):
@@ -208,13 +209,17 @@ def draw_against_duels(arrangement: Arrangement, metric: Metric) -> Iterator[Dra
             own = [e for e in shown if e.where == where]
             for i, exponent in enumerate(own):
                 look = _look(i) if several_m else looks[exponent.method]
-                _draw_slope(ax, exponent, points, arrangement, look)
+                _draw_slope(ax, exponent, look)
             _plain_ticks(ax.xaxis)
             _plain_ticks(ax.yaxis)
             ax.legend(frameon=False, prop=_font(SMALLEST))
             _name(ax, where)
         _label(figure, axes, "training duels t", metric.axis)
-        caption = "Fitted exponents, with their standard errors, stand in the legend."
+        caption = (
+            "Geometric means of all runs, with the standard error of the mean of their logs; the "
+            "lines are fitted to the logs of single runs. Exponents, with their standard errors, "
+            "stand in the legend."
+        )
         if not several_m and len(shown) < len(exponents):
             caption += " Each method at its largest m; the table of exponents has all."
         yield Drawn(
@@ -498,27 +503,22 @@ def _path(
     _cut_marks(ax, [seconds[p.key] for p in points if p not in fine], look)
 
 
-def _draw_slope(
-    ax: Axes,
-    exponent: Exponent,
-    points: Sequence[Point],
-    arrangement: Arrangement,
-    look: Look,
-) -> None:
-    """Points and the fitted line of one exponent in t."""
-    own = [
-        p
-        for p in points
-        if p.key.method == exponent.method
-        and p.key.m == exponent.m
-        and p.seeds
-        and p.key.panel.duels is not None
-        and exponent.where.startswith(p.key.panel.data)
-    ]
-    x = np.array([arrangement.duels[p.key] for p in own])
-    y = np.array([p.mean for p in own]) * exponent.metric.factor
+def _draw_slope(ax: Axes, exponent: Exponent, look: Look) -> None:
+    """The line of one exponent, and the geometric means of the runs it is fitted to."""
+    x, means, low, high = np.array(exponent.means).T
+    (drawn, *_) = ax.errorbar(
+        x,
+        means,
+        yerr=np.nan_to_num([means - low, high - means]),
+        fmt=look.marker,
+        linestyle="none",
+        color=look.colour,
+        markersize=5,
+        capsize=2,
+        linewidth=1.0,
+    )
+    drawn.set_label("_points")
     name = exponent.method.label + ("" if exponent.m is None else f", m = {exponent.m:,}")
-    ax.plot(x, y, look.marker, color=look.colour, markersize=5, label="_points")
     ends = np.array([exponent.low, exponent.high])
     fitted = exponent.constant * ends**exponent.slope
     label = _legend_name(name, exponent)

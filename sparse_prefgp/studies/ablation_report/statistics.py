@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import stats
 
 from sparse_prefgp.studies.ablation_report.methods import Arrangement, BySeed, Key, Method, Panel
-from sparse_prefgp.studies.ablation_report.vocabulary import COST, HIGHER, NEITHER, Metric
+from sparse_prefgp.studies.ablation_report.vocabulary import (
+    COST,
+    HIGHER,
+    NEITHER,
+    PEAK_MEMORY,
+    Metric,
+)
 
 LEVEL = 0.95
 POINTS_OF_A_SLOPE = 3
+# Peak memory counts the interpreter and its libraries, several hundred MiB. Runs whose own arrays
+# take less than one MiB differ by up to 9 %: what lies within 10 % tells nothing of methods.
+SAME_MEMORY = 1.1
+_WITHIN = f"all values lie within {100 * (SAME_MEMORY - 1):.0f} % of each other"
+_INTERPRETERS = f"{_WITHIN}, next to all of it the interpreter's and its libraries' own"
 T = TypeVar("T")
 
 
@@ -40,8 +51,8 @@ class Difference:
     """A paired comparison: first less second.
 
     where: data set, or several of them together, of which each then counts once. pairs: how many
-    seeds (data sets) both have. wins, losses: of the first; ties are neither. interval: of `LEVEL`, by
-    Student's t; NaN with fewer than two pairs. unmatched: seeds that only one of them has.
+    seeds (data sets) both have. wins, losses: of the first; ties are neither. interval: of `LEVEL`,
+    by Student's t; NaN with fewer than two pairs. unmatched: seeds that only one of them has.
     """
 
     where: str
@@ -56,9 +67,24 @@ class Difference:
     unmatched: tuple[int, ...]
 
 
+class GeometricMean(NamedTuple):
+    """Of the runs at x, with the standard error of the mean of their logs to either side.
+
+    low and high are NaN for a single run.
+    """
+
+    x: float
+    mean: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class Exponent:
-    """Cost as constant times x to the power `slope`, over points from x = low to x = high."""
+    """Cost as constant times x to the power `slope`, over points from x = low to x = high.
+
+    means: of the runs that it is fitted to, by x.
+    """
 
     where: str
     method: Method
@@ -71,6 +97,7 @@ class Exponent:
     points: int
     low: float
     high: float
+    means: tuple[GeometricMean, ...]
 
 
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
@@ -185,21 +212,17 @@ def compare_methods(
     A method without inducing inputs is compared with every m of the other. Where there are several
     data sets and the metric has one scale on all, a row for all of them follows, in which the mean
     over the seeds of each counts once. Sizes or splits of one data set share its duels and are not
-    independent, so that such a row holds one size and one split.
+    independent, so that such a row holds one size and one split. What `is_flat` has no row.
     """
-    cells = arrangement.cells.get(metric.name, {})
     found: dict[tuple[int | None, int | None], list[tuple[Panel, Difference]]] = {}
-    for panel in arrangement.panels:
-        for ms in _matched(arrangement, metric, panel, first, second):
-            one, two = (
-                _finite(cells[Key(panel, method, m)])
-                for method, m in zip((first, second), ms, strict=True)
-            )
-            common = sorted(one.keys() & two.keys())
-            differences = [one[seed] - two[seed] for seed in common]
-            unmatched = tuple(sorted(one.keys() ^ two.keys()))
-            row = _difference(panel.label, ms, metric, differences, unmatched)
-            found.setdefault(ms, []).append((panel, row))
+    for panel, ms, one, two in _meetings(arrangement, metric, first, second):
+        if is_flat(metric, [*one.values(), *two.values()]):
+            continue
+        common = sorted(one.keys() & two.keys())
+        differences = [one[seed] - two[seed] for seed in common]
+        unmatched = tuple(sorted(one.keys() ^ two.keys()))
+        row = _difference(panel.label, ms, metric, differences, unmatched)
+        found.setdefault(ms, []).append((panel, row))
     rows = []
     for ms in sorted(found, key=lambda ms: tuple(m or 0 for m in ms)):
         rows += [row for _, row in found[ms]]
@@ -208,51 +231,97 @@ def compare_methods(
     return rows
 
 
+def notes_of_comparison(
+    arrangement: Arrangement, metric: Metric, first: Method, second: Method
+) -> list[str]:
+    """Where two methods are not compared, because their values are all the interpreter's own."""
+    left_out: dict[str, list[str]] = {}
+    for panel, ms, one, two in _meetings(arrangement, metric, first, second):
+        if is_flat(metric, [*one.values(), *two.values()]):
+            known = {m for m in ms if m is not None}
+            left_out.setdefault(panel.label, []).extend(f"{m:,}" for m in known)
+    return [
+        f"{where}: {first.label} and {second.label} are not compared by {metric.label}"
+        f"{' at m = ' if ms else ''}{', '.join(ms)}: {_INTERPRETERS}."
+        for where, ms in left_out.items()
+    ]
+
+
 def at_largest_m(rows: Iterable[Difference]) -> list[Difference]:
     """Of the rows of `compare_methods`, those of the largest m of each metric and data set."""
     return list({(row.metric, row.where): row for row in rows if row.pairs}.values())
 
 
 def exponents_of(arrangement: Arrangement, metric: Metric) -> list[Exponent]:
-    """Slopes of a cost in m, and in t where the number of training duels was varied."""
-    if metric.group != COST:
-        return []
-    cells = arrangement.cells.get(metric.name, {})
-    lines: dict[tuple[str, str, Method, int | None], list[tuple[float, float]]] = {}
-    for key, by_seed in cells.items():
-        values = [value * metric.factor for value in _finite(by_seed).values()]
-        if key.m is not None:
-            line = lines.setdefault(("m", key.panel.label, key.method, None), [])
-            line += [(float(key.m), value) for value in values]
-        if key.panel.duels is not None:
-            where = _without_size(arrangement, key.panel)
-            line = lines.setdefault(("t", where, key.method, key.m), [])
-            line += [(arrangement.duels[key], value) for value in values]
+    """Slopes of a cost in m, and in t where the number of training duels was varied.
+
+    What `is_flat` has none.
+    """
     found = []
-    for (variable, where, method, m), pairs in lines.items():
-        if method.is_baseline:
+    for line, pairs in _lines(arrangement, metric).items():
+        fitted = power_law(*zip(*pairs, strict=True))
+        if fitted is None or is_flat(metric, [value for _, value in pairs]):
             continue
-        fitted = power_law(*zip(*pairs, strict=True)) if pairs else None
-        if fitted is not None:
-            x = [pair[0] for pair in pairs]
-            slope, error, constant, points = fitted
-            found.append(
-                Exponent(
-                    where,
-                    method,
-                    metric,
-                    variable,
-                    m,
-                    slope,
-                    error,
-                    constant,
-                    points,
-                    min(x),
-                    max(x),
-                )
+        slope, error, constant, points = fitted
+        x = [pair[0] for pair in pairs]
+        found.append(
+            Exponent(
+                line.where,
+                line.method,
+                metric,
+                line.variable,
+                line.m,
+                slope,
+                error,
+                constant,
+                points,
+                min(x),
+                max(x),
+                geometric_means(pairs),
             )
+        )
     order = {method: i for i, method in enumerate(arrangement.methods)}
     return sorted(found, key=lambda e: (e.variable, e.where, order[e.method], e.m or 0))
+
+
+def is_flat(metric: Metric, values: Sequence[float]) -> bool:
+    """Whether all of these values are next to nothing but the interpreter's own memory."""
+    return (
+        metric.name == PEAK_MEMORY and len(values) > 0 and max(values) <= SAME_MEMORY * min(values)
+    )
+
+
+def notes_of_exponents(arrangement: Arrangement, metric: Metric) -> list[str]:
+    """Which costs have no exponent, because their values are all the interpreter's own."""
+    flat: dict[tuple[str, str], dict[_Line, list[float]]] = {}
+    for line, pairs in _lines(arrangement, metric).items():
+        values = [value for _, value in pairs]
+        if is_flat(metric, values) and power_law(*zip(*pairs, strict=True)) is not None:
+            flat.setdefault((line.where, line.variable), {})[line] = values
+    notes = []
+    for (where, variable), lines in flat.items():
+        low = min(map(min, lines.values()))
+        high = max(map(max, lines.values()))
+        names = _listed([_at(line.method, line.m) for line in lines])
+        notes.append(
+            f"{where}: {metric.label} has no exponent in {variable} for {names} "
+            f"({low:,.0f} to {high:,.0f} {metric.shown_unit}): of each {_INTERPRETERS}."
+        )
+    return notes
+
+
+def geometric_means(pairs: Iterable[tuple[float, float]]) -> tuple[GeometricMean, ...]:
+    """Of the y at each x, from pairs (x, y); y that are not positive are left out."""
+    logs: dict[float, list[float]] = {}
+    for x, y in pairs:
+        if y > 0.0:
+            logs.setdefault(x, []).append(math.log(y))
+    means = []
+    for x in sorted(logs):
+        mean, error = mean_and_error(logs[x])
+        ends = (math.exp(mean), math.exp(mean - error), math.exp(mean + error))
+        means.append(GeometricMean(x, *ends))
+    return tuple(means)
 
 
 def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float, int] | None:
@@ -266,6 +335,34 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, flo
         return None
     line = stats.linregress(np.log(x_array[kept]), np.log(y_array[kept]))
     return float(line.slope), float(line.stderr), math.exp(line.intercept), int(kept.sum())
+
+
+class _Line(NamedTuple):
+    """Of a cost, along m or t."""
+
+    variable: str
+    where: str
+    method: Method
+    m: int | None
+
+
+def _lines(arrangement: Arrangement, metric: Metric) -> dict[_Line, list[tuple[float, float]]]:
+    """(x, cost) of all single runs along each line; baselines cost next to nothing."""
+    if metric.group != COST:
+        return {}
+    lines: dict[_Line, list[tuple[float, float]]] = {}
+    for key, by_seed in arrangement.cells.get(metric.name, {}).items():
+        values = [value * metric.factor for value in _finite(by_seed).values()]
+        if key.method.is_baseline or not values:
+            continue
+        if key.m is not None:
+            line = lines.setdefault(_Line("m", key.panel.label, key.method, None), [])
+            line += [(float(key.m), value) for value in values]
+        if key.panel.duels is not None:
+            where = _without_size(arrangement, key.panel)
+            line = lines.setdefault(_Line("t", where, key.method, key.m), [])
+            line += [(arrangement.duels[key], value) for value in values]
+    return lines
 
 
 def largest_common_m(
@@ -337,6 +434,20 @@ def _over_data_sets(
     ]
 
 
+def _meetings(
+    arrangement: Arrangement, metric: Metric, first: Method, second: Method
+) -> Iterator[tuple[Panel, tuple[int | None, int | None], BySeed, BySeed]]:
+    """Where two methods meet: panel, the m of both, and the values by seed of both."""
+    cells = arrangement.cells.get(metric.name, {})
+    for panel in arrangement.panels:
+        for ms in _matched(arrangement, metric, panel, first, second):
+            one, two = (
+                _finite(cells[Key(panel, method, m)])
+                for method, m in zip((first, second), ms, strict=True)
+            )
+            yield panel, ms, one, two
+
+
 def _matched(
     arrangement: Arrangement, metric: Metric, panel: Panel, first: Method, second: Method
 ) -> list[tuple[int | None, int | None]]:
@@ -363,11 +474,15 @@ def _without_size(arrangement: Arrangement, panel: Panel) -> str:
     return f"{panel.data}, {panel.split}" if len(several) > 1 else panel.data
 
 
-def _places(points: Sequence[Point], most: int = 3) -> str:
-    names = [
-        point.key.method.label + ("" if point.key.m is None else f" at m = {point.key.m:,}")
-        for point in points
-    ]
+def _places(points: Sequence[Point]) -> str:
+    return _listed([_at(point.key.method, point.key.m) for point in points])
+
+
+def _at(method: Method, m: int | None) -> str:
+    return method.label + ("" if m is None else f" at m = {m:,}")
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
     more = len(names) - most
     return "; ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 

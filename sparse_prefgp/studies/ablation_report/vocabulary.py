@@ -13,7 +13,7 @@ GROUPS = {
 }
 HIGHER, LOWER, NEITHER = DIRECTIONS = ("higher", "lower", "none")
 
-FIT_SECONDS = "fit_seconds"
+FIT_SECONDS, PEAK_MEMORY = "fit_seconds", "peak_memory_bytes"
 # Which metric stands for the quality of a method, the first that a study has.
 HEADLINES = ("nlp_nats", "kl_from_exact", "accuracy", "brier", "log_evidence")
 AGAINST_TIME = ("nlp_nats", "kl_from_exact", "accuracy")
@@ -25,7 +25,7 @@ SUMMARY = (
     "kl_from_exact",
     "evidence_gap",
     FIT_SECONDS,
-    "peak_memory_bytes",
+    PEAK_MEMORY,
 )
 BRIEF = ("accuracy", "nlp_nats", FIT_SECONDS)
 # In the order of a report; a name that is not here follows, spelled out.
@@ -58,7 +58,7 @@ LABELS = {
     "gradient_seconds": "time of a gradient",
     "sweeps": "sweeps",
     "iterations": "iterations",
-    "peak_memory_bytes": "peak memory",
+    PEAK_MEMORY: "peak memory",
 }
 # Divergences and errors can be 0 and fall by many orders as m grows.
 FALLING = frozenset(name for name in LABELS if "kl_" in name or name.endswith(("rmse", "largest")))

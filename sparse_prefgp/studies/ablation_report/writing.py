@@ -26,6 +26,8 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     compare_methods,
     exponents_of,
     notes_of,
+    notes_of_comparison,
+    notes_of_exponents,
     points_of,
 )
 from sparse_prefgp.studies.ablation_report.tables import (
@@ -211,12 +213,18 @@ def _write(
     notes = [*results.notes, *arrangement.notes]
     if headline is not None:
         notes += notes_of(points_of(arrangement, headline))
+    not_compared: list[str] = []
+    for metric in metrics:
+        notes += notes_of_exponents(arrangement, metric)
+        if pair is not None:
+            not_compared += notes_of_comparison(arrangement, metric, *pair)
+    notes += not_compared
     first, last = [summary], [exponent_table(exponents)]
     comparison = []
     if pair is not None:
         comparison.append(difference_table(differences, *pair))
         first.append(difference_table(at_largest_m(differences), *pair))
-        if not differences:
+        if not differences and not not_compared:
             notes.append(
                 f"{pair[0].label} and {pair[1].label} have no metric at the same m of the same "
                 "data, so that nothing compares them."
