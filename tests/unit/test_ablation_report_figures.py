@@ -221,6 +221,57 @@ def test_cost_against_duels(read):
     assert list(draw_against_duels(arrange(results), results.metric("nlp_nats"))) == []
 
 
+def boxes_above(ax, renderer):
+    """Of the words above an axis that are not empty."""
+    texts = [ax._left_title, ax.title, ax._right_title, *ax.texts]
+    return [text.get_window_extent(renderer) for text in texts if text.get_text()]
+
+
+def test_what_is_off_the_axis_is_not_written_over_its_name(read):
+    names = ("exact", "vfe", "fitc", "subset:30")
+    frame = made_frame("long", "machine_cpu", approximations=names, sizes=(40, 80, 120), fails=())
+    frame.loc[frame["metric"] == "accuracy", "value"] -= 0.3 * (
+        frame["approximation"].isin(["coin", "linear-probit", "subset:30"])
+    )
+    figure = drawn(read("long", frame), "accuracy").figure
+    renderer = figure.canvas.get_renderer()
+    boxes = [box for ax in figure.axes for box in boxes_above(ax, renderer)]
+    assert len(boxes) == 6
+    assert "↓ linear probit 0.44, coin 0.2,\nsubset of 30 duels 0.497" in text_of(figure)
+    for i, one in enumerate(boxes):
+        assert figure.bbox.x0 <= one.x0 and one.x1 <= figure.bbox.x1
+        assert not any(one.overlaps(two) for two in boxes[:i])
+        assert not any(one.overlaps(box.get_window_extent(renderer)) for box in figure.legends)
+
+
+@pytest.mark.parametrize(("metric", "best"), [("nlp_nats", 0.05), ("accuracy", 0.99)])
+def test_a_baseline_that_is_best_stays_on_the_axis(read, metric, best):
+    frame = made_frame(fails=())
+    frame.loc[
+        (frame["approximation"] == "linear-probit") & (frame["metric"] == metric), "value"
+    ] = best
+    found = drawn(read("best", frame), metric)
+    (ax,) = found.figure.axes
+    assert levels(ax)["linear probit"] == pytest.approx(best)
+    low, high = ax.get_ylim()
+    assert low < best < high
+    assert "coin" not in levels(ax) and " coin 0." in text_of(found.figure)
+
+
+@pytest.mark.parametrize("values", [(622e6, 640e6), (845e6, 990e6), (1e9, 2.2e9), (3e3, 3.1e3)])
+def test_narrow_log_axes_have_several_ticks(read, values):
+    frame = made_frame(approximations=("vfe",), fails=(), baselines=False)
+    memory = frame["metric"] == "peak_memory_bytes"
+    frame.loc[memory, "value"] = np.where(frame.loc[memory, "inducing"] == 8, *values)
+    found = drawn(read("narrow", frame), "peak_memory_bytes")
+    (ax,) = found.figure.axes
+    low, high = ax.get_ylim()
+    ticks = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+    inside = [label.get_text() for tick, label in ticks if low <= tick <= high]
+    assert ax.get_yscale() == "log"
+    assert 3 <= len(inside) <= 8 and all(inside) and len(set(inside)) == len(inside)
+
+
 def test_nothing_against_m_without_m(read):
     results = read("exact", made_frame(approximations=("exact",), fails=()))
     assert list(draw_metric(arrange(results), results.metric("nlp_nats"))) == []

@@ -42,6 +42,8 @@ from sparse_prefgp.studies.ablation_report.statistics import (
 from sparse_prefgp.studies.ablation_report.vocabulary import (
     COST,
     FIT_SECONDS,
+    HIGHER,
+    LOWER,
     Metric,
     approximation_label,
     setting_label,
@@ -57,7 +59,11 @@ MARKERS, DASHES = "osD^vP", ("-", "--", ":")
 MOST_LINES = 8  # in one panel; with more methods, settings go into panels of their own
 MOST_PANELS, COLUMNS = 9, 3
 DECADES = 12  # of a logarithmic axis: what is smaller by more is rounding
-NEAR = 1.0  # lines without m are drawn up to so many heights of the curves beyond them
+NEAR = 1.0  # worse lines without m are drawn up to so many heights of the curves beyond them
+FEWEST_TICKS = 3
+LETTERS_PER_INCH = 18  # of the smallest
+UNBROKEN = "\u00a0"
+GAP = 3.0  # points between an axis and the words above it
 LINEAR_WITHIN = 1.0  # of an axis that is logarithmic on both sides of 0
 
 
@@ -127,7 +133,11 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
         figure, axes = _grid(len(part))
         for ax, facet in zip(axes, part, strict=True):
             own = [p for p in points if p.key.panel == facet.panel]
-            _draw_facet(ax, facet, own, metric, scale, looks, slopes)
+            _draw_curves(ax, facet, own, metric, scale, looks, slopes)
+        _equal_limits(axes, part)
+        for ax, facet in zip(axes, part, strict=True):
+            own = [p for p in points if p.key.panel == facet.panel]
+            _draw_levels(ax, facet, own, metric, scale, looks)
         _finish_values(axes, part, scale)
         _label(figure, axes, "number of inducing inputs m", metric.axis)
         _legend(figure, axes)
@@ -349,7 +359,7 @@ def _idle(point: Point, metric: Metric) -> bool:
     return metric.group == COST and point.key.method.is_baseline
 
 
-def _draw_facet(
+def _draw_curves(
     ax: Axes,
     facet: Facet,
     points: Sequence[Point],
@@ -374,20 +384,24 @@ def _draw_facet(
         ax.set_xlim(ms[0] / 1.25, ms[-1] * 1.25)
         ax.set_xticks(ms, [f"{m:,}" for m in ms])
         ax.minorticks_off()
-    levels = [p for p in points if p.key.method in facet.methods and p.key.m is None and p.seeds]
-    _levels(ax, facet, levels, metric, scale, looks)
-    _name(ax, facet.label)
 
 
 def _finish_values(axes: Sequence[Axes], facets: Sequence[Facet], scale: Scale) -> None:
-    """Equal limits where axes show the same data, so that heights can be compared; then ticks."""
+    """Limits and ticks of the vertical axes, once everything is drawn."""
+    _equal_limits(axes, facets)
+    if scale.kind != "linear":
+        for ax in axes:
+            _plain_ticks(ax.yaxis)
+
+
+def _equal_limits(axes: Sequence[Axes], facets: Sequence[Facet]) -> None:
+    """Where axes show the same data, so that heights can be compared."""
     for panel in dict.fromkeys(facet.panel for facet in facets):
         own = [ax for ax, facet in zip(axes, facets, strict=True) if facet.panel == panel]
         limits = [ax.get_ylim() for ax in own]
         for ax in own:
-            ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-            if scale.kind != "linear":
-                _plain_ticks(ax.yaxis)
+            lowest, highest = min(low for low, _ in limits), max(high for _, high in limits)
+            ax.set_ylim(lowest, highest, auto=True)  # lines may still widen them
 
 
 def _curve(
@@ -455,7 +469,7 @@ def _bottom(curves: Iterable[Sequence[Point]], metric: Metric, scale: Scale) -> 
     return 0.5 * min(positive) if positive else scale.floor
 
 
-def _levels(
+def _draw_levels(
     ax: Axes,
     facet: Facet,
     points: Sequence[Point],
@@ -463,25 +477,31 @@ def _levels(
     scale: Scale,
     looks: Mapping[Method, Look],
 ) -> None:
-    """Horizontal lines; those far from the curves are said instead, above or below."""
+    """Horizontal lines, and the name of the axis with those that are too far from the curves.
+
+    What is better than the curves is never left out, however far it is.
+    """
     low, high = ax.get_ylim()
     span = high - low
     far: dict[str, list[str]] = {"↑": [], "↓": []}
     for point in points:
+        if point.key.method not in facet.methods or point.key.m is not None or not point.seeds:
+            continue
         value, error = point.mean * metric.factor, point.error * metric.factor
         if scale.kind == "log" and value <= scale.floor:
             continue
         look = looks[point.key.method]
         label = _legend_name(facet.methods[point.key.method])
-        inside = scale.kind != "linear" or low - NEAR * span <= value <= high + NEAR * span
-        if inside:
+        lowest = -math.inf if metric.direction == LOWER else low - NEAR * span
+        highest = math.inf if metric.direction == HIGHER else high + NEAR * span
+        if scale.kind != "linear" or lowest <= value <= highest:
             ax.axhline(value, color=look.colour, linestyle=look.dashes, linewidth=1.2, label=label)
             if error > 0.0 and (scale.kind != "log" or value > error):
                 ax.axhspan(value - error, value + error, color=look.colour, alpha=0.1, linewidth=0)
         else:
-            far["↑" if value > high else "↓"].append(f"{label} {value:.3g}")
-    texts = [f"{arrow} {', '.join(names)}" for arrow, names in far.items() if names]
-    ax.set_title("   ".join(texts), fontsize=SMALLEST, color=GREY, loc="right", **name_style())
+            far["↑" if value > high else "↓"].append(f"{label} {value:.3g}".replace(" ", UNBROKEN))
+    texts = [f"{arrow}{UNBROKEN}{', '.join(names)}" for arrow, names in far.items() if names]
+    _name(ax, facet.label, "   ".join(texts))
 
 
 def _path(
@@ -544,14 +564,19 @@ def _set_scale(ax: Axes, scale: Scale) -> None:
 
 def _plain_ticks(axis: Any) -> None:
     """0.1, 1, 10 in place of powers where these are few, and no crowd of minor labels."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     low, high = axis.get_view_interval()
+    narrow = False
     if axis.get_scale() == "log":
         subs = (1.0,) if high > 10**2.5 * low else (1.0, 2.0, 5.0)
         axis.set_major_locator(LogLocator(subs=subs, numticks=8))
         axis.set_minor_formatter(NullFormatter())
-    if high < 1e6 and (low > 1e-4 or axis.get_scale() == "symlog"):
+        narrow = sum(low <= tick <= high for tick in axis.get_majorticklocs()) < FEWEST_TICKS
+        if narrow:  # as on a linear axis, from which it hardly differs
+            axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+            axis.set_minor_locator(NullLocator())
+    if narrow or (high < 1e6 and (low > 1e-4 or axis.get_scale() == "symlog")):
         axis.set_major_formatter(
             FuncFormatter(lambda value, position: f"{value:,.10g}".replace("-", "−"))
         )
@@ -566,8 +591,25 @@ def _grid(number: int) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def _name(ax: Axes, text: str) -> None:
-    ax.set_title(drawable([text], 60)[0], fontsize=SMALL, loc="left", **name_style())
+def _name(ax: Axes, text: str, note: str = "") -> None:
+    """The name of an axis, and between the two what it leaves out."""
+    # The layout will make the axis wider yet.
+    width = int(LETTERS_PER_INCH * ax.bbox.width / ax.figure.dpi)
+    lines = [line.replace(UNBROKEN, " ") for line in textwrap.wrap(note, width)]
+    if lines:
+        ax.annotate(
+            "\n".join(lines),
+            (0.0, 1.0),
+            (0.0, GAP),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=SMALLEST,
+            color=GREY,
+            **name_style(),
+        )
+    pad = 2 * GAP + 1.25 * SMALLEST * len(lines)
+    label = drawable([text], 60)[0]
+    ax.set_title(label, fontsize=SMALL, loc="left", pad=pad, **name_style())
 
 
 def _label(figure: Figure, axes: Sequence[Axes], x: str, y: str) -> None:

@@ -25,7 +25,7 @@ POINTS_OF_A_SLOPE = 3
 # take less than one MiB differ by up to 9 %: what lies within 10 % tells nothing of methods.
 SAME_MEMORY = 1.1
 _WITHIN = f"all values lie within {100 * (SAME_MEMORY - 1):.0f} % of each other"
-_INTERPRETERS = f"{_WITHIN}, next to all of it the interpreter's and its libraries' own"
+_INTERPRETERS = f"{_WITHIN}, and are next to nothing but the interpreter and its libraries"
 T = TypeVar("T")
 
 
@@ -238,12 +238,14 @@ def notes_of_comparison(
     left_out: dict[str, list[str]] = {}
     for panel, ms, one, two in _meetings(arrangement, metric, first, second):
         if is_flat(metric, [*one.values(), *two.values()]):
-            known = {m for m in ms if m is not None}
-            left_out.setdefault(panel.label, []).extend(f"{m:,}" for m in known)
+            left_out.setdefault(panel.label, []).extend(f"{m:,}" for m in {*ms} if m is not None)
+    alike: dict[str, list[str]] = {}
+    for where, known in left_out.items():
+        alike.setdefault(f"{' at m = ' if known else ''}{', '.join(known)}", []).append(where)
     return [
-        f"{where}: {first.label} and {second.label} are not compared by {metric.label}"
-        f"{' at m = ' if ms else ''}{', '.join(ms)}: {_INTERPRETERS}."
-        for where, ms in left_out.items()
+        f"{'; '.join(wheres)}: {first.label} and {second.label} are not compared by "
+        f"{metric.label}{at}: {_INTERPRETERS}."
+        for at, wheres in alike.items()
     ]
 
 
@@ -305,7 +307,7 @@ def notes_of_exponents(arrangement: Arrangement, metric: Metric) -> list[str]:
         names = _listed([_at(line.method, line.m) for line in lines])
         notes.append(
             f"{where}: {metric.label} has no exponent in {variable} for {names} "
-            f"({low:,.0f} to {high:,.0f} {metric.shown_unit}): of each {_INTERPRETERS}."
+            f"({low:,.0f} to {high:,.0f} {metric.shown_unit}): of each, {_INTERPRETERS}."
         )
     return notes
 
