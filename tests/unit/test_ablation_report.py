@@ -36,7 +36,7 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     geometric_means,
     mean_and_error,
     notes_of_comparison,
-    notes_of_exponents,
+    notes_of_memory,
     paired_seeds,
     power_law,
 )
@@ -481,8 +481,11 @@ def test_memory_that_is_all_the_interpreters_is_told_and_not_ranked(tmp_path):
     found, metric = arrange(results), results.metric("peak_memory_bytes")
     exponents = exponents_of(found, metric)
     assert {(e.variable, e.method.label) for e in exponents} == {("m", "VFE")}
-    told = " ".join(notes_of_exponents(found, metric))
-    assert "boston, t = 40: peak memory has no exponent in m for FITC (763 to 793 MiB)" in told
+    told = " ".join(notes_of_memory(found, metric))
+    assert (
+        "boston, t = 40; boston, t = 80; boston, t = 120: peak memory has no exponent in m" in told
+    )
+    assert "in m for FITC (763 to 793 MiB)" in told
     assert "boston: peak memory has no exponent in t for exact; VFE at m = 8" in told
     assert "within 10 % of each other, and are next to nothing but the inter" in told
     first, second = found.method("FITC"), found.method("VFE")
@@ -501,7 +504,10 @@ def test_memory_that_is_all_the_interpreters_is_told_and_not_ranked(tmp_path):
     frame.loc[frame["metric"] == "fit_seconds", "value"] = 3.0
     close = arrange(results_of(frame, tmp_path / "close"))
     assert compare_methods(close, seconds, close.method("FITC"), close.method("VFE"))
-    assert notes_of_exponents(close, seconds) == []
+    assert notes_of_memory(close, seconds) == []
+    frame.loc[memory & (m == 128), "value"] = 8e8
+    (note_of_all,) = notes_of_memory(arrange(results_of(frame, tmp_path / "all")), metric)
+    assert "boston: peak memory is 763 to 793 MiB whatever the method: all values" in note_of_all
     report = spg.study_report(tmp_path / "study", compare=("FITC", "VFE"), metrics=[metric.name])
     assert told.split(". ")[0] in " ".join(report.notes) and note in report.notes
 

@@ -258,7 +258,9 @@ def test_a_baseline_that_is_best_stays_on_the_axis(read, metric, best):
     assert "coin" not in levels(ax) and " coin 0." in text_of(found.figure)
 
 
-@pytest.mark.parametrize("values", [(622e6, 640e6), (845e6, 990e6), (1e9, 2.2e9), (3e3, 3.1e3)])
+@pytest.mark.parametrize(
+    "values", [(622e6, 640e6), (845e6, 990e6), (1.01e9, 1.055e9), (1e9, 2.2e9), (3e3, 3.1e3)]
+)
 def test_narrow_log_axes_have_several_ticks(read, values):
     frame = made_frame(approximations=("vfe",), fails=(), baselines=False)
     memory = frame["metric"] == "peak_memory_bytes"

@@ -36,7 +36,7 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     Point,
     exponents_of,
     notes_of,
-    notes_of_exponents,
+    notes_of_memory,
     points_of,
 )
 from sparse_prefgp.studies.ablation_report.vocabulary import (
@@ -125,7 +125,7 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
     facets = facets_of(arrangement, points)
     looks = looks_of(arrangement)
     notes = notes_of(points) + notes_of_scale(points, metric, scale)
-    notes += notes_of_exponents(arrangement, metric)
+    notes += notes_of_memory(arrangement, metric)
     slopes = {
         (e.where, e.method): e for e in exponents_of(arrangement, metric) if e.variable == "m"
     }
@@ -574,7 +574,7 @@ def _plain_ticks(axis: Any) -> None:
         axis.set_minor_formatter(NullFormatter())
         narrow = sum(low <= tick <= high for tick in axis.get_majorticklocs()) < FEWEST_TICKS
         if narrow:  # as on a linear axis, from which it hardly differs
-            axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+            axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], min_n_ticks=FEWEST_TICKS))
             axis.set_minor_locator(NullLocator())
     if narrow or (high < 1e6 and (low > 1e-4 or axis.get_scale() == "symlog")):
         axis.set_major_formatter(

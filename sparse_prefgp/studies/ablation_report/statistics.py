@@ -293,23 +293,34 @@ def is_flat(metric: Metric, values: Sequence[float]) -> bool:
     )
 
 
-def notes_of_exponents(arrangement: Arrangement, metric: Metric) -> list[str]:
-    """Which costs have no exponent, because their values are all the interpreter's own."""
+def notes_of_memory(arrangement: Arrangement, metric: Metric) -> list[str]:
+    """Which data have no exponents and no ranks, because all is the interpreter's own memory."""
+    by_data: dict[str, list[float]] = {}
+    for key, by_seed in arrangement.cells.get(metric.name, {}).items():
+        if not key.method.is_baseline:
+            values = by_data.setdefault(_without_size(arrangement, key.panel), [])
+            values += [value * metric.factor for value in _finite(by_seed).values()]
+    all_flat = {where for where, values in by_data.items() if is_flat(metric, values)}
+    notes = [
+        f"{where}: {metric.label} is {_range(by_data[where], metric)} whatever the method: "
+        f"{_INTERPRETERS}, so that nothing is fitted to it or ranked by it."
+        for where in by_data
+        if where in all_flat
+    ]
     flat: dict[tuple[str, str], dict[_Line, list[float]]] = {}
     for line, pairs in _lines(arrangement, metric).items():
         values = [value for _, value in pairs]
-        if is_flat(metric, values) and power_law(*zip(*pairs, strict=True)) is not None:
+        if line.data not in all_flat and is_flat(metric, values) and _has_slope(pairs):
             flat.setdefault((line.where, line.variable), {})[line] = values
-    notes = []
+    alike: dict[tuple[str, str], dict[str, list[float]]] = {}
     for (where, variable), lines in flat.items():
-        low = min(map(min, lines.values()))
-        high = max(map(max, lines.values()))
         names = _listed([_at(line.method, line.m) for line in lines])
-        notes.append(
-            f"{where}: {metric.label} has no exponent in {variable} for {names} "
-            f"({low:,.0f} to {high:,.0f} {metric.shown_unit}): of each, {_INTERPRETERS}."
-        )
-    return notes
+        alike.setdefault((variable, names), {})[where] = [v for own in lines.values() for v in own]
+    return notes + [
+        f"{'; '.join(found)}: {metric.label} has no exponent in {variable} for {names} "
+        f"({_range([v for own in found.values() for v in own], metric)}): of each, {_INTERPRETERS}."
+        for (variable, names), found in alike.items()
+    ]
 
 
 def geometric_means(pairs: Iterable[tuple[float, float]]) -> tuple[GeometricMean, ...]:
@@ -340,10 +351,11 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, flo
 
 
 class _Line(NamedTuple):
-    """Of a cost, along m or t."""
+    """Of a cost, along m or t. data: where, without a size."""
 
     variable: str
     where: str
+    data: str
     method: Method
     m: int | None
 
@@ -357,12 +369,12 @@ def _lines(arrangement: Arrangement, metric: Metric) -> dict[_Line, list[tuple[f
         values = [value * metric.factor for value in _finite(by_seed).values()]
         if key.method.is_baseline or not values:
             continue
+        data = _without_size(arrangement, key.panel)
         if key.m is not None:
-            line = lines.setdefault(_Line("m", key.panel.label, key.method, None), [])
+            line = lines.setdefault(_Line("m", key.panel.label, data, key.method, None), [])
             line += [(float(key.m), value) for value in values]
         if key.panel.duels is not None:
-            where = _without_size(arrangement, key.panel)
-            line = lines.setdefault(_Line("t", where, key.method, key.m), [])
+            line = lines.setdefault(_Line("t", data, data, key.method, key.m), [])
             line += [(arrangement.duels[key], value) for value in values]
     return lines
 
@@ -471,6 +483,10 @@ def _order(arrangement: Arrangement, key: Key) -> tuple[int, int]:
     return arrangement.methods.index(key.method), key.m or 0
 
 
+def _has_slope(pairs: Sequence[tuple[float, float]]) -> bool:
+    return power_law(*zip(*pairs, strict=True)) is not None
+
+
 def _without_size(arrangement: Arrangement, panel: Panel) -> str:
     several = {other.split for other in arrangement.panels if other.data == panel.data}
     return f"{panel.data}, {panel.split}" if len(several) > 1 else panel.data
@@ -487,6 +503,10 @@ def _at(method: Method, m: int | None) -> str:
 def _listed(names: Sequence[str], most: int = 3) -> str:
     more = len(names) - most
     return "; ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _range(values: Sequence[float], metric: Metric) -> str:
+    return f"{min(values):,.0f} to {max(values):,.0f} {metric.shown_unit}"
 
 
 def _seeds(seeds: Sequence[int]) -> str:

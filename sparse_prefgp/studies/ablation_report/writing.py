@@ -27,7 +27,7 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     exponents_of,
     notes_of,
     notes_of_comparison,
-    notes_of_exponents,
+    notes_of_memory,
     points_of,
 )
 from sparse_prefgp.studies.ablation_report.tables import (
@@ -215,7 +215,7 @@ def _write(
         notes += notes_of(points_of(arrangement, headline))
     not_compared: list[str] = []
     for metric in metrics:
-        notes += notes_of_exponents(arrangement, metric)
+        notes += notes_of_memory(arrangement, metric)
         if pair is not None:
             not_compared += notes_of_comparison(arrangement, metric, *pair)
     notes += not_compared
