@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
+from sparse_prefgp.metrics import calibration_bins, score
 from sparse_prefgp.studies.ablation_report import (
     Results,
     arrange,
@@ -29,6 +30,7 @@ from sparse_prefgp.studies.ablation_report import (
     points_of,
     read_results,
 )
+from sparse_prefgp.studies.ablation_report.calibration import pooled_bins, reliabilities
 from sparse_prefgp.studies.ablation_report.reading import COLUMNS
 from sparse_prefgp.studies.ablation_report.statistics import (
     at_largest_m,
@@ -50,7 +52,7 @@ from sparse_prefgp.studies.ablation_report.tables import (
     to_latex,
     to_markdown,
 )
-from tests.reference.made_studies import made_frame, write_study
+from tests.reference.made_studies import made_frame, made_predictions, write_study
 from tests.tolerances import IDENTITY
 
 HOLES = [("fitc", 64, 3), ("dtc", 128, 0), ("dtc", 128, 1), ("dtc", 128, 2)]
@@ -487,7 +489,7 @@ def test_memory_that_is_all_the_interpreters_is_told_and_not_ranked(tmp_path):
     )
     assert "in m for FITC (763 to 793 MiB)" in told
     assert "boston: peak memory has no exponent in t for exact; VFE at m = 8" in told
-    assert "within 10 % of each other, and are next to nothing but the inter" in told
+    assert "within 10 % of each other, nearly all of it taken by the inter" in told
     first, second = found.method("FITC"), found.method("VFE")
     rows = compare_methods(found, metric, first, second)
     assert {row.m for row in rows} == {(128, 128)}
@@ -510,6 +512,60 @@ def test_memory_that_is_all_the_interpreters_is_told_and_not_ranked(tmp_path):
     assert "boston: peak memory is 763 to 793 MiB whatever the method: all values" in note_of_all
     report = spg.study_report(tmp_path / "study", compare=("FITC", "VFE"), metrics=[metric.name])
     assert told.split(". ")[0] in " ".join(report.notes) and note in report.notes
+
+
+# Reliability.
+
+
+def test_pooled_bins_are_those_of_all_duels_together(frame, results, arrangement):
+    curves = reliabilities(arrangement, results.metric("calibration_error"))
+    (curve,) = [c for c in curves if c.key.method.label == "FITC" and c.key.m == 8]
+    assert curve.seeds == (0, 1, 2, 4)  # FITC lacks seed 3 at another m
+    own = frame[(frame["approximation"] == "fitc") & (frame["inducing"] == 8)]
+    runs = dict(zip(own["seed"], own["run"], strict=True))
+    together = np.concatenate([made_predictions(runs[seed]) for seed in curve.seeds])
+    wanted = calibration_bins(np.log(together))
+    assert len(curve.bins) == len(wanted) == 10
+    for one, two in zip(curve.bins, wanted, strict=True):
+        assert (one.lower, one.upper, one.duels) == (two.lower, two.upper, two.duels)
+        assert one.confidence == pytest.approx(two.confidence, rel=IDENTITY)
+        assert one.share_won == pytest.approx(two.accuracy, rel=IDENTITY)
+        squares, seeds = 0.0, 0
+        for seed in curve.seeds:
+            parts = calibration_bins(np.log(made_predictions(runs[seed])))
+            for part in (part for part in parts if part.lower == one.lower):
+                squares += (part.duels * (part.accuracy - one.share_won)) ** 2
+                seeds += 1
+        error = math.sqrt(squares * seeds / (seeds - 1)) / one.duels
+        assert one.error == pytest.approx(error, rel=IDENTITY)
+    total = sum(one.duels * abs(one.confidence - one.share_won) for one in curve.bins)
+    assert total / len(together) == pytest.approx(
+        score(together)["calibration_error"], rel=IDENTITY
+    )
+
+
+def test_runs_of_one_seed_count_once_and_one_seed_has_no_error():
+    bins = calibration_bins(np.log(made_predictions("a")))
+    other = calibration_bins(np.log(made_predictions("b")))
+    assert pooled_bins({0: [bins, bins], 1: [other]}) == pooled_bins({0: [bins], 1: [other]})
+    alone = pooled_bins({0: [bins]})
+    assert [one.share_won for one in alone] == pytest.approx([one.accuracy for one in bins])
+    assert all(math.isnan(one.error) for one in alone)
+
+
+def test_runs_without_bins_are_told(frame, tmp_path):
+    folder = write_study(tmp_path / "study", frame)
+    paths = [p for p in sorted((folder / "runs").glob("*.json")) if "exact" in p.name][:3]
+    good = json.loads(paths[0].read_text())["calibration_bins"]
+    for path, bins in zip(paths, (None, [{"lower": 0.5}], [good[0] | {"duels": 0}]), strict=True):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, "calibration_bins": bins}))
+    results = read_results([folder])
+    note = f"The records of 3 runs, the first {paths[0].stem!r}, hold no bins"
+    assert any(note in one for one in results.notes)
+    curves = reliabilities(arrange(results), results.metric("calibration_error"))
+    (exact,) = [c for c in curves if c.key.method.label == "exact"]
+    assert len(exact.seeds) == 1
 
 
 # Tables.
@@ -675,6 +731,14 @@ def test_the_files(written):
         f"tables/{name}.{ending}" for name in tables for ending in ("tex", "md")
     }
     told = json.loads((written.folder / "report.json").read_text())
+    assert {curve["method"] for curve in told["reliability"]} == {
+        *("VFE", "FITC", "exact", "linear probit", "coin")
+    }
+    (exact,) = [curve for curve in told["reliability"] if curve["method"] == "exact"]
+    assert exact["seeds"] == [0, 2] and sum(one["duels"] for one in exact["bins"]) == 120
+    assert set(exact["bins"][0]) == {
+        *("lower", "upper", "duels", "confidence", "share_won", "error")
+    }
     assert told["program"] == "sparse-prefgp" and told["compared"] == ["FITC", "VFE"]
     assert "commit abc1234" in (written.folder / "tables" / "summary.tex").read_text()
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sparse_prefgp.studies.ablation_report import arrange, points_of, read_results
+from sparse_prefgp.studies.ablation_report.calibration import reliabilities
 from sparse_prefgp.studies.ablation_report.figures import (
     MOST_LINES,
     draw_against_duels,
     draw_against_time,
     draw_metric,
+    draw_reliability,
     looks_of,
     scale_of,
 )
@@ -272,6 +275,38 @@ def test_narrow_log_axes_have_several_ticks(read, values):
     inside = [label.get_text() for tick, label in ticks if low <= tick <= high]
     assert ax.get_yscale() == "log"
     assert 3 <= len(inside) <= 8 and all(inside) and len(set(inside)) == len(inside)
+
+
+def test_reliability_at_the_smallest_and_the_largest_m(results):
+    found = drawn(results, "calibration_error", draw_reliability)
+    assert found.name == "reliability" and "seed 3 is left out" in found.caption
+    axes = found.figure.axes
+    assert [ax.get_title(loc="left") for ax in axes] == ["boston, m = 8", "boston, m = 128"]
+    arrangement = arrange(results)
+    looks = looks_of(arrangement)
+    curves = reliabilities(arrangement, results.metric("calibration_error"))
+    for ax, m in zip(axes, (8, 128), strict=True):
+        drawn_curves = {
+            line.get_color(): line.get_xydata()
+            for line in ax.get_lines()
+            if line.get_label() == "_line"
+        }
+        own = [c for c in curves if c.key.m in (m, None) and not c.key.method.is_coin]
+        assert len(own) == len(drawn_curves) == 6
+        for curve in own:
+            wanted = [(one.confidence, one.share_won) for one in curve.bins]
+            assert drawn_curves[looks[curve.key.method].colour] == pytest.approx(np.array(wanted))
+        low, high = ax.get_ylim()
+        assert all(low <= y <= high for xy in drawn_curves.values() for y in xy[:, 1])
+    assert all(word in text_of(found.figure) for word in ("VFE", "linear probit", "share won"))
+
+
+def test_reliability_without_m_or_without_bins(read):
+    results = read("no m", made_frame(approximations=("exact",), fails=()))
+    found = drawn(results, "calibration_error", draw_reliability)
+    assert [ax.get_title(loc="left") for ax in found.figure.axes] == ["boston"]
+    bare = arrange(replace(results, bins={}))
+    assert list(draw_reliability(bare, results.metric("calibration_error"))) == []
 
 
 def test_nothing_against_m_without_m(read):

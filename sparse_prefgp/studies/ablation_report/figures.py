@@ -24,10 +24,12 @@ from sparse_prefgp.plotting.canvas import (
     name_style,
     new_figure,
 )
+from sparse_prefgp.studies.ablation_report.calibration import Reliability, reliabilities
 from sparse_prefgp.studies.ablation_report.methods import (
     NOTHING,
     SETTINGS,
     Arrangement,
+    Key,
     Method,
     Panel,
 )
@@ -40,6 +42,7 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     points_of,
 )
 from sparse_prefgp.studies.ablation_report.vocabulary import (
+    CALIBRATION,
     COST,
     FIT_SECONDS,
     HIGHER,
@@ -110,6 +113,8 @@ def draw_all(
     """
     for metric in metrics:
         yield from draw_metric(arrangement, metric)
+        if metric.name == CALIBRATION:
+            yield from draw_reliability(arrangement, metric)
     for metric in quality:
         yield from draw_against_time(arrangement, metric)
     for metric in metrics:
@@ -150,6 +155,57 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
             metric.group,
             f"{_title(metric)} against m",
             " ".join([f"{what}.", _about_lines(points), *notes]).replace("  ", " ").strip(),
+            figure,
+        )
+
+
+def draw_reliability(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
+    """Share won against predicted confidence, at the smallest and the largest m.
+
+    metric: the calibration error, whose points say which seeds are paired.
+    """
+    curves = {
+        curve.key: curve
+        for curve in reliabilities(arrangement, metric)
+        if not curve.key.method.is_coin  # never sure of anything: a single point
+    }
+    everything = points_of(arrangement, metric)
+    points = [point for point in everything if point.key in curves]
+    notes = notes_of(everything)  # at any m, for that is what the paired seeds are
+    ends = {panel: _ends(points, panel) for panel in arrangement.panels}
+    axes_of = [(f, m) for f in facets_of(arrangement, points) for m in ends[f.panel]]
+    columns = max((len(own) for own in ends.values()), default=1)
+    columns = COLUMNS if columns == 1 else columns
+    for number, part in enumerate(_parts(axes_of, MOST_PANELS // columns * columns), 1):
+        figure, axes = _grid(len(part), columns)
+        looks = looks_of(arrangement)
+        for ax, (facet, m) in zip(axes, part, strict=True):
+            ax.plot([0.5, 1.0], [0.5, 1.0], "--", color=GREY, linewidth=1.0, label="_calibrated")
+            for method, label in facet.methods.items():
+                key = Key(facet.panel, method, m if method.has_m else None)
+                if key in curves:
+                    _reliability(ax, curves[key], looks[method], _legend_name(label))
+            _name(ax, facet.label + ("" if m is None else f", m = {m:,}"))
+        lowest = min(0.45, *(ax.get_ylim()[0] for ax in axes))
+        for ax in axes:
+            ax.set_xlim(0.49, 1.01)
+            ax.set_ylim(max(lowest, -0.02), 1.02)
+        _label(figure, axes, "confidence of the prediction", "share won", columns)
+        _legend(figure, axes)
+        _footnote(figure, notes)
+        yield Drawn(
+            "reliability" + ("" if number == 1 else f"_{number}"),
+            metric.group,
+            "Reliability of predictions",
+            " ".join(
+                [
+                    "Share of held-out duels that the predicted winner won, against the "
+                    "probability that it was given, in ten equal bins pooled over paired seeds; "
+                    "on the dashed line predictions are calibrated, below it too sure. Bars: "
+                    "standard error over seeds. Larger markers stand for more duels.",
+                    *notes,
+                ]
+            ),
             figure,
         )
 
@@ -239,6 +295,18 @@ def draw_against_duels(arrangement: Arrangement, metric: Metric) -> Iterator[Dra
             caption,
             figure,
         )
+
+
+def _ends(points: Sequence[Point], panel: Panel) -> tuple[int | None, ...]:
+    """The smallest and the largest m that all methods of a panel have, or that any has."""
+    by_method: dict[Method, set[int]] = {}
+    for point in points:
+        if point.key.panel == panel and point.key.m is not None:
+            by_method.setdefault(point.key.method, set()).add(point.key.m)
+    if not by_method:
+        return (None,)
+    ms = set.intersection(*by_method.values()) or set.union(*by_method.values())
+    return tuple(sorted({min(ms), max(ms)}))
 
 
 def scale_of(metric: Metric, points: Iterable[Point]) -> Scale:
@@ -523,6 +591,19 @@ def _path(
     _cut_marks(ax, [seconds[p.key] for p in points if p not in fine], look)
 
 
+def _reliability(ax: Axes, curve: Reliability, look: Look, label: str) -> None:
+    x = [one.confidence for one in curve.bins]
+    y = [one.share_won for one in curve.bins]
+    duels = np.array([one.duels for one in curve.bins])
+    errors = np.nan_to_num([one.error for one in curve.bins])
+    line: dict[str, Any] = {"color": look.colour, "linewidth": 1.0}
+    ax.errorbar(x, y, yerr=errors, fmt="none", capsize=2, **line)
+    ax.plot(x, y, look.dashes, alpha=0.8, label="_line", **line)
+    ax.scatter(x, y, 10.0 + 60.0 * duels / duels.max(), color=look.colour, marker=look.marker)
+    # Of the legend: markers of one size.
+    ax.plot([], [], look.dashes, marker=look.marker, markersize=4.5, label=label, **line)
+
+
 def _draw_slope(ax: Axes, exponent: Exponent, look: Look) -> None:
     """The line of one exponent, and the geometric means of the runs it is fitted to."""
     x, means, low, high = np.array(exponent.means).T
@@ -582,8 +663,8 @@ def _plain_ticks(axis: Any) -> None:
         )
 
 
-def _grid(number: int) -> tuple[Figure, list[Axes]]:
-    columns = min(number, COLUMNS)
+def _grid(number: int, most: int = COLUMNS) -> tuple[Figure, list[Axes]]:
+    columns = min(number, most)
     rows = math.ceil(number / columns)
     size = (7.0, 4.8) if number == 1 else (3.6 * columns + 0.4, 2.9 * rows + 0.8)
     figure = new_figure(size)
@@ -612,8 +693,8 @@ def _name(ax: Axes, text: str, note: str = "") -> None:
     ax.set_title(label, fontsize=SMALL, loc="left", pad=pad, **name_style())
 
 
-def _label(figure: Figure, axes: Sequence[Axes], x: str, y: str) -> None:
-    columns = min(len(axes), COLUMNS)
+def _label(figure: Figure, axes: Sequence[Axes], x: str, y: str, most: int = COLUMNS) -> None:
+    columns = min(len(axes), most)
     for ax in axes[-columns:]:  # the lowest of each column
         ax.set_xlabel(x)
     if len(axes) == 1:
@@ -681,9 +762,9 @@ def _mean(by_seed: Mapping[int, float], seeds: Sequence[int]) -> float:
     return float(np.mean(known)) if known else math.nan
 
 
-def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(items), MOST_PANELS):
-        yield items[start : start + MOST_PANELS]
+def _parts(items: Sequence[Any], most: int = MOST_PANELS) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]
 
 
 def _title(metric: Metric) -> str:

@@ -25,7 +25,7 @@ POINTS_OF_A_SLOPE = 3
 # take less than one MiB differ by up to 9 %: what lies within 10 % tells nothing of methods.
 SAME_MEMORY = 1.1
 _WITHIN = f"all values lie within {100 * (SAME_MEMORY - 1):.0f} % of each other"
-_INTERPRETERS = f"{_WITHIN}, and are next to nothing but the interpreter and its libraries"
+_INTERPRETERS = f"{_WITHIN}, nearly all of it taken by the interpreter and its libraries"
 T = TypeVar("T")
 
 

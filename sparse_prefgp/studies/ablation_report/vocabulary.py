@@ -13,6 +13,7 @@ GROUPS = {
 }
 HIGHER, LOWER, NEITHER = DIRECTIONS = ("higher", "lower", "none")
 
+CALIBRATION = "calibration_error"
 FIT_SECONDS, PEAK_MEMORY = "fit_seconds", "peak_memory_bytes"
 # Which metric stands for the quality of a method, the first that a study has.
 HEADLINES = ("nlp_nats", "kl_from_exact", "accuracy", "brier", "log_evidence")
@@ -21,7 +22,7 @@ SUMMARY = (
     "accuracy",
     "nlp_nats",
     "brier",
-    "calibration_error",
+    CALIBRATION,
     "kl_from_exact",
     "evidence_gap",
     FIT_SECONDS,
@@ -36,7 +37,7 @@ LABELS = {
     "nlp_median_nats": "median negative log predictive",
     "confident_errors": "confident errors",
     "brier": "Brier score",
-    "calibration_error": "calibration error",
+    CALIBRATION: "calibration error",
     "auc": "AUC",
     "kendall_tau": "Kendall's tau",
     "kl_from_exact": "KL(exact || approximate)",
@@ -71,7 +72,7 @@ ON_ONE_SCALE = frozenset(
         "nlp_bits",
         "nlp_median_nats",
         "brier",
-        "calibration_error",
+        CALIBRATION,
         "auc",
         "kendall_tau",
         "probability_rmse",
