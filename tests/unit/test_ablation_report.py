@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
+from sparse_prefgp.metrics import calibration_bins, score
 from sparse_prefgp.studies.ablation_report import (
     Results,
     arrange,
@@ -29,11 +30,15 @@ from sparse_prefgp.studies.ablation_report import (
     points_of,
     read_results,
 )
+from sparse_prefgp.studies.ablation_report.calibration import pooled_bins, reliabilities
 from sparse_prefgp.studies.ablation_report.reading import COLUMNS
 from sparse_prefgp.studies.ablation_report.statistics import (
     at_largest_m,
     best_of,
+    geometric_means,
     mean_and_error,
+    notes_of_comparison,
+    notes_of_memory,
     paired_seeds,
     power_law,
 )
@@ -47,7 +52,7 @@ from sparse_prefgp.studies.ablation_report.tables import (
     to_latex,
     to_markdown,
 )
-from tests.reference.made_studies import made_frame, write_study
+from tests.reference.made_studies import made_frame, made_predictions, write_study
 from tests.tolerances import IDENTITY
 
 HOLES = [("fitc", 64, 3), ("dtc", 128, 0), ("dtc", 128, 1), ("dtc", 128, 2)]
@@ -313,7 +318,7 @@ def test_comparison_against_a_slow_loop(two_sets):
     rows = compare_methods(found, results.metric("nlp_nats"), first, second)
     seen = 0
     for row in rows:
-        if row.where.startswith("all"):
+        if "each once" in row.where:
             continue
         seen += 1
         (m, _) = row.m
@@ -338,10 +343,56 @@ def test_all_data_sets_count_once_each(two_sets):
         found, results.metric("nlp_nats"), found.method("FITC"), found.method("VFE")
     )
     for before, both in pairwise([r for r in rows if r.m == (64, 64)][1:]):
-        parts = [r.mean for r in rows if r.m == (64, 64) and not r.where.startswith("all")]
-        assert both.where == "all 2, each once" and both.pairs == 2 and before.where == "kin40k"
+        parts = [r.mean for r in rows if r.m == (64, 64) and "each once" not in r.where]
+        assert (
+            both.where == "2 data sets, each once" and both.pairs == 2 and before.where == "kin40k"
+        )
         assert both.mean == pytest.approx(np.mean(parts), rel=IDENTITY)
         assert both.error == pytest.approx(abs(parts[0] - parts[1]) / 2, rel=IDENTITY)
+
+
+def test_sizes_and_splits_of_one_data_set_are_not_counted_as_data_sets(tmp_path):
+    sizes = made_frame(sizes=(40, 80, 120), seeds=(0, 1), fails=())
+    splits = made_frame("splits", "abalone", seeds=(0, 1), fails=())
+    by_item = splits.assign(split="items", run=splits["run"] + "-items")
+    other = made_frame("other", "kin40k", sizes=(40, 80), seeds=(0, 1), fails=(), noise=1)
+    frames = {"sizes": sizes, "splits": pd.concat([splits, by_item]), "other": other}
+    folders = [write_study(tmp_path / name, frame) for name, frame in frames.items()]
+
+    def over_sets(*read: Path) -> list[Any]:
+        results = read_results(read)
+        found = arrange(results)
+        one, two = found.method("FITC"), found.method("VFE")
+        rows = compare_methods(found, results.metric("nlp_nats"), one, two)
+        assert any(row.pairs for row in rows)
+        return [row for row in rows if "each once" in row.where and row.m == (8, 8)]
+
+    assert over_sets(folders[0]) == [] and over_sets(folders[1]) == []
+    assert over_sets(*folders[:2]) == []  # no size and split that both have
+    rows = over_sets(*folders)
+    assert [row.where for row in rows] == [f"2 data sets, each once, t = {t}" for t in (40, 80)]
+    for row, t in zip(rows, (40, 80), strict=True):
+        parts = []
+        for frame in (sizes, other):
+            own = frame[frame["duels"] == t]
+            one, two = (values(own, name, 8, "nlp_nats") for name in ("fitc", "vfe"))
+            parts.append(np.mean([one[seed] - two[seed] for seed in (0, 1)]))
+        assert row.pairs == 2 and row.mean == pytest.approx(np.mean(parts), rel=IDENTITY)
+
+
+def test_only_metrics_of_one_scale_are_averaged_over_data_sets(two_sets):
+    _, results = two_sets
+    found = arrange(results)
+    pooled = {
+        metric.name
+        for metric in results.metrics
+        for row in compare_methods(found, metric, found.method("FITC"), found.method("VFE"))
+        if "each once" in row.where
+    }
+    assert pooled == {
+        *("accuracy", "nlp_nats", "brier", "calibration_error", "probability_rmse"),
+        "log_evidence_per_duel",
+    }
 
 
 def test_a_method_without_m_meets_every_m(two_sets):
@@ -409,6 +460,112 @@ def test_exponents_in_m_and_t(tmp_path):
         wanted = 1.8 if exponent.variable == "m" else 0.9
         assert exponent.slope == pytest.approx(wanted, rel=IDENTITY) and exponent.points == 15
     assert exponents_of(arrange(results), results.metric("nlp_nats")) == []
+
+
+def test_geometric_means_against_loops():
+    pairs = [(2.0, 1.0), (1.0, 5.0), (2.0, 4.0), (2.0, 0.0), (2.0, 16.0)]
+    one, two = geometric_means(pairs)
+    assert (one.x, one.mean) == pytest.approx((1.0, 5.0), rel=IDENTITY)
+    assert math.isnan(one.low) and math.isnan(one.high)
+    error = math.log(4.0) / math.sqrt(3)  # the logs are 0, log 4 and 2 log 4
+    wanted = (2.0, 4.0, 4.0 * math.exp(-error), 4.0 * math.exp(error))
+    assert two == pytest.approx(wanted, rel=IDENTITY)
+
+
+def test_memory_that_is_all_the_interpreters_is_told_and_not_ranked(tmp_path):
+    frame = made_frame(approximations=("exact", "vfe", "fitc"), sizes=(40, 80, 120), fails=())
+    memory = frame["metric"] == "peak_memory_bytes"
+    m = frame["inducing"].astype(float)
+    # All of FITC lies within 5 %; VFE leaves that at m = 128.
+    frame.loc[memory, "value"] = 8e8 * (1.0 + 0.01 * (frame["seed"] % 5).astype(float))
+    frame.loc[memory & (frame["approximation"] == "vfe") & (m == 128), "value"] = 1.6e9
+    results = results_of(frame, tmp_path)
+    found, metric = arrange(results), results.metric("peak_memory_bytes")
+    exponents = exponents_of(found, metric)
+    assert {(e.variable, e.method.label) for e in exponents} == {("m", "VFE")}
+    told = " ".join(notes_of_memory(found, metric))
+    assert (
+        "boston, t = 40; boston, t = 80; boston, t = 120: peak memory has no exponent in m" in told
+    )
+    assert "in m for FITC (763 to 793 MiB)" in told
+    assert "boston: peak memory has no exponent in t for exact; VFE at m = 8" in told
+    assert "within 10 % of each other, nearly all of it taken by the inter" in told
+    first, second = found.method("FITC"), found.method("VFE")
+    rows = compare_methods(found, metric, first, second)
+    assert {row.m for row in rows} == {(128, 128)}
+    (note,) = notes_of_comparison(found, metric, first, second)
+    assert "FITC and VFE are not compared by peak memory at m = 8, 16, 32, 64: all" in note
+    bold = [
+        [cell.best for cell in cells]
+        for _, rows_of_panel in metric_table(found, metric).blocks
+        for _, cells in rows_of_panel
+    ]
+    assert not any(any(row[:4]) for row in bold) and any(row[4] for row in bold)
+    # Seconds that are as near are compared.
+    seconds = results.metric("fit_seconds")
+    frame.loc[frame["metric"] == "fit_seconds", "value"] = 3.0
+    close = arrange(results_of(frame, tmp_path / "close"))
+    assert compare_methods(close, seconds, close.method("FITC"), close.method("VFE"))
+    assert notes_of_memory(close, seconds) == []
+    frame.loc[memory & (m == 128), "value"] = 8e8
+    (note_of_all,) = notes_of_memory(arrange(results_of(frame, tmp_path / "all")), metric)
+    assert "boston: peak memory is 763 to 793 MiB whatever the method: all values" in note_of_all
+    report = spg.study_report(tmp_path / "study", compare=("FITC", "VFE"), metrics=[metric.name])
+    assert told.split(". ")[0] in " ".join(report.notes) and note in report.notes
+
+
+# Reliability.
+
+
+def test_pooled_bins_are_those_of_all_duels_together(frame, results, arrangement):
+    curves = reliabilities(arrangement, results.metric("calibration_error"))
+    (curve,) = [c for c in curves if c.key.method.label == "FITC" and c.key.m == 8]
+    assert curve.seeds == (0, 1, 2, 4)  # FITC lacks seed 3 at another m
+    own = frame[(frame["approximation"] == "fitc") & (frame["inducing"] == 8)]
+    runs = dict(zip(own["seed"], own["run"], strict=True))
+    together = np.concatenate([made_predictions(runs[seed]) for seed in curve.seeds])
+    wanted = calibration_bins(np.log(together))
+    assert len(curve.bins) == len(wanted) == 10
+    for one, two in zip(curve.bins, wanted, strict=True):
+        assert (one.lower, one.upper, one.duels) == (two.lower, two.upper, two.duels)
+        assert one.confidence == pytest.approx(two.confidence, rel=IDENTITY)
+        assert one.share_won == pytest.approx(two.accuracy, rel=IDENTITY)
+        squares, seeds = 0.0, 0
+        for seed in curve.seeds:
+            parts = calibration_bins(np.log(made_predictions(runs[seed])))
+            for part in (part for part in parts if part.lower == one.lower):
+                squares += (part.duels * (part.accuracy - one.share_won)) ** 2
+                seeds += 1
+        error = math.sqrt(squares * seeds / (seeds - 1)) / one.duels
+        assert one.error == pytest.approx(error, rel=IDENTITY)
+    total = sum(one.duels * abs(one.confidence - one.share_won) for one in curve.bins)
+    assert total / len(together) == pytest.approx(
+        score(together)["calibration_error"], rel=IDENTITY
+    )
+
+
+def test_runs_of_one_seed_count_once_and_one_seed_has_no_error():
+    bins = calibration_bins(np.log(made_predictions("a")))
+    other = calibration_bins(np.log(made_predictions("b")))
+    assert pooled_bins({0: [bins, bins], 1: [other]}) == pooled_bins({0: [bins], 1: [other]})
+    alone = pooled_bins({0: [bins]})
+    assert [one.share_won for one in alone] == pytest.approx([one.accuracy for one in bins])
+    assert all(math.isnan(one.error) for one in alone)
+
+
+def test_runs_without_bins_are_told(frame, tmp_path):
+    folder = write_study(tmp_path / "study", frame)
+    paths = [p for p in sorted((folder / "runs").glob("*.json")) if "exact" in p.name][:3]
+    good = json.loads(paths[0].read_text())["calibration_bins"]
+    for path, bins in zip(paths, (None, [{"lower": 0.5}], [good[0] | {"duels": 0}]), strict=True):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, "calibration_bins": bins}))
+    results = read_results([folder])
+    note = f"The records of 3 runs, the first {paths[0].stem!r}, hold no bins"
+    assert any(note in one for one in results.notes)
+    curves = reliabilities(arrange(results), results.metric("calibration_error"))
+    (exact,) = [c for c in curves if c.key.method.label == "exact"]
+    assert len(exact.seeds) == 1
 
 
 # Tables.
@@ -574,6 +731,14 @@ def test_the_files(written):
         f"tables/{name}.{ending}" for name in tables for ending in ("tex", "md")
     }
     told = json.loads((written.folder / "report.json").read_text())
+    assert {curve["method"] for curve in told["reliability"]} == {
+        *("VFE", "FITC", "exact", "linear probit", "coin")
+    }
+    (exact,) = [curve for curve in told["reliability"] if curve["method"] == "exact"]
+    assert exact["seeds"] == [0, 2] and sum(one["duels"] for one in exact["bins"]) == 120
+    assert set(exact["bins"][0]) == {
+        *("lower", "upper", "duels", "confidence", "share_won", "error")
+    }
     assert told["program"] == "sparse-prefgp" and told["compared"] == ["FITC", "VFE"]
     assert "commit abc1234" in (written.folder / "tables" / "summary.tex").read_text()
 

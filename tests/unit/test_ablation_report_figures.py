@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sparse_prefgp.studies.ablation_report import arrange, points_of, read_results
+from sparse_prefgp.studies.ablation_report.calibration import reliabilities
 from sparse_prefgp.studies.ablation_report.figures import (
     MOST_LINES,
     draw_against_duels,
     draw_against_time,
     draw_metric,
+    draw_reliability,
     looks_of,
     scale_of,
 )
@@ -173,6 +178,21 @@ def test_quality_against_time_is_a_path_along_m(results):
     assert "coin" not in text_of(found.figure)
 
 
+def seconds_of(frame, approximation, m, t):
+    own = frame[(frame["approximation"] == approximation) & (frame["duels"] == t)]
+    own = own[(own["inducing"] == m) & (own["metric"] == "fit_seconds")]
+    return list(own["value"])
+
+
+def _line_of(ax, colour):
+    (line,) = [
+        line
+        for line in ax.get_lines()
+        if line.get_color() == colour and not line.get_label().startswith("_")
+    ]
+    return line.get_data()
+
+
 def test_cost_against_duels(read):
     frame = made_frame(
         approximations=("vfe", "fitc"),
@@ -185,10 +205,108 @@ def test_cost_against_duels(read):
     found = drawn(results, "fit_seconds", draw_against_duels)
     (ax,) = found.figure.axes
     assert ax.get_xscale() == ax.get_yscale() == "log"
-    points = [line for line in ax.get_lines() if line.get_label() == "_points"]
-    assert [list(line.get_xdata()) for line in points] == [[1000, 4000, 16_000]] * 2
+    bars = [c for c in ax.containers if c.lines[0].get_label() == "_points"]
+    assert [list(c.lines[0].get_xdata()) for c in bars] == [[1000, 4000, 16_000]] * 2
+    for container, name in zip(bars, ("vfe", "fitc"), strict=True):
+        line = _line_of(ax, container.lines[0].get_color())
+        ends = np.array([segment[:, 1] for segment in container.lines[2][0].get_segments()])
+        residuals = []
+        for i, t in enumerate((1000, 4000, 16_000)):
+            runs = seconds_of(frame, name, 16, t)
+            mean = math.exp(sum(map(math.log, runs)) / 2)
+            spread = math.exp(abs(math.log(runs[0] / runs[1])) / 2)
+            assert container.lines[0].get_ydata()[i] == pytest.approx(mean, rel=IDENTITY)
+            assert ends[i] == pytest.approx([mean / spread, mean * spread], rel=IDENTITY)
+            residuals.append(math.log(mean) - np.interp(math.log(t), *np.log(line)))
+        # The line is fitted to what is drawn: it lies neither above nor below.
+        assert sum(residuals) == pytest.approx(0.0, abs=IDENTITY)
     assert r"VFE, m = 16: $\propto t^{" in text_of(found.figure)
     assert list(draw_against_duels(arrange(results), results.metric("nlp_nats"))) == []
+
+
+def boxes_above(ax, renderer):
+    """Of the words above an axis that are not empty."""
+    texts = [ax._left_title, ax.title, ax._right_title, *ax.texts]
+    return [text.get_window_extent(renderer) for text in texts if text.get_text()]
+
+
+def test_what_is_off_the_axis_is_not_written_over_its_name(read):
+    names = ("exact", "vfe", "fitc", "subset:30")
+    frame = made_frame("long", "machine_cpu", approximations=names, sizes=(40, 80, 120), fails=())
+    frame.loc[frame["metric"] == "accuracy", "value"] -= 0.3 * (
+        frame["approximation"].isin(["coin", "linear-probit", "subset:30"])
+    )
+    figure = drawn(read("long", frame), "accuracy").figure
+    renderer = figure.canvas.get_renderer()
+    boxes = [box for ax in figure.axes for box in boxes_above(ax, renderer)]
+    assert len(boxes) == 6
+    assert "↓ linear probit 0.44, coin 0.2,\nsubset of 30 duels 0.497" in text_of(figure)
+    for i, one in enumerate(boxes):
+        assert figure.bbox.x0 <= one.x0 and one.x1 <= figure.bbox.x1
+        assert not any(one.overlaps(two) for two in boxes[:i])
+        assert not any(one.overlaps(box.get_window_extent(renderer)) for box in figure.legends)
+
+
+@pytest.mark.parametrize(("metric", "best"), [("nlp_nats", 0.05), ("accuracy", 0.99)])
+def test_a_baseline_that_is_best_stays_on_the_axis(read, metric, best):
+    frame = made_frame(fails=())
+    frame.loc[
+        (frame["approximation"] == "linear-probit") & (frame["metric"] == metric), "value"
+    ] = best
+    found = drawn(read("best", frame), metric)
+    (ax,) = found.figure.axes
+    assert levels(ax)["linear probit"] == pytest.approx(best)
+    low, high = ax.get_ylim()
+    assert low < best < high
+    assert "coin" not in levels(ax) and " coin 0." in text_of(found.figure)
+
+
+@pytest.mark.parametrize(
+    "values", [(622e6, 640e6), (845e6, 990e6), (1.01e9, 1.055e9), (1e9, 2.2e9), (3e3, 3.1e3)]
+)
+def test_narrow_log_axes_have_several_ticks(read, values):
+    frame = made_frame(approximations=("vfe",), fails=(), baselines=False)
+    memory = frame["metric"] == "peak_memory_bytes"
+    frame.loc[memory, "value"] = np.where(frame.loc[memory, "inducing"] == 8, *values)
+    found = drawn(read("narrow", frame), "peak_memory_bytes")
+    (ax,) = found.figure.axes
+    low, high = ax.get_ylim()
+    ticks = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+    inside = [label.get_text() for tick, label in ticks if low <= tick <= high]
+    assert ax.get_yscale() == "log"
+    assert 3 <= len(inside) <= 8 and all(inside) and len(set(inside)) == len(inside)
+
+
+def test_reliability_at_the_smallest_and_the_largest_m(results):
+    found = drawn(results, "calibration_error", draw_reliability)
+    assert found.name == "reliability" and "seed 3 is left out" in found.caption
+    axes = found.figure.axes
+    assert [ax.get_title(loc="left") for ax in axes] == ["boston, m = 8", "boston, m = 128"]
+    arrangement = arrange(results)
+    looks = looks_of(arrangement)
+    curves = reliabilities(arrangement, results.metric("calibration_error"))
+    for ax, m in zip(axes, (8, 128), strict=True):
+        drawn_curves = {
+            line.get_color(): line.get_xydata()
+            for line in ax.get_lines()
+            if line.get_label() == "_line"
+        }
+        own = [c for c in curves if c.key.m in (m, None) and not c.key.method.is_coin]
+        assert len(own) == len(drawn_curves) == 6
+        for curve in own:
+            wanted = [(one.confidence, one.share_won) for one in curve.bins]
+            assert drawn_curves[looks[curve.key.method].colour] == pytest.approx(np.array(wanted))
+        low, high = ax.get_ylim()
+        assert all(low <= y <= high for xy in drawn_curves.values() for y in xy[:, 1])
+    assert all(word in text_of(found.figure) for word in ("VFE", "linear probit", "share won"))
+
+
+def test_reliability_without_m_or_without_bins(read):
+    results = read("no m", made_frame(approximations=("exact",), fails=()))
+    found = drawn(results, "calibration_error", draw_reliability)
+    assert [ax.get_title(loc="left") for ax in found.figure.axes] == ["boston"]
+    bare = arrange(replace(results, bins={}))
+    assert list(draw_reliability(bare, results.metric("calibration_error"))) == []
 
 
 def test_nothing_against_m_without_m(read):

@@ -24,10 +24,12 @@ from sparse_prefgp.plotting.canvas import (
     name_style,
     new_figure,
 )
+from sparse_prefgp.studies.ablation_report.calibration import Reliability, reliabilities
 from sparse_prefgp.studies.ablation_report.methods import (
     NOTHING,
     SETTINGS,
     Arrangement,
+    Key,
     Method,
     Panel,
 )
@@ -36,11 +38,15 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     Point,
     exponents_of,
     notes_of,
+    notes_of_memory,
     points_of,
 )
 from sparse_prefgp.studies.ablation_report.vocabulary import (
+    CALIBRATION,
     COST,
     FIT_SECONDS,
+    HIGHER,
+    LOWER,
     Metric,
     approximation_label,
     setting_label,
@@ -56,7 +62,11 @@ MARKERS, DASHES = "osD^vP", ("-", "--", ":")
 MOST_LINES = 8  # in one panel; with more methods, settings go into panels of their own
 MOST_PANELS, COLUMNS = 9, 3
 DECADES = 12  # of a logarithmic axis: what is smaller by more is rounding
-NEAR = 1.0  # lines without m are drawn up to so many heights of the curves beyond them
+NEAR = 1.0  # worse lines without m are drawn up to so many heights of the curves beyond them
+FEWEST_TICKS = 3
+LETTERS_PER_INCH = 18  # of the smallest
+UNBROKEN = "\u00a0"
+GAP = 3.0  # points between an axis and the words above it
 LINEAR_WITHIN = 1.0  # of an axis that is logarithmic on both sides of 0
 
 
@@ -103,6 +113,8 @@ def draw_all(
     """
     for metric in metrics:
         yield from draw_metric(arrangement, metric)
+        if metric.name == CALIBRATION:
+            yield from draw_reliability(arrangement, metric)
     for metric in quality:
         yield from draw_against_time(arrangement, metric)
     for metric in metrics:
@@ -118,6 +130,7 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
     facets = facets_of(arrangement, points)
     looks = looks_of(arrangement)
     notes = notes_of(points) + notes_of_scale(points, metric, scale)
+    notes += notes_of_memory(arrangement, metric)
     slopes = {
         (e.where, e.method): e for e in exponents_of(arrangement, metric) if e.variable == "m"
     }
@@ -125,7 +138,11 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
         figure, axes = _grid(len(part))
         for ax, facet in zip(axes, part, strict=True):
             own = [p for p in points if p.key.panel == facet.panel]
-            _draw_facet(ax, facet, own, metric, scale, looks, slopes)
+            _draw_curves(ax, facet, own, metric, scale, looks, slopes)
+        _equal_limits(axes, part)
+        for ax, facet in zip(axes, part, strict=True):
+            own = [p for p in points if p.key.panel == facet.panel]
+            _draw_levels(ax, facet, own, metric, scale, looks)
         _finish_values(axes, part, scale)
         _label(figure, axes, "number of inducing inputs m", metric.axis)
         _legend(figure, axes)
@@ -138,6 +155,57 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
             metric.group,
             f"{_title(metric)} against m",
             " ".join([f"{what}.", _about_lines(points), *notes]).replace("  ", " ").strip(),
+            figure,
+        )
+
+
+def draw_reliability(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
+    """Share won against predicted confidence, at the smallest and the largest m.
+
+    metric: the calibration error, whose points say which seeds are paired.
+    """
+    curves = {
+        curve.key: curve
+        for curve in reliabilities(arrangement, metric)
+        if not curve.key.method.is_coin  # never sure of anything: a single point
+    }
+    everything = points_of(arrangement, metric)
+    points = [point for point in everything if point.key in curves]
+    notes = notes_of(everything)  # at any m, for that is what the paired seeds are
+    ends = {panel: _ends(points, panel) for panel in arrangement.panels}
+    axes_of = [(f, m) for f in facets_of(arrangement, points) for m in ends[f.panel]]
+    columns = max((len(own) for own in ends.values()), default=1)
+    columns = COLUMNS if columns == 1 else columns
+    for number, part in enumerate(_parts(axes_of, MOST_PANELS // columns * columns), 1):
+        figure, axes = _grid(len(part), columns)
+        looks = looks_of(arrangement)
+        for ax, (facet, m) in zip(axes, part, strict=True):
+            ax.plot([0.5, 1.0], [0.5, 1.0], "--", color=GREY, linewidth=1.0, label="_calibrated")
+            for method, label in facet.methods.items():
+                key = Key(facet.panel, method, m if method.has_m else None)
+                if key in curves:
+                    _reliability(ax, curves[key], looks[method], _legend_name(label))
+            _name(ax, facet.label + ("" if m is None else f", m = {m:,}"))
+        lowest = min(0.45, *(ax.get_ylim()[0] for ax in axes))
+        for ax in axes:
+            ax.set_xlim(0.49, 1.01)
+            ax.set_ylim(max(lowest, -0.02), 1.02)
+        _label(figure, axes, "confidence of the prediction", "share won", columns)
+        _legend(figure, axes)
+        _footnote(figure, notes)
+        yield Drawn(
+            "reliability" + ("" if number == 1 else f"_{number}"),
+            metric.group,
+            "Reliability of predictions",
+            " ".join(
+                [
+                    "Share of held-out duels that the predicted winner won, against the "
+                    "probability that it was given, in ten equal bins pooled over paired seeds; "
+                    "on the dashed line predictions are calibrated, below it too sure. Bars: "
+                    "standard error over seeds. Larger markers stand for more duels.",
+                    *notes,
+                ]
+            ),
             figure,
         )
 
@@ -199,7 +267,6 @@ def draw_against_duels(arrangement: Arrangement, metric: Metric) -> Iterator[Dra
     shown = [e for e in exponents if several_m or (e.m or 0) == largest[e.method]]
     looks = looks_of(arrangement)
     wheres = list(dict.fromkeys(e.where for e in shown))
-    points = points_of(arrangement, metric)
     for number, part in enumerate(_parts(wheres), 1):
         figure, axes = _grid(len(part))
         for ax, where in zip(axes, part, strict=True):
@@ -208,13 +275,17 @@ def draw_against_duels(arrangement: Arrangement, metric: Metric) -> Iterator[Dra
             own = [e for e in shown if e.where == where]
             for i, exponent in enumerate(own):
                 look = _look(i) if several_m else looks[exponent.method]
-                _draw_slope(ax, exponent, points, arrangement, look)
+                _draw_slope(ax, exponent, look)
             _plain_ticks(ax.xaxis)
             _plain_ticks(ax.yaxis)
             ax.legend(frameon=False, prop=_font(SMALLEST))
             _name(ax, where)
         _label(figure, axes, "training duels t", metric.axis)
-        caption = "Fitted exponents, with their standard errors, stand in the legend."
+        caption = (
+            "Geometric means of all runs, with the standard error of the mean of their logs; the "
+            "lines are fitted to the logs of single runs. Exponents, with their standard errors, "
+            "stand in the legend."
+        )
         if not several_m and len(shown) < len(exponents):
             caption += " Each method at its largest m; the table of exponents has all."
         yield Drawn(
@@ -224,6 +295,18 @@ def draw_against_duels(arrangement: Arrangement, metric: Metric) -> Iterator[Dra
             caption,
             figure,
         )
+
+
+def _ends(points: Sequence[Point], panel: Panel) -> tuple[int | None, ...]:
+    """The smallest and the largest m that all methods of a panel have, or that any has."""
+    by_method: dict[Method, set[int]] = {}
+    for point in points:
+        if point.key.panel == panel and point.key.m is not None:
+            by_method.setdefault(point.key.method, set()).add(point.key.m)
+    if not by_method:
+        return (None,)
+    ms = set.intersection(*by_method.values()) or set.union(*by_method.values())
+    return tuple(sorted({min(ms), max(ms)}))
 
 
 def scale_of(metric: Metric, points: Iterable[Point]) -> Scale:
@@ -344,7 +427,7 @@ def _idle(point: Point, metric: Metric) -> bool:
     return metric.group == COST and point.key.method.is_baseline
 
 
-def _draw_facet(
+def _draw_curves(
     ax: Axes,
     facet: Facet,
     points: Sequence[Point],
@@ -369,20 +452,24 @@ def _draw_facet(
         ax.set_xlim(ms[0] / 1.25, ms[-1] * 1.25)
         ax.set_xticks(ms, [f"{m:,}" for m in ms])
         ax.minorticks_off()
-    levels = [p for p in points if p.key.method in facet.methods and p.key.m is None and p.seeds]
-    _levels(ax, facet, levels, metric, scale, looks)
-    _name(ax, facet.label)
 
 
 def _finish_values(axes: Sequence[Axes], facets: Sequence[Facet], scale: Scale) -> None:
-    """Equal limits where axes show the same data, so that heights can be compared; then ticks."""
+    """Limits and ticks of the vertical axes, once everything is drawn."""
+    _equal_limits(axes, facets)
+    if scale.kind != "linear":
+        for ax in axes:
+            _plain_ticks(ax.yaxis)
+
+
+def _equal_limits(axes: Sequence[Axes], facets: Sequence[Facet]) -> None:
+    """Where axes show the same data, so that heights can be compared."""
     for panel in dict.fromkeys(facet.panel for facet in facets):
         own = [ax for ax, facet in zip(axes, facets, strict=True) if facet.panel == panel]
         limits = [ax.get_ylim() for ax in own]
         for ax in own:
-            ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-            if scale.kind != "linear":
-                _plain_ticks(ax.yaxis)
+            lowest, highest = min(low for low, _ in limits), max(high for _, high in limits)
+            ax.set_ylim(lowest, highest, auto=True)  # lines may still widen them
 
 
 def _curve(
@@ -450,7 +537,7 @@ def _bottom(curves: Iterable[Sequence[Point]], metric: Metric, scale: Scale) -> 
     return 0.5 * min(positive) if positive else scale.floor
 
 
-def _levels(
+def _draw_levels(
     ax: Axes,
     facet: Facet,
     points: Sequence[Point],
@@ -458,25 +545,31 @@ def _levels(
     scale: Scale,
     looks: Mapping[Method, Look],
 ) -> None:
-    """Horizontal lines; those far from the curves are said instead, above or below."""
+    """Horizontal lines, and the name of the axis with those that are too far from the curves.
+
+    What is better than the curves is never left out, however far it is.
+    """
     low, high = ax.get_ylim()
     span = high - low
     far: dict[str, list[str]] = {"↑": [], "↓": []}
     for point in points:
+        if point.key.method not in facet.methods or point.key.m is not None or not point.seeds:
+            continue
         value, error = point.mean * metric.factor, point.error * metric.factor
         if scale.kind == "log" and value <= scale.floor:
             continue
         look = looks[point.key.method]
         label = _legend_name(facet.methods[point.key.method])
-        inside = scale.kind != "linear" or low - NEAR * span <= value <= high + NEAR * span
-        if inside:
+        lowest = -math.inf if metric.direction == LOWER else low - NEAR * span
+        highest = math.inf if metric.direction == HIGHER else high + NEAR * span
+        if scale.kind != "linear" or lowest <= value <= highest:
             ax.axhline(value, color=look.colour, linestyle=look.dashes, linewidth=1.2, label=label)
             if error > 0.0 and (scale.kind != "log" or value > error):
                 ax.axhspan(value - error, value + error, color=look.colour, alpha=0.1, linewidth=0)
         else:
-            far["↑" if value > high else "↓"].append(f"{label} {value:.3g}")
-    texts = [f"{arrow} {', '.join(names)}" for arrow, names in far.items() if names]
-    ax.set_title("   ".join(texts), fontsize=SMALLEST, color=GREY, loc="right", **name_style())
+            far["↑" if value > high else "↓"].append(f"{label} {value:.3g}".replace(" ", UNBROKEN))
+    texts = [f"{arrow}{UNBROKEN}{', '.join(names)}" for arrow, names in far.items() if names]
+    _name(ax, facet.label, "   ".join(texts))
 
 
 def _path(
@@ -498,27 +591,35 @@ def _path(
     _cut_marks(ax, [seconds[p.key] for p in points if p not in fine], look)
 
 
-def _draw_slope(
-    ax: Axes,
-    exponent: Exponent,
-    points: Sequence[Point],
-    arrangement: Arrangement,
-    look: Look,
-) -> None:
-    """Points and the fitted line of one exponent in t."""
-    own = [
-        p
-        for p in points
-        if p.key.method == exponent.method
-        and p.key.m == exponent.m
-        and p.seeds
-        and p.key.panel.duels is not None
-        and exponent.where.startswith(p.key.panel.data)
-    ]
-    x = np.array([arrangement.duels[p.key] for p in own])
-    y = np.array([p.mean for p in own]) * exponent.metric.factor
+def _reliability(ax: Axes, curve: Reliability, look: Look, label: str) -> None:
+    x = [one.confidence for one in curve.bins]
+    y = [one.share_won for one in curve.bins]
+    duels = np.array([one.duels for one in curve.bins])
+    errors = np.nan_to_num([one.error for one in curve.bins])
+    line: dict[str, Any] = {"color": look.colour, "linewidth": 1.0}
+    ax.errorbar(x, y, yerr=errors, fmt="none", capsize=2, **line)
+    ax.plot(x, y, look.dashes, alpha=0.8, label="_line", **line)
+    ax.scatter(x, y, 10.0 + 60.0 * duels / duels.max(), color=look.colour, marker=look.marker)
+    # Of the legend: markers of one size.
+    ax.plot([], [], look.dashes, marker=look.marker, markersize=4.5, label=label, **line)
+
+
+def _draw_slope(ax: Axes, exponent: Exponent, look: Look) -> None:
+    """The line of one exponent, and the geometric means of the runs it is fitted to."""
+    x, means, low, high = np.array(exponent.means).T
+    (drawn, *_) = ax.errorbar(
+        x,
+        means,
+        yerr=np.nan_to_num([means - low, high - means]),
+        fmt=look.marker,
+        linestyle="none",
+        color=look.colour,
+        markersize=5,
+        capsize=2,
+        linewidth=1.0,
+    )
+    drawn.set_label("_points")
     name = exponent.method.label + ("" if exponent.m is None else f", m = {exponent.m:,}")
-    ax.plot(x, y, look.marker, color=look.colour, markersize=5, label="_points")
     ends = np.array([exponent.low, exponent.high])
     fitted = exponent.constant * ends**exponent.slope
     label = _legend_name(name, exponent)
@@ -544,21 +645,26 @@ def _set_scale(ax: Axes, scale: Scale) -> None:
 
 def _plain_ticks(axis: Any) -> None:
     """0.1, 1, 10 in place of powers where these are few, and no crowd of minor labels."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
     low, high = axis.get_view_interval()
+    narrow = False
     if axis.get_scale() == "log":
         subs = (1.0,) if high > 10**2.5 * low else (1.0, 2.0, 5.0)
         axis.set_major_locator(LogLocator(subs=subs, numticks=8))
         axis.set_minor_formatter(NullFormatter())
-    if high < 1e6 and (low > 1e-4 or axis.get_scale() == "symlog"):
+        narrow = sum(low <= tick <= high for tick in axis.get_majorticklocs()) < FEWEST_TICKS
+        if narrow:  # as on a linear axis, from which it hardly differs
+            axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], min_n_ticks=FEWEST_TICKS))
+            axis.set_minor_locator(NullLocator())
+    if narrow or (high < 1e6 and (low > 1e-4 or axis.get_scale() == "symlog")):
         axis.set_major_formatter(
             FuncFormatter(lambda value, position: f"{value:,.10g}".replace("-", "−"))
         )
 
 
-def _grid(number: int) -> tuple[Figure, list[Axes]]:
-    columns = min(number, COLUMNS)
+def _grid(number: int, most: int = COLUMNS) -> tuple[Figure, list[Axes]]:
+    columns = min(number, most)
     rows = math.ceil(number / columns)
     size = (7.0, 4.8) if number == 1 else (3.6 * columns + 0.4, 2.9 * rows + 0.8)
     figure = new_figure(size)
@@ -566,12 +672,29 @@ def _grid(number: int) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def _name(ax: Axes, text: str) -> None:
-    ax.set_title(drawable([text], 60)[0], fontsize=SMALL, loc="left", **name_style())
+def _name(ax: Axes, text: str, note: str = "") -> None:
+    """The name of an axis, and between the two what it leaves out."""
+    # The layout will make the axis wider yet.
+    width = int(LETTERS_PER_INCH * ax.bbox.width / ax.figure.dpi)
+    lines = [line.replace(UNBROKEN, " ") for line in textwrap.wrap(note, width)]
+    if lines:
+        ax.annotate(
+            "\n".join(lines),
+            (0.0, 1.0),
+            (0.0, GAP),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=SMALLEST,
+            color=GREY,
+            **name_style(),
+        )
+    pad = 2 * GAP + 1.25 * SMALLEST * len(lines)
+    label = drawable([text], 60)[0]
+    ax.set_title(label, fontsize=SMALL, loc="left", pad=pad, **name_style())
 
 
-def _label(figure: Figure, axes: Sequence[Axes], x: str, y: str) -> None:
-    columns = min(len(axes), COLUMNS)
+def _label(figure: Figure, axes: Sequence[Axes], x: str, y: str, most: int = COLUMNS) -> None:
+    columns = min(len(axes), most)
     for ax in axes[-columns:]:  # the lowest of each column
         ax.set_xlabel(x)
     if len(axes) == 1:
@@ -639,9 +762,9 @@ def _mean(by_seed: Mapping[int, float], seeds: Sequence[int]) -> float:
     return float(np.mean(known)) if known else math.nan
 
 
-def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(items), MOST_PANELS):
-        yield items[start : start + MOST_PANELS]
+def _parts(items: Sequence[Any], most: int = MOST_PANELS) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]
 
 
 def _title(metric: Metric) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparse_prefgp.metrics import CalibrationBin
 from sparse_prefgp.studies.ablation_report.reading import FAILED, Results
 from sparse_prefgp.studies.ablation_report.vocabulary import (
     Metric,
@@ -92,6 +93,7 @@ class Arrangement:
 
     methods, panels: in the order of the study. cells: of each metric, the values by seed; a value
     that is not finite is there as NaN. failed: seeds of failed runs. notes: what there is to know.
+    bins: of the calibration, by seed those of each of its runs.
     """
 
     methods: tuple[Method, ...]
@@ -100,6 +102,9 @@ class Arrangement:
     failed: Mapping[Key, frozenset[int]]
     duels: Mapping[Key, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    bins: Mapping[Key, Mapping[int, Sequence[tuple[CalibrationBin, ...]]]] = field(
+        default_factory=dict
+    )
 
     @cached_property
     def _ms(self) -> dict[tuple[str, Panel, Method], list[int | None]]:
@@ -178,6 +183,10 @@ def arrange(results: Results) -> Arrangement:
     for key, size in zip(keys, runs["duels"], strict=True):
         if np.isfinite(size):
             sizes.setdefault(key, []).append(size)
+    bins: dict[Key, dict[int, list[tuple[CalibrationBin, ...]]]] = {}
+    for pair, own in results.bins.items():
+        i = place[pair]
+        bins.setdefault(keys[i], {}).setdefault(seeds[i], []).append(own)
     with_values = {key.panel for cells in lists.values() for key in cells}
     return Arrangement(
         tuple(dict.fromkeys(key.method for key in keys)),
@@ -193,6 +202,7 @@ def arrange(results: Results) -> Arrangement:
         {key: frozenset(found) for key, found in failed.items()},
         {key: float(np.mean(values)) for key, values in sizes.items()},
         _repeats(keys, seeds, runs["run"].to_list()),
+        bins,
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.studies.ablation_report.vocabulary import DIRECTIONS, Metric
+from sparse_prefgp.metrics import CalibrationBin
+from sparse_prefgp.studies.ablation_report.vocabulary import CALIBRATION, DIRECTIONS, Metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +64,8 @@ class Results:
 
     frame: long form, one row per run and metric, columns `COLUMNS`; numbers are float64. A failed
     run has one row without a metric. records: what each run wrote of itself. metrics: those of the
-    frame, in the order of a report. notes: what there is to know about the reading.
+    frame, in the order of a report. notes: what there is to know about the reading. bins: of the
+    calibration of held-out duels, by (study, run).
     """
 
     studies: tuple[Study, ...]
@@ -71,6 +73,7 @@ class Results:
     records: tuple[Mapping[str, Any], ...]
     metrics: tuple[Metric, ...]
     notes: tuple[str, ...] = ()
+    bins: Mapping[tuple[str, str], tuple[CalibrationBin, ...]] = field(default_factory=dict)
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -138,7 +141,8 @@ def read_results(folders: Iterable[str | Path]) -> Results:
         raise ValueError(
             f"No run of {_named(places)} has succeeded{why}; there is nothing to report."
         )
-    return Results(tuple(studies), frame, tuple(records), _metrics(frame), tuple(notes))
+    bins, told = _read_bins(records, frame)
+    return Results(tuple(studies), frame, tuple(records), _metrics(frame), (*notes, *told), bins)
 
 
 def _read_study(folder: Path) -> Study:
@@ -296,6 +300,39 @@ def _told_by_runs(records: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(kinds) > NOTES_SHOWN:
         notes.append(f"{len(kinds) - NOTES_SHOWN:,} further kinds of notes are in the records.")
     return notes
+
+
+def _read_bins(
+    records: Sequence[Mapping[str, Any]], frame: pd.DataFrame
+) -> tuple[dict[tuple[str, str], tuple[CalibrationBin, ...]], list[str]]:
+    """The bins of runs that have a calibration error, and which of these have none."""
+    scored = frame[(frame["metric"] == CALIBRATION) & (frame["status"] == DONE)]
+    wanted = set(scored[["study", "run"]].itertuples(index=False, name=None))
+    found = {}
+    for record in records:
+        run = (str(record.get("study")), str(record.get("name")))
+        bins = _bins(record.get("calibration_bins"))
+        if run in wanted and bins:
+            found[run] = bins
+    missing = sorted(run for _, run in wanted - found.keys())
+    if not found or not missing:
+        return found, []
+    return found, [
+        f"The records of {len(missing):,} runs, the first {missing[0]!r}, hold no bins of their "
+        "calibration, so that these are not in the figure of reliability."
+    ]
+
+
+def _bins(values: Any) -> tuple[CalibrationBin, ...]:
+    """As a record holds them; none where anything is not as it should be."""
+    names = [one.name for one in fields(CalibrationBin)]
+    try:
+        bins = tuple(CalibrationBin(*(float(one[name]) for name in names)) for one in values)
+    except (TypeError, ValueError, KeyError):
+        return ()
+    numbers = np.array([[getattr(one, name) for name in names] for one in bins])
+    fine = np.isfinite(numbers).all() and all(one.duels > 0.0 for one in bins)
+    return bins if fine else ()
 
 
 def _check_disjoint(places: Sequence[Path], frames: Sequence[pd.DataFrame]) -> None:

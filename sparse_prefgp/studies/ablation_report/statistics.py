@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy import stats
 
 from sparse_prefgp.studies.ablation_report.methods import Arrangement, BySeed, Key, Method, Panel
-from sparse_prefgp.studies.ablation_report.vocabulary import COST, HIGHER, NEITHER, Metric
+from sparse_prefgp.studies.ablation_report.vocabulary import (
+    COST,
+    HIGHER,
+    NEITHER,
+    PEAK_MEMORY,
+    Metric,
+)
 
 LEVEL = 0.95
 POINTS_OF_A_SLOPE = 3
+# Peak memory counts the interpreter and its libraries, several hundred MiB. Runs whose own arrays
+# take less than one MiB differ by up to 9 %: what lies within 10 % tells nothing of methods.
+SAME_MEMORY = 1.1
+_WITHIN = f"all values lie within {100 * (SAME_MEMORY - 1):.0f} % of each other"
+_INTERPRETERS = f"{_WITHIN}, nearly all of it taken by the interpreter and its libraries"
 T = TypeVar("T")
 
 
@@ -39,9 +50,9 @@ class Point:
 class Difference:
     """A paired comparison: first less second.
 
-    where: data set, or all of them together, of which each then counts once. pairs: how many seeds
-    (data sets) both have. wins, losses: of the first; ties are neither. interval: of `LEVEL`, by
-    Student's t; NaN with fewer than two pairs. unmatched: seeds that only one of them has.
+    where: data set, or several of them together, of which each then counts once. pairs: how many
+    seeds (data sets) both have. wins, losses: of the first; ties are neither. interval: of `LEVEL`,
+    by Student's t; NaN with fewer than two pairs. unmatched: seeds that only one of them has.
     """
 
     where: str
@@ -56,9 +67,24 @@ class Difference:
     unmatched: tuple[int, ...]
 
 
+class GeometricMean(NamedTuple):
+    """Of the runs at x, with the standard error of the mean of their logs to either side.
+
+    low and high are NaN for a single run.
+    """
+
+    x: float
+    mean: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class Exponent:
-    """Cost as constant times x to the power `slope`, over points from x = low to x = high."""
+    """Cost as constant times x to the power `slope`, over points from x = low to x = high.
+
+    means: of the runs that it is fitted to, by x.
+    """
 
     where: str
     method: Method
@@ -71,6 +97,7 @@ class Exponent:
     points: int
     low: float
     high: float
+    means: tuple[GeometricMean, ...]
 
 
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
@@ -183,29 +210,43 @@ def compare_methods(
     """First less second on the same seeds of the same data, for every m that both have.
 
     A method without inducing inputs is compared with every m of the other. Where there are several
-    data sets, a row for all of them follows, in which the mean over the seeds of each counts once.
+    data sets and the metric has one scale on all, a row for all of them follows, in which the mean
+    over the seeds of each counts once. Sizes or splits of one data set share its duels and are not
+    independent, so that such a row holds one size and one split. What `is_flat` has no row.
     """
-    cells = arrangement.cells.get(metric.name, {})
-    found: dict[tuple[int | None, int | None], list[Difference]] = {}
-    for panel in arrangement.panels:
-        for ms in _matched(arrangement, metric, panel, first, second):
-            one, two = (
-                _finite(cells[Key(panel, method, m)])
-                for method, m in zip((first, second), ms, strict=True)
-            )
-            common = sorted(one.keys() & two.keys())
-            differences = [one[seed] - two[seed] for seed in common]
-            unmatched = tuple(sorted(one.keys() ^ two.keys()))
-            found.setdefault(ms, []).append(
-                _difference(panel.label, ms, metric, differences, unmatched)
-            )
+    found: dict[tuple[int | None, int | None], list[tuple[Panel, Difference]]] = {}
+    for panel, ms, one, two in _meetings(arrangement, metric, first, second):
+        if is_flat(metric, [*one.values(), *two.values()]):
+            continue
+        common = sorted(one.keys() & two.keys())
+        differences = [one[seed] - two[seed] for seed in common]
+        unmatched = tuple(sorted(one.keys() ^ two.keys()))
+        row = _difference(panel.label, ms, metric, differences, unmatched)
+        found.setdefault(ms, []).append((panel, row))
     rows = []
     for ms in sorted(found, key=lambda ms: tuple(m or 0 for m in ms)):
-        rows += found[ms]
-        means = [row.mean for row in found[ms] if row.pairs]
-        if len(means) > 1:
-            rows.append(_difference(f"all {len(means)}, each once", ms, metric, means, ()))
+        rows += [row for _, row in found[ms]]
+        if metric.is_on_one_scale:
+            rows += _over_data_sets(found[ms], metric, ms)
     return rows
+
+
+def notes_of_comparison(
+    arrangement: Arrangement, metric: Metric, first: Method, second: Method
+) -> list[str]:
+    """Where two methods are not compared, because their values are all the interpreter's own."""
+    left_out: dict[str, list[str]] = {}
+    for panel, ms, one, two in _meetings(arrangement, metric, first, second):
+        if is_flat(metric, [*one.values(), *two.values()]):
+            left_out.setdefault(panel.label, []).extend(f"{m:,}" for m in {*ms} if m is not None)
+    alike: dict[str, list[str]] = {}
+    for where, known in left_out.items():
+        alike.setdefault(f"{' at m = ' if known else ''}{', '.join(known)}", []).append(where)
+    return [
+        f"{'; '.join(wheres)}: {first.label} and {second.label} are not compared by "
+        f"{metric.label}{at}: {_INTERPRETERS}."
+        for at, wheres in alike.items()
+    ]
 
 
 def at_largest_m(rows: Iterable[Difference]) -> list[Difference]:
@@ -214,45 +255,86 @@ def at_largest_m(rows: Iterable[Difference]) -> list[Difference]:
 
 
 def exponents_of(arrangement: Arrangement, metric: Metric) -> list[Exponent]:
-    """Slopes of a cost in m, and in t where the number of training duels was varied."""
-    if metric.group != COST:
-        return []
-    cells = arrangement.cells.get(metric.name, {})
-    lines: dict[tuple[str, str, Method, int | None], list[tuple[float, float]]] = {}
-    for key, by_seed in cells.items():
-        values = [value * metric.factor for value in _finite(by_seed).values()]
-        if key.m is not None:
-            line = lines.setdefault(("m", key.panel.label, key.method, None), [])
-            line += [(float(key.m), value) for value in values]
-        if key.panel.duels is not None:
-            where = _without_size(arrangement, key.panel)
-            line = lines.setdefault(("t", where, key.method, key.m), [])
-            line += [(arrangement.duels[key], value) for value in values]
+    """Slopes of a cost in m, and in t where the number of training duels was varied.
+
+    What `is_flat` has none.
+    """
     found = []
-    for (variable, where, method, m), pairs in lines.items():
-        if method.is_baseline:
+    for line, pairs in _lines(arrangement, metric).items():
+        fitted = power_law(*zip(*pairs, strict=True))
+        if fitted is None or is_flat(metric, [value for _, value in pairs]):
             continue
-        fitted = power_law(*zip(*pairs, strict=True)) if pairs else None
-        if fitted is not None:
-            x = [pair[0] for pair in pairs]
-            slope, error, constant, points = fitted
-            found.append(
-                Exponent(
-                    where,
-                    method,
-                    metric,
-                    variable,
-                    m,
-                    slope,
-                    error,
-                    constant,
-                    points,
-                    min(x),
-                    max(x),
-                )
+        slope, error, constant, points = fitted
+        x = [pair[0] for pair in pairs]
+        found.append(
+            Exponent(
+                line.where,
+                line.method,
+                metric,
+                line.variable,
+                line.m,
+                slope,
+                error,
+                constant,
+                points,
+                min(x),
+                max(x),
+                geometric_means(pairs),
             )
+        )
     order = {method: i for i, method in enumerate(arrangement.methods)}
     return sorted(found, key=lambda e: (e.variable, e.where, order[e.method], e.m or 0))
+
+
+def is_flat(metric: Metric, values: Sequence[float]) -> bool:
+    """Whether all of these values are next to nothing but the interpreter's own memory."""
+    return (
+        metric.name == PEAK_MEMORY and len(values) > 0 and max(values) <= SAME_MEMORY * min(values)
+    )
+
+
+def notes_of_memory(arrangement: Arrangement, metric: Metric) -> list[str]:
+    """Which data have no exponents and no ranks, because all is the interpreter's own memory."""
+    by_data: dict[str, list[float]] = {}
+    for key, by_seed in arrangement.cells.get(metric.name, {}).items():
+        if not key.method.is_baseline:
+            values = by_data.setdefault(_without_size(arrangement, key.panel), [])
+            values += [value * metric.factor for value in _finite(by_seed).values()]
+    all_flat = {where for where, values in by_data.items() if is_flat(metric, values)}
+    notes = [
+        f"{where}: {metric.label} is {_range(by_data[where], metric)} whatever the method: "
+        f"{_INTERPRETERS}, so that nothing is fitted to it or ranked by it."
+        for where in by_data
+        if where in all_flat
+    ]
+    flat: dict[tuple[str, str], dict[_Line, list[float]]] = {}
+    for line, pairs in _lines(arrangement, metric).items():
+        values = [value for _, value in pairs]
+        if line.data not in all_flat and is_flat(metric, values) and _has_slope(pairs):
+            flat.setdefault((line.where, line.variable), {})[line] = values
+    alike: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for (where, variable), lines in flat.items():
+        names = _listed([_at(line.method, line.m) for line in lines])
+        alike.setdefault((variable, names), {})[where] = [v for own in lines.values() for v in own]
+    return notes + [
+        f"{'; '.join(found)}: {metric.label} has no exponent in {variable} for {names} "
+        f"({_range([v for own in found.values() for v in own], metric)}): of each, {_INTERPRETERS}."
+        for (variable, names), found in alike.items()
+    ]
+
+
+def geometric_means(pairs: Iterable[tuple[float, float]]) -> tuple[GeometricMean, ...]:
+    """Of the y at each x, from pairs (x, y); y that are not positive are left out."""
+    logs: dict[float, list[float]] = {}
+    for x, y in pairs:
+        if y > 0.0:
+            logs.setdefault(x, []).append(math.log(y))
+    means = []
+    for x in sorted(logs):
+        mean, error = mean_and_error(logs[x])
+        ends = (math.exp(mean), math.exp(mean - error), math.exp(mean + error))
+        means.append(GeometricMean(x, *ends))
+    return tuple(means)
 
 
 def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, float, int] | None:
@@ -266,6 +348,35 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, flo
         return None
     line = stats.linregress(np.log(x_array[kept]), np.log(y_array[kept]))
     return float(line.slope), float(line.stderr), math.exp(line.intercept), int(kept.sum())
+
+
+class _Line(NamedTuple):
+    """Of a cost, along m or t. data: where, without a size."""
+
+    variable: str
+    where: str
+    data: str
+    method: Method
+    m: int | None
+
+
+def _lines(arrangement: Arrangement, metric: Metric) -> dict[_Line, list[tuple[float, float]]]:
+    """(x, cost) of all single runs along each line; baselines cost next to nothing."""
+    if metric.group != COST:
+        return {}
+    lines: dict[_Line, list[tuple[float, float]]] = {}
+    for key, by_seed in arrangement.cells.get(metric.name, {}).items():
+        values = [value * metric.factor for value in _finite(by_seed).values()]
+        if key.method.is_baseline or not values:
+            continue
+        data = _without_size(arrangement, key.panel)
+        if key.m is not None:
+            line = lines.setdefault(_Line("m", key.panel.label, data, key.method, None), [])
+            line += [(float(key.m), value) for value in values]
+        if key.panel.duels is not None:
+            line = lines.setdefault(_Line("t", data, data, key.method, key.m), [])
+            line += [(arrangement.duels[key], value) for value in values]
+    return lines
 
 
 def largest_common_m(
@@ -320,6 +431,37 @@ def _difference(
     )
 
 
+def _over_data_sets(
+    rows: Sequence[tuple[Panel, Difference]], metric: Metric, ms: tuple[int | None, int | None]
+) -> list[Difference]:
+    """A row over data sets for each split and size that several of them have."""
+    means: dict[str, list[float]] = {}
+    for panel, row in rows:
+        if row.pairs:
+            # What stands behind the data set's name where it has several panels.
+            condition = panel.label.removeprefix(panel.data)
+            means.setdefault(condition, []).append(row.mean)
+    return [
+        _difference(f"{len(own)} data sets, each once{condition}", ms, metric, own, ())
+        for condition, own in means.items()
+        if len(own) > 1
+    ]
+
+
+def _meetings(
+    arrangement: Arrangement, metric: Metric, first: Method, second: Method
+) -> Iterator[tuple[Panel, tuple[int | None, int | None], BySeed, BySeed]]:
+    """Where two methods meet: panel, the m of both, and the values by seed of both."""
+    cells = arrangement.cells.get(metric.name, {})
+    for panel in arrangement.panels:
+        for ms in _matched(arrangement, metric, panel, first, second):
+            one, two = (
+                _finite(cells[Key(panel, method, m)])
+                for method, m in zip((first, second), ms, strict=True)
+            )
+            yield panel, ms, one, two
+
+
 def _matched(
     arrangement: Arrangement, metric: Metric, panel: Panel, first: Method, second: Method
 ) -> list[tuple[int | None, int | None]]:
@@ -341,18 +483,30 @@ def _order(arrangement: Arrangement, key: Key) -> tuple[int, int]:
     return arrangement.methods.index(key.method), key.m or 0
 
 
+def _has_slope(pairs: Sequence[tuple[float, float]]) -> bool:
+    return power_law(*zip(*pairs, strict=True)) is not None
+
+
 def _without_size(arrangement: Arrangement, panel: Panel) -> str:
     several = {other.split for other in arrangement.panels if other.data == panel.data}
     return f"{panel.data}, {panel.split}" if len(several) > 1 else panel.data
 
 
-def _places(points: Sequence[Point], most: int = 3) -> str:
-    names = [
-        point.key.method.label + ("" if point.key.m is None else f" at m = {point.key.m:,}")
-        for point in points
-    ]
+def _places(points: Sequence[Point]) -> str:
+    return _listed([_at(point.key.method, point.key.m) for point in points])
+
+
+def _at(method: Method, m: int | None) -> str:
+    return method.label + ("" if m is None else f" at m = {m:,}")
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
     more = len(names) - most
     return "; ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _range(values: Sequence[float], metric: Metric) -> str:
+    return f"{min(values):,.0f} to {max(values):,.0f} {metric.shown_unit}"
 
 
 def _seeds(seeds: Sequence[int]) -> str:

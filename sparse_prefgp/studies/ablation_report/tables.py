@@ -15,6 +15,7 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     at_largest_m,
     best_of,
     compare_methods,
+    is_flat,
     largest_common_m,
     points_of,
 )
@@ -154,7 +155,7 @@ def metric_table(arrangement: Arrangement, metric: Metric) -> Table:
         best: set[Key] = set()
         for m in ms[: len(ms) - (None in ms)]:
             keys = {method: Key(panel, method, m) for method in methods}
-            near = best_of(_values(arrangement, metric, keys), metric.direction)
+            near = _best(arrangement, metric, keys)
             best |= {keys[method] for method in near}
         rows = []
         for method in sorted(methods, key=without.__contains__):
@@ -184,10 +185,7 @@ def summary_table(arrangement: Arrangement, metrics: Sequence[Metric]) -> Table:
             chosen = {**largest_common_m(arrangement, metric, panel), **chosen}
         keys = {method: Key(panel, method, m) for method, m in chosen.items()}
         rivals = {method: key for method, key in keys.items() if not method.is_coin}
-        best = {
-            metric: best_of(_values(arrangement, metric, rivals), metric.direction)
-            for metric in metrics
-        }
+        best = {metric: _best(arrangement, metric, rivals) for metric in metrics}
         rows = []
         for method in sorted(keys, key=arrangement.methods.index):
             m, found = chosen[method], [points[metric].get(keys[method]) for metric in metrics]
@@ -340,11 +338,14 @@ def latex_text(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def _values(
+def _best(
     arrangement: Arrangement, metric: Metric, keys: Mapping[Method, Key]
-) -> dict[Method, dict[int, float]]:
+) -> frozenset[Method]:
+    """What is in bold; nothing where no value tells anything of its method."""
     cells = arrangement.cells.get(metric.name, {})
-    return {method: cells[key] for method, key in keys.items() if key in cells}
+    values = {method: cells[key] for method, key in keys.items() if key in cells}
+    known = [v for by_seed in values.values() for v in by_seed.values() if math.isfinite(v)]
+    return frozenset() if is_flat(metric, known) else best_of(values, metric.direction)
 
 
 def _cell(point: Point | None, metric: Metric, best: bool) -> Cell:

@@ -13,7 +13,8 @@ GROUPS = {
 }
 HIGHER, LOWER, NEITHER = DIRECTIONS = ("higher", "lower", "none")
 
-FIT_SECONDS = "fit_seconds"
+CALIBRATION = "calibration_error"
+FIT_SECONDS, PEAK_MEMORY = "fit_seconds", "peak_memory_bytes"
 # Which metric stands for the quality of a method, the first that a study has.
 HEADLINES = ("nlp_nats", "kl_from_exact", "accuracy", "brier", "log_evidence")
 AGAINST_TIME = ("nlp_nats", "kl_from_exact", "accuracy")
@@ -21,11 +22,11 @@ SUMMARY = (
     "accuracy",
     "nlp_nats",
     "brier",
-    "calibration_error",
+    CALIBRATION,
     "kl_from_exact",
     "evidence_gap",
     FIT_SECONDS,
-    "peak_memory_bytes",
+    PEAK_MEMORY,
 )
 BRIEF = ("accuracy", "nlp_nats", FIT_SECONDS)
 # In the order of a report; a name that is not here follows, spelled out.
@@ -36,7 +37,7 @@ LABELS = {
     "nlp_median_nats": "median negative log predictive",
     "confident_errors": "confident errors",
     "brier": "Brier score",
-    "calibration_error": "calibration error",
+    CALIBRATION: "calibration error",
     "auc": "AUC",
     "kendall_tau": "Kendall's tau",
     "kl_from_exact": "KL(exact || approximate)",
@@ -58,10 +59,26 @@ LABELS = {
     "gradient_seconds": "time of a gradient",
     "sweeps": "sweeps",
     "iterations": "iterations",
-    "peak_memory_bytes": "peak memory",
+    PEAK_MEMORY: "peak memory",
 }
 # Divergences and errors can be 0 and fall by many orders as m grows.
 FALLING = frozenset(name for name in LABELS if "kl_" in name or name.endswith(("rmse", "largest")))
+# On one scale on all data sets. Sums and largest values over duels or items, distances between
+# utilities, seconds and bytes grow with the data.
+ON_ONE_SCALE = frozenset(
+    {
+        "accuracy",
+        "nlp_nats",
+        "nlp_bits",
+        "nlp_median_nats",
+        "brier",
+        CALIBRATION,
+        "auc",
+        "kendall_tau",
+        "probability_rmse",
+        "log_evidence_per_duel",
+    }
+)
 # What is stored in one unit and shown in another: unit, factor.
 SHOWN = {"bytes": ("MiB", 2.0**-20)}
 
@@ -117,6 +134,11 @@ class Metric:
     def falls(self) -> bool:
         """Whether its values can be 0 and spread over many orders."""
         return self.name in FALLING or self.group == COST
+
+    @property
+    def is_on_one_scale(self) -> bool:
+        """Whether values of several data sets can be averaged."""
+        return self.name in ON_ONE_SCALE
 
     @property
     def place(self) -> tuple[int, int]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.folders import check_place, contents, replaced_folder
+from sparse_prefgp.studies.ablation_report.calibration import reliabilities
 from sparse_prefgp.studies.ablation_report.figures import Drawn, draw_all
 from sparse_prefgp.studies.ablation_report.methods import Arrangement, Method, arrange
 from sparse_prefgp.studies.ablation_report.page import (
@@ -26,6 +27,8 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     compare_methods,
     exponents_of,
     notes_of,
+    notes_of_comparison,
+    notes_of_memory,
     points_of,
 )
 from sparse_prefgp.studies.ablation_report.tables import (
@@ -41,6 +44,7 @@ from sparse_prefgp.studies.ablation_report.tables import (
 from sparse_prefgp.studies.ablation_report.vocabulary import (
     AGAINST_TIME,
     BRIEF,
+    CALIBRATION,
     HEADLINES,
     SUMMARY,
     Metric,
@@ -211,12 +215,18 @@ def _write(
     notes = [*results.notes, *arrangement.notes]
     if headline is not None:
         notes += notes_of(points_of(arrangement, headline))
+    not_compared: list[str] = []
+    for metric in metrics:
+        notes += notes_of_memory(arrangement, metric)
+        if pair is not None:
+            not_compared += notes_of_comparison(arrangement, metric, *pair)
+    notes += not_compared
     first, last = [summary], [exponent_table(exponents)]
     comparison = []
     if pair is not None:
         comparison.append(difference_table(differences, *pair))
         first.append(difference_table(at_largest_m(differences), *pair))
-        if not differences:
+        if not differences and not not_compared:
             notes.append(
                 f"{pair[0].label} and {pair[1].label} have no metric at the same m of the same "
                 "data, so that nothing compares them."
@@ -377,6 +387,18 @@ def _plain(report: StudyReport) -> dict[str, Any]:
             }
             for metric in report.results.metrics
             for point in points_of(arrangement, metric)
+        ],
+        "reliability": [
+            {
+                "data": curve.key.panel.label,
+                "method": curve.key.method.label,
+                "m": curve.key.m,
+                "seeds": list(curve.seeds),
+                "bins": [asdict(one) for one in curve.bins],
+            }
+            for metric in report.results.metrics
+            if metric.name == CALIBRATION
+            for curve in reliabilities(arrangement, metric)
         ],
         "compared": None if report.compared is None else [m.label for m in report.compared],
         "differences": [
