@@ -12,7 +12,7 @@ import yaml
 pytest.importorskip("pydantic")
 
 from sparse_prefgp.studies.ablation import expand, read_study, study_from
-from sparse_prefgp.studies.ablation.runs import RunSettings
+from sparse_prefgp.studies.ablation.runs import RunSettings, reference_of
 from tests.conftest import ROOT
 
 GOOD: dict[str, Any] = {
@@ -70,8 +70,11 @@ def test_expansion() -> None:
     assert "made-se-exact-ep-fixed-s1" in names and "made-se-subset30-ep-joint-s0" in names
     assert "made-linear-probit-s1" in names and "made-coin-s0" in names
     # Those that share training duels and exact model follow one another.
-    keys = [run.reference for run in runs if not run.is_baseline]
-    assert len(set(keys)) == 1 + sum(a != b for a, b in itertools.pairwise(keys))
+    for values in ({}, {"at": {"se": {"variance": 2}}}):
+        study = study_from(changed(**values))
+        keys = [reference_of(study, run) for run in expand(study) if not run.is_baseline]
+        assert len(set(keys)) == 1 + sum(a != b for a, b in itertools.pairwise(keys))
+        assert len(set(keys)) == (4 if values else 2)
 
 
 def test_order_changes_neither_names_nor_fingerprint() -> None:

@@ -28,6 +28,7 @@ from sparse_prefgp.studies.ablation.execution import execute
 from sparse_prefgp.studies.ablation.fitting import compared_items, held_out
 from sparse_prefgp.studies.ablation.measures import METRICS
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
+from sparse_prefgp.studies.ablation.runs import reference_of
 from sparse_prefgp.studies.kl import divergences
 from tests.tolerances import FIXED_POINT, IDENTITY, MONTE_CARLO_STANDARD_ERRORS
 from tests.unit.test_ablation_configuration import changed
@@ -54,7 +55,7 @@ def study() -> Study:
 
 @pytest.fixture(scope="module")
 def exact(study: Study) -> Reference:
-    return make_reference(study, reference.ReferenceKey("se", None, 0))
+    return make_reference(study, reference.ReferenceKey("se", None, 0, at=True))
 
 
 def one(study: Study, **wanted: Any) -> RunSettings:
@@ -165,7 +166,7 @@ def test_learning_and_its_reference() -> None:
         changed(approximations=["exact", "vfe"], inducing=[4], seeds=[0], baselines=False)
     )
     runs = {run.name.removeprefix("made-se-"): run for run in expand(study)}
-    found = make_reference(study, runs["exact-ep-joint-s0"].reference)
+    found = make_reference(study, reference_of(study, runs["exact-ep-joint-s0"]))
     assert found.reason == "" and found.learning is not None and found.learning.iterations == 3
     assert found.hyperparameters is not None and found.predictions is not None
 
@@ -196,9 +197,33 @@ def test_learning_and_its_reference() -> None:
     assert alone["status"] == "failed" and "(Too many items); give values" in alone["reason"]
 
 
+def test_joint_runs_meet_the_learned_exact_model(study: Study) -> None:
+    """Whatever `at` says, which is for fixed runs alone."""
+    both = study.model_copy(update={"hyperparameters": ("fixed", "joint"), "iterations": 8})
+    fixed, joint = (
+        one(both, approximation="exact", engine="ep", hyperparameters=kind)
+        for kind in ("fixed", "joint")
+    )
+    keys = {run: reference_of(both, run) for run in (fixed, joint)}
+    assert [key.name for key in keys.values()] == ["se-at-s0", "se-s0"]
+    references = {run: make_reference(both, key) for run, key in keys.items()}
+    assert references[fixed].learning and references[fixed].learning.iterations == 0
+    given = references[fixed].hyperparameters
+    assert given is not None and float(given.kernel[".variance"]) == 4.0
+    # As a study without `at` learns it: from where the kernel starts.
+    plain = make_reference(both.model_copy(update={"at": None}), keys[joint])
+    assert references[joint].log_evidence == pytest.approx(plain.log_evidence, abs=FIXED_POINT)
+
+    assert "evidence_gap" not in figures(execute(both, joint, references[joint]))
+    vfe = one(both, approximation="vfe", engine="ep", inducing=20, hyperparameters="joint")
+    found = figures(execute(both, vfe, references[joint]))
+    gap = found["log_evidence"] - references[joint].log_evidence
+    assert found["evidence_gap"] == pytest.approx(gap) and gap < 0.5
+
+
 def test_an_exact_model_that_is_too_large_is_left_out(study: Study) -> None:
     small = study.model_copy(update={"exact_limit": 5})
-    found = make_reference(small, reference.ReferenceKey("se", None, 0))
+    found = make_reference(small, reference.ReferenceKey("se", None, 0, at=True))
     assert "more than exact_limit, 5." in found.reason
     record = execute(small, one(study, approximation="vfe", engine="ep", inducing=6), found)
     assert "kl_from_exact" not in figures(record)

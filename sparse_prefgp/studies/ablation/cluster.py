@@ -13,7 +13,7 @@ from sparse_prefgp.studies.ablation.configuration import Study
 from sparse_prefgp.studies.ablation.execution import Record, execute, failed_record, one_sentence
 from sparse_prefgp.studies.ablation.records import StudyFolder
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
-from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings
+from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings, reference_of
 
 LOCAL = "local"
 SECONDS_TO_ANSWER = 10
@@ -53,7 +53,8 @@ def records_of(
             future: None for future in references.values() if not isinstance(future, Reference)
         }
         for run in runs:
-            needed = references.get(run.reference) if not run.is_baseline else None
+            key = reference_of(study, run)
+            needed = references.get(key) if not run.is_baseline else None
             future = client.submit(_run, study, run, needed, pure=False, retries=RETRIES)
             waiting[future] = run
         del references
@@ -76,7 +77,7 @@ def _references(
     """The exact models that the runs need: those that are there, and futures of the others."""
     if not study.exact_reference:
         return {}
-    keys = dict.fromkeys(run.reference for run in runs if not run.is_baseline)
+    keys = dict.fromkeys(reference_of(study, run) for run in runs if not run.is_baseline)
     found: dict[ReferenceKey, Any] = {}
     for key in keys:
         kept = folder.reference(key)

@@ -22,7 +22,7 @@ from sparse_prefgp.metrics import (
     median_nlp,
     score,
 )
-from sparse_prefgp.studies.ablation.configuration import JOINT, Study
+from sparse_prefgp.studies.ablation.configuration import Study
 from sparse_prefgp.studies.ablation.data import COINS, stream
 from sparse_prefgp.studies.ablation.fitting import (
     Predictions,
@@ -235,7 +235,7 @@ def _model(
         found.figures["kendall_tau"] = kendall_tau(utilities[rows], here.mean)
     with clock("evidence"):
         _evidence(model, found)
-    if exact is not None and not _is_reference(study, run):
+    if exact is not None and not _is_reference(run):
         with clock("exact"):
             _against_exact(model, holdout, here, exact, found)
     with clock("cost"):
@@ -257,17 +257,16 @@ def _learned(
             f"There are no fixed hyperparameters without the exact model{why}; give values under "
             "at, or raise exact_limit."
         )
-    if reference is not None and given is not None and _is_reference(study, run):
+    if reference is not None and given is not None and _is_reference(run):
         fixed = replace(run, hyperparameters="fixed")
         model, learning = learned(study, fixed, holdout, given, clock)
         return model, learning if run.is_fixed else reference.learning or learning
     return learned(study, run, holdout, given if run.is_fixed else None, clock)
 
 
-def _is_reference(study: Study, run: RunSettings) -> bool:
+def _is_reference(run: RunSettings) -> bool:
     """Whether a run is what others are compared with."""
-    exact_ep = run.approximation == "exact" and run.engine == "ep"
-    return exact_ep and (study.at is None or run.hyperparameters != JOINT)
+    return run.approximation == "exact" and run.engine == "ep"
 
 
 def _evidence(model: PreferenceGP, found: _Found) -> None:

@@ -11,7 +11,12 @@ from sparse_prefgp.studies.ablation.configuration import Study
 from sparse_prefgp.studies.ablation.execution import FAILED, Record, execute
 from sparse_prefgp.studies.ablation.records import StudyFolder
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
-from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings, expand
+from sparse_prefgp.studies.ablation.runs import (
+    ReferenceKey,
+    RunSettings,
+    expand,
+    reference_of,
+)
 
 
 @dataclass(frozen=True)
@@ -157,9 +162,11 @@ class _Session:
         """Those of this process, in order; runs with the same exact model follow one another."""
         last: Reference | None = None
         for run in self._todo:
-            if needs_reference(self._study, run) and (last is None or last.key != run.reference):
-                last = self._reference(run.reference)
-            yield execute(self._study, run, last if needs_reference(self._study, run) else None)
+            needed = needs_reference(self._study, run)
+            key = reference_of(self._study, run)
+            if needed and (last is None or last.key != key):
+                last = self._reference(key)
+            yield execute(self._study, run, last if needed else None)
 
     def _reference(self, key: ReferenceKey) -> Reference:
         found = self._folder.reference(key)
