@@ -23,7 +23,7 @@ from sparse_prefgp.studies.ablation import (
 )
 from sparse_prefgp.studies.ablation import data as data_module
 from sparse_prefgp.studies.ablation.configuration import Made, SplitSettings
-from sparse_prefgp.studies.ablation.data import made_duels, parted, split_rows
+from sparse_prefgp.studies.ablation.data import left_out_group, made_duels, parted, split_rows
 from sparse_prefgp.studies.ablation.execution import execute
 from sparse_prefgp.studies.ablation.fitting import compared_items, held_out
 from sparse_prefgp.studies.ablation.measures import METRICS
@@ -338,5 +338,53 @@ def test_one_group_is_left_out() -> None:
     assert len(split_rows(table, split, 2, 1).train_rows) == 2
     with pytest.raises(ValueError, match="seed 3 is the number of no group: there are 3 values"):
         split_rows(table, split, None, 3)
+    assert left_out_group(table, split, 1) == "1"
+    with pytest.raises(ValueError, match="seed 3 is the number of no group"):
+        left_out_group(table, split, 3)
     with pytest.raises(ValueError, match="'colour' is in neither table"):
         split_rows(table, SplitSettings(by="group:colour", leave_one_out=True), None, 0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "order"),
+    [
+        (list(range(12)), [str(i) for i in range(12)]),
+        ([0.5 * i for i in range(12)], [str(0.5 * i) for i in range(12)]),
+        (["2", "10", "b"] * 4, ["10", "2", "b"]),
+        (["10", "9", "-1"] * 4, ["-1", "9", "10"]),
+    ],
+)
+@pytest.mark.parametrize("owner", ["items", "duels"])
+def test_groups_are_numbered_in_their_order(
+    labels: list[Any], order: list[str], owner: str
+) -> None:
+    import pandas as pd
+
+    from sparse_prefgp.io import read_table
+
+    items = pd.DataFrame({"item_id": range(24), "a": np.arange(24) / 7})
+    duels = pd.DataFrame({"winner": range(0, 24, 2), "loser": range(1, 24, 2)})
+    if owner == "items":
+        items["debate"] = np.repeat(np.array(labels, dtype=object), 2)
+    else:
+        duels["debate"] = labels
+    table = read_table(items, duels, never_features=["debate"])
+    split = SplitSettings(by="group:debate", leave_one_out=True)
+    for seed, label in enumerate(order):
+        assert left_out_group(table, split, seed) == label
+        found = split_rows(table, split, None, seed)
+        mine = [i for i, one in enumerate(labels) if str(one) == label]
+        assert found.test_rows.tolist() == mine
+        assert found.description.startswith(f"{label} of 'debate' held out")
+
+
+def test_a_group_without_a_label() -> None:
+    import pandas as pd
+
+    from sparse_prefgp.io import read_table
+
+    items = pd.DataFrame({"item_id": range(3), "a": np.arange(3.0)})
+    duels = pd.DataFrame({"winner": [0, 1], "loser": [1, 2], "who": ["x", None]})
+    table = read_table(items, duels, never_features=["who"])
+    with pytest.raises(ValueError, match="'who' has no value in row 1 of the duels"):
+        split_rows(table, SplitSettings(by="group:who", leave_one_out=True), None, 0)

@@ -97,7 +97,7 @@ def test_gold_duels_of_debates_that_were_held_out(folder: Path) -> None:
     assert len(split.train_rows) == 24 and len(split.test_rows) == 6
     assert set(table.winners[split.test_rows] // 4) == {2}
     assert set(table.winners[split.train_rows] // 4) == {0, 1}
-    assert "tested on 6 gold duels" in split.description
+    assert "tested on 6 gold duels" in split.description and found.group == "2"
     votes = study_from(
         changed(data={"set": "talks"}, split={"by": "group:annotator", "test_fraction": 0.5})
     )

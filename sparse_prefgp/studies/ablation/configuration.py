@@ -112,9 +112,9 @@ class SplitSettings(_Strict):
     """What is held out, anew for every seed.
 
     by: `duels`, `items`, `group:COLUMN` or `time:COLUMN`. One of three says how much: a
-    test_fraction; leave_one_out: one group whole, the one whose number is the seed; standard: the
-    test items that a regression set came with. max_train: at most so many training duels; several
-    numbers make a learning curve.
+    test_fraction; leave_one_out: one group whole, the one whose number, from 0, is the seed;
+    standard: the test items that a regression set came with. max_train: at most so many training
+    duels; several numbers make a learning curve.
     """
 
     by: str = Field(description="duels, items, group:COLUMN or time:COLUMN")

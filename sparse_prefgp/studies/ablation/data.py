@@ -32,12 +32,14 @@ def stream(seed: int, number: int) -> np.random.Generator:
 class Parted:
     """A table and which of its rows are for training and for testing.
 
-    utilities: (n,) of the items of the table, None where nobody knows them.
+    utilities: (n,) of the items of the table, None where nobody knows them. group: the label of the
+    one that is left out, None where none is.
     """
 
     table: DuelTable
     split: Split
     utilities: FloatArray | None = None
+    group: str | None = None
 
 
 @lru_cache(maxsize=2)
@@ -55,7 +57,8 @@ def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -
         from sparse_prefgp.studies.ablation.named import named_duels
 
         return named_duels(data, split, max_train, seed)
-    return Parted(table, split_rows(table, split, max_train, seed), utilities)
+    rows = split_rows(table, split, max_train, seed)
+    return Parted(table, rows, utilities, left_out_group(table, split, seed))
 
 
 def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, seed: int) -> Split:
@@ -70,43 +73,63 @@ def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, se
     return _one_group_out(table, split.by, seed, max_train, rng)
 
 
-def _one_group_out(
-    table: DuelTable, by: str, seed: int, max_train: int | None, rng: np.random.Generator
-) -> Split:
-    (column,) = split_columns(by)
-    values, known = _both_sides(table, column)
+def left_out_group(table: DuelTable, split: SplitSettings, seed: int) -> str | None:
+    """The label of the group that a seed leaves out; None where no group is.
+
+    Raises:
+        ValueError: a seed that is no number of a group.
+    """
+    if not split.leave_one_out:
+        return None
+    (column,) = split_columns(split.by)
+    return _group_of(seed, column, _both_sides(table, column)[1])
+
+
+def _group_of(seed: int, column: str, known: list[str]) -> str:
     if seed >= len(known):
         raise ValueError(
             f"The seed {seed} is the number of no group: there are {len(known)} values of "
             f"{column!r}, numbered from 0; give seeds below {len(known)}."
         )
+    return known[seed]
+
+
+def _one_group_out(
+    table: DuelTable, by: str, seed: int, max_train: int | None, rng: np.random.Generator
+) -> Split:
+    (column,) = split_columns(by)
+    values, known = _both_sides(table, column)
+    group = _group_of(seed, column, known)
     inside = values == seed
     test = np.flatnonzero(inside.all(axis=0))
     train = np.flatnonzero(~inside.any(axis=0))
     for part, rows in (("training", train), ("test", test)):
         if not len(rows):
             raise ValueError(
-                f"The {part} part without {known[seed]!r} of {column!r} has no duels; use another "
+                f"The {part} part without {group!r} of {column!r} has no duels; use another "
                 "split, or leave out that seed."
             )
     mixed = table.num_rows - len(test) - len(train)
     unused = 0 if max_train is None else max(len(train) - max_train, 0)
     if unused:
         train = np.sort(rng.permutation(train)[:max_train])
-    text = f"{known[seed]} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
+    text = f"{group} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
     if mixed:
         text += f"; {mixed:,} mixed duels dropped"
     return Split(train, test, mixed, text + ".", unused)
 
 
-def _both_sides(table: DuelTable, column: str) -> tuple[npt.NDArray[np.int64], list[Any]]:
-    """The group of the winner's and of the loser's side, (2, t), and the names of the groups."""
+def _both_sides(table: DuelTable, column: str) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The group of the winner's and of the loser's side, (2, t), and the labels of the groups.
+
+    Groups are in the order of numbers where all labels are numbers, else in that of text.
+    """
     context, items = table.context, table.items
     if column in context.columns:
-        values = context[column].astype(str).to_numpy()
+        values = _labels(context[column], "duels")
         sides = np.stack([values, values])
     elif column in items.columns:
-        values = items[column].astype(str).to_numpy()
+        values = _labels(items[column], "items")
         sides = np.stack([values[table.winners], values[table.losers]])
     else:
         raise ValueError(
@@ -114,7 +137,30 @@ def _both_sides(table: DuelTable, column: str) -> tuple[npt.NDArray[np.int64], l
             f"{', '.join(map(str, [*context.columns, *items.columns]))}."
         )
     known, number = np.unique(sides, return_inverse=True)
-    return number.reshape(sides.shape).astype(np.int64), list(known)
+    order = _in_order([str(label) for label in known])
+    place = np.argsort(order)  # of each label in the order of text
+    return place[number].reshape(sides.shape), [str(known[i]) for i in order]
+
+
+def _labels(values: Any, owner: str) -> Any:
+    missing = np.flatnonzero(values.isna())
+    if missing.size:
+        raise ValueError(
+            f"The split column {values.name!r} has no value in row {missing[0]} of the {owner} "
+            "(counted from 0); fill it in."
+        )
+    return values.astype(str).to_numpy(dtype=object).astype(str)
+
+
+def _in_order(labels: list[str]) -> list[int]:
+    """Places of sorted labels by number where all are numbers; as they are otherwise."""
+    try:
+        numbers = [float(label) for label in labels]
+    except ValueError:
+        return list(range(len(labels)))
+    if not np.all(np.isfinite(numbers)):
+        return list(range(len(labels)))
+    return sorted(range(len(labels)), key=lambda i: (numbers[i], labels[i]))
 
 
 @lru_cache(maxsize=1)

@@ -28,6 +28,7 @@ from sparse_prefgp.studies.ablation.fitting import (
     Predictions,
     compared_items,
     held_out,
+    left_out,
     predictions,
 )
 from sparse_prefgp.studies.ablation.measures import (
@@ -68,6 +69,7 @@ class _Found:
     items: int | None = None
     test_duels: int | None = None
     split: str = ""
+    group: str | None = None
     optimiser: str = ""
     bins: list[dict[str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -122,6 +124,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
         "items": found.items,
         "test_duels": found.test_duels,
         "split": found.split,
+        "left_out_group": found.group,
         "optimiser": found.optimiser,
         "notes": found.notes,
         "calibration_bins": found.bins,
@@ -183,6 +186,7 @@ def _prepared(
         holdout, utilities = held_out(study, run)
     found.duels, found.items = holdout.num_train, len(holdout.train.distinct_rows()[0])
     found.test_duels, found.split = holdout.num_test, holdout.split.description
+    found.group = left_out(study, run)
     return holdout, utilities
 
 

@@ -56,6 +56,15 @@ class Predictions(NamedTuple):
     covariance: FloatArray
 
 
+def left_out(study: Study, run: RunSettings) -> str | None:
+    """The label of the group that is left out, None where none is.
+
+    Raises:
+        ValueError: what `parted` raises.
+    """
+    return parted(study.data, study.split, run.max_train, run.seed).group
+
+
 def held_out(study: Study, run: RunSettings) -> tuple[Holdout, FloatArray | None]:
     """Training and test duels of a run, and the utilities of all items where they are known.
 

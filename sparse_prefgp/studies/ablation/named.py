@@ -24,6 +24,7 @@ from sparse_prefgp.studies.ablation.data import (
     DATA,
     SPLIT,
     Parted,
+    left_out_group,
     split_rows,
     stream,
 )
@@ -69,7 +70,8 @@ def named_duels(data: Data, split: SplitSettings, max_train: int | None, seed: i
     if data.test == "gold":
         return _gold_tested(found, split, max_train, seed)
     table = _table(data.set, split.by)
-    return Parted(table, split_rows(table, split, max_train, seed))
+    rows = split_rows(table, split, max_train, seed)
+    return Parted(table, rows, group=left_out_group(table, split, seed))
 
 
 @lru_cache(maxsize=1)
@@ -139,7 +141,8 @@ def _gold_tested(found: DuelSet, split: SplitSettings, max_train: int | None, se
     told = (
         f"{whole.description.rstrip('.')}; learned from votes, tested on {len(test):,} gold duels"
     )
-    return Parted(table, _thinned(train, test, whole.dropped, told, max_train, stream(seed, SPLIT)))
+    rows = _thinned(train, test, whole.dropped, told, max_train, stream(seed, SPLIT))
+    return Parted(table, rows, group=left_out_group(table, split, seed))
 
 
 def _thinned(
