@@ -29,6 +29,9 @@ from sparse_prefgp.folders import replaced_folder
 MADE = "made.json"  # of the tidy files in the cache: how they were made, and their checksums
 FORM = 1  # raised whenever a converter gives something else
 TRAIN_ROWS = {"abalone": 3_133}
+_DUEL_TABLES = ("items", "duels", "ties", "gold_duels")
+# What files of data are called, beside the name of their set.
+_TABLES = (*_DUEL_TABLES, "train", "test", "test_inputs")
 
 Converter = Callable[[Mapping[str, Path]], dict[str, Any]]
 
@@ -94,6 +97,20 @@ def load(name: str) -> DuelSet | RegressionSet:
     if name in SETS:
         _warn_of_size(found)
     return found
+
+
+def checksums(name: str) -> dict[str, str]:
+    """SHA-256 of the tidy files that `load` reads, by their names.
+
+    Raises:
+        ValueError, ConnectionError, ModuleNotFoundError: as `fetch`.
+    """
+    read = {*_TABLES, name}
+    return {
+        file: sha256(path)
+        for file, path in sorted(fetch(name).items())
+        if file.partition(".")[0] in read
+    }
 
 
 def where(known: DataSet) -> str:
@@ -191,11 +208,7 @@ def _described(name: str, files: Mapping[str, Path]) -> DataSet:
 
 def _duel_set(known: DataSet, files: Mapping[str, Path]) -> DuelSet:
     tables_of = {file.partition(".")[0]: path for file, path in files.items()}
-    read = {
-        name: _csv(tables_of[name])
-        for name in ("items", "duels", "ties", "gold_duels")
-        if name in tables_of
-    }
+    read = {name: _csv(tables_of[name]) for name in _DUEL_TABLES if name in tables_of}
     return DuelSet(known, read["items"], read["duels"], read.get("ties"), read.get("gold_duels"))
 
 

@@ -14,6 +14,7 @@ from sparse_prefgp.studies.ablation.execution import Record, execute, failed_rec
 from sparse_prefgp.studies.ablation.records import StudyFolder
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
 from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings, reference_of
+from sparse_prefgp.studies.ablation.sources import check_unchanged
 
 LOCAL = "local"
 SECONDS_TO_ANSWER = 10
@@ -55,7 +56,9 @@ def records_of(
         for run in runs:
             key = reference_of(study, run)
             needed = references.get(key) if not run.is_baseline else None
-            future = client.submit(_run, study, run, needed, pure=False, retries=RETRIES)
+            future = client.submit(
+                _run, study, run, needed, folder.sums, pure=False, retries=RETRIES
+            )
             waiting[future] = run
         del references
         for future in as_completed(list(waiting)):
@@ -82,18 +85,22 @@ def _references(
     for key in keys:
         kept = folder.reference(key)
         if kept is None:
-            kept = client.submit(_exact, study, key, pure=False, retries=RETRIES)
+            kept = client.submit(_exact, study, key, folder.sums, pure=False, retries=RETRIES)
         found[key] = kept
     return found
 
 
-def _run(study: Study, run: RunSettings, reference: Reference | None) -> Record:
+def _run(
+    study: Study, run: RunSettings, reference: Reference | None, sums: dict[str, str]
+) -> Record:
     _use_one_thread()
+    check_unchanged(study.data, sums)
     return execute(study, run, reference)
 
 
-def _exact(study: Study, key: ReferenceKey) -> Reference:
+def _exact(study: Study, key: ReferenceKey, sums: dict[str, str]) -> Reference:
     _use_one_thread()
+    check_unchanged(study.data, sums)
     return make_reference(study, key)
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sparse_prefgp.splits import split_columns
+from sparse_prefgp.studies.ablation.sources import source_sums
 from sparse_prefgp.studies.choices import (
     STATIONARY_KERNELS,
     ApproximationChoice,
@@ -22,6 +23,7 @@ from sparse_prefgp.studies.choices import (
 )
 
 LAYOUT = 1  # of what a study writes
+MEANING = 2  # raised whenever the same configuration gives other runs than before
 FIXED, JOINT = HYPERPARAMETERS = ("fixed", "joint")
 LEARNED = "learned"
 # Where each way of choosing inducing inputs starts, as `initial_inputs` calls it.
@@ -267,7 +269,13 @@ class Study(_Strict):
         return self.model_dump(mode="json")
 
     def fingerprint(self) -> str:
-        """Of all that decides the runs: not the title, and not the order of what is listed."""
+        """Of all that decides the runs: not the title, and not the order of what is listed.
+
+        Contents of files count, of those of a data set too, and not where they are.
+
+        Raises:
+            ValueError, ConnectionError, ModuleNotFoundError: of a data set, as `datasets.fetch`.
+        """
         settings = self.resolved()
         del settings["title"]
         settings = {
@@ -276,10 +284,9 @@ class Study(_Strict):
         }
         settings["split"]["max_train"] = sorted(settings["split"]["max_train"])
         if self.data.files is not None:
-            for path in (self.data.files.items, self.data.files.duels):
-                settings[f"contents of {Path(path).name}"] = _digest(Path(path))
             del settings["data"]["files"]["items"], settings["data"]["files"]["duels"]
-        text = json.dumps({"layout": LAYOUT, **settings}, sort_keys=True)
+        about = {"meaning": MEANING, "label": self.data.label, "sums": source_sums(self.data)}
+        text = json.dumps({"layout": LAYOUT, **about, **settings}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -443,7 +450,3 @@ def _shown(value: Any) -> str:
 
 def _slug(text: str) -> str:
     return "".join(c if c.isalnum() or c in "_-" else "-" for c in text.lower()) or "duels"
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

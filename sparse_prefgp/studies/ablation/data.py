@@ -13,12 +13,15 @@ from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.splits import Split, split_columns, split_duels
 from sparse_prefgp.studies.ablation.configuration import Data, Files, Made, SplitSettings
+from sparse_prefgp.studies.ablation.sources import source_sums
 
 FloatArray = npt.NDArray[np.float64]
 
 # Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
 DRAWN_EXACTLY = 2000
 WAVES = 2000
+# Checksums of what is read, so that nothing is remembered of files that have changed since.
+Sums = tuple[tuple[str, str], ...]
 # Streams of random numbers that a seed gives, each its own whatever the others use.
 DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
 
@@ -42,21 +45,27 @@ class Parted:
     group: str | None = None
 
 
-@lru_cache(maxsize=2)
 def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> Parted:
     """The duels of one seed, parted; the same for every method that is tried on them.
 
     Raises:
         ValueError: what reading, making and splitting raise.
     """
+    return _parted(data, split, max_train, seed, tuple(source_sums(data).items()))
+
+
+@lru_cache(maxsize=2)
+def _parted(
+    data: Data, split: SplitSettings, max_train: int | None, seed: int, sums: Sums
+) -> Parted:
     if data.made is not None:
         table, utilities = made_duels(data.made, stream(seed, DATA))
     elif data.files is not None:
-        table, utilities = _read(data.files, split.by), None
+        table, utilities = _read(data.files, split.by, sums), None
     else:
         from sparse_prefgp.studies.ablation.named import named_duels
 
-        return named_duels(data, split, max_train, seed)
+        return named_duels(data, split, max_train, seed, sums)
     rows = split_rows(table, split, max_train, seed)
     return Parted(table, rows, utilities, left_out_group(table, split, seed))
 
@@ -164,7 +173,7 @@ def _in_order(labels: list[str]) -> list[int]:
 
 
 @lru_cache(maxsize=1)
-def _read(files: Files, by: str) -> DuelTable:
+def _read(files: Files, by: str, sums: Sums) -> DuelTable:
     return read_table(
         files.items, files.duels, ignore=files.ignore, never_features=split_columns(by)
     )

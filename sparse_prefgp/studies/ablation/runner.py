@@ -17,6 +17,7 @@ from sparse_prefgp.studies.ablation.runs import (
     expand,
     reference_of,
 )
+from sparse_prefgp.studies.ablation.sources import check_unchanged
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,9 @@ def run_study(
     call that was killed is continued by the next.
 
     Raises:
-        ValueError: a folder that belongs to something else, an unknown data set, a scheduler that
-            does not answer or has no workers, `workers` without a local cluster.
+        ValueError: a folder that belongs to something else, an unknown data set, data that change
+            while the study runs, a scheduler that does not answer or has no workers, `workers`
+            without a local cluster.
         ConnectionError: a data set that cannot be fetched.
         KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
@@ -164,6 +166,7 @@ class _Session:
         for run in self._todo:
             needed = needs_reference(self._study, run)
             key = reference_of(self._study, run)
+            check_unchanged(self._study.data, self._folder.sums)
             if needed and (last is None or last.key != key):
                 last = self._reference(key)
             yield execute(self._study, run, last if needed else None)
