@@ -21,7 +21,15 @@ from sparse_prefgp.datasets.fetching import (
     sha256,
     write_json,
 )
-from sparse_prefgp.datasets.registry import DUELS, REGRESSION, SETS, TARGET, DataSet, describe
+from sparse_prefgp.datasets.registry import (
+    DUELS,
+    REGRESSION,
+    SETS,
+    TARGET,
+    DataSet,
+    check_name,
+    describe,
+)
 from sparse_prefgp.datasets.sets import DuelSet, RegressionSet
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.folders import replaced_folder
@@ -57,11 +65,12 @@ def fetch(name: str, *, refresh: bool = False, progress: Progress | None = None)
         progress: called with how many public files are there and how many there are in all.
 
     Raises:
-        ValueError: an unknown name; a file that is missing in the local folder; a checksum that
-            differs; a public file that is not as expected.
+        ValueError: an unknown name, or none at all; a file that is missing in the local folder; a
+            checksum that differs; a public file that is not as expected.
         ConnectionError: no network.
         ModuleNotFoundError: pooch or pandas is not installed.
     """
+    check_name(name)
     local = data_folder()
     if local is not None:
         if refresh:
@@ -124,7 +133,7 @@ def where(known: DataSet) -> str:
 def _local(name: str, folder: Path) -> dict[str, Path]:
     """Files of the local folder; those of our sets must be the known ones."""
     place = folder / name
-    if name not in SETS and not (str(name) and place.is_dir()):
+    if name not in SETS and not (name and place.is_dir()):
         describe(name)  # says which name is nearest
     if name not in SETS:
         return {path.name: path for path in sorted(place.iterdir()) if path.is_file()}
