@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,12 @@ def test_order_changes_neither_names_nor_fingerprint() -> None:
         assert study_from(changed(**other)).fingerprint() != study.fingerprint()
 
 
+def test_names_of_runs_are_plain() -> None:
+    study = study_from(changed(data={"set": "Ä b"}, approximations=["pitc:who is it?"]))
+    for run in expand(study):
+        assert re.fullmatch(r"[A-Za-z0-9._+-]+", run.name), run.name
+
+
 def test_learning_curves() -> None:
     runs = expand(study_from(changed(split__max_train=[20, 10], seeds=[3])))
     assert {run.max_train for run in runs} == {10, 20}
@@ -141,6 +148,20 @@ def test_learning_curves() -> None:
         (changed(at={"se": {"lengthscale": 1}}), ["'lengthscale' under at", "lengthscales"]),
         (changed(at={"se": {"variance": "big"}}), ["'big' for 'at.se.variance'"]),
         (changed(kernels=["additive-se"], at={"additive-se": {}}), ["additive kernel"]),
+        (changed(at={"se": {"variance": -1.0}}), ["has -1 for 'at.se.variance'", "positive"]),
+        (changed(at={"se": {"variance": 0}}), ["has 0 for 'at.se.variance'"]),
+        (changed(at={"se": {"lengthscales": [1, float("nan")]}}), ["nan for 'at.se.lengthscales'"]),
+        (changed(at={"se": {"variance": [1, 2]}}), ["[1.0, 2.0]", "one number"]),
+        (changed(at={"se": {"lengthscales": [1, 2, 3]}}), ["3 values", "2 features"]),
+        (changed(at={"se": {"lengthscales": []}}), ["0 values", "2 features"]),
+        (changed(data__made__items=1), ["has 1 for 'data.made.items'", "at least 2"]),
+        (changed(split__by="time:date"), ["split by 'time:date'", "no such column"]),
+        (changed(approximations=["pitc:a/../../../../esc"]), ["'pitc:a/../../../../esc'", "/"]),
+        (changed(approximations=["pitc:..\\esc"]), ["pitc:", "rename"]),
+        (changed(approximations=["pitc:a b", "pitc:a_b"]), ["'pitc:a b' and 'pitc:a_b'", "name"]),
+        (changed(data={"set": "../own/toy"}), ["'../own/toy'", "a path and no name"]),
+        (changed(data={"set": "C:toy"}), ["'C:toy'"]),
+        (changed(data={"set": ""}), ["''"]),
         (changed(name="Böse Namen"), ["'Böse Namen' for 'name'", "small letters"]),
         (changed(engines=["laplace-logit"], noise_variance=1.0), ["no say", "laplace-logit"]),
         (changed(data={"files": {"items": "no.csv", "duels": "no.csv"}}), ["does not exist"]),

@@ -183,12 +183,7 @@ def made_duels(made: Made, rng: np.random.Generator) -> tuple[DuelTable, FloatAr
     """Random duels between items with normal features, and the utilities that decided them.
 
     The larger utility wins, after either side has got normal noise of its own.
-
-    Raises:
-        ValueError: fewer than two items.
     """
-    if made.items < 2:
-        raise ValueError("A duel is between two items, but 1 was asked for; give items: 2 or more.")
     features = rng.standard_normal((made.items, made.features))
     utility = drawn_utility(made, features, rng)
     first = rng.integers(made.items, size=made.duels)

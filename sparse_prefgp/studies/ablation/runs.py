@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sparse_prefgp.studies.ablation.configuration import FIXED, LEARNED, Study
+from sparse_prefgp.studies.ablation.configuration import FIXED, LEARNED, Study, safe_name
 from sparse_prefgp.studies.choices import ApproximationChoice, EngineChoice, KernelChoice
 
 LINEAR_PROBIT, COIN = BASELINES = ("linear-probit", "coin")
@@ -56,8 +56,7 @@ class RunSettings:
         t = "" if self.max_train is None else f"t{self.max_train}"
         parts = [self.data, self.kernel, self.approximation, self.engine, m, self.inducing_inputs]
         parts += [self.hyperparameters, t, f"s{self.seed}"]
-        # A colon, as in prior-power:0.5, is no part of a file's name everywhere.
-        return "-".join(part.replace(":", "") for part in parts if part not in ("", NONE))
+        return "-".join(safe_name(part) for part in parts if part not in ("", NONE))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
