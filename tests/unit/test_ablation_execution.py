@@ -235,13 +235,14 @@ def test_failures_are_records(study: Study, monkeypatch: pytest.MonkeyPatch) -> 
     record = execute(study, run)
     assert record["status"] == "failed" and record["metrics"] == []
     assert "500 inducing inputs are more than" in record["reason"]
-    assert "Traceback" in record["traceback"]
+    assert "Traceback" in record["traceback"] and record["fault"] is False
 
     def broken(*_: Any) -> Any:
         raise KeyError("lost")
 
     monkeypatch.setattr(execution, "held_out", broken)
-    assert execute(study, run)["reason"] == "KeyError: 'lost'"
+    record = execute(study, run)
+    assert record["reason"] == "KeyError: 'lost'" and record["fault"] is True
 
     def stopped(*_: Any) -> Any:
         raise KeyboardInterrupt

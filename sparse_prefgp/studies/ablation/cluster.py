@@ -10,7 +10,13 @@ from typing import Any
 
 from sparse_prefgp.streams import held_back_stderr
 from sparse_prefgp.studies.ablation.configuration import Study
-from sparse_prefgp.studies.ablation.execution import Record, execute, failed_record, one_sentence
+from sparse_prefgp.studies.ablation.execution import (
+    Record,
+    execute,
+    failed_record,
+    is_fault,
+    one_sentence,
+)
 from sparse_prefgp.studies.ablation.records import StudyFolder
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
 from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings, reference_of
@@ -49,6 +55,7 @@ def records_of(
     from distributed import as_completed
 
     with _client(address, workers) as client:
+        folder.claim()  # no earlier: without a cluster nothing is done in it
         references = _references(study, runs, folder, client)
         waiting: dict[Any, RunSettings | None] = {
             future: None for future in references.values() if not isinstance(future, Reference)
@@ -120,7 +127,7 @@ def _use_one_thread() -> None:
 
 
 def _record(study: Study, run: RunSettings, future: Any) -> Record:
-    error = future.exception()
+    error, fault = future.exception(), False
     if error is None:
         return dict(future.result())
     if type(error).__name__ == "KilledWorker":
@@ -130,7 +137,8 @@ def _record(study: Study, run: RunSettings, future: Any) -> Record:
         )
     else:
         reason = f"It did not come back from its worker: {one_sentence(error)}"
-    return failed_record(study, run, reason)
+        fault = is_fault(error)
+    return failed_record(study, run, reason, fault)
 
 
 @contextmanager

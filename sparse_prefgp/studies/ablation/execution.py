@@ -41,7 +41,7 @@ from sparse_prefgp.studies.ablation.measures import (
 from sparse_prefgp.studies.ablation.reference import Learning, Reference, learned
 from sparse_prefgp.studies.ablation.release import released
 from sparse_prefgp.studies.ablation.runs import COIN, RunSettings
-from sparse_prefgp.studies.failures import reason_of
+from sparse_prefgp.studies.failures import failures, reason_of
 from sparse_prefgp.studies.holdout import Holdout
 from sparse_prefgp.studies.kl import divergences
 from sparse_prefgp.versions import versions
@@ -87,7 +87,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
         A record of plain values; one that failed says why. Only an interruption is raised.
     """
     found, clock = _Found(), Phases()
-    status, reason, trace = DONE, "", ""
+    status, reason, trace, fault = DONE, "", "", False
     started = time.time()
     with PeakMemory() as memory, _warnings_as_notes(found.notes), released():
         try:
@@ -96,7 +96,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
             else:
                 _model(study, run, reference, found, clock)
         except Exception as error:  # a row of the table, never the end of the study
-            status, reason = FAILED, one_sentence(error)
+            status, reason, fault = FAILED, one_sentence(error), is_fault(error)
             trace = traceback.format_exc()
             found.figures.clear()
     if status == DONE:
@@ -109,6 +109,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
         "seed": run.seed,
         "status": status,
         "reason": reason,
+        "fault": fault,
         "traceback": trace,
         "commit": commit(),
         "versions": versions(PACKAGES),
@@ -132,7 +133,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
     }
 
 
-def failed_record(study: Study, run: RunSettings, reason: str) -> Record:
+def failed_record(study: Study, run: RunSettings, reason: str, fault: bool = False) -> Record:
     """The record of a run that never came back."""
     return {
         "name": run.name,
@@ -142,6 +143,7 @@ def failed_record(study: Study, run: RunSettings, reason: str) -> Record:
         "seed": run.seed,
         "status": FAILED,
         "reason": reason,
+        "fault": fault,
         "commit": commit(),
         "versions": versions(PACKAGES),
         "hardware": hardware(),
@@ -162,6 +164,11 @@ def one_sentence(error: BaseException) -> str:
     text = " ".join(reason_of(error).split())
     usual = (ValueError, ArithmeticError, MemoryError, OSError, RuntimeError)
     return text if isinstance(error, usual) else f"{type(error).__name__}: {text}"
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether the program is to blame, not data, settings or the machine."""
+    return not isinstance(error, (*failures(), OSError))
 
 
 @contextmanager

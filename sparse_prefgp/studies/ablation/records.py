@@ -33,7 +33,7 @@ class StudyFolder:
     """What a study has written so far, and where more goes; every file whole or not at all."""
 
     def __init__(self, folder: Path, study: Study) -> None:
-        """Claim a folder, or go on in one of the same study.
+        """Look at a folder, new, empty or of the same study; nothing is written before `claim`.
 
         Raises:
             ValueError: it belongs to another study, holds other things, or cannot be written.
@@ -50,8 +50,6 @@ class StudyFolder:
                 f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
                 "new or empty folder."
             )
-        else:
-            self._claim()
 
     def finished(self, runs: Iterable[RunSettings]) -> dict[str, Record]:
         """The records that are there, by the name of their run.
@@ -108,7 +106,14 @@ class StudyFolder:
     def _reference(self, key: ReferenceKey) -> Path:
         return self.folder / REFERENCES / f"{key.name}.npz"
 
-    def _claim(self) -> None:
+    def claim(self) -> None:
+        """Make the folder that of the study; nothing where it is already.
+
+        Raises:
+            ValueError: it cannot be made.
+        """
+        if (self.folder / STUDY).exists():
+            return
         study = self.study
         text = json.dumps(
             {
