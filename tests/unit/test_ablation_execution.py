@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gpflow
@@ -26,7 +28,7 @@ from sparse_prefgp.studies.ablation.configuration import Made, SplitSettings
 from sparse_prefgp.studies.ablation.data import left_out_group, made_duels, parted, split_rows
 from sparse_prefgp.studies.ablation.execution import execute
 from sparse_prefgp.studies.ablation.fitting import compared_items, held_out
-from sparse_prefgp.studies.ablation.measures import METRICS
+from sparse_prefgp.studies.ablation.measures import METRICS, PeakMemory
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
 from sparse_prefgp.studies.ablation.runs import reference_of
 from sparse_prefgp.studies.kl import divergences
@@ -118,7 +120,10 @@ def test_figures_of_a_run_by_hand(study: Study, exact: Reference) -> None:
     assert set(found) | {"gradient_seconds", "iterations"} == set(METRICS)
     assert found["sweeps"] == record["sweeps"] > 1 and record["converged"] is True
     assert found["fit_seconds"] > 0.0 and found["sweep_seconds"] > 0.0
-    assert found["peak_memory_bytes"] == record["peak_memory_bytes"] >= 1e7
+    assert found["peak_memory_bytes"] == record["peak_memory_bytes"] > 0
+    ends = record["largest_memory_bytes"], record["memory_at_start_bytes"]
+    assert record["peak_memory_bytes"] == ends[0] - ends[1] and ends[1] > 1e7
+    assert "earlier runs in the process" in record["memory_is"]
     assert set(record["phases"]) == {
         "data",
         "start",
@@ -260,6 +265,21 @@ def test_compiled_functions_are_given_back(study: Study) -> None:
     before = len(context.context().list_function_names())
     execute(study, run)
     assert len(context.context().list_function_names()) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="the system has no /proc")
+def test_memory_is_what_the_block_takes() -> None:
+    """Not what was taken and freed before it, in blocks large or small."""
+    before = [np.ones(200_000_000 // 8)], [bytearray(10_000) for _ in range(10_000)]
+    with PeakMemory() as first:
+        pass
+    del before
+    with PeakMemory() as second:
+        held = np.ones(80_000_000 // 8)
+        time.sleep(10 * PeakMemory.interval)
+        del held
+    assert first.growth < 1e7 and first.start - second.start > 2e8
+    assert 7.5e7 < second.growth < 1.2e8
 
 
 def test_every_method_meets_the_same_duels(study: Study) -> None:

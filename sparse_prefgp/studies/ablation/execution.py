@@ -89,7 +89,8 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
     found, clock = _Found(), Phases()
     status, reason, trace, fault = DONE, "", "", False
     started = time.time()
-    with PeakMemory() as memory, _warnings_as_notes(found.notes), released():
+    # Whatever `released` imports is there before memory is looked at.
+    with released(), PeakMemory() as memory, _warnings_as_notes(found.notes):
         try:
             if run.is_baseline:
                 _baseline(study, run, found, clock)
@@ -100,7 +101,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
             trace = traceback.format_exc()
             found.figures.clear()
     if status == DONE:
-        found.figures["peak_memory_bytes"] = memory.peak
+        found.figures["peak_memory_bytes"] = memory.growth
     return {
         "name": run.name,
         "study": study.name,
@@ -116,8 +117,9 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
         "hardware": hardware(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "phases": clock.seconds,
-        "peak_memory_bytes": memory.peak,
+        "peak_memory_bytes": memory.growth,
         "memory_at_start_bytes": memory.start,
+        "largest_memory_bytes": memory.largest,
         "memory_is": memory.how,
         "sweeps": found.sweeps,
         "converged": found.converged,
