@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,14 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 from typer.core import TyperCommand
 
-from sparse_prefgp.cli.console import Output, clock, import_tensorflow, rows_table, sentences
+from sparse_prefgp.cli.console import (
+    MISTAKE,
+    Output,
+    clock,
+    import_tensorflow,
+    rows_table,
+    sentences,
+)
 from sparse_prefgp.cli.manners import AsJson, Quiet, Threads
 
 if TYPE_CHECKING:
@@ -25,6 +33,8 @@ EXAMPLE = (
     "--dask --workers 2"
 )
 LOCAL = "local"
+FAULT = 1
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class Command(TyperCommand):
@@ -87,8 +97,7 @@ def ablate(
 
         study = read_study(config)
         console.print(Text(f"{study.title}: {len(expand(study)):,} runs"))
-        if dask is None:
-            import_tensorflow(console)
+        import_tensorflow(console)
         with study_bar(console) as progress:
             result = run_study(
                 study,
@@ -126,11 +135,24 @@ def _tell(console: Output, study: Study, result: StudyResult) -> None:
             "seconds": result.seconds,
         }
     )
+    if failed == result.runs:
+        _end(result)
+
+
+def _end(result: StudyResult) -> None:
+    """Exit code 2, or 1 where the program is to blame, of a study without a single result."""
+    name, reason = result.failed[0]
+    text = f"Error: All {result.runs:,} runs failed; {name}, the first: {reason}"
+    typer.echo(" ".join(text.split()), err=True)
+    raise typer.Exit(FAULT if result.faults else MISTAKE)
 
 
 @contextmanager
 def study_bar(console: Output) -> Iterator[Callable[[StudyProgress], None]]:
-    """A bar over the runs of a study, with the time left."""
+    """A bar over the runs of a study, with the time left; lines where there is no terminal."""
+    if not console.is_terminal:
+        yield _lines(console)
+        return
     columns: Any = (
         BarColumn(bar_width=16),
         MofNCompleteColumn(),
@@ -151,3 +173,22 @@ def study_bar(console: Output) -> Iterator[Callable[[StudyProgress], None]]:
             )
 
         yield update
+
+
+def _lines(console: Output) -> Callable[[StudyProgress], None]:
+    """For a file: a line after the first run, after the last, and every 30 seconds between."""
+    last = -math.inf
+
+    def update(progress: StudyProgress) -> None:
+        nonlocal last
+        if progress.left is None or (
+            progress.done < progress.total and progress.seconds - last < SECONDS_BETWEEN_LINES
+        ):
+            return
+        last = progress.seconds
+        left = f", about {clock(progress.left)} left" if progress.done < progress.total else ""
+        failed = f", {progress.failed:,} failed" if progress.failed else ""
+        told = f"{progress.done:,} of {progress.total:,} runs in {clock(progress.seconds)}"
+        console.print(Text(f"{told}{failed}{left}"))
+
+    return update

@@ -21,7 +21,15 @@ from sparse_prefgp.datasets.fetching import (
     sha256,
     write_json,
 )
-from sparse_prefgp.datasets.registry import DUELS, REGRESSION, SETS, TARGET, DataSet, describe
+from sparse_prefgp.datasets.registry import (
+    DUELS,
+    REGRESSION,
+    SETS,
+    TARGET,
+    DataSet,
+    check_name,
+    describe,
+)
 from sparse_prefgp.datasets.sets import DuelSet, RegressionSet
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.folders import replaced_folder
@@ -29,6 +37,9 @@ from sparse_prefgp.folders import replaced_folder
 MADE = "made.json"  # of the tidy files in the cache: how they were made, and their checksums
 FORM = 1  # raised whenever a converter gives something else
 TRAIN_ROWS = {"abalone": 3_133}
+_DUEL_TABLES = ("items", "duels", "ties", "gold_duels")
+# What files of data are called, beside the name of their set.
+_TABLES = (*_DUEL_TABLES, "train", "test", "test_inputs")
 
 Converter = Callable[[Mapping[str, Path]], dict[str, Any]]
 
@@ -54,11 +65,12 @@ def fetch(name: str, *, refresh: bool = False, progress: Progress | None = None)
         progress: called with how many public files are there and how many there are in all.
 
     Raises:
-        ValueError: an unknown name; a file that is missing in the local folder; a checksum that
-            differs; a public file that is not as expected.
+        ValueError: an unknown name, or none at all; a file that is missing in the local folder; a
+            checksum that differs; a public file that is not as expected.
         ConnectionError: no network.
         ModuleNotFoundError: pooch or pandas is not installed.
     """
+    check_name(name)
     local = data_folder()
     if local is not None:
         if refresh:
@@ -96,6 +108,20 @@ def load(name: str) -> DuelSet | RegressionSet:
     return found
 
 
+def checksums(name: str) -> dict[str, str]:
+    """SHA-256 of the tidy files that `load` reads, by their names.
+
+    Raises:
+        ValueError, ConnectionError, ModuleNotFoundError: as `fetch`.
+    """
+    read = {*_TABLES, name}
+    return {
+        file: sha256(path)
+        for file, path in sorted(fetch(name).items())
+        if file.partition(".")[0] in read
+    }
+
+
 def where(known: DataSet) -> str:
     """Where a set would be read from now: `local folder`, `cache` or `download`."""
     local = data_folder()
@@ -107,7 +133,7 @@ def where(known: DataSet) -> str:
 def _local(name: str, folder: Path) -> dict[str, Path]:
     """Files of the local folder; those of our sets must be the known ones."""
     place = folder / name
-    if name not in SETS and not (str(name) and place.is_dir()):
+    if name not in SETS and not (name and place.is_dir()):
         describe(name)  # says which name is nearest
     if name not in SETS:
         return {path.name: path for path in sorted(place.iterdir()) if path.is_file()}
@@ -191,11 +217,7 @@ def _described(name: str, files: Mapping[str, Path]) -> DataSet:
 
 def _duel_set(known: DataSet, files: Mapping[str, Path]) -> DuelSet:
     tables_of = {file.partition(".")[0]: path for file, path in files.items()}
-    read = {
-        name: _csv(tables_of[name])
-        for name in ("items", "duels", "ties", "gold_duels")
-        if name in tables_of
-    }
+    read = {name: _csv(tables_of[name]) for name in _DUEL_TABLES if name in tables_of}
     return DuelSet(known, read["items"], read["duels"], read.get("ties"), read.get("gold_duels"))
 
 

@@ -81,11 +81,29 @@ def describe(name: str) -> DataSet:
     Raises:
         ValueError: no set has this name; the message has the nearest one.
     """
+    check_name(name)
     if name in SETS:
         return SETS[name]
     near = get_close_matches(str(name), SETS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(SETS)}."
     raise ValueError(f"The data set {name!r} is unknown; {hint}")
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no name: another type, and a path that would lead out of a folder of sets.
+
+    Raises:
+        ValueError: either.
+    """
+    if not isinstance(name, str):
+        raise ValueError(
+            f"The name of a data set is {name!r}; give a text such as 'boston', one of names()."
+        )
+    if name.startswith(".") or set(name) & set("/\\:\0"):
+        raise ValueError(
+            f"The name of a data set is {name!r}, which is a path; give the name of a folder in "
+            "the one that SPARSE_PREFGP_DATA names, or of a public set such as 'boston'."
+        )
 
 
 def _github(repository: str, commit: str, *paths: str) -> tuple[RemoteFile, ...]:

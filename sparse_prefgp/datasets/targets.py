@@ -137,19 +137,20 @@ def duels_from_targets(
         closer_than: only pairs whose targets differ by at most this, in standard deviations.
 
     Raises:
-        ValueError: neither or both of `duels` and `per_item`; a number below 1; a negative noise;
-            a target that is not finite or never varies; parts that overlap or have rows that are
-            not there; a part without any pair to draw.
+        ValueError: neither or both of `duels` and `per_item`; one that is no whole number of at
+            least 1; a noise that is negative or no number; a target that is not finite or never
+            varies; parts that overlap or have rows that are not there; a part without any pair to
+            draw.
     """
     features, target, standard = _source(source)
     n = len(target)
     groups = [np.asarray(rows) for rows in (parts if parts is not None else standard)]
     _check_parts(groups, n)
     numbers = _numbers(duels, per_item, len(groups))
-    if not (noise >= 0.0 and np.isfinite(noise)):
-        raise ValueError(f"The noise is {noise}; give 0 or a positive number.")
-    if not closer_than > 0.0:
-        raise ValueError(f"closer_than is {closer_than}; give a positive number.")
+    if not (_is_number(noise) and noise >= 0.0 and np.isfinite(noise)):
+        raise ValueError(f"The noise is {noise!r}; give 0 or a positive number.")
+    if not (_is_number(closer_than) and closer_than > 0.0):
+        raise ValueError(f"closer_than is {closer_than!r}; give a positive number.")
     spread = target.std()
     if not spread > 0.0:
         raise ValueError("All targets are equal, so that no item wins; give targets that differ.")
@@ -262,13 +263,17 @@ def _source(
     return features, target, [np.arange(len(target))] if standard is None else standard
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating)
+
+
 def _numbers(duels: int | Sequence[int] | None, per_item: int | None, parts: int) -> Sequence[int]:
     """How many duels each part gets; nothing where each item gets its own."""
     if (duels is None) == (per_item is None):
         raise ValueError("Give either duels or per_item, the number of duels or opponents.")
     if per_item is not None:
-        if per_item < 1:
-            raise ValueError(f"per_item is {per_item}; give a whole number of at least 1.")
+        if not isinstance(per_item, int | np.integer) or per_item < 1:
+            raise ValueError(f"per_item is {per_item!r}; give a whole number of at least 1.")
         return ()
     given = np.asarray(duels)
     if given.dtype.kind not in "iu" or given.ndim > 1:

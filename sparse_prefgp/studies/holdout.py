@@ -347,7 +347,7 @@ def fit_model(
     model = PreferenceGP(
         train,
         settings.kernel_choice.build(train.num_features, _groups(train)),
-        approximation=_approximation(holdout, holdout.split.train_rows),
+        approximation=approximation_of(holdout, holdout.split.train_rows),
         inducing_variable=first_inputs(holdout) if inputs is None else inputs,
         engine=settings.engine_choice.build(),
         noise_variance=settings.noise_variance,
@@ -366,7 +366,7 @@ def fit_model(
     )
 
 
-def _approximation(holdout: Holdout, rows: Any = slice(None)) -> Approximation:
+def approximation_of(holdout: Holdout, rows: Any = slice(None)) -> Approximation:
     """That of the settings for some rows of the table; blocks may be a column of it."""
     choice = holdout.settings.approximation_choice
     if choice.column is None:
@@ -389,7 +389,7 @@ def refit_model(
     again = PreferenceGP(
         holdout.everything,
         model.kernel,
-        approximation=_approximation(holdout),
+        approximation=approximation_of(holdout),
         inducing_variable=model.inducing_variable,
         engine=model.engine,
         noise_variance=settings.noise_variance,

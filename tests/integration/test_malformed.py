@@ -449,6 +449,19 @@ CASES: dict[str, Case] = {
     "ablate no such table": Case(
         ABLATE, ("nobody.csv",), write("study.yaml", STUDY.replace("items.csv", "nobody.csv"))
     ),
+    "ablate a path for a set": Case(
+        ABLATE,
+        ("'../own/toy'", "a path and no name"),
+        write(
+            "study.yaml",
+            STUDY.replace("{files: {items: items.csv, duels: duels.csv}}", "{set: ../own/toy}"),
+        ),
+    ),
+    "ablate a column that is nowhere": Case(
+        ABLATE,
+        ("'persn' is in neither table",),
+        write("study.yaml", STUDY.replace("by: duels", "by: 'group:persn'")),
+    ),
     "ablate into a foreign folder": Case(
         ABLATE,
         ("did not write",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 pytest.importorskip("pydantic")
 
 from sparse_prefgp.studies.ablation import expand, read_study, study_from
-from sparse_prefgp.studies.ablation.runs import RunSettings
+from sparse_prefgp.studies.ablation.runs import RunSettings, reference_of
 from tests.conftest import ROOT
 
 GOOD: dict[str, Any] = {
@@ -70,8 +71,11 @@ def test_expansion() -> None:
     assert "made-se-exact-ep-fixed-s1" in names and "made-se-subset30-ep-joint-s0" in names
     assert "made-linear-probit-s1" in names and "made-coin-s0" in names
     # Those that share training duels and exact model follow one another.
-    keys = [run.reference for run in runs if not run.is_baseline]
-    assert len(set(keys)) == 1 + sum(a != b for a, b in itertools.pairwise(keys))
+    for values in ({}, {"at": {"se": {"variance": 2}}}):
+        study = study_from(changed(**values))
+        keys = [reference_of(study, run) for run in expand(study) if not run.is_baseline]
+        assert len(set(keys)) == 1 + sum(a != b for a, b in itertools.pairwise(keys))
+        assert len(set(keys)) == (4 if values else 2)
 
 
 def test_order_changes_neither_names_nor_fingerprint() -> None:
@@ -84,6 +88,12 @@ def test_order_changes_neither_names_nor_fingerprint() -> None:
     assert turned.fingerprint() == study.fingerprint()
     for other in ({"iterations": 4}, {"seeds": [0]}, {"data__made__noise": 0.6}, {"name": "x"}):
         assert study_from(changed(**other)).fingerprint() != study.fingerprint()
+
+
+def test_names_of_runs_are_plain() -> None:
+    study = study_from(changed(data={"set": "Ä b"}, approximations=["pitc:who is it?"]))
+    for run in expand(study):
+        assert re.fullmatch(r"[A-Za-z0-9._+-]+", run.name), run.name
 
 
 def test_learning_curves() -> None:
@@ -138,6 +148,20 @@ def test_learning_curves() -> None:
         (changed(at={"se": {"lengthscale": 1}}), ["'lengthscale' under at", "lengthscales"]),
         (changed(at={"se": {"variance": "big"}}), ["'big' for 'at.se.variance'"]),
         (changed(kernels=["additive-se"], at={"additive-se": {}}), ["additive kernel"]),
+        (changed(at={"se": {"variance": -1.0}}), ["has -1 for 'at.se.variance'", "positive"]),
+        (changed(at={"se": {"variance": 0}}), ["has 0 for 'at.se.variance'"]),
+        (changed(at={"se": {"lengthscales": [1, float("nan")]}}), ["nan for 'at.se.lengthscales'"]),
+        (changed(at={"se": {"variance": [1, 2]}}), ["[1.0, 2.0]", "one number"]),
+        (changed(at={"se": {"lengthscales": [1, 2, 3]}}), ["3 values", "2 features"]),
+        (changed(at={"se": {"lengthscales": []}}), ["0 values", "2 features"]),
+        (changed(data__made__items=1), ["has 1 for 'data.made.items'", "at least 2"]),
+        (changed(split__by="time:date"), ["split by 'time:date'", "no such column"]),
+        (changed(approximations=["pitc:a/../../../../esc"]), ["'pitc:a/../../../../esc'", "/"]),
+        (changed(approximations=["pitc:..\\esc"]), ["pitc:", "rename"]),
+        (changed(approximations=["pitc:a b", "pitc:a_b"]), ["'pitc:a b' and 'pitc:a_b'", "name"]),
+        (changed(data={"set": "../own/toy"}), ["'../own/toy'", "a path and no name"]),
+        (changed(data={"set": "C:toy"}), ["'C:toy'"]),
+        (changed(data={"set": ""}), ["''"]),
         (changed(name="Böse Namen"), ["'Böse Namen' for 'name'", "small letters"]),
         (changed(engines=["laplace-logit"], noise_variance=1.0), ["no say", "laplace-logit"]),
         (changed(data={"files": {"items": "no.csv", "duels": "no.csv"}}), ["does not exist"]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import gpflow
@@ -23,11 +25,12 @@ from sparse_prefgp.studies.ablation import (
 )
 from sparse_prefgp.studies.ablation import data as data_module
 from sparse_prefgp.studies.ablation.configuration import Made, SplitSettings
-from sparse_prefgp.studies.ablation.data import made_duels, parted, split_rows
+from sparse_prefgp.studies.ablation.data import left_out_group, made_duels, parted, split_rows
 from sparse_prefgp.studies.ablation.execution import execute
 from sparse_prefgp.studies.ablation.fitting import compared_items, held_out
-from sparse_prefgp.studies.ablation.measures import METRICS
+from sparse_prefgp.studies.ablation.measures import METRICS, PeakMemory
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
+from sparse_prefgp.studies.ablation.runs import reference_of
 from sparse_prefgp.studies.kl import divergences
 from tests.tolerances import FIXED_POINT, IDENTITY, MONTE_CARLO_STANDARD_ERRORS
 from tests.unit.test_ablation_configuration import changed
@@ -54,7 +57,7 @@ def study() -> Study:
 
 @pytest.fixture(scope="module")
 def exact(study: Study) -> Reference:
-    return make_reference(study, reference.ReferenceKey("se", None, 0))
+    return make_reference(study, reference.ReferenceKey("se", None, 0, at=True))
 
 
 def one(study: Study, **wanted: Any) -> RunSettings:
@@ -117,7 +120,10 @@ def test_figures_of_a_run_by_hand(study: Study, exact: Reference) -> None:
     assert set(found) | {"gradient_seconds", "iterations"} == set(METRICS)
     assert found["sweeps"] == record["sweeps"] > 1 and record["converged"] is True
     assert found["fit_seconds"] > 0.0 and found["sweep_seconds"] > 0.0
-    assert found["peak_memory_bytes"] == record["peak_memory_bytes"] >= 1e7
+    assert found["peak_memory_bytes"] == record["peak_memory_bytes"] > 0
+    ends = record["largest_memory_bytes"], record["memory_at_start_bytes"]
+    assert record["peak_memory_bytes"] == ends[0] - ends[1] and ends[1] > 1e7
+    assert "earlier runs in the process" in record["memory_is"]
     assert set(record["phases"]) == {
         "data",
         "start",
@@ -165,7 +171,7 @@ def test_learning_and_its_reference() -> None:
         changed(approximations=["exact", "vfe"], inducing=[4], seeds=[0], baselines=False)
     )
     runs = {run.name.removeprefix("made-se-"): run for run in expand(study)}
-    found = make_reference(study, runs["exact-ep-joint-s0"].reference)
+    found = make_reference(study, reference_of(study, runs["exact-ep-joint-s0"]))
     assert found.reason == "" and found.learning is not None and found.learning.iterations == 3
     assert found.hyperparameters is not None and found.predictions is not None
 
@@ -196,9 +202,33 @@ def test_learning_and_its_reference() -> None:
     assert alone["status"] == "failed" and "(Too many items); give values" in alone["reason"]
 
 
+def test_joint_runs_meet_the_learned_exact_model(study: Study) -> None:
+    """Whatever `at` says, which is for fixed runs alone."""
+    both = study.model_copy(update={"hyperparameters": ("fixed", "joint"), "iterations": 8})
+    fixed, joint = (
+        one(both, approximation="exact", engine="ep", hyperparameters=kind)
+        for kind in ("fixed", "joint")
+    )
+    keys = {run: reference_of(both, run) for run in (fixed, joint)}
+    assert [key.name for key in keys.values()] == ["se-at-s0", "se-s0"]
+    references = {run: make_reference(both, key) for run, key in keys.items()}
+    assert references[fixed].learning and references[fixed].learning.iterations == 0
+    given = references[fixed].hyperparameters
+    assert given is not None and float(given.kernel[".variance"]) == 4.0
+    # As a study without `at` learns it: from where the kernel starts.
+    plain = make_reference(both.model_copy(update={"at": None}), keys[joint])
+    assert references[joint].log_evidence == pytest.approx(plain.log_evidence, abs=FIXED_POINT)
+
+    assert "evidence_gap" not in figures(execute(both, joint, references[joint]))
+    vfe = one(both, approximation="vfe", engine="ep", inducing=20, hyperparameters="joint")
+    found = figures(execute(both, vfe, references[joint]))
+    gap = found["log_evidence"] - references[joint].log_evidence
+    assert found["evidence_gap"] == pytest.approx(gap) and gap < 0.5
+
+
 def test_an_exact_model_that_is_too_large_is_left_out(study: Study) -> None:
     small = study.model_copy(update={"exact_limit": 5})
-    found = make_reference(small, reference.ReferenceKey("se", None, 0))
+    found = make_reference(small, reference.ReferenceKey("se", None, 0, at=True))
     assert "more than exact_limit, 5." in found.reason
     record = execute(small, one(study, approximation="vfe", engine="ep", inducing=6), found)
     assert "kl_from_exact" not in figures(record)
@@ -210,13 +240,14 @@ def test_failures_are_records(study: Study, monkeypatch: pytest.MonkeyPatch) -> 
     record = execute(study, run)
     assert record["status"] == "failed" and record["metrics"] == []
     assert "500 inducing inputs are more than" in record["reason"]
-    assert "Traceback" in record["traceback"]
+    assert "Traceback" in record["traceback"] and record["fault"] is False
 
     def broken(*_: Any) -> Any:
         raise KeyError("lost")
 
     monkeypatch.setattr(execution, "held_out", broken)
-    assert execute(study, run)["reason"] == "KeyError: 'lost'"
+    record = execute(study, run)
+    assert record["reason"] == "KeyError: 'lost'" and record["fault"] is True
 
     def stopped(*_: Any) -> Any:
         raise KeyboardInterrupt
@@ -234,6 +265,21 @@ def test_compiled_functions_are_given_back(study: Study) -> None:
     before = len(context.context().list_function_names())
     execute(study, run)
     assert len(context.context().list_function_names()) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="the system has no /proc")
+def test_memory_is_what_the_block_takes() -> None:
+    """Not what was taken and freed before it, in blocks large or small."""
+    before = [np.ones(200_000_000 // 8)], [bytearray(10_000) for _ in range(10_000)]
+    with PeakMemory() as first:
+        pass
+    del before
+    with PeakMemory() as second:
+        held = np.ones(80_000_000 // 8)
+        time.sleep(10 * PeakMemory.interval)
+        del held
+    assert first.growth < 1e7 and first.start - second.start > 2e8
+    assert 7.5e7 < second.growth < 1.2e8
 
 
 def test_every_method_meets_the_same_duels(study: Study) -> None:
@@ -313,5 +359,53 @@ def test_one_group_is_left_out() -> None:
     assert len(split_rows(table, split, 2, 1).train_rows) == 2
     with pytest.raises(ValueError, match="seed 3 is the number of no group: there are 3 values"):
         split_rows(table, split, None, 3)
+    assert left_out_group(table, split, 1) == "1"
+    with pytest.raises(ValueError, match="seed 3 is the number of no group"):
+        left_out_group(table, split, 3)
     with pytest.raises(ValueError, match="'colour' is in neither table"):
         split_rows(table, SplitSettings(by="group:colour", leave_one_out=True), None, 0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "order"),
+    [
+        (list(range(12)), [str(i) for i in range(12)]),
+        ([0.5 * i for i in range(12)], [str(0.5 * i) for i in range(12)]),
+        (["2", "10", "b"] * 4, ["10", "2", "b"]),
+        (["10", "9", "-1"] * 4, ["-1", "9", "10"]),
+    ],
+)
+@pytest.mark.parametrize("owner", ["items", "duels"])
+def test_groups_are_numbered_in_their_order(
+    labels: list[Any], order: list[str], owner: str
+) -> None:
+    import pandas as pd
+
+    from sparse_prefgp.io import read_table
+
+    items = pd.DataFrame({"item_id": range(24), "a": np.arange(24) / 7})
+    duels = pd.DataFrame({"winner": range(0, 24, 2), "loser": range(1, 24, 2)})
+    if owner == "items":
+        items["debate"] = np.repeat(np.array(labels, dtype=object), 2)
+    else:
+        duels["debate"] = labels
+    table = read_table(items, duels, never_features=["debate"])
+    split = SplitSettings(by="group:debate", leave_one_out=True)
+    for seed, label in enumerate(order):
+        assert left_out_group(table, split, seed) == label
+        found = split_rows(table, split, None, seed)
+        mine = [i for i, one in enumerate(labels) if str(one) == label]
+        assert found.test_rows.tolist() == mine
+        assert found.description.startswith(f"{label} of 'debate' held out")
+
+
+def test_a_group_without_a_label() -> None:
+    import pandas as pd
+
+    from sparse_prefgp.io import read_table
+
+    items = pd.DataFrame({"item_id": range(3), "a": np.arange(3.0)})
+    duels = pd.DataFrame({"winner": [0, 1], "loser": [1, 2], "who": ["x", None]})
+    table = read_table(items, duels, never_features=["who"])
+    with pytest.raises(ValueError, match="'who' has no value in row 1 of the duels"):
+        split_rows(table, SplitSettings(by="group:who", leave_one_out=True), None, 0)

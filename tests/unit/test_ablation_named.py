@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ import pytest
 pytest.importorskip("pydantic")
 
 from sparse_prefgp.datasets.fetching import DATA_VARIABLE
-from sparse_prefgp.studies.ablation import expand, named, read_study, study_from
+from sparse_prefgp.studies.ablation import expand, read_study, run_study, runner, study_from
 from sparse_prefgp.studies.ablation.data import parted
 from sparse_prefgp.studies.ablation.fitting import held_out
 from sparse_prefgp.studies.ablation.named import check_named
 from tests.conftest import ROOT
 from tests.unit.test_ablation_configuration import changed
+from tests.unit.test_ablation_runner import stub_record
 
 
 @pytest.fixture
@@ -44,8 +46,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     gold = votes[votes["annotator"] == "x"][["winner", "loser"]]
     gold.to_csv(tmp_path / "talks" / "gold_duels.csv", index=False)
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
-    for cache in (named._loaded, named._table, parted):
-        cache.cache_clear()
     return tmp_path
 
 
@@ -97,7 +97,7 @@ def test_gold_duels_of_debates_that_were_held_out(folder: Path) -> None:
     assert len(split.train_rows) == 24 and len(split.test_rows) == 6
     assert set(table.winners[split.test_rows] // 4) == {2}
     assert set(table.winners[split.train_rows] // 4) == {0, 1}
-    assert "tested on 6 gold duels" in split.description
+    assert "tested on 6 gold duels" in split.description and found.group == "2"
     votes = study_from(
         changed(data={"set": "talks"}, split={"by": "group:annotator", "test_fraction": 0.5})
     )
@@ -125,10 +125,58 @@ def test_sets_that_do_not_fit(folder: Path) -> None:
     with pytest.raises(ValueError, match="no standard parts; give a test_fraction"):
         parted(study.data, study.split, None, 0)
     (folder / "talks" / "gold_duels.csv").unlink()
-    named._loaded.cache_clear()
     gold = study_from(changed(data={"set": "talks", "test": "gold"}, split=of_items))
     with pytest.raises(ValueError, match="no gold duels"):
         check_named(gold.data)
+
+
+@pytest.mark.parametrize("kind", ["set", "files"])
+def test_changed_data_are_another_study(
+    kind: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def execute(study: Any, run: Any, reference: Any) -> Any:
+        seen.append(parted(study.data, study.split, None, run.seed).table.num_rows)
+        return stub_record(study, run)
+
+    monkeypatch.setattr(runner, "execute", execute)
+    paths = {name: str(folder / "talks" / f"{name}.csv") for name in ("items", "duels")}
+    study = study_from(
+        changed(
+            data={"set": "talks"} if kind == "set" else {"files": paths},
+            approximations=["exact"],
+            hyperparameters=["joint"],
+            exact_reference=False,
+            baselines=False,
+            seeds=[0],
+        )
+    )
+    out = tmp_path / "out"
+    run_study(study, out)
+    (record,) = (json.loads(path.read_text()) for path in (out / "runs").iterdir())
+    assert {"items", "duels"} <= {name.partition(".")[0] for name in record["sources"]}
+    assert record["sources"] == json.loads((out / "study.json").read_text())["sources"]
+
+    (folder / "talks" / "notes.txt").write_text("no data")
+    assert run_study(study, out).new == 0
+    duels = folder / "talks" / "duels.csv"
+    whole = duels.read_text()
+    duels.write_text("".join(whole.splitlines(keepends=True)[:-4]))
+    with pytest.raises(ValueError, match=r"another study, 'small' with other contents of duels"):
+        run_study(study, out)
+    run_study(study, tmp_path / "other")
+    assert seen == [36, 32]  # what was read before is not remembered
+
+    def meddles(*arguments: Any) -> Any:
+        duels.write_text(whole)
+        return execute(*arguments)
+
+    monkeypatch.setattr(runner, "execute", meddles)
+    two = study.model_copy(update={"seeds": (0, 1)})
+    with pytest.raises(ValueError, match="not those that the study began with, by duels"):
+        run_study(two, tmp_path / "third")
+    assert len(list((tmp_path / "third" / "runs").iterdir())) == 1
 
 
 @pytest.mark.slow

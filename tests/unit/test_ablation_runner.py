@@ -241,6 +241,84 @@ def test_the_command(config: Path, done: list[str], tmp_path: Path) -> None:
     assert "--dask" in call("--help").output
 
 
+def test_lines_where_there_is_no_terminal(
+    config: Path, done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparse_prefgp.cli import ablate
+
+    few = call(config, "--out", tmp_path / "few").output.splitlines()
+    lines = [line for line in few if " of 44 runs in " in line]
+    assert len(lines) == 2 and lines[0].startswith("1 of 44 runs in 0:0")
+    assert "left" in lines[0] and lines[1].startswith("44 of 44") and "4 failed" in lines[1]
+    monkeypatch.setattr(ablate, "SECONDS_BETWEEN_LINES", 0.0)
+    result = call(config, "--out", tmp_path / "many")
+    assert len([line for line in result.output.splitlines() if " of 44 runs in " in line]) == 44
+
+
+@pytest.mark.parametrize(("fault", "code"), [(False, 2), (True, 1)])
+def test_a_study_without_a_result_ends_with_an_error(
+    fault: bool, code: int, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "make_reference", lambda study, key: Reference(key, "not now"))
+    monkeypatch.setattr(
+        runner, "execute", lambda study, run, _: failed_record(study, run, "No luck.", fault)
+    )
+    for more in ([], ["--quiet"], ["--json"]):  # the later ones have nothing to do
+        result = call(config, "--out", tmp_path / "out", *more)
+        assert result.exit_code == code, result.output
+        assert result.stderr.startswith("Error: All 44 runs failed; made-")
+        assert result.stderr.strip().endswith("No luck.")
+
+
+def test_a_study_that_was_killed_has_a_table(
+    done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, stub, seen = tmp_path / "out", runner.execute, []
+
+    def looks(*arguments: Any) -> Any:
+        path = out / "results.parquet"
+        seen.append(pd.read_parquet(path)["run"].nunique() if path.exists() else 0)
+        return stub(*arguments)
+
+    monkeypatch.setattr(runner, "execute", looks)
+    study = study_from(GOOD)
+    run_study(study, out)
+    assert seen[0] == 0 and set(seen[1:]) == {1}  # ten seconds had not passed
+    monkeypatch.setattr(runner, "SECONDS_BETWEEN_TABLES", 0.0)
+    monkeypatch.setattr(runner, "TABLES_SHARE", 0.0)
+    out, seen[:] = tmp_path / "again", []
+    run_study(study, out)
+    assert seen == list(range(44))
+
+
+def test_what_no_seed_can_do_is_refused_before_the_first_run(
+    done: list[str], tmp_path: Path
+) -> None:
+    items = pd.DataFrame({"item_id": range(30), "a": np.arange(30) / 7, "b": np.arange(30) % 4})
+    items.to_csv(tmp_path / "items.csv", index=False)
+    pairs = pd.DataFrame(
+        {"winner": range(29), "loser": range(1, 30), "who": ["x", "y", "z"] * 9 + ["x", "y"]}
+    )
+    pairs.to_csv(tmp_path / "duels.csv", index=False)
+    tables = {"files": {name: str(tmp_path / f"{name}.csv") for name in ("items", "duels")}}
+    at = {"se": {"lengthscales": [1.0, 1.0, 1.0]}}
+    for values, words in (
+        ({"split__by": "group:persn"}, "'persn' is in neither table"),
+        ({"split__by": "time:date"}, "'date' is in neither table"),
+        ({"split": {"by": "group:who", "leave_one_out": True}, "seeds": [0, 3]}, "give seeds"),
+        ({"at": at}, "has 3 values for 'at.se.lengthscales' and the items have 2 features"),
+        ({"approximations": ["pitc:persn"]}, "no column of the duels"),
+        ({"approximations": ["exact", "vfe", "subset:23"]}, "more than the 22 training duels"),
+    ):
+        study = study_from(changed(data=tables, **values))
+        with pytest.raises(ValueError, match=words):
+            run_study(study, tmp_path / "out")
+        assert done == [] and not (tmp_path / "out").exists()
+    # What some of the runs can do is begun.
+    study = study_from(changed(data=tables, inducing=[4, 64], approximations=["vfe", "pitc:who"]))
+    assert run_study(study, tmp_path / "out").new == len(done) > 0
+
+
 def test_interruptions_of_the_command(
     config: Path, done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +335,8 @@ def test_interruptions_of_the_command(
     [
         (["--workers", "2"], {}, "add --dask"),
         (["--dask", "--workers", "0"], {}, "number of workers is 0"),
+        ([], {"approximations": ["subset:5000"]}, "more than the 45 training duels"),
+        ([], {"inducing": [64]}, "64 inducing inputs are more than the"),
         (["--dask", "tcp://127.0.0.1:1"], {}, "No dask scheduler answers at 'tcp://127.0.0.1:1'"),
         (["--dask", "spaces://x:1"], {}, "is no address of a dask scheduler"),
         ([], {"data": {"set": "bostn"}}, "'boston'"),
@@ -278,7 +358,8 @@ def test_mistakes_of_the_command(
     result = call(config, "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 2, result.output
     assert words in result.stderr and len(result.stderr.strip().splitlines()) == 1
-    assert not list((tmp_path / "out").rglob("runs/*"))
+    # Nothing was claimed: the same folder serves another study.
+    assert not (tmp_path / "out").exists()
 
 
 # Real processes, killed half way.

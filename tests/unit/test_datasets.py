@@ -108,6 +108,19 @@ def test_unknown_names():
         datasets.load("qqqq")
 
 
+@pytest.mark.parametrize("name", [None, 3, ["boston"], np.nan])
+@pytest.mark.parametrize("call", [datasets.load, datasets.fetch, datasets.describe])
+def test_names_that_are_none(own, call, name):
+    with pytest.raises(ValueError, match=r"name of a data set is .*'boston'"):
+        call(name)
+
+
+@pytest.mark.parametrize("name", ["../own/toy", "/own/toy", "..", ".", "a\\b", "a/b"])
+def test_a_path_is_no_name(own, name):
+    with pytest.raises(ValueError, match="which is a path"):
+        datasets.load(name)
+
+
 def test_a_local_folder_without_the_set(own):
     with pytest.raises(ValueError, match=r"has no boston/boston\.csv; put it there"):
         datasets.boston()

@@ -10,10 +10,17 @@ from typing import Any
 
 from sparse_prefgp.streams import held_back_stderr
 from sparse_prefgp.studies.ablation.configuration import Study
-from sparse_prefgp.studies.ablation.execution import Record, execute, failed_record, one_sentence
+from sparse_prefgp.studies.ablation.execution import (
+    Record,
+    execute,
+    failed_record,
+    is_fault,
+    one_sentence,
+)
 from sparse_prefgp.studies.ablation.records import StudyFolder
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
-from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings
+from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings, reference_of
+from sparse_prefgp.studies.ablation.sources import check_unchanged
 
 LOCAL = "local"
 SECONDS_TO_ANSWER = 10
@@ -48,13 +55,17 @@ def records_of(
     from distributed import as_completed
 
     with _client(address, workers) as client:
+        folder.claim()  # no earlier: without a cluster nothing is done in it
         references = _references(study, runs, folder, client)
         waiting: dict[Any, RunSettings | None] = {
             future: None for future in references.values() if not isinstance(future, Reference)
         }
         for run in runs:
-            needed = references.get(run.reference) if not run.is_baseline else None
-            future = client.submit(_run, study, run, needed, pure=False, retries=RETRIES)
+            key = reference_of(study, run)
+            needed = references.get(key) if not run.is_baseline else None
+            future = client.submit(
+                _run, study, run, needed, folder.sums, pure=False, retries=RETRIES
+            )
             waiting[future] = run
         del references
         for future in as_completed(list(waiting)):
@@ -76,23 +87,27 @@ def _references(
     """The exact models that the runs need: those that are there, and futures of the others."""
     if not study.exact_reference:
         return {}
-    keys = dict.fromkeys(run.reference for run in runs if not run.is_baseline)
+    keys = dict.fromkeys(reference_of(study, run) for run in runs if not run.is_baseline)
     found: dict[ReferenceKey, Any] = {}
     for key in keys:
         kept = folder.reference(key)
         if kept is None:
-            kept = client.submit(_exact, study, key, pure=False, retries=RETRIES)
+            kept = client.submit(_exact, study, key, folder.sums, pure=False, retries=RETRIES)
         found[key] = kept
     return found
 
 
-def _run(study: Study, run: RunSettings, reference: Reference | None) -> Record:
+def _run(
+    study: Study, run: RunSettings, reference: Reference | None, sums: dict[str, str]
+) -> Record:
     _use_one_thread()
+    check_unchanged(study.data, sums)
     return execute(study, run, reference)
 
 
-def _exact(study: Study, key: ReferenceKey) -> Reference:
+def _exact(study: Study, key: ReferenceKey, sums: dict[str, str]) -> Reference:
     _use_one_thread()
+    check_unchanged(study.data, sums)
     return make_reference(study, key)
 
 
@@ -112,7 +127,7 @@ def _use_one_thread() -> None:
 
 
 def _record(study: Study, run: RunSettings, future: Any) -> Record:
-    error = future.exception()
+    error, fault = future.exception(), False
     if error is None:
         return dict(future.result())
     if type(error).__name__ == "KilledWorker":
@@ -122,7 +137,8 @@ def _record(study: Study, run: RunSettings, future: Any) -> Record:
         )
     else:
         reason = f"It did not come back from its worker: {one_sentence(error)}"
-    return failed_record(study, run, reason)
+        fault = is_fault(error)
+    return failed_record(study, run, reason, fault)
 
 
 @contextmanager

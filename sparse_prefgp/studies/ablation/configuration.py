@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sparse_prefgp.splits import split_columns
+from sparse_prefgp.studies.ablation.sources import source_sums
 from sparse_prefgp.studies.choices import (
     STATIONARY_KERNELS,
     ApproximationChoice,
@@ -22,6 +24,9 @@ from sparse_prefgp.studies.choices import (
 )
 
 LAYOUT = 1  # of what a study writes
+# What may be a name in a folder: it leads nowhere else, and is not hidden.
+PLAIN = re.compile(r"(?!\.)[^/\\:\x00-\x1f]+")
+MEANING = 2  # raised whenever the same configuration gives other runs than before
 FIXED, JOINT = HYPERPARAMETERS = ("fixed", "joint")
 LEARNED = "learned"
 # Where each way of choosing inducing inputs starts, as `initial_inputs` calls it.
@@ -54,7 +59,7 @@ class Made(_Strict):
     noise: sigma² per side of a duel. lengthscale: the same for all features.
     """
 
-    items: Whole = Field(description="a whole number of at least 1")
+    items: Annotated[int, Field(ge=2)] = Field(description="a whole number of at least 2")
     features: Whole = Field(description="a whole number of at least 1")
     duels: Whole = Field(description="a whole number of at least 1")
     kernel: Literal["se", "matern32", "matern52"] = Field(description="se, matern32 or matern52")
@@ -89,6 +94,16 @@ class Data(_Strict):
     regression: Regression | None = Field(None, description="duels:, test_duels: and noise:")
     test: Literal["gold"] | None = Field(None, description="gold")
 
+    @field_validator("set")
+    @classmethod
+    def _plain_name(cls, name: str | None) -> str | None:
+        if name is not None and not PLAIN.fullmatch(name):
+            raise ValueError(
+                f"has the data set {name!r}, which is a path and no name; give a name, such as "
+                "boston, or the paths of tables under files"
+            )
+        return name
+
     @model_validator(mode="after")
     def _one_source(self) -> Data:
         given = [name for name in ("set", "files", "made") if getattr(self, name) is not None]
@@ -112,9 +127,9 @@ class SplitSettings(_Strict):
     """What is held out, anew for every seed.
 
     by: `duels`, `items`, `group:COLUMN` or `time:COLUMN`. One of three says how much: a
-    test_fraction; leave_one_out: one group whole, the one whose number is the seed; standard: the
-    test items that a regression set came with. max_train: at most so many training duels; several
-    numbers make a learning curve.
+    test_fraction; leave_one_out: one group whole, the one whose number, from 0, is the seed;
+    standard: the test items that a regression set came with. max_train: at most so many training
+    duels; several numbers make a learning curve.
     """
 
     by: str = Field(description="duels, items, group:COLUMN or time:COLUMN")
@@ -200,6 +215,7 @@ class Study(_Strict):
             twice = next((value for value in values if values.count(value) > 1), None)
             if twice is not None:
                 raise ValueError(f"has {str(twice)!r} twice in {name}; once is enough")
+        _check_names(approximations)
         self._check_parts()
         self._check_inducing([str(one) for one in approximations if one.needs_inducing], kernels)
         self._check_hyperparameters(kernels)
@@ -212,6 +228,11 @@ class Study(_Strict):
 
     def _check_parts(self) -> None:
         by, kind = self.split.by, self.split.by.partition(":")[0]
+        if self.data.made is not None and kind not in ("duels", "items"):
+            raise ValueError(
+                f"has made duels split by {by!r}, which have no such column; give by: duels or by: "
+                "items"
+            )
         if self.data.regression is not None and kind != "items":
             raise ValueError(f"has duels from targets split by {by!r}; give by: items")
         if self.split.standard and self.data.regression is None:
@@ -261,13 +282,37 @@ class Study(_Strict):
                     f"has {wrong!r} under at for {term}, which has only {' and '.join(known)}; "
                     "correct the name"
                 )
+            for name, value in values.items():
+                self._check_values(term, name, value)
+
+    def _check_values(self, term: str, name: str, value: Values) -> None:
+        """Refuse values under `at` that no parameter can have."""
+        given = value if isinstance(value, tuple) else (value,)
+        wrong = next((x for x in given if not (x > 0.0 and math.isfinite(x))), None)
+        if wrong is not None:
+            raise ValueError(
+                f"has {wrong:g} for 'at.{term}.{name}'; give a positive number, such as 1.5"
+            )
+        features = name == "lengthscales" or term == "linear"  # which has a variance for each
+        if isinstance(value, tuple) and not features:
+            raise ValueError(
+                f"has {list(value)} for 'at.{term}.{name}'; give one number, which is all it has"
+            )
+        if isinstance(value, tuple) and self.data.made is not None:
+            check_length(term, name, len(value), self.data.made.features)
 
     def resolved(self) -> dict[str, Any]:
         """All settings, defaults too, in plain values."""
         return self.model_dump(mode="json")
 
     def fingerprint(self) -> str:
-        """Of all that decides the runs: not the title, and not the order of what is listed."""
+        """Of all that decides the runs: not the title, and not the order of what is listed.
+
+        Contents of files count, of those of a data set too, and not where they are.
+
+        Raises:
+            ValueError, ConnectionError, ModuleNotFoundError: of a data set, as `datasets.fetch`.
+        """
         settings = self.resolved()
         del settings["title"]
         settings = {
@@ -276,11 +321,46 @@ class Study(_Strict):
         }
         settings["split"]["max_train"] = sorted(settings["split"]["max_train"])
         if self.data.files is not None:
-            for path in (self.data.files.items, self.data.files.duels):
-                settings[f"contents of {Path(path).name}"] = _digest(Path(path))
             del settings["data"]["files"]["items"], settings["data"]["files"]["duels"]
-        text = json.dumps({"layout": LAYOUT, **settings}, sort_keys=True)
+        about = {"meaning": MEANING, "label": self.data.label, "sums": source_sums(self.data)}
+        text = json.dumps({"layout": LAYOUT, **about, **settings}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_length(term: str, name: str, values: int, features: int) -> None:
+    """Refuse another number of values under `at` than there are features.
+
+    Raises:
+        ValueError: the end of a sentence, after "The configuration … ".
+    """
+    if values != features:
+        raise ValueError(
+            f"has {values} values for 'at.{term}.{name}' and the items have {features} features; "
+            "give as many, or one number for all"
+        )
+
+
+def _check_names(approximations: list[ApproximationChoice]) -> None:
+    """Refuse columns that are no part of a file's name, and names that files would share."""
+    for one in approximations:
+        if one.column is not None and not PLAIN.fullmatch(one.column):
+            raise ValueError(
+                f"has the approximation {str(one)!r}, whose column cannot be part of the name of a "
+                "file; rename it without / and \\, or use pitc:20"
+            )
+    names = [safe_name(str(one)) for one in approximations]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            same = str(approximations[names.index(name)])
+            raise ValueError(
+                f"has {same!r} and {str(approximations[i])!r} in approximations, whose runs would "
+                "have the same name; leave one of them out"
+            )
+
+
+def safe_name(text: str) -> str:
+    """A part of a file's name: a colon is left out, and whatever is not plain becomes _."""
+    return re.sub(r"[^A-Za-z0-9._+-]", "_", text.replace(":", ""))
 
 
 def read_study(path: str | Path) -> Study:
@@ -443,7 +523,3 @@ def _shown(value: Any) -> str:
 
 def _slug(text: str) -> str:
     return "".join(c if c.isalnum() or c in "_-" else "-" for c in text.lower()) or "duels"
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

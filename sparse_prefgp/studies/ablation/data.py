@@ -13,12 +13,15 @@ from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.splits import Split, split_columns, split_duels
 from sparse_prefgp.studies.ablation.configuration import Data, Files, Made, SplitSettings
+from sparse_prefgp.studies.ablation.sources import source_sums
 
 FloatArray = npt.NDArray[np.float64]
 
 # Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
 DRAWN_EXACTLY = 2000
 WAVES = 2000
+# Checksums of what is read, so that nothing is remembered of files that have changed since.
+Sums = tuple[tuple[str, str], ...]
 # Streams of random numbers that a seed gives, each its own whatever the others use.
 DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
 
@@ -32,30 +35,39 @@ def stream(seed: int, number: int) -> np.random.Generator:
 class Parted:
     """A table and which of its rows are for training and for testing.
 
-    utilities: (n,) of the items of the table, None where nobody knows them.
+    utilities: (n,) of the items of the table, None where nobody knows them. group: the label of the
+    one that is left out, None where none is.
     """
 
     table: DuelTable
     split: Split
     utilities: FloatArray | None = None
+    group: str | None = None
 
 
-@lru_cache(maxsize=2)
 def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> Parted:
     """The duels of one seed, parted; the same for every method that is tried on them.
 
     Raises:
         ValueError: what reading, making and splitting raise.
     """
+    return _parted(data, split, max_train, seed, tuple(source_sums(data).items()))
+
+
+@lru_cache(maxsize=2)
+def _parted(
+    data: Data, split: SplitSettings, max_train: int | None, seed: int, sums: Sums
+) -> Parted:
     if data.made is not None:
         table, utilities = made_duels(data.made, stream(seed, DATA))
     elif data.files is not None:
-        table, utilities = _read(data.files, split.by), None
+        table, utilities = _read(data.files, split.by, sums), None
     else:
         from sparse_prefgp.studies.ablation.named import named_duels
 
-        return named_duels(data, split, max_train, seed)
-    return Parted(table, split_rows(table, split, max_train, seed), utilities)
+        return named_duels(data, split, max_train, seed, sums)
+    rows = split_rows(table, split, max_train, seed)
+    return Parted(table, rows, utilities, left_out_group(table, split, seed))
 
 
 def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, seed: int) -> Split:
@@ -70,43 +82,63 @@ def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, se
     return _one_group_out(table, split.by, seed, max_train, rng)
 
 
-def _one_group_out(
-    table: DuelTable, by: str, seed: int, max_train: int | None, rng: np.random.Generator
-) -> Split:
-    (column,) = split_columns(by)
-    values, known = _both_sides(table, column)
+def left_out_group(table: DuelTable, split: SplitSettings, seed: int) -> str | None:
+    """The label of the group that a seed leaves out; None where no group is.
+
+    Raises:
+        ValueError: a seed that is no number of a group.
+    """
+    if not split.leave_one_out:
+        return None
+    (column,) = split_columns(split.by)
+    return _group_of(seed, column, _both_sides(table, column)[1])
+
+
+def _group_of(seed: int, column: str, known: list[str]) -> str:
     if seed >= len(known):
         raise ValueError(
             f"The seed {seed} is the number of no group: there are {len(known)} values of "
             f"{column!r}, numbered from 0; give seeds below {len(known)}."
         )
+    return known[seed]
+
+
+def _one_group_out(
+    table: DuelTable, by: str, seed: int, max_train: int | None, rng: np.random.Generator
+) -> Split:
+    (column,) = split_columns(by)
+    values, known = _both_sides(table, column)
+    group = _group_of(seed, column, known)
     inside = values == seed
     test = np.flatnonzero(inside.all(axis=0))
     train = np.flatnonzero(~inside.any(axis=0))
     for part, rows in (("training", train), ("test", test)):
         if not len(rows):
             raise ValueError(
-                f"The {part} part without {known[seed]!r} of {column!r} has no duels; use another "
+                f"The {part} part without {group!r} of {column!r} has no duels; use another "
                 "split, or leave out that seed."
             )
     mixed = table.num_rows - len(test) - len(train)
     unused = 0 if max_train is None else max(len(train) - max_train, 0)
     if unused:
         train = np.sort(rng.permutation(train)[:max_train])
-    text = f"{known[seed]} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
+    text = f"{group} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
     if mixed:
         text += f"; {mixed:,} mixed duels dropped"
     return Split(train, test, mixed, text + ".", unused)
 
 
-def _both_sides(table: DuelTable, column: str) -> tuple[npt.NDArray[np.int64], list[Any]]:
-    """The group of the winner's and of the loser's side, (2, t), and the names of the groups."""
+def _both_sides(table: DuelTable, column: str) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The group of the winner's and of the loser's side, (2, t), and the labels of the groups.
+
+    Groups are in the order of numbers where all labels are numbers, else in that of text.
+    """
     context, items = table.context, table.items
     if column in context.columns:
-        values = context[column].astype(str).to_numpy()
+        values = _labels(context[column], "duels")
         sides = np.stack([values, values])
     elif column in items.columns:
-        values = items[column].astype(str).to_numpy()
+        values = _labels(items[column], "items")
         sides = np.stack([values[table.winners], values[table.losers]])
     else:
         raise ValueError(
@@ -114,11 +146,34 @@ def _both_sides(table: DuelTable, column: str) -> tuple[npt.NDArray[np.int64], l
             f"{', '.join(map(str, [*context.columns, *items.columns]))}."
         )
     known, number = np.unique(sides, return_inverse=True)
-    return number.reshape(sides.shape).astype(np.int64), list(known)
+    order = _in_order([str(label) for label in known])
+    place = np.argsort(order)  # of each label in the order of text
+    return place[number].reshape(sides.shape), [str(known[i]) for i in order]
+
+
+def _labels(values: Any, owner: str) -> Any:
+    missing = np.flatnonzero(values.isna())
+    if missing.size:
+        raise ValueError(
+            f"The split column {values.name!r} has no value in row {missing[0]} of the {owner} "
+            "(counted from 0); fill it in."
+        )
+    return values.astype(str).to_numpy(dtype=object).astype(str)
+
+
+def _in_order(labels: list[str]) -> list[int]:
+    """Places of sorted labels by number where all are numbers; as they are otherwise."""
+    try:
+        numbers = [float(label) for label in labels]
+    except ValueError:
+        return list(range(len(labels)))
+    if not np.all(np.isfinite(numbers)):
+        return list(range(len(labels)))
+    return sorted(range(len(labels)), key=lambda i: (numbers[i], labels[i]))
 
 
 @lru_cache(maxsize=1)
-def _read(files: Files, by: str) -> DuelTable:
+def _read(files: Files, by: str, sums: Sums) -> DuelTable:
     return read_table(
         files.items, files.duels, ignore=files.ignore, never_features=split_columns(by)
     )
@@ -128,12 +183,7 @@ def made_duels(made: Made, rng: np.random.Generator) -> tuple[DuelTable, FloatAr
     """Random duels between items with normal features, and the utilities that decided them.
 
     The larger utility wins, after either side has got normal noise of its own.
-
-    Raises:
-        ValueError: fewer than two items.
     """
-    if made.items < 2:
-        raise ValueError("A duel is between two items, but 1 was asked for; give items: 2 or more.")
     features = rng.standard_normal((made.items, made.features))
     utility = drawn_utility(made, features, rng)
     first = rng.integers(made.items, size=made.duels)

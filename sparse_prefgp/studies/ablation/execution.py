@@ -22,12 +22,13 @@ from sparse_prefgp.metrics import (
     median_nlp,
     score,
 )
-from sparse_prefgp.studies.ablation.configuration import JOINT, Study
+from sparse_prefgp.studies.ablation.configuration import Study
 from sparse_prefgp.studies.ablation.data import COINS, stream
 from sparse_prefgp.studies.ablation.fitting import (
     Predictions,
     compared_items,
     held_out,
+    left_out,
     predictions,
 )
 from sparse_prefgp.studies.ablation.measures import (
@@ -40,7 +41,7 @@ from sparse_prefgp.studies.ablation.measures import (
 from sparse_prefgp.studies.ablation.reference import Learning, Reference, learned
 from sparse_prefgp.studies.ablation.release import released
 from sparse_prefgp.studies.ablation.runs import COIN, RunSettings
-from sparse_prefgp.studies.failures import reason_of
+from sparse_prefgp.studies.failures import failures, reason_of
 from sparse_prefgp.studies.holdout import Holdout
 from sparse_prefgp.studies.kl import divergences
 from sparse_prefgp.versions import versions
@@ -68,6 +69,7 @@ class _Found:
     items: int | None = None
     test_duels: int | None = None
     split: str = ""
+    group: str | None = None
     optimiser: str = ""
     bins: list[dict[str, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -85,20 +87,21 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
         A record of plain values; one that failed says why. Only an interruption is raised.
     """
     found, clock = _Found(), Phases()
-    status, reason, trace = DONE, "", ""
+    status, reason, trace, fault = DONE, "", "", False
     started = time.time()
-    with PeakMemory() as memory, _warnings_as_notes(found.notes), released():
+    # Whatever `released` imports is there before memory is looked at.
+    with released(), PeakMemory() as memory, _warnings_as_notes(found.notes):
         try:
             if run.is_baseline:
                 _baseline(study, run, found, clock)
             else:
                 _model(study, run, reference, found, clock)
         except Exception as error:  # a row of the table, never the end of the study
-            status, reason = FAILED, one_sentence(error)
+            status, reason, fault = FAILED, one_sentence(error), is_fault(error)
             trace = traceback.format_exc()
             found.figures.clear()
     if status == DONE:
-        found.figures["peak_memory_bytes"] = memory.peak
+        found.figures["peak_memory_bytes"] = memory.growth
     return {
         "name": run.name,
         "study": study.name,
@@ -107,14 +110,16 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
         "seed": run.seed,
         "status": status,
         "reason": reason,
+        "fault": fault,
         "traceback": trace,
         "commit": commit(),
         "versions": versions(PACKAGES),
         "hardware": hardware(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "phases": clock.seconds,
-        "peak_memory_bytes": memory.peak,
+        "peak_memory_bytes": memory.growth,
         "memory_at_start_bytes": memory.start,
+        "largest_memory_bytes": memory.largest,
         "memory_is": memory.how,
         "sweeps": found.sweeps,
         "converged": found.converged,
@@ -122,6 +127,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
         "items": found.items,
         "test_duels": found.test_duels,
         "split": found.split,
+        "left_out_group": found.group,
         "optimiser": found.optimiser,
         "notes": found.notes,
         "calibration_bins": found.bins,
@@ -129,7 +135,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
     }
 
 
-def failed_record(study: Study, run: RunSettings, reason: str) -> Record:
+def failed_record(study: Study, run: RunSettings, reason: str, fault: bool = False) -> Record:
     """The record of a run that never came back."""
     return {
         "name": run.name,
@@ -139,6 +145,7 @@ def failed_record(study: Study, run: RunSettings, reason: str) -> Record:
         "seed": run.seed,
         "status": FAILED,
         "reason": reason,
+        "fault": fault,
         "commit": commit(),
         "versions": versions(PACKAGES),
         "hardware": hardware(),
@@ -159,6 +166,11 @@ def one_sentence(error: BaseException) -> str:
     text = " ".join(reason_of(error).split())
     usual = (ValueError, ArithmeticError, MemoryError, OSError, RuntimeError)
     return text if isinstance(error, usual) else f"{type(error).__name__}: {text}"
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether the program is to blame, not data, settings or the machine."""
+    return not isinstance(error, (*failures(), OSError))
 
 
 @contextmanager
@@ -183,6 +195,7 @@ def _prepared(
         holdout, utilities = held_out(study, run)
     found.duels, found.items = holdout.num_train, len(holdout.train.distinct_rows()[0])
     found.test_duels, found.split = holdout.num_test, holdout.split.description
+    found.group = left_out(study, run)
     return holdout, utilities
 
 
@@ -235,7 +248,7 @@ def _model(
         found.figures["kendall_tau"] = kendall_tau(utilities[rows], here.mean)
     with clock("evidence"):
         _evidence(model, found)
-    if exact is not None and not _is_reference(study, run):
+    if exact is not None and not _is_reference(run):
         with clock("exact"):
             _against_exact(model, holdout, here, exact, found)
     with clock("cost"):
@@ -257,17 +270,16 @@ def _learned(
             f"There are no fixed hyperparameters without the exact model{why}; give values under "
             "at, or raise exact_limit."
         )
-    if reference is not None and given is not None and _is_reference(study, run):
+    if reference is not None and given is not None and _is_reference(run):
         fixed = replace(run, hyperparameters="fixed")
         model, learning = learned(study, fixed, holdout, given, clock)
         return model, learning if run.is_fixed else reference.learning or learning
     return learned(study, run, holdout, given if run.is_fixed else None, clock)
 
 
-def _is_reference(study: Study, run: RunSettings) -> bool:
+def _is_reference(run: RunSettings) -> bool:
     """Whether a run is what others are compared with."""
-    exact_ep = run.approximation == "exact" and run.engine == "ep"
-    return exact_ep and (study.at is None or run.hyperparameters != JOINT)
+    return run.approximation == "exact" and run.engine == "ep"
 
 
 def _evidence(model: PreferenceGP, found: _Found) -> None:

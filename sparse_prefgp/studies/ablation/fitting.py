@@ -13,7 +13,12 @@ from sparse_prefgp.studies.ablation.configuration import METHODS, Study
 from sparse_prefgp.studies.ablation.data import INPUTS, ITEMS, parted, stream
 from sparse_prefgp.studies.ablation.runs import RunSettings
 from sparse_prefgp.studies.choices import KernelChoice, feature_groups
-from sparse_prefgp.studies.holdout import Holdout, HoldoutSettings, prepare
+from sparse_prefgp.studies.holdout import (
+    Holdout,
+    HoldoutSettings,
+    approximation_of,
+    prepare,
+)
 
 if TYPE_CHECKING:
     import gpflow
@@ -54,6 +59,15 @@ class Predictions(NamedTuple):
     log_probabilities: FloatArray
     mean: FloatArray
     covariance: FloatArray
+
+
+def left_out(study: Study, run: RunSettings) -> str | None:
+    """The label of the group that is left out, None where none is.
+
+    Raises:
+        ValueError: what `parted` raises.
+    """
+    return parted(study.data, study.split, run.max_train, run.seed).group
 
 
 def held_out(study: Study, run: RunSettings) -> tuple[Holdout, FloatArray | None]:
@@ -111,7 +125,7 @@ def start_model(
     model = PreferenceGP(
         train,
         kernel,
-        approximation=settings.approximation_choice.build(run.seed),
+        approximation=approximation_of(holdout, holdout.split.train_rows),
         inducing_variable=inputs,
         engine=settings.engine_choice.build(),
         noise_variance=study.noise_variance,

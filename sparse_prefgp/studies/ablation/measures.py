@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import platform
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -88,11 +90,15 @@ class Phases:
 
 
 class PeakMemory:
-    """The largest resident set of this process while the block runs, in bytes.
+    """How far memory of this process grows above its start while the block runs, in bytes.
 
-    All of the process counts, the interpreter and TensorFlow too; `start` is what it had at first.
-    Looked at every 10 ms where the system has /proc; elsewhere it is the largest of the process so
-    far, as `how` says.
+    `start` is what the process had at first, after memory that earlier work left free was given
+    back; `largest` the most that it had; `growth` their difference. Where the system has /proc it
+    is resident memory without mapped files such as libraries, looked at every 10 ms; elsewhere it
+    is the largest resident set of the process since it began, as `how` says.
+
+    What TensorFlow and the allocator keep for later is in `start` of what comes later: the first
+    run of a process, and the first of its size, grow by more than those after them.
     """
 
     interval = 0.01
@@ -101,13 +107,22 @@ class PeakMemory:
         self._statm = Path("/proc/self/statm")
         self.sampled = self._statm.is_file()
         self.how = (
-            "largest resident set of the process during the run, sampled every 10 ms"
+            "growth of the process's own resident memory above the start of the run, sampled every "
+            "10 ms"
             if self.sampled
-            else "largest resident set of the process since it began"
+            else "growth of the largest resident set of the process, 0 where an earlier one was "
+            "larger"
         )
-        self.start = self.peak = self._now()
+        self.how += "; earlier runs in the process can make it smaller"
+        give_back_memory()
+        self.start = self.largest = self._now()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    @property
+    def growth(self) -> int:
+        """Of the largest above the start."""
+        return self.largest - self.start
 
     def __enter__(self) -> PeakMemory:
         if self.sampled:
@@ -123,22 +138,33 @@ class PeakMemory:
         self._stop.set()
         if self.sampled:
             self._thread.join()
-        self.peak = max(self.peak, self._now())
+        self.largest = max(self.largest, self._now())
 
     def _watch(self) -> None:
         while not self._stop.wait(self.interval):
-            self.peak = max(self.peak, self._now())
+            self.largest = max(self.largest, self._now())
 
     def _now(self) -> int:
         if self.sampled:
-            pages = int(self._statm.read_text().split()[1])
-            return pages * os.sysconf("SC_PAGE_SIZE")
+            _, resident, shared, *_ = self._statm.read_text().split()
+            return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
         try:
             import resource
         except ImportError:  # Windows
             return 0
         kilobyte = 1 if platform.system() == "Darwin" else 1024
         return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * kilobyte
+
+
+def give_back_memory() -> None:
+    """Collect garbage, and let the allocator return free pages to the system where it can.
+
+    glibc keeps freed memory for later, up to what the largest work before had needed.
+    """
+    gc.collect()
+    # The C library of this process; other ones have no such function.
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,6 @@ from sparse_prefgp.datasets import (
     DuelSet,
     RegressionSet,
     duels_from_targets,
-    fetch,
     item_parts,
     load,
 )
@@ -24,9 +23,12 @@ from sparse_prefgp.studies.ablation.data import (
     DATA,
     SPLIT,
     Parted,
+    Sums,
+    left_out_group,
     split_rows,
     stream,
 )
+from sparse_prefgp.studies.ablation.sources import source_sums
 
 IntArray = npt.NDArray[np.int64]
 
@@ -41,8 +43,7 @@ def check_named(data: Data) -> None:
         ConnectionError: no network.
     """
     assert data.set is not None
-    fetch(data.set)
-    found = _loaded(data.set)
+    found = _loaded(data.set, tuple(source_sums(data).items()))
     if isinstance(found, RegressionSet) and data.regression is None:
         raise ValueError(
             f"The data set {data.set!r} has targets and no duels; say under regression how to make "
@@ -55,31 +56,34 @@ def check_named(data: Data) -> None:
         raise ValueError(f"The data set {data.set!r} has no gold duels; leave out test.")
 
 
-def named_duels(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> Parted:
-    """The duels of a set, parted for a seed.
+def named_duels(
+    data: Data, split: SplitSettings, max_train: int | None, seed: int, sums: Sums
+) -> Parted:
+    """The duels of a set, parted for a seed; `sums` are those of its files.
 
     Raises:
         ValueError: what reading, drawing and splitting raise.
     """
     assert data.set is not None
-    found = _loaded(data.set)
+    found = _loaded(data.set, sums)
     if isinstance(found, RegressionSet):
         assert data.regression is not None
         return _from_targets(found, data.regression, split, max_train, seed)
     if data.test == "gold":
         return _gold_tested(found, split, max_train, seed)
-    table = _table(data.set, split.by)
-    return Parted(table, split_rows(table, split, max_train, seed))
+    table = _table(data.set, split.by, sums)
+    rows = split_rows(table, split, max_train, seed)
+    return Parted(table, rows, group=left_out_group(table, split, seed))
 
 
 @lru_cache(maxsize=1)
-def _loaded(name: str) -> DuelSet | RegressionSet:
+def _loaded(name: str, sums: Sums) -> DuelSet | RegressionSet:
     return load(name)
 
 
 @lru_cache(maxsize=1)
-def _table(name: str, by: str) -> DuelTable:
-    found = _loaded(name)
+def _table(name: str, by: str, sums: Sums) -> DuelTable:
+    found = _loaded(name, sums)
     assert isinstance(found, DuelSet)
     return found.table(never_features=split_columns(by))
 
@@ -139,7 +143,8 @@ def _gold_tested(found: DuelSet, split: SplitSettings, max_train: int | None, se
     told = (
         f"{whole.description.rstrip('.')}; learned from votes, tested on {len(test):,} gold duels"
     )
-    return Parted(table, _thinned(train, test, whole.dropped, told, max_train, stream(seed, SPLIT)))
+    rows = _thinned(train, test, whole.dropped, told, max_train, stream(seed, SPLIT))
+    return Parted(table, rows, group=left_out_group(table, split, seed))
 
 
 def _thinned(

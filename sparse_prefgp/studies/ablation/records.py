@@ -16,6 +16,7 @@ from sparse_prefgp.studies.ablation.configuration import LAYOUT, Study
 from sparse_prefgp.studies.ablation.execution import FAILED, Record
 from sparse_prefgp.studies.ablation.reference import Reference, read_reference
 from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings
+from sparse_prefgp.studies.ablation.sources import source_sums
 
 PROGRAM = "sparse-prefgp ablate"
 STUDY, RUNS, REFERENCES = "study.json", "runs", "references"
@@ -32,12 +33,13 @@ class StudyFolder:
     """What a study has written so far, and where more goes; every file whole or not at all."""
 
     def __init__(self, folder: Path, study: Study) -> None:
-        """Claim a folder, or go on in one of the same study.
+        """Look at a folder, new, empty or of the same study; nothing is written before `claim`.
 
         Raises:
             ValueError: it belongs to another study, holds other things, or cannot be written.
         """
         self.folder, self.study = folder, study
+        self.sums = source_sums(study.data)
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
         check_place(Path(os.path.realpath(folder)), folder)
@@ -48,8 +50,6 @@ class StudyFolder:
                 f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
                 "new or empty folder."
             )
-        else:
-            self._claim()
 
     def finished(self, runs: Iterable[RunSettings]) -> dict[str, Record]:
         """The records that are there, by the name of their run.
@@ -75,8 +75,8 @@ class StudyFolder:
         return found
 
     def keep(self, record: Record) -> None:
-        """Write the record of a run."""
-        text = json.dumps(_plain(record), indent=1, allow_nan=False)
+        """Write the record of a run, with the checksums of the files that it is of."""
+        text = json.dumps(_plain({**record, "sources": self.sums}), indent=1, allow_nan=False)
         write_file(self._record(record["name"]), text + "\n")
 
     def reference(self, key: ReferenceKey) -> Reference | None:
@@ -106,7 +106,14 @@ class StudyFolder:
     def _reference(self, key: ReferenceKey) -> Path:
         return self.folder / REFERENCES / f"{key.name}.npz"
 
-    def _claim(self) -> None:
+    def claim(self) -> None:
+        """Make the folder that of the study; nothing where it is already.
+
+        Raises:
+            ValueError: it cannot be made.
+        """
+        if (self.folder / STUDY).exists():
+            return
         study = self.study
         text = json.dumps(
             {
@@ -115,6 +122,7 @@ class StudyFolder:
                 "name": study.name,
                 "title": study.title,
                 "fingerprint": study.fingerprint(),
+                "sources": self.sums,
                 "configuration": study.resolved(),
             },
             indent=1,
@@ -144,14 +152,30 @@ class StudyFolder:
             )
         if fingerprint == self.study.fingerprint():
             return
-        here = self.study.resolved()
-        others = [name for name, value in here.items() if configuration.get(name) != value]
-        what = f"another {others[0]!r}" if others else "other files"
+        what = self._difference(configuration, values.get("sources"))
         raise ValueError(
             f"The output folder {str(self.folder)!r} belongs to another study, "
             f"{values.get('name')!r} with {what}; give another folder, or the configuration that "
             "it was made with."
         )
+
+    def _difference(self, configuration: dict[str, Any], sums: Any) -> str:
+        """In what the study of the folder differs from this one."""
+        here = self.study.resolved()
+        kept = sums if isinstance(sums, dict) else {}
+        others = [
+            name
+            for name, value in here.items()
+            if name != "title" and configuration.get(name) != value
+        ]
+        if others:
+            return f"another {others[0]!r}"
+        if kept and kept != self.sums:
+            changed = sorted(
+                name for name in {*kept, *self.sums} if kept.get(name) != self.sums.get(name)
+            )
+            return f"other contents of {', '.join(changed)}"
+        return "other files, or runs of another version of this program"
 
 
 def results_frame(records: Sequence[Record]) -> Any:

@@ -23,7 +23,12 @@ from sparse_prefgp.studies.ablation.fitting import (
 )
 from sparse_prefgp.studies.ablation.measures import Phases
 from sparse_prefgp.studies.ablation.release import released
-from sparse_prefgp.studies.ablation.runs import NONE, ReferenceKey, RunSettings
+from sparse_prefgp.studies.ablation.runs import (
+    NONE,
+    ReferenceKey,
+    RunSettings,
+    reference_of,
+)
 from sparse_prefgp.studies.failures import reason_of
 from sparse_prefgp.studies.holdout import Holdout
 
@@ -116,7 +121,7 @@ class Reference:
 def make_reference(study: Study, key: ReferenceKey) -> Reference:
     """Fit the exact model, or say why not; only an interruption is raised.
 
-    With values under `at` nothing is learned.
+    Nothing is learned where the key asks for the values under `at`.
     """
     clock = Phases()
     run = RunSettings(
@@ -127,7 +132,7 @@ def make_reference(study: Study, key: ReferenceKey) -> Reference:
         engine="ep",
         inducing=None,
         inducing_inputs=NONE,
-        hyperparameters=JOINT if study.at is None else FIXED,
+        hyperparameters=FIXED if key.at else JOINT,
         max_train=key.max_train,
         seed=key.seed,
     )
@@ -149,7 +154,7 @@ def _fitted(study: Study, run: RunSettings, holdout: Holdout, clock: Phases) -> 
     if not (np.isfinite(value) and all(np.all(np.isfinite(part)) for part in found)):
         raise ValueError("A prediction or the evidence of the exact model is not a finite number.")
     return Reference(
-        run.reference,
+        reference_of(study, run),
         hyperparameters=Hyperparameters.of(model),
         predictions=found,
         log_evidence=value,

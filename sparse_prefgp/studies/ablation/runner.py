@@ -9,18 +9,28 @@ from pathlib import Path
 
 from sparse_prefgp.studies.ablation.configuration import Study
 from sparse_prefgp.studies.ablation.execution import FAILED, Record, execute
+from sparse_prefgp.studies.ablation.preflight import check_study
 from sparse_prefgp.studies.ablation.records import StudyFolder
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
-from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings, expand
+from sparse_prefgp.studies.ablation.runs import (
+    ReferenceKey,
+    RunSettings,
+    expand,
+    reference_of,
+)
+from sparse_prefgp.studies.ablation.sources import check_unchanged
+
+SECONDS_BETWEEN_TABLES = 10.0
+TABLES_SHARE = 20.0  # times what the last one took, so that tables take 5 % of the time at most
 
 
 @dataclass(frozen=True)
 class StudyProgress:
     """Before the first run, and after each.
 
-    done: of `total`, those of earlier calls included. doing: what is next, on a cluster what came
-    back last. seconds: since the start; left: a guess from the runs of this call, None before one
-    is done.
+    done: of `total`, those of earlier calls and those that failed included. doing: what is next, on
+    a cluster what came back last. seconds: since the start; left: a guess from the runs of this
+    call, None before one is done. failed: how many of those done.
     """
 
     done: int
@@ -28,6 +38,7 @@ class StudyProgress:
     doing: str
     seconds: float
     left: float | None
+    failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,13 +46,15 @@ class StudyResult:
     """What became of a study.
 
     runs: all of them. new: how many were done now, the others earlier. failed: name and reason.
-    seconds: of this call.
+    faults: how many of the failed ones the program is to blame for, not data, settings or the
+    machine. seconds: of this call.
     """
 
     folder: Path
     runs: int
     new: int
     failed: tuple[tuple[str, str], ...]
+    faults: int
     seconds: float
 
 
@@ -56,6 +69,8 @@ def run_study(
 ) -> StudyResult:
     """Do the runs of a study that are not done yet, and write the table of all.
 
+    What would fail for every seed is refused before anything is written.
+
     Args:
         study: what `read_study` gives.
         out: folder, new, empty or of the same study, which is continued.
@@ -66,11 +81,12 @@ def run_study(
         callback: told before the first run and after each.
 
     A run that fails is a row with its reason. Each has its record as soon as it is done, so that a
-    call that was killed is continued by the next.
+    call that was killed is continued by the next; the table is written now and then too.
 
     Raises:
-        ValueError: a folder that belongs to something else, an unknown data set, a scheduler that
-            does not answer or has no workers, `workers` without a local cluster.
+        ValueError: a folder that belongs to something else, an unknown data set, what
+            `check_study` refuses, data that change while the study runs, a scheduler that does not
+            answer or has no workers, `workers` without a local cluster.
         ConnectionError: a data set that cannot be fetched.
         KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
@@ -112,10 +128,12 @@ class _Session:
         self._earlier = len(self._runs) - len(self._todo)
         self._new = 0
         self._begun = self._started
+        self._next_table = 0.0  # by the clock; the first comes with the first record
 
     def finish(self, dask: str | None, workers: int | None) -> StudyResult:
         try:
             if self._todo:
+                check_study(self._study)
                 self._do(dask, workers)
         except KeyboardInterrupt as error:
             raise KeyboardInterrupt(
@@ -124,15 +142,14 @@ class _Session:
             ) from error
         finally:
             # Also of what was done before something went wrong.
-            there = [self._records[run.name] for run in self._runs if run.name in self._records]
-            if there:
-                self._folder.write_tables(there)
-        failed = [record for record in there if record["status"] == FAILED]
+            self._write_tables()
+        failed = self._failed()
         return StudyResult(
             self._folder.folder,
             len(self._runs),
             self._new,
             tuple((record["name"], record["reason"]) for record in failed),
+            sum(record.get("fault", False) for record in failed),
             time.perf_counter() - self._started,
         )
 
@@ -150,16 +167,35 @@ class _Session:
             self._folder.keep(record)
             self._records[record["name"]] = record
             self._new += 1
+            if time.perf_counter() >= self._next_table:
+                self._write_tables()
             behind = dask is not None or self._new == len(self._todo)
             self._tell(record["name"] if behind else self._todo[self._new].name)
 
+    def _write_tables(self) -> None:
+        """So that a process that is killed leaves a table of what was done."""
+        began = time.perf_counter()
+        there = [self._records[run.name] for run in self._runs if run.name in self._records]
+        if there:
+            self._folder.write_tables(there)
+        now = time.perf_counter()
+        self._next_table = now + max(SECONDS_BETWEEN_TABLES, TABLES_SHARE * (now - began))
+
+    def _failed(self) -> list[Record]:
+        there = (self._records[run.name] for run in self._runs if run.name in self._records)
+        return [record for record in there if record["status"] == FAILED]
+
     def _here(self) -> Iterator[Record]:
         """Those of this process, in order; runs with the same exact model follow one another."""
+        self._folder.claim()
         last: Reference | None = None
         for run in self._todo:
-            if needs_reference(self._study, run) and (last is None or last.key != run.reference):
-                last = self._reference(run.reference)
-            yield execute(self._study, run, last if needs_reference(self._study, run) else None)
+            needed = needs_reference(self._study, run)
+            key = reference_of(self._study, run)
+            check_unchanged(self._study.data, self._folder.sums)
+            if needed and (last is None or last.key != key):
+                last = self._reference(key)
+            yield execute(self._study, run, last if needed else None)
 
     def _reference(self, key: ReferenceKey) -> Reference:
         found = self._folder.reference(key)
@@ -176,7 +212,8 @@ class _Session:
             (now - self._begun) / self._new * (len(self._todo) - self._new) if self._new else None
         )
         done = self._earlier + self._new
-        self._callback(StudyProgress(done, len(self._runs), doing, now - self._started, left))
+        seconds, failed = now - self._started, len(self._failed())
+        self._callback(StudyProgress(done, len(self._runs), doing, seconds, left, failed))
 
 
 def needs_reference(study: Study, run: RunSettings) -> bool:

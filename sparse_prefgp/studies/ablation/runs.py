@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sparse_prefgp.studies.ablation.configuration import FIXED, LEARNED, Study
+from sparse_prefgp.studies.ablation.configuration import FIXED, LEARNED, Study, safe_name
 from sparse_prefgp.studies.choices import ApproximationChoice, EngineChoice, KernelChoice
 
 LINEAR_PROBIT, COIN = BASELINES = ("linear-probit", "coin")
@@ -56,13 +56,7 @@ class RunSettings:
         t = "" if self.max_train is None else f"t{self.max_train}"
         parts = [self.data, self.kernel, self.approximation, self.engine, m, self.inducing_inputs]
         parts += [self.hyperparameters, t, f"s{self.seed}"]
-        # A colon, as in prior-power:0.5, is no part of a file's name everywhere.
-        return "-".join(part.replace(":", "") for part in parts if part not in ("", NONE))
-
-    @property
-    def reference(self) -> ReferenceKey:
-        """Which exact model it is compared with and may have its hyperparameters from."""
-        return ReferenceKey(self.kernel, self.max_train, self.seed)
+        return "-".join(safe_name(part) for part in parts if part not in ("", NONE))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -71,17 +65,31 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class ReferenceKey:
-    """An exact model: its kernel, training size and seed."""
+    """An exact model: its kernel, training size and seed.
+
+    at: it has the values under `at`; otherwise its hyperparameters were learned.
+    """
 
     kernel: str
     max_train: int | None
     seed: int
+    at: bool = False
 
     @property
     def name(self) -> str:
         """Of the file that keeps it."""
+        at = "-at" if self.at else ""
         t = "" if self.max_train is None else f"-t{self.max_train}"
-        return f"{self.kernel}{t}-s{self.seed}"
+        return f"{self.kernel}{at}{t}-s{self.seed}"
+
+
+def reference_of(study: Study, run: RunSettings) -> ReferenceKey:
+    """Which exact model a run is compared with and may have its hyperparameters from.
+
+    That of the values under `at` for fixed runs, where there are some; else the learned one.
+    """
+    at = study.at is not None and run.is_fixed
+    return ReferenceKey(run.kernel, run.max_train, run.seed, at)
 
 
 def expand(study: Study) -> tuple[RunSettings, ...]:
@@ -104,11 +112,11 @@ def expand(study: Study) -> tuple[RunSettings, ...]:
             none: dict[str, Any] = dict.fromkeys(names, NONE)
             for name in BASELINES:
                 found.append(RunSettings(approximation=name, inducing=None, **none, **common))
-        for kernel, approximation, engine, hyperparameters in itertools.product(
+        for kernel, hyperparameters, approximation, engine in itertools.product(
             sorted(str(KernelChoice.parse(text)) for text in study.kernels),
+            study.hyperparameters,
             study.approximations,
             study.engines,
-            study.hyperparameters,
         ):
             choice = ApproximationChoice.parse(approximation)
             found += [
