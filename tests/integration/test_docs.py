@@ -129,8 +129,10 @@ def test_the_command_line_page_has_every_command_and_option(site):
         example = " ".join(command.epilog.partition(":")[2].split())
         assert example in page.text
         for parameter in command.params:
-            for option in getattr(parameter, "opts", ()):
-                assert option in page.text, f"{name} {option}"
+            # An argument stands there under what it is called for people.
+            argument = parameter.param_type_name == "argument" and parameter.metavar
+            for option in [parameter.metavar] if argument else getattr(parameter, "opts", ()):
+                assert option.strip("[].") in page.text, f"{name} {option}"
     for code in (0, 1, MISTAKE, INTERRUPTED):
         assert re.search(rf"\b{code}\b", page.text.partition("Exit codes")[2]), code
 
