@@ -409,3 +409,32 @@ def test_a_group_without_a_label() -> None:
     table = read_table(items, duels, never_features=["who"])
     with pytest.raises(ValueError, match="'who' has no value in row 1 of the duels"):
         split_rows(table, SplitSettings(by="group:who", leave_one_out=True), None, 0)
+
+
+def test_blocks_by_a_column(tmp_path: Path) -> None:
+    """Each duel a block of its own is FITC."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    items = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "b"])
+    items.insert(0, "item_id", range(20))
+    items.to_csv(tmp_path / "items.csv", index=False)
+    pairs = np.array([rng.choice(20, 2, replace=False) for _ in range(40)])
+    duels = pd.DataFrame({"winner": pairs[:, 0], "loser": pairs[:, 1], "one by": range(40)})
+    duels.to_csv(tmp_path / "duels.csv", index=False)
+    study = study_from(
+        changed(
+            data={"files": {"items": "items.csv", "duels": "duels.csv", "ignore": ["one by"]}},
+            approximations=["fitc", "pitc:one by"],
+            at=AT,
+            hyperparameters=["fixed"],
+            inducing=[5],
+            inducing_inputs=["random"],
+            seeds=[0],
+        ),
+        folder=tmp_path,
+    )
+    alone, blocks = (execute(study, run) for run in expand(study) if not run.is_baseline)
+    assert blocks["name"] == "duels-se-pitcone_by-ep-m5-random-fixed-s0"
+    apart = figures(blocks)["log_evidence"] - figures(alone)["log_evidence"]
+    assert abs(apart) < FIXED_POINT
