@@ -169,9 +169,9 @@ def peer(python: Path, method: str, arrays: dict[str, np.ndarray], threads: int)
 
 
 def reached(row: Row, nats: float) -> float:
-    """Seconds, without compiling, until a fit was at least so good; NaN if never."""
+    """Seconds, without compiling, until a fit was at least so good, if ever; a step at least."""
     assert row.curve is not None
-    seconds, scores = map(np.asarray, row.curve)
+    seconds, scores = (np.asarray(x)[1:] for x in row.curve)
     hits = np.flatnonzero(scores <= nats)
     return float(seconds[hits[0]]) if len(hits) else float("nan")
 
@@ -206,7 +206,7 @@ def table(setting: Setting, rows: list[Row]) -> str:
                 f"- {row.method} is as good as {other.method} ({other.nats:.4f}) after "
                 f"{own:.2f} s, "
                 f"{whole:.2f} s with compiling; {other.method} takes {theirs:.2f} s, "
-                f"{other_whole:.2f} s with compiling: {theirs / max(own, 1e-9):.1f} and "
+                f"{other_whole:.2f} s with compiling: {theirs / own:.1f} and "
                 f"{other_whole / whole:.1f} times as long."
             )
     return "\n".join([*lines, ""])
