@@ -719,7 +719,7 @@ def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
         (len(name.replace(r"\propto", "").replace(r"\pm", "")) for name in names), default=1
     )
     width = figure.get_size_inches()[0]
-    columns = max(1, int(width * 14 / (longest + 5)))
+    columns = max(1, int(width * 12 / (longest + 5)))
     figure.legend(
         list(found.values()),
         names,
