@@ -133,6 +133,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
                     slope, error = exponent(*map(list, zip(*tail, strict=True)))
                     label = f"{shape}: {axis}^({slope:.2f} ± {error:.2f})"
                 ax.loglog(x, y, marker + "-", color=colour, label=label)
+            if axis == "m":
+                ax.set_xticks(INDUCING, [str(m) for m in INDUCING])
+                ax.minorticks_off()
             rest = f"m = {MIDDLE_M}" if axis == "t" else f"t = {MIDDLE_T:,}"
             ax.set_xlabel(("duels" if axis == "t" else "inducing inputs") + f", {rest}")
             ax.set_ylabel(FIGURES[kind])
