@@ -307,7 +307,7 @@ def squared_distances(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
 def squared_distances_without_gradient(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
     winners, losers = graph.edges
     large = graph.num_sites * features.shape[1] > _FUSE_ABOVE
-    return (_fused_squared_distances if large else _squared_distances)(features, winners, losers)
+    return (fused_squared_distances if large else _squared_distances)(features, winners, losers)
 
 
 def _squared_distances(features: tf.Tensor, winners: tf.Tensor, losers: tf.Tensor) -> tf.Tensor:
@@ -315,9 +315,10 @@ def _squared_distances(features: tf.Tensor, winners: tf.Tensor, losers: tf.Tenso
 
 
 @tf.function(jit_compile=True, autograph=False)
-def _fused_squared_distances(
+def fused_squared_distances(
     features: tf.Tensor, winners: tf.Tensor, losers: tf.Tensor
 ) -> tf.Tensor:
+    """|row of the loser - row of the winner|², (t,), in one pass without a t × m temporary."""
     # One sum over a whole row is done number by number; sums of eight slices side by side are
     # vectorised, which takes a fifth of the time.
     width = features.shape[1] // 8

@@ -22,6 +22,7 @@ from scipy import linalg, sparse
 from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
 from sparse_prefgp.covariances.kernels import pair_difference_variance
 from sparse_prefgp.evidence import ep_log_evidence
+from sparse_prefgp.graph import fused_squared_distances
 from sparse_prefgp.io.streams import Chunk
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.parts.gaussian import FloatArray, Natural, Posterior
@@ -518,17 +519,4 @@ def _solved(factor: FloatArray, values: FloatArray, *, transposed: bool) -> Floa
 
 def _squared_lengths(features: tf.Tensor, chunk: Padded) -> FloatArray:
     ends = [tf.convert_to_tensor(x, tf.int32) for x in (chunk.winners, chunk.losers)]
-    return np.asarray(_fused_squared_lengths(features, *ends).numpy())
-
-
-@tf.function(jit_compile=True, autograph=False)
-def _fused_squared_lengths(features: tf.Tensor, winners: tf.Tensor, losers: tf.Tensor) -> tf.Tensor:
-    # Gather, difference and sum in one go; eight slices side by side are vectorised, where a whole
-    # row would be summed number by number.
-    width = features.shape[1] // 8
-    step = tf.gather(features, losers) - tf.gather(features, winners)
-    total = tf.reduce_sum(step[:, 8 * width :] ** 2, -1)
-    if width:
-        slices = [step[:, i * width : (i + 1) * width] for i in range(8)]
-        total += tf.reduce_sum(sum(x * x for x in slices[1:]) + slices[0] ** 2, -1)
-    return total
+    return np.asarray(fused_squared_distances(features, *ends).numpy())

@@ -171,10 +171,11 @@ def check_against_sampling(
         )
     if (Xa is None) != (Xb is None):
         raise ValueError("Xa and Xb are the two sides of pairs; give both, or neither.")
-    if rng is not None:
+    if draws is not None:
+        draws.check_of(model)
+    else:
+        assert rng is not None
         draws = sample_posterior(model, num_draws, rng, chains=chains)
-    assert draws is not None
-    draws.check_of(model)
     inferred = model.infer()
     graph = draws.graph
     own = _compare(model, graph.rows[graph.winners], graph.rows[graph.losers], draws.own_duels())

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.features import INSTALL_CLI
 from sparse_prefgp.metrics import PREDICTOR_NAMES
 from sparse_prefgp.plotting.canvas import chance_text
 from sparse_prefgp.studies.holdout import idle_note
+from sparse_prefgp.studies.pages import page_template
 from sparse_prefgp.studies.pictures import TOP, Picture
 
 if TYPE_CHECKING:
@@ -86,26 +86,14 @@ def render_report(
         ModuleNotFoundError: jinja2 is not installed.
         OSError: a picture cannot be read.
     """
-    try:
-        import jinja2
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"The report needs jinja2; install it with {INSTALL_CLI}."
-        ) from error
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sparse_prefgp.studies", "templates"),
-        autoescape=True,  # whatever the ending: ids and levels are anybody's text
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    template = page_template("fit_report.html")
     fits = [(name, figures[name]) for name in ("fit", "refit_fit") if name in figures]
     both = len(fits) > 1
     headings = {
         "fit": "The fit to the training duels" if both else "The fit",
         "refit_fit": "The fit to all duels, which is kept",
     }
-    return environment.get_template("fit_report.html").render(
+    return template.render(
         title=title,
         subtitle=_subtitle(figures),
         summary=_summary(figures),

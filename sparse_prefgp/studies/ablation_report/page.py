@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sparse_prefgp.features import INSTALL_CLI
 from sparse_prefgp.studies.ablation_report.reading import Results
 from sparse_prefgp.studies.ablation_report.tables import Table
 from sparse_prefgp.studies.ablation_report.vocabulary import GROUPS
+from sparse_prefgp.studies.pages import page_template
 
 FAILURES_SHOWN = 40
 DIGITS_OF_FINGERPRINT = 12
@@ -62,19 +62,7 @@ def render_page(
         ModuleNotFoundError: jinja2 is not installed.
         OSError: a figure cannot be read.
     """
-    try:
-        import jinja2
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"The report needs jinja2; install it with {INSTALL_CLI}."
-        ) from error
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sparse_prefgp.studies", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    template = page_template("ablation_report.html")
     groups = list(dict.fromkeys([*GROUPS, *tables, *(figure.group for figure in figures)]))
     sections = [
         Section(
@@ -84,7 +72,7 @@ def render_page(
         )
         for group in groups
     ]
-    return environment.get_template("ablation_report.html").render(
+    return template.render(
         title=title,
         subtitle=_subtitle(results),
         summary=summary,
