@@ -67,6 +67,7 @@ FEWEST_TICKS = 3
 LETTERS_PER_INCH = 18  # of the smallest
 UNBROKEN = "\u00a0"
 GAP = 3.0  # points between an axis and the words above it
+MOST_CURVES_WITH_BARS = 4  # of reliability, in one panel
 LINEAR_WITHIN = 1.0  # of an axis that is logarithmic on both sides of 0
 
 
@@ -179,12 +180,18 @@ def draw_reliability(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn
     for number, part in enumerate(_parts(axes_of, MOST_PANELS // columns * columns), 1):
         figure, axes = _grid(len(part), columns)
         looks = looks_of(arrangement)
+        crowded = False
         for ax, (facet, m) in zip(axes, part, strict=True):
             ax.plot([0.5, 1.0], [0.5, 1.0], "--", color=GREY, linewidth=1.0, label="_calibrated")
-            for method, label in facet.methods.items():
-                key = Key(facet.panel, method, m if method.has_m else None)
-                if key in curves:
-                    _reliability(ax, curves[key], looks[method], _legend_name(label))
+            keys = {
+                label: Key(facet.panel, method, m if method.has_m else None)
+                for method, label in facet.methods.items()
+            }
+            own = {label: curves[key] for label, key in keys.items() if key in curves}
+            crowded |= len(own) > MOST_CURVES_WITH_BARS
+            for label, curve in own.items():
+                look, bars = looks[curve.key.method], len(own) <= MOST_CURVES_WITH_BARS
+                _reliability(ax, curve, look, _legend_name(label), bars)
             _name(ax, facet.label + ("" if m is None else f", m = {m:,}"))
         lowest = min(0.45, *(ax.get_ylim()[0] for ax in axes))
         for ax in axes:
@@ -201,8 +208,9 @@ def draw_reliability(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn
                 [
                     "Share of held-out duels that the predicted winner won, against the "
                     "probability that it was given, in ten equal bins pooled over paired seeds; "
-                    "on the dashed line predictions are calibrated, below it too sure. Bars: "
-                    "standard error over seeds. Larger markers stand for more duels.",
+                    "on the dashed line predictions are calibrated, below it too sure. Larger "
+                    "markers stand for more duels. Bars: standard error over seeds"
+                    + (f", up to {MOST_CURVES_WITH_BARS} curves." if crowded else "."),
                     *notes,
                 ]
             ),
@@ -591,13 +599,14 @@ def _path(
     _cut_marks(ax, [seconds[p.key] for p in points if p not in fine], look)
 
 
-def _reliability(ax: Axes, curve: Reliability, look: Look, label: str) -> None:
+def _reliability(ax: Axes, curve: Reliability, look: Look, label: str, bars: bool) -> None:
     x = [one.confidence for one in curve.bins]
     y = [one.share_won for one in curve.bins]
     duels = np.array([one.duels for one in curve.bins])
     errors = np.nan_to_num([one.error for one in curve.bins])
     line: dict[str, Any] = {"color": look.colour, "linewidth": 1.0}
-    ax.errorbar(x, y, yerr=errors, fmt="none", capsize=2, **line)
+    if bars:
+        ax.errorbar(x, y, yerr=errors, fmt="none", capsize=2, **line)
     ax.plot(x, y, look.dashes, alpha=0.8, label="_line", **line)
     ax.scatter(x, y, 10.0 + 60.0 * duels / duels.max(), color=look.colour, marker=look.marker)
     # Of the legend: markers of one size.

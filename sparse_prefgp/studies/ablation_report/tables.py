@@ -344,7 +344,12 @@ def _best(
     """What is in bold; nothing where no value tells anything of its method."""
     cells = arrangement.cells.get(metric.name, {})
     values = {method: cells[key] for method, key in keys.items() if key in cells}
-    known = [v for by_seed in values.values() for v in by_seed.values() if math.isfinite(v)]
+    known = [
+        v * metric.factor
+        for by_seed in values.values()
+        for v in by_seed.values()
+        if math.isfinite(v)
+    ]
     return frozenset() if is_flat(metric, known) else best_of(values, metric.direction)
 
 

@@ -59,7 +59,7 @@ LABELS = {
     "gradient_seconds": "time of a gradient",
     "sweeps": "sweeps",
     "iterations": "iterations",
-    PEAK_MEMORY: "peak memory",
+    PEAK_MEMORY: "memory taken",
 }
 # Divergences and errors can be 0 and fall by many orders as m grows.
 FALLING = frozenset(name for name in LABELS if "kl_" in name or name.endswith(("rmse", "largest")))
