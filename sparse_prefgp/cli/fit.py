@@ -142,7 +142,8 @@ def fit(
             help="Read the duels in chunks, for more than fit into memory: --duels is a Parquet "
             "file or a folder of such files, with columns winner and loser, or winner_x and "
             "loser_x for every feature x and no --items. A folder is always read so. The last "
-            "rows are held out.",
+            "rows are held out. Tables that are not Parquet are read whole, split as told, and "
+            "the model is computed in chunks.",
         ),
     ] = False,
     parts: Annotated[
@@ -203,39 +204,7 @@ def fit(
             fixed_margin=fixed_margin,
             noise_by_group=noise_by is not None,
         )
-        if stream or is_stream(duels):
-            from sparse_prefgp.cli.streaming import refuse, run_streamed
-            from sparse_prefgp.studies.streamed import StreamSettings
-
-            refuse(
-                {
-                    "--choices": choices,
-                    "--rankings": rankings,
-                    "--ties": ties,
-                    "--weight": weight,
-                    "--noise-by": noise_by,
-                    "--context": context,
-                    "--margin": margin,
-                    "--report": report,
-                    "--resume": resume,
-                    "--refit": refit,
-                    "--max-train": max_train,
-                    f"--split {split}": split != "duels",
-                    f"--engine {engine}": engine != "ep",
-                    f"--mode {mode}": mode != "nested",
-                    f"--starts {starts}": starts != 1,
-                    f"--inducing {inducing}": isinstance(settings.inducing, str),
-                    "auto": automatic,
-                }
-            )
-            streamed = StreamSettings(settings, parts, scheduler, gradients, sites)
-            run_streamed(console, duels, items, streamed, out, features, ignore)
-            return
-        if items is None:
-            raise ValueError("Give --items: a table with a row for each item; none was given.")
-        checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
-        check_folder(out)  # before a large table is read in vain
-        table = Tables(
+        tables = Tables(
             items,
             duels,
             choices,
@@ -246,7 +215,39 @@ def fit(
             weight=weight,
             noise_by=noise_by,
             context=context,
-        ).read(split)
+        )
+        if stream or is_stream(duels):
+            from sparse_prefgp.cli.streaming import in_tables, refuse, run_streamed
+            from sparse_prefgp.studies.streamed import StreamSettings
+
+            files = not in_tables(tables)
+            refuse(
+                {
+                    "--choices": files and choices,
+                    "--rankings": files and rankings,
+                    "--ties": ties,
+                    "--weight": weight,
+                    "--noise-by": noise_by,
+                    "--context": files and context,
+                    "--margin": margin,
+                    "--report": report,
+                    "--resume": resume,
+                    "--refit": refit,
+                    "--max-train": files and max_train,
+                    f"--split {split}": files and split != "duels",
+                    f"--engine {engine}": engine != "ep",
+                    f"--mode {mode}": mode != "nested",
+                    f"--starts {starts}": starts != 1,
+                    f"--inducing {inducing}": isinstance(settings.inducing, str),
+                    "auto": automatic,
+                }
+            )
+            streamed = StreamSettings(settings, parts, scheduler, gradients, sites)
+            run_streamed(console, tables, streamed, out)
+            return
+        checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
+        check_folder(out)  # before a large table is read in vain
+        table = tables.read(split)
         run(
             console,
             table,

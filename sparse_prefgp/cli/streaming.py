@@ -13,14 +13,14 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from sparse_prefgp.cli.console import Output, counting_bar, import_tensorflow, scores_table
-from sparse_prefgp.cli.tables import names
-from sparse_prefgp.io.streams import stream_duels
+from sparse_prefgp.cli.tables import Tables, names
+from sparse_prefgp.io.streams import PARQUET, is_stream, stream_duels
 from sparse_prefgp.studies.folder import check_folder
 
 if TYPE_CHECKING:
     from sparse_prefgp.parts.model import StreamProgress
     from sparse_prefgp.selection.streamed import StreamedStep
-    from sparse_prefgp.studies.streamed import StreamSettings
+    from sparse_prefgp.studies.streamed import StreamHoldout, StreamSettings
 
 
 def refuse(options: Mapping[str, Any]) -> None:
@@ -39,37 +39,21 @@ def refuse(options: Mapping[str, Any]) -> None:
 
 def run_streamed(
     console: Output,
-    duels: Path | None,
-    items: Path | None,
+    tables: Tables,
     settings: StreamSettings,
     out: Path,
-    features: str | None,
-    ignore: str | None,
 ) -> None:
     """Read, fit, score, print, and write to `out`."""
     started = time.perf_counter()
-    if duels is None:
-        raise ValueError("Give --duels: Parquet files or a folder of them; none was given.")
     check_folder(out)
-    with counting_bar(console, "Reading the duels") as bar:
-        stream = stream_duels(
-            duels,
-            items,
-            features=None if features is None else names(features),
-            ignore=() if ignore is None else names(ignore),
-            progress=bar,
-        )
+    holdout = _holdout(console, tables, settings)
     from sparse_prefgp.studies.streamed import (
-        StreamHoldout,
         fit_streamed,
         score_streamed,
         streamed_figures,
         write_streamed,
     )
 
-    holdout = StreamHoldout.of(stream, settings.plain.test_fraction)
-    held = 0 if holdout.test is None else holdout.test.num_rows
-    console.print(Text(f"{stream!r}; the last {held:,} rows are held out"))
     import_tensorflow(console)
     with _passes(console) as (step, progress):
         model, report = fit_streamed(holdout, settings, step=step, progress=progress)
@@ -89,6 +73,35 @@ def run_streamed(
         soft_wrap=True,
     )
     console.manners.emit(figures)
+
+
+def in_tables(tables: Tables) -> bool:
+    """Whether duels come from tables that are read whole, not from Parquet files or folders."""
+    duels = tables.duels
+    return duels is None or not (is_stream(duels) or duels.suffix.lower() in PARQUET)
+
+
+def _holdout(console: Output, tables: Tables, settings: StreamSettings) -> StreamHoldout:
+    from sparse_prefgp.studies.streamed import StreamHoldout
+
+    plain = settings.plain
+    if in_tables(tables):
+        holdout = StreamHoldout.of_table(tables.read(plain.split), plain)
+        held = "none" if holdout.test is None else f"{holdout.test.num_rows:,} rows"
+        console.print(Text(f"{holdout.train!r}; held out, by {plain.split}: {held}"))
+        return holdout
+    with counting_bar(console, "Reading the duels") as bar:
+        stream = stream_duels(
+            tables.duels,
+            tables.items,
+            features=None if tables.features is None else names(tables.features),
+            ignore=() if tables.ignore is None else names(tables.ignore),
+            progress=bar,
+        )
+    holdout = StreamHoldout.of(stream, plain.test_fraction)
+    rows = 0 if holdout.test is None else holdout.test.num_rows
+    console.print(Text(f"{stream!r}; the last {rows:,} rows are held out"))
+    return holdout
 
 
 @contextmanager

@@ -127,7 +127,7 @@ class Tables:
     noise_by: a column each.
     """
 
-    items: Path
+    items: Path | None
     duels: Path | None = None
     choices: Path | None = None
     rankings: Path | None = None
@@ -146,9 +146,11 @@ class Tables:
         """The table; columns that the split names are no features.
 
         Raises:
-            ValueError: none of the three was given, or more than one; ties of choices or rankings;
+            ValueError: no items; none of the three, or more than one; ties of choices or rankings;
                 what the readers raise.
         """
+        if self.items is None:
+            raise ValueError("Give --items: a table with a row for each item; none was given.")
         from sparse_prefgp.io import (
             read_choice_table,
             read_ranking_table,

@@ -1,4 +1,4 @@
-"""A scored fit to duels that are read in chunks; the last rows of the stream are held out."""
+"""A scored fit to duels that are taken in chunks, from files or from tables in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.folders import replaced_folder
-from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.metrics import score
 from sparse_prefgp.studies.choices import feature_groups
 from sparse_prefgp.studies.folder import (
@@ -22,10 +22,11 @@ from sparse_prefgp.studies.folder import (
     as_json_text,
     check_folder,
 )
-from sparse_prefgp.studies.holdout import HoldoutSettings, Scores
+from sparse_prefgp.studies.holdout import HoldoutSettings, Scores, prepare
 from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
+    from sparse_prefgp.io import DuelTable
     from sparse_prefgp.parts import StreamedGP
     from sparse_prefgp.parts.model import StreamProgress
     from sparse_prefgp.selection.streamed import StreamedReport, StreamedStep
@@ -94,13 +95,29 @@ class StreamSettings:
 
 @dataclass(frozen=True, eq=False)
 class StreamHoldout:
-    """The first rows, to learn from, and the last ones, to score on; None holds nothing out."""
+    """Rows to learn from, and rows to score on; None holds nothing out. split: what parted them."""
 
     train: StreamedDuels
     test: StreamedDuels | None
+    split: str = "last rows"
+
+    @classmethod
+    def of_table(cls, table: DuelTable, settings: HoldoutSettings) -> StreamHoldout:
+        """Of tables in memory: by the split of the settings, with items standardised as there.
+
+        Raises:
+            ValueError: what `prepare` and `stream_duels` raise.
+        """
+        plain = prepare(table, settings)
+        rows = plain.split.test_rows
+        test = None
+        if len(rows):
+            test = stream_duels(table.to_duels(rows, transform=plain.train.transform))
+        return cls(stream_duels(plain.train), test, settings.split)
 
     @classmethod
     def of(cls, duels: StreamedDuels, test_fraction: float) -> StreamHoldout:
+        """Of a stream: its last rows are held out."""
         rows = duels.num_rows
         held = round(test_fraction * rows)
         if not held:
@@ -192,7 +209,7 @@ def streamed_figures(
     plain, train = settings.plain, holdout.train
     rows, duels = train.num_rows, model.duels.num_duels
     return {
-        "split": "last rows",
+        "split": holdout.split,
         "test_fraction": plain.test_fraction,
         "seed": plain.seed,
         "data": {

@@ -85,7 +85,9 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/ids"], "no items were given"),
         (["--duels", "{}/wide.parquet", "--items", "{}/items.csv"], "items were given too"),
         (["--duels", "{}/no.parquet"], "does not exist"),
-        ([], "Give --duels"),
+        ([], "Give --items"),
+        (["--items", "{}/items.csv"], "Give one of --duels"),
+        (["--items", "{}/items.csv", "--duels", "{}/none.csv"], "does not exist"),
         (["--duels", "{}/wide.parquet", "--ties", "t.csv"], "--ties needs all duels in memory"),
         (["--duels", "{}/wide.parquet", "--split", "items"], "--split items needs all duels"),
         (["--duels", "{}/wide.parquet", "--engine", "laplace"], "--engine laplace needs"),
@@ -122,3 +124,24 @@ def test_without_stream_items_are_needed(data: Path, tmp_path: Path) -> None:
     arguments = ["fit", "--duels", str(data / "wide.parquet"), "--out", str(tmp_path / "fitted")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2 and "Give --items" in done.output
+
+
+def test_tables_are_fitted_in_chunks_with_any_split(data: Path, tmp_path: Path) -> None:
+    pd.concat(pd.read_parquet(data / "ids" / f"{k}.parquet") for k in range(3)).assign(
+        when=np.arange(T)
+    ).to_csv(data / "duels.csv", index=False)
+    tables = ["--items", data / "items.csv", "--duels", data / "duels.csv", *PLAIN]
+    more = ["--split", "time:when", "--approximation", "fitc", "--max-train", "900"]
+    scores = []
+    for name, stream in (("chunks", ["--stream"]), ("whole", [])):
+        arguments = ["fit", *tables, *more, *stream, "--out", tmp_path / name]
+        done = CliRunner().invoke(app, [*map(str, arguments)])
+        assert done.exit_code == 0, done.output
+        metrics = json.loads((tmp_path / name / "metrics.json").read_text())
+        assert metrics["split"] == "time:when"
+        scores.append(metrics["held_out"]["model"])
+    assert scores[0]["duels"] == scores[1]["duels"] == 300
+    # Different first inducing inputs and steps; the same model and duels.
+    assert scores[0]["nlp_nats"] == pytest.approx(scores[1]["nlp_nats"], abs=0.05)
+    ranking = pd.read_csv(tmp_path / "chunks" / "ranking.csv")
+    assert set(ranking.item_id) == {f"item {i}" for i in range(N)}

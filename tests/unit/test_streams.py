@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.io import streams
+from sparse_prefgp.io.streams import scan
 from tests.tolerances import ROUNDING
 
 T = 100
@@ -55,7 +55,7 @@ def all_rows(stream: spg.StreamedDuels, size: int) -> list[np.ndarray]:
 def test_chunks_have_all_rows_in_order_whatever_their_size(
     frame, items, tmp_path, monkeypatch, size
 ) -> None:
-    monkeypatch.setattr(streams, "READ_ROWS", 16)  # several blocks for so few rows
+    monkeypatch.setattr(scan, "READ_ROWS", 16)  # several blocks for so few rows
     paths = [write(frame[:55], tmp_path / "0.parquet"), write(frame[55:], tmp_path / "1.parquet")]
     for source in (paths, tmp_path):
         stream = spg.stream_duels(source, items)
@@ -67,7 +67,7 @@ def test_chunks_have_all_rows_in_order_whatever_their_size(
 
 @pytest.mark.parametrize("parts", [1, 3, 8, 100])
 def test_parts_are_all_rows_once(frame, items, tmp_path, monkeypatch, parts) -> None:
-    monkeypatch.setattr(streams, "READ_ROWS", 16)
+    monkeypatch.setattr(scan, "READ_ROWS", 16)
     stream = spg.stream_duels(write(frame, tmp_path / "a.parquet"), items)
     cut = stream.cut(parts)
     assert max(p.num_rows for p in cut) - min(p.num_rows for p in cut) <= 1
@@ -123,7 +123,7 @@ def test_a_table_from_a_file_is_read_again_elsewhere_rather_than_sent(frame, tmp
 
 
 def test_inline_features_are_standardised_over_both_sides(inline, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(streams, "_READ_NUMBERS", 32)
+    monkeypatch.setattr(scan, "_READ_NUMBERS", 32)
     stream = spg.stream_duels(write(inline, tmp_path / "a.parquet"))
     a = np.concatenate([inline.winner_a, inline.loser_a])
     assert stream.transform is not None
@@ -185,7 +185,7 @@ def test_a_part_knows_its_own_totals(frame, inline, items, tmp_path) -> None:
 
 
 def test_progress_tells_of_the_rows_read(frame, items, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(streams, "READ_ROWS", 40)
+    monkeypatch.setattr(scan, "READ_ROWS", 40)
     seen: list[tuple[int, int]] = []
     path = write(frame, tmp_path / "a.parquet")
     spg.stream_duels(path, items, progress=lambda *x: seen.append(x))
@@ -284,3 +284,32 @@ def test_other_duels_than_before_are_noticed(frame, items, tmp_path) -> None:
     shuffled = spg.stream_duels(data.shuffle(T, seed=1, reshuffle_each_iteration=True), items)
     with pytest.raises(ValueError, match="do not shuffle a dataset"):
         list(shuffled.chunks(10))
+
+
+# Duels in memory.
+
+
+def test_duels_in_memory_are_streamed_with_their_items_and_counts(frame, items) -> None:
+    ids = [f"item {i}" for i in range(len(items))]
+    duels = spg.Duels.from_rows(
+        items, frame.winner.to_numpy(), frame.loser.to_numpy(), item_ids=ids
+    )
+    stream = spg.stream_duels(duels)
+    assert stream.num_duels == T and stream.num_rows == len(duels.winners) < T
+    assert stream.items is not None and stream.items.ids == duels.item_ids
+    winners, losers = all_rows(stream, 7)
+    np.testing.assert_array_equal(winners, duels.winners)
+    np.testing.assert_array_equal(losers, duels.losers)
+    counts = np.concatenate([chunk.counts for chunk in stream.chunks(7)])
+    np.testing.assert_array_equal(counts, duels.counts)
+
+
+def test_what_duels_in_memory_have_and_streams_have_not_is_refused(items) -> None:
+    sides = (np.array([0, 1]), np.array([2, 3]))
+    refused("have 1 ties, which", spg.Duels(items, *sides, ties=[True, False]))
+    refused("have weights", spg.Duels(items, *sides, weights=[0.5, 2.0]))
+    duels = spg.Duels(items, *sides)
+    refused("leave items= out", duels, items)
+    refused("leave ignore= out", duels, ignore=["a"])
+    with pytest.raises(ValueError, match="not sent to other processes"):
+        pickle.dumps(spg.stream_duels(duels))

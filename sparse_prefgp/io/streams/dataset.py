@@ -1,0 +1,80 @@
+"""Rows of a `tf.data.Dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
+from sparse_prefgp.io.streams.rows import SIDES, Rows
+
+# Counted at a time, where a dataset does not know how many it has.
+_ROWS = 1 << 18
+
+
+class DatasetRows:
+    """The elements of a `tf.data.Dataset`: mappings with the keys `winner`, `loser` and perhaps
+    `count`, or tuples in that order; the sides are ids or (D,) features. Batched or not."""
+
+    def __init__(self, dataset: Any) -> None:
+        spec = dataset.element_spec
+        if isinstance(spec, tuple) and len(spec) in (2, 3):
+            dataset = dataset.map(lambda *x: dict(zip((*SIDES, COUNT), x, strict=False)))
+            spec = dataset.element_spec
+        if not isinstance(spec, dict) or not {*SIDES} <= set(spec):
+            raise ValueError(
+                f"The dataset has elements {spec}; give mappings with the keys 'winner' and "
+                "'loser', or tuples of both."
+            )
+        rank = spec[WINNER].shape.rank
+        numeric = spec[WINNER].dtype.is_floating
+        if rank is None or rank - numeric not in (0, 1) or spec[LOSER].shape.rank != rank:
+            raise ValueError(
+                f"The dataset has winners of shape {spec[WINNER].shape} and losers of shape "
+                f"{spec[LOSER].shape}; give ids, or vectors of features of floating type."
+            )
+        self._dataset = dataset.unbatch() if rank - numeric == 1 else dataset
+        self.inline: tuple[str, ...] | None = None
+        if numeric:
+            width = spec[WINNER].shape[-1]
+            if width is None:
+                raise ValueError(
+                    f"The dataset's features have shape {spec[WINNER].shape}, of unknown width; "
+                    "set it with tf.ensure_shape."
+                )
+            self.inline = tuple(f"x{j}" for j in range(width))
+        self._rows: int | None = None
+
+    name = "the dataset"
+    row_numbers = False
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        return (0, self.count_rows())
+
+    def count_rows(self) -> int:
+        if self._rows is None:
+            known = int(self._dataset.cardinality())
+            if known < 0:  # unknown, or infinite
+                if known == -1:
+                    raise ValueError("The dataset never ends; take(n) a number of duels of it.")
+                known = sum(len(next(iter(batch.values()))) for batch in self._batched(_ROWS))
+            self._rows = known
+        return self._rows
+
+    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+        for batch in self._batched(size, start, stop - start):
+            yield Rows(batch[WINNER], batch[LOSER], batch.get(COUNT))
+
+    def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
+        part = self._dataset.skip(skip).take(take).batch(size)
+        return iter(part.as_numpy_iterator())
+
+    def where(self, row: int) -> str:
+        return f"element {row} of the dataset (counted from 0)"
+
+    def __reduce__(self) -> Any:
+        raise ValueError(
+            "A tf.data.Dataset cannot be sent to other processes; write the duels to Parquet "
+            "files, or leave the scheduler out."
+        )

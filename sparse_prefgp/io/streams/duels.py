@@ -1,0 +1,194 @@
+"""Duels that are read in chunks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from sparse_prefgp.duels import Duels
+from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.io.streams.items import ItemTable
+from sparse_prefgp.io.streams.parsing import parsed
+from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, joined, regular, slice_of
+from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
+
+# Parts are whole files where the largest is no more than so many times the average.
+_UNEVEN = 1.25
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedDuels:
+    """Duels that are read in chunks, made by `stream_duels`.
+
+    Attributes:
+        source: where they are read from.
+        items: the table that ids refer to; None where features are inline.
+        transform: how inline features are standardised, None for as they are.
+        feature_names: of the D features.
+        scan: what the first pass over all of them found.
+        start, stop: the rows of the source that belong to it.
+    """
+
+    source: Source
+    items: ItemTable | None
+    transform: FeatureTransform | None
+    feature_names: tuple[str, ...] | None
+    scan: Scan
+    start: int
+    stop: int
+
+    @property
+    def num_rows(self) -> int:
+        """t, each row with a site of its own."""
+        return self.stop - self.start
+
+    @property
+    def num_duels(self) -> int:
+        """Duels of these rows, counts included."""
+        return self.totals.duels
+
+    @cached_property
+    def totals(self) -> Totals:
+        """Numbers of these rows; those of a part are counted by a pass over it."""
+        scan = self.scan
+        if self.num_rows == scan.rows:
+            low, high = scan.low, scan.high
+            if self.transform is not None and low is not None and high is not None:
+                mean, scale = np.array(self.transform.mean), np.array(self.transform.scale)
+                low, high = (low - mean) / scale, (high - mean) / scale
+            return Totals(scan.duels, scan.comparisons, low, high)
+        return totals_of(self.items, self.chunks(READ_ROWS))
+
+    @property
+    def num_features(self) -> int:
+        if self.items is not None:
+            return int(self.items.features.shape[1])
+        assert self.source.inline is not None
+        return len(self.source.inline)
+
+    def __repr__(self) -> str:
+        schema = "inline features"
+        if self.items is not None:
+            schema = f"between {self.items.num_items:,} items"
+        return f"StreamedDuels({self.num_rows:,} rows {schema}, from {self.source.name})"
+
+    def part(self, start: int, stop: int) -> StreamedDuels:
+        """Rows start to stop of this stream.
+
+        Raises:
+            ValueError: no rows, or rows that are not there.
+        """
+        if not 0 <= start < stop <= self.num_rows:
+            raise ValueError(
+                f"Rows {start} to {stop} are no part of the {self.num_rows} rows of {self!r}; give "
+                "at least one row of it."
+            )
+        return replace(self, start=self.start + start, stop=self.start + stop)
+
+    def cut(self, parts: int) -> tuple[StreamedDuels, ...]:
+        """Parts of nearly equal size, in the order of the rows: whole files, if their sizes allow.
+
+        Raises:
+            ValueError: more parts than rows, so that one would have no duels.
+        """
+        if parts > self.num_rows:
+            raise ValueError(
+                f"{parts} parts of {self.num_rows} duels would leave a part without duels; take at "
+                f"most {self.num_rows} parts."
+            )
+        ends = np.linspace(0, self.num_rows, parts + 1).astype(int)
+        edges = np.clip(np.array(self.source.edges) - self.start, 0, self.num_rows)
+        near = edges[np.argmin(np.abs(edges[:, None] - ends[None, :]), 0)]
+        sizes = np.diff(near)
+        if sizes.min() > 0 and sizes.max() * parts <= _UNEVEN * self.num_rows:
+            ends = near
+        return tuple(self.part(int(a), int(b)) for a, b in pairwise(ends))
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All rows in order, `size` at a time, the last chunk shorter; read ahead by a thread.
+
+        Raises:
+            ValueError: an unreadable file, a bad value, with its row, or other duels than before.
+        """
+        yield from ahead(self._chunks(size))
+
+    def _chunks(self, size: int) -> Iterator[Chunk]:
+        start = self.start
+        held: list[Chunk] = []
+        rows = 0
+        for chunk in self._blocks():
+            held.append(chunk)
+            rows += len(chunk.counts)
+            while rows >= size:
+                whole = joined(held)
+                yield slice_of(whole, 0, size, start - self.start)
+                held, rows, start = [slice_of(whole, size, rows, 0)], rows - size, start + size
+        if rows:
+            yield joined(held)._replace(start=start - self.start)
+            start += rows
+        if start != self.stop:
+            raise ValueError(
+                f"{self.source.name} has given {start - self.start} rows where it gave "
+                f"{self.num_rows} before; a stream must give the same duels each time."
+            )
+
+    def _blocks(self) -> Iterator[Chunk]:
+        """As they are read, from the block of the checksums that the first row lies in."""
+        starts = self.scan.starts
+        first, last = bisect_right(starts, self.start) - 1, bisect_left(starts, self.stop)
+        position, sizes = starts[first], np.diff(starts[first : last + 1]).tolist()
+        read = self.source.read(position, starts[last], max(sizes))
+        for block, rows in enumerate(regular(read, sizes), start=first):
+            chunk, digest = parsed(self.source, self.items, self.transform, rows, position)
+            length = len(chunk.counts)
+            if digest != self.scan.digests[block]:
+                raise ValueError(
+                    f"{self.source.name} gives other duels from row {position} on than when it was "
+                    "first read; leave files alone while they are in use, and do not shuffle a "
+                    "dataset."
+                )
+            low, high = max(self.start - position, 0), min(self.stop - position, length)
+            position += length
+            if low < high:
+                yield slice_of(chunk, low, high, 0)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Duels:
+        """`size` rows drawn without replacement, in memory; all of them where there are no more."""
+        chosen = np.arange(self.num_rows)
+        if size < self.num_rows:
+            chosen = np.sort(rng.choice(self.num_rows, size, replace=False))
+        found = []
+        for chunk in self.chunks(READ_ROWS):
+            here = chosen[np.searchsorted(chosen, chunk.start) :]
+            rows = here[: np.searchsorted(here, chunk.start + len(chunk.counts))] - chunk.start
+            if len(rows):
+                found.append(Chunk(0, chunk.winners[rows], chunk.losers[rows], chunk.counts[rows]))
+        return self.in_memory(joined(found))
+
+    def in_memory(self, chunk: Chunk) -> Duels:
+        """Some of its rows as `Duels`."""
+        counts = chunk.counts.astype(np.int64)
+        if self.items is None:
+            names = self.feature_names
+            n = len(counts)
+            items, row = np.unique(
+                np.concatenate([chunk.winners, chunk.losers]), axis=0, return_inverse=True
+            )
+            row = row.reshape(-1)
+            return Duels.from_rows(
+                items, row[:n], row[n:], counts, feature_names=names, transform=self.transform
+            )
+        return Duels.from_rows(
+            self.items.features,
+            chunk.winners,
+            chunk.losers,
+            counts,
+            item_ids=self.items.ids,
+            feature_names=self.items.feature_names,
+            transform=self.items.transform,
+        )

@@ -1,0 +1,137 @@
+"""The items that ids in a stream refer to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.duels import Duels, check_features
+from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.io.columns import item_columns
+from sparse_prefgp.io.files import id_text, load_items
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ItemTable:
+    """Items in memory: (n, D) features in model units, and ids as for `Duels`.
+
+    origin: path and options of the file they were read from, which other processes read again
+    rather than being sent the features; None for arrays.
+    """
+
+    features: FloatArray
+    ids: tuple[Hashable, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    transform: FeatureTransform | None = None
+    origin: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(
+        cls, items: Any, features: Sequence[str] | None = None, ignore: Sequence[str] = ()
+    ) -> ItemTable:
+        """A table from an (n, D) array, or from a file or a data frame, then standardised; or the
+        items of `Duels`, as they are there.
+
+        Raises:
+            ValueError: what `read_duels` says of items.
+        """
+        if isinstance(items, ItemTable):
+            return items
+        if isinstance(items, Duels):
+            return cls(items.items, items.item_ids, items.feature_names, items.transform)
+        if isinstance(items, np.ndarray):
+            return cls(check_features(items, "items", None))
+        table = load_items(items)
+        found = item_columns(table, table, features=features, ignore=ignore, never_features=())
+        frame = table.frame[found.others]
+        transform = FeatureTransform.fit(frame, found.numeric, found.categorical, table.row)
+        path = isinstance(items, str | os.PathLike)
+        origin = (os.path.abspath(items), features, tuple(ignore)) if path else None
+        return cls(
+            transform.apply(frame, table.row),
+            found.ids,
+            transform.feature_names,
+            transform,
+            origin,
+        )
+
+    def __reduce__(self) -> Any:
+        if self.origin is not None:
+            return ItemTable.of, self.origin
+        return ItemTable, (self.features, self.ids, self.feature_names, self.transform)
+
+    @property
+    def num_items(self) -> int:
+        return len(self.features)
+
+    def rows_of(self, values: Any) -> IntArray:
+        """Row of each id in a column, -1 where it is unknown or missing.
+
+        :param values: (c,) NumPy array, or pyarrow array.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if pa.types.is_binary(column.type):
+            column = column.cast(pa.string())
+        if self.ids is None:
+            number = _whole(column)
+            inside = (number >= 0) & (number < self.num_items)
+            return np.where(inside, number, -1)
+        if self._numbers is not None:
+            number = _whole(column)
+            order, ordered = self._numbers
+            place = np.minimum(np.searchsorted(ordered, number), len(ordered) - 1)
+            return np.where(ordered[place] == number, order[place], -1)
+        if not pa.types.is_string(column.type):
+            column = column.cast(pa.string())
+        found = pc.index_in(pc.utf8_trim_whitespace(column), value_set=self._texts)
+        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+    @cached_property
+    def _texts(self) -> Any:
+        import pyarrow as pa
+
+        assert self.ids is not None
+        return pa.array([id_text(value) for value in self.ids])
+
+    @cached_property
+    def _numbers(self) -> tuple[IntArray, IntArray] | None:
+        """For ids that are whole numbers, their rows and the ids in ascending order."""
+        assert self.ids is not None
+        if not isinstance(self.ids[0], int | np.integer):  # all are, or none (`plain_ids`)
+            return None
+        ids = np.asarray(self.ids, dtype=np.int64)
+        order = np.argsort(ids, kind="stable")
+        return order, ids[order]
+
+
+def _whole(column: Any) -> IntArray:
+    """A pyarrow column as whole numbers; -1 where there is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        if pa.types.is_string(column.type):
+            column = pc.utf8_trim_whitespace(column)
+        whole = column.cast(pa.int64())
+    except pa.ArrowInvalid:  # the odd one out is found one by one
+        return np.array([_one_whole(value.as_py()) for value in column], dtype=np.int64)
+    return np.asarray(whole.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _one_whole(value: Any) -> int:
+    text = id_text(value)
+    return int(text) if text.lstrip("-").isdigit() else -1

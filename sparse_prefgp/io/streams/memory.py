@@ -1,0 +1,59 @@
+"""Rows of `Duels` in memory, for models that take them in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sparse_prefgp.duels import Duels
+from sparse_prefgp.io.streams.rows import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class DuelRows:
+    """The rows of `Duels`: equal duels are one row with their count.
+
+    Raises:
+        ValueError: ties or weights, which streams do not have.
+    """
+
+    duels: Duels
+
+    name = "the duels in memory"
+    inline = None
+    row_numbers = True
+
+    def __post_init__(self) -> None:
+        if self.duels.num_ties:
+            raise ValueError(
+                f"The duels have {self.duels.num_ties:,} ties, which streams do not take; use "
+                "PreferenceGP, or leave the ties out."
+            )
+        if self.duels.weights is not None:
+            raise ValueError(
+                "The duels have weights, which streams do not take; use PreferenceGP, or give "
+                "whole counts."
+            )
+
+    def count_rows(self) -> int:
+        return len(self.duels.winners)
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        return (0, self.count_rows())
+
+    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+        duels = self.duels
+        for low in range(start, stop, size):
+            part = slice(low, min(low + size, stop))
+            yield Rows(duels.winners[part], duels.losers[part], duels.counts[part])
+
+    def where(self, row: int) -> str:
+        return f"row {row} of the duels in memory (counted from 0)"
+
+    def __reduce__(self) -> Any:
+        raise ValueError(
+            "Duels in memory are not sent to other processes; write them to Parquet files, or "
+            "leave the scheduler out."
+        )

@@ -1,0 +1,137 @@
+"""Where a stream of duels comes from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sparse_prefgp.duels import Duels
+from sparse_prefgp.io.files import listing
+from sparse_prefgp.io.streams.dataset import DatasetRows
+from sparse_prefgp.io.streams.duels import StreamedDuels
+from sparse_prefgp.io.streams.items import ItemTable
+from sparse_prefgp.io.streams.memory import DuelRows
+from sparse_prefgp.io.streams.parquet import ParquetRows
+from sparse_prefgp.io.streams.rows import Source
+from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
+
+PARQUET = (".parquet", ".pq")
+
+
+def stream_duels(
+    duels: Any,
+    items: Any = None,
+    *,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    standardise: bool = True,
+    progress: Report | None = None,
+) -> StreamedDuels:
+    """Duels that are read in chunks, again and again, and need not be held in memory.
+
+    All rows are read once here: counted, checked, and, for inline features, averaged.
+
+    Args:
+        duels: path of a Parquet file, of a folder of such files (read in the order of their names)
+            or a list of paths; or a `tf.data.Dataset` that gives the same elements each time.
+            Columns `winner` and `loser` hold ids; or `winner_x` and `loser_x` hold the feature x
+            of both sides, and so on. An optional column `count` says how often. Elements of a
+            dataset are mappings with these keys, or tuples; inline features are vectors there.
+            Or `Duels`, which are in memory with their items: then a `StreamedGP` keeps of its own
+            arrays only a chunk.
+        items: for ids: path or data frame of items, as for `read_duels`, or an (n, D) array in
+            which ids are row numbers. None for inline features.
+        features, ignore: columns of the items, or inline features, to use or to leave out.
+        standardise: subtract the mean and divide by the standard deviation of inline features,
+            which is recorded in `transform`. Tables of items always are, arrays never.
+        progress: called with the rows read so far and their number.
+
+    Raises:
+        ValueError: a file that is missing, empty or not Parquet; neither schema; ids without
+            items, or items without ids; an unknown id, an item against itself, a feature that is
+            not finite, a count that is not whole and positive (each with its row); no duels;
+            `Duels` with ties or weights, or with items given once more.
+    """
+    source = _source(duels)
+    if isinstance(duels, Duels):
+        _refuse_columns(items, features, ignore)
+        items = duels
+    if source.inline is None and items is None:
+        raise ValueError(
+            f"The duels of {source.name} name items, but no items were given; give items=, or "
+            "features of both sides in columns such as 'winner_age' and 'loser_age'."
+        )
+    if source.inline is not None and items is not None:
+        raise ValueError(
+            f"The duels of {source.name} have features of their own ({listing(source.inline)}), "
+            "but items were given too; leave the items out, or name them in columns 'winner' and "
+            "'loser'."
+        )
+    table = None if items is None else ItemTable.of(items, features, ignore)
+    if table is None:
+        source = _chosen(source, features, ignore)
+    scan = scan_of(source, table, progress)
+    names = source.inline if table is None else table.feature_names
+    transform = None if table is None else table.transform
+    if table is None and standardise:
+        transform = standardised(source, scan)
+        names = transform.feature_names
+    return StreamedDuels(source, table, transform, names, scan, 0, scan.rows)
+
+
+def is_stream(duels: Any) -> bool:
+    """Whether a path is one of Parquet files in a folder, which are streamed."""
+    return isinstance(duels, str | os.PathLike) and os.path.isdir(duels)
+
+
+def _refuse_columns(items: Any, features: Sequence[str] | None, ignore: Sequence[str]) -> None:
+    """`Duels` have their items, and the features of these, already."""
+    for name, value in (("items", items), ("features", features), ("ignore", ignore or None)):
+        if value is not None:
+            raise ValueError(f"Duels in memory have their own items; leave {name}= out.")
+
+
+def _source(duels: Any) -> Source:
+    if isinstance(duels, Duels):
+        return DuelRows(duels)
+    if hasattr(duels, "element_spec"):
+        return DatasetRows(duels)
+    paths = [duels] if isinstance(duels, str | os.PathLike) else duels
+    if not isinstance(paths, list | tuple):
+        raise ValueError(
+            f"The duels are of type {type(duels).__name__}; give Parquet files, a folder of them, "
+            "a tf.data.Dataset, or Duels."
+        )
+    files: list[Any] = []
+    for path in paths:
+        if os.path.isdir(path):
+            here = sorted(p for p in Path(path).iterdir() if p.suffix.lower() in PARQUET)
+            if not here:
+                raise ValueError(
+                    f"The folder {str(path)!r} has no Parquet files; give one that has."
+                )
+            files += here
+        else:
+            files.append(path)
+    return ParquetRows.of(files).counted()
+
+
+def _chosen(source: Source, features: Sequence[str] | None, ignore: Sequence[str]) -> Source:
+    if features is None and not ignore:
+        return source
+    assert source.inline is not None
+    for name in (*(features or ()), *ignore):
+        if name not in source.inline:
+            raise ValueError(
+                f"The feature {name!r} is not among those of {source.name}; choose from "
+                f"{listing(source.inline)}."
+            )
+    if not isinstance(source, ParquetRows):
+        raise ValueError("Features of a dataset are chosen with dataset.map, not with features=.")
+    kept = [name for name in features or source.inline if name not in ignore]
+    if not kept:
+        raise ValueError("All features are ignored; keep at least one.")
+    return replace(source, inline=tuple(kept))

@@ -1,0 +1,173 @@
+"""Rows of Parquet files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.features import INSTALL_CLI
+from sparse_prefgp.io.files import listing
+from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, WINNER
+from sparse_prefgp.io.streams.rows import SIDES, Rows
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """The rows of one or several Parquet files, one file after the other."""
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    inline: tuple[str, ...] | None = None
+    sizes: tuple[int, ...] = ()
+
+    row_numbers = False
+
+    @classmethod
+    def of(cls, paths: Sequence[str | os.PathLike[str]]) -> ParquetRows:
+        """The files, whose columns must be the same.
+
+        Raises:
+            ValueError: no file, one that is missing or not Parquet, or no schema of duels.
+        """
+        files = tuple(os.path.abspath(path) for path in paths)
+        if not files:
+            raise ValueError("There are no duels: the list of files is empty; give at least one.")
+        first: tuple[str, ...] = ()
+        for path in files:
+            columns = tuple(_open_parquet(path).schema_arrow.names)
+            first = first or columns
+            if set(columns) != set(first):
+                odd = sorted(set(columns) ^ set(first))[0]
+                raise ValueError(
+                    f"The column {odd!r} is not in all of the files ({files[0]!r} and {path!r} "
+                    "differ); write all with the same columns."
+                )
+        return cls(files, first, _inline_names(first, f"{Path(files[0]).name}"))
+
+    @property
+    def name(self) -> str:
+        more = f" and {len(self.paths) - 1} more files" if len(self.paths) > 1 else ""
+        return f"{self.paths[0]}{more}"
+
+    def count_rows(self) -> int:
+        return sum(self._sizes())
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        return (0, *np.cumsum(self._sizes()).tolist())
+
+    def _sizes(self) -> tuple[int, ...]:
+        return self.sizes or tuple(_open_parquet(path).metadata.num_rows for path in self.paths)
+
+    def counted(self) -> ParquetRows:
+        """The same with the number of rows of each file at hand."""
+        return replace(self, sizes=self._sizes())
+
+    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+        names = [name for name in (*self._side_columns(0), *self._side_columns(1), COUNT)]
+        wanted = [name for name in names if name in self.columns]
+        before = 0
+        for path, rows in zip(self.paths, self._sizes(), strict=True):
+            low, high = max(start - before, 0), min(stop - before, rows)
+            before += rows
+            if low >= high:
+                continue
+            for batch in _batches(path, low, high, size, wanted):
+                yield self._rows(batch)
+
+    def _side_columns(self, side: int) -> list[str]:
+        if self.inline is None:
+            return [SIDES[side]]
+        return [f"{SIDES[side]}_{name}" for name in self.inline]
+
+    def _rows(self, batch: Any) -> Rows:
+        counts = batch.column(COUNT) if COUNT in self.columns else None
+        if self.inline is None:
+            return Rows(batch.column(WINNER), batch.column(LOSER), counts)
+        won, lost = ([batch.column(name) for name in self._side_columns(k)] for k in (0, 1))
+        return Rows(won, lost, counts)
+
+    def where(self, row: int) -> str:
+        for path, rows in zip(self.paths, self._sizes(), strict=True):
+            if row < rows:
+                return f"row {row} of {Path(path).name} (counted from 0)"
+            row -= rows
+        return f"row {row} past the end of {self.name}"
+
+
+def _open_parquet(path: str) -> Any:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"Reading Parquet needs pyarrow; install it with {INSTALL_CLI}."
+        ) from error
+    if not os.path.isfile(path):
+        raise ValueError(f"The duels file {path!r} does not exist; correct the path.")
+    try:
+        return pq.ParquetFile(path, memory_map=True)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: BaseException) -> ValueError:
+    reason = " ".join(str(error).split()).split(". ")[0].rstrip(".")
+    return ValueError(
+        f"The duels file {path!r} cannot be read ({reason}); streams are read from Parquet files."
+    )
+
+
+def _batches(path: str, low: int, high: int, size: int, columns: list[str]) -> Iterator[Any]:
+    """Record batches of rows low to high of one file; row groups outside are not touched."""
+    import pyarrow as pa
+
+    file = _open_parquet(path)
+    ends = np.cumsum([file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)])
+    groups = [g for g, end in enumerate(ends) if end > low and (g == 0 or ends[g - 1] < high)]
+    position = int(ends[groups[0] - 1]) if groups and groups[0] else 0
+    try:
+        for batch in file.iter_batches(batch_size=size, row_groups=groups, columns=columns):
+            rows = batch.num_rows
+            first, last = max(low - position, 0), min(high - position, rows)
+            position += rows
+            if first < last:
+                yield batch.slice(first, last - first)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
+
+
+def _inline_names(columns: Sequence[str], name: str) -> tuple[str, ...] | None:
+    """The features of both sides among the columns; None where the sides are ids.
+
+    Raises:
+        ValueError: neither schema, a feature of one side only, or ties.
+    """
+    if TIE in columns:
+        raise ValueError(
+            f"{name} has a column {TIE!r}, but duels are streamed without ties; read the duels "
+            "into memory (read_duels), or write a file of won duels."
+        )
+    if WINNER in columns and LOSER in columns:
+        return None
+    sides = [
+        [c.removeprefix(f"{side}_") for c in columns if c.startswith(f"{side}_")] for side in SIDES
+    ]
+    if not sides[0] or not sides[1]:
+        raise ValueError(
+            f"{name} has neither the columns {WINNER!r} and {LOSER!r} nor features of both sides, "
+            f"such as 'winner_age' and 'loser_age' (columns found: {listing(columns)}); rename "
+            "them."
+        )
+    odd = sorted(set(sides[0]) ^ set(sides[1]))
+    if odd:
+        raise ValueError(
+            f"{name} has the feature {odd[0]!r} of one side only; give 'winner_{odd[0]}' and "
+            f"'loser_{odd[0]}'."
+        )
+    return tuple(sides[0])

@@ -1,0 +1,146 @@
+"""What a pass over all rows finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.io.streams.items import ItemTable
+from sparse_prefgp.io.streams.parsing import parsed
+from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, regular
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Report = Callable[[int, int], None]
+
+# Rows read, and summed up by one checksum, at a time: some 4 MB of ids.
+READ_ROWS = 1 << 18
+# Numbers of inline features read at a time.
+_READ_NUMBERS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one pass over all rows found.
+
+    rows: of the stream. duels: counts included. starts: the first row of each block, and the number
+    of rows; a block lies within one file. digests: a checksum of each block. comparisons: (n,)
+    duels of each item; for inline features mean, sd, low and high, (D,) each, of the raw features
+    over both sides.
+    """
+
+    rows: int
+    duels: int
+    starts: tuple[int, ...]
+    digests: tuple[int, ...]
+    comparisons: IntArray | None = None
+    mean: FloatArray | None = None
+    sd: FloatArray | None = None
+    low: FloatArray | None = None
+    high: FloatArray | None = None
+
+
+class Totals(NamedTuple):
+    """Of some rows. duels: counts included. comparisons: (n,) duels of each item; for inline
+    features low and high, (D,) each, in model units."""
+
+    duels: int
+    comparisons: IntArray | None
+    low: FloatArray | None
+    high: FloatArray | None
+
+
+def scan_of(source: Source, items: ItemTable | None, progress: Report | None) -> Scan:
+    total = source.count_rows()
+    if total == 0:
+        raise ValueError(f"There are no duels in {source.name}; give at least one row.")
+    every = READ_ROWS
+    if source.inline is not None:
+        every = max(_READ_NUMBERS // len(source.inline), 1)
+    rows, duels = 0, 0.0
+    digests: list[int] = []
+    compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
+    moments = _Moments()
+    pieces = [range(a, b, every) for a, b in pairwise(source.edges)]
+    starts = (*(start for piece in pieces for start in piece), total)
+    sizes = np.diff(starts).tolist()
+    for block in ahead(regular(source.read(0, total, every), sizes)):
+        chunk, digest = parsed(source, items, None, block, rows)
+        digests.append(digest)
+        rows += len(chunk.counts)
+        duels += float(chunk.counts.sum())
+        if compared is not None:
+            _compare(compared, chunk)
+        else:
+            moments.add(chunk.winners)
+            moments.add(chunk.losers)
+        if progress is not None:
+            progress(rows, total)
+    found = Scan(rows, int(duels), starts, tuple(digests), compared)
+    if compared is not None:
+        return found
+    sd = np.sqrt(moments.squares / moments.count)
+    return replace(found, mean=moments.mean, sd=sd, low=moments.low, high=moments.high)
+
+
+def totals_of(items: ItemTable | None, chunks: Iterator[Chunk]) -> Totals:
+    duels = 0.0
+    compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
+    moments = _Moments()
+    for chunk in chunks:
+        duels += float(chunk.counts.sum())
+        if compared is None:
+            moments.add(chunk.winners)
+            moments.add(chunk.losers)
+        else:
+            _compare(compared, chunk)
+    if compared is not None:
+        return Totals(int(duels), compared, None, None)
+    return Totals(int(duels), None, moments.low, moments.high)
+
+
+def _compare(compared: IntArray, chunk: Chunk) -> None:
+    """Add the duels of a chunk to those of each item."""
+    for ends in (chunk.winners, chunk.losers):
+        number = np.bincount(ends, weights=chunk.counts, minlength=len(compared))
+        compared += number.astype(np.int64)
+
+
+class _Moments:
+    """Mean, squares about it and range of rows that come in blocks (Chan, Golub & LeVeque 1983)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = self.squares = np.zeros(1)
+        self.low, self.high = np.array([np.inf]), np.array([-np.inf])
+
+    def add(self, rows: FloatArray) -> None:
+        mean = rows.mean(0)
+        total = self.count + len(rows)
+        step = mean - self.mean
+        self.squares = (
+            self.squares + ((rows - mean) ** 2).sum(0) + step**2 * (self.count * len(rows) / total)
+        )
+        self.mean = self.mean + step * (len(rows) / total)
+        self.low = np.minimum(self.low, rows.min(0))
+        self.high = np.maximum(self.high, rows.max(0))
+        self.count = total
+
+
+def standardised(source: Source, scan: Scan) -> FeatureTransform:
+    assert scan.mean is not None and scan.sd is not None and source.inline is not None
+    assert scan.low is not None and scan.high is not None
+    constant = scan.high - scan.low <= 1e-14 * np.maximum(-scan.low, scan.high)
+    if constant.any():
+        name = source.inline[int(np.flatnonzero(constant)[0])]
+        raise ValueError(
+            f"The feature {name!r} of {source.name} is constant, so that it tells nothing apart; "
+            f"leave it out (ignore=[{name!r}], --ignore {name})."
+        )
+    return FeatureTransform(source.inline, tuple(map(float, scan.mean)), tuple(map(float, scan.sd)))
