@@ -211,7 +211,7 @@ def train_ours(
     trace.compile_seconds = report.compile_seconds
     trace.seconds = [max(s - report.compile_seconds, 0.0) for s in trace.seconds]
     if trace.total_seconds < budget:
-        trace.ended = f"converged: {report.message}"
+        trace.ended = report.message
     trace.total_seconds -= report.compile_seconds
 
     # As exact as while optimising; scores of many snapshots take long enough.
