@@ -165,6 +165,26 @@ def test_what_cannot_be_compared_is_left_out(study: Study, exact: Reference) -> 
     assert "evidence_gap" not in part and "kl_from_exact" in part
 
 
+def test_what_has_no_divergence_keeps_all_other_figures(study: Study, exact: Reference) -> None:
+    assert exact.predictions is not None
+    broken = exact.predictions._replace(covariance=-np.asarray(exact.predictions.covariance))
+    run = one(study, approximation="vfe", engine="ep", inducing=20)
+    record = execute(study, run, replace(exact, predictions=broken))
+    assert record["status"] == "done"
+    (note,) = (text for text in record["notes"] if "divergence" in text)
+    assert "not positive definite" in note
+    found = figures(record)
+    assert (
+        "kl_from_exact" not in found and {"accuracy", "evidence_gap", "mean_rmse"} <= found.keys()
+    )
+
+
+def test_inference_that_breaks_down_is_the_reason(study: Study) -> None:
+    bad = study.model_copy(update={"at": {"se": {"variance": 1.7e308, "lengthscales": 1.0}}})
+    record = execute(bad, one(bad, approximation="vfe", engine="ep", inducing=20))
+    assert record["status"] == "failed" and "not finite" in record["reason"]
+
+
 @pytest.mark.slow
 def test_learning_and_its_reference() -> None:
     study = study_from(

@@ -232,6 +232,8 @@ def _baseline(study: Study, run: RunSettings, found: _Found, clock: Phases) -> N
 def _model(
     study: Study, run: RunSettings, reference: Reference | None, found: _Found, clock: Phases
 ) -> None:
+    from sparse_prefgp.engines.base import Status
+
     holdout, utilities = _prepared(study, run, found, clock)
     exact = reference if reference is not None and reference.predictions is not None else None
     if reference is not None and exact is None:
@@ -239,7 +241,10 @@ def _model(
     model, learning = _learned(study, run, holdout, reference, clock)
     found.notes += learning.notes
     found.optimiser = learning.optimiser
-    found.converged, found.sweeps = model.infer().converged, learning.sweeps
+    inference = model.infer()
+    if inference.status is Status.NOT_FINITE:
+        raise ValueError(f"Inference {inference}.")
+    found.converged, found.sweeps = inference.converged, learning.sweeps
     rows = compared_items(holdout, run.seed)
     with clock("predict"):
         here = predictions(model, holdout, rows)
@@ -303,8 +308,11 @@ def _against_exact(
     if model.has_logit_factors:
         return
     noise = float(model.noise_variance.numpy())
-    both = divergences(here.mean, here.covariance, there.mean, there.covariance, noise)
-    found.figures |= both._asdict()
+    try:
+        both = divergences(here.mean, here.covariance, there.mean, there.covariance, noise)
+        found.figures |= both._asdict()
+    except ValueError as error:  # all else that was measured is still worth a row
+        found.notes.append(f"No divergence from the exact model: {error}")
     sds = [np.sqrt(np.maximum(np.diag(one.covariance), 0.0)) for one in (here, there)]
     for name, error in (("mean", here.mean - there.mean), ("sd", sds[0] - sds[1])):
         found.figures[f"{name}_rmse"] = float(np.sqrt(np.mean(error**2)))
