@@ -314,9 +314,9 @@ def _against_exact(
     except ValueError as error:  # all else that was measured is still worth a row
         found.notes.append(f"No divergence from the exact model: {error}")
     sds = [np.sqrt(np.maximum(np.diag(one.covariance), 0.0)) for one in (here, there)]
-    for name, error in (("mean", here.mean - there.mean), ("sd", sds[0] - sds[1])):
-        found.figures[f"{name}_rmse"] = float(np.sqrt(np.mean(error**2)))
-        found.figures[f"{name}_largest"] = float(np.abs(error).max())
+    for name, apart in (("mean", here.mean - there.mean), ("sd", sds[0] - sds[1])):
+        found.figures[f"{name}_rmse"] = float(np.sqrt(np.mean(apart**2)))
+        found.figures[f"{name}_largest"] = float(np.abs(apart).max())
     if model.num_duels_used == holdout.num_train:  # that of a subset is of other duels
         found.figures["evidence_gap"] = found.figures["log_evidence"] - exact.log_evidence
 
