@@ -163,6 +163,10 @@ def fit(
             "all duels at the end."
         ),
     ] = "chunks",
+    polish: Annotated[
+        int,
+        typer.Option(help="With --gradients subset: so many exact steps on all duels after it."),
+    ] = 0,
     sites: Annotated[
         Path | None,
         typer.Option(
@@ -242,7 +246,7 @@ def fit(
                     "auto": automatic,
                 }
             )
-            streamed = StreamSettings(settings, parts, scheduler, gradients, sites)
+            streamed = StreamSettings(settings, parts, scheduler, gradients, polish, sites)
             run_streamed(console, tables, streamed, out)
             return
         checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)

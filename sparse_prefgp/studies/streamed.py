@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.parts import StreamedGP
     from sparse_prefgp.parts.model import StreamProgress
     from sparse_prefgp.selection.streamed import StreamedReport, StreamedStep
+    from sparse_prefgp.splits import Split
 
 FITTED, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
 # Their corrections are sums over duels.
@@ -45,7 +46,8 @@ class StreamSettings:
     """What `fit --stream` takes beside the settings of every fit.
 
     parts: of the duels. scheduler: of the parts, None for this process. gradients: "chunks",
-    "subset", or "subset:ROWS". sites: file for the sites, None for memory.
+    "subset", or "subset:ROWS". polish: exact steps after those on a subset. sites: file for the
+    sites, None for memory.
 
     Raises:
         ValueError: gradients of neither kind, no number of parts, or an approximation that needs
@@ -56,6 +58,7 @@ class StreamSettings:
     parts: int = 1
     scheduler: str | None = None
     gradients: str = "chunks"
+    polish: int = 0
     sites: Path | None = None
 
     def __post_init__(self) -> None:
@@ -73,6 +76,11 @@ class StreamSettings:
             raise ValueError(
                 f"The gradients {self.gradients!r} are unknown; choose chunks, subset or "
                 "subset:ROWS."
+            )
+        if self.polish and self.kind != "subset":
+            raise ValueError(
+                f"--polish {self.polish} is about steps after those on a subset, but the gradients "
+                f"are {self.gradients}; give --gradients subset, or leave it out."
             )
 
     @property
@@ -102,13 +110,17 @@ class StreamHoldout:
     split: str = "last rows"
 
     @classmethod
-    def of_table(cls, table: DuelTable, settings: HoldoutSettings) -> StreamHoldout:
+    def of_table(
+        cls, table: DuelTable, settings: HoldoutSettings, split: Split | None = None
+    ) -> StreamHoldout:
         """Of tables in memory: by the split of the settings, with items standardised as there.
+
+        :param split: as for `prepare`.
 
         Raises:
             ValueError: what `prepare` and `stream_duels` raise.
         """
-        plain = prepare(table, settings)
+        plain = prepare(table, settings, split)
         rows = plain.split.test_rows
         test = None
         if len(rows):
@@ -173,6 +185,7 @@ def fit_streamed(
         plain.max_iterations,
         gradients=settings.kind,
         subset=settings.subset or DEFAULT_SUBSET,
+        polish=settings.polish,
         rng=rng,
         callback=step,
         progress=progress,
@@ -229,6 +242,8 @@ def streamed_figures(
             "gradients": report.gradients,
             "subset": report.subset,
             "evidence_left": report.evidence_left,
+            "polish": report.polish,
+            "polished": report.polished,
             "parts": settings.parts,
             "scheduler": settings.scheduler,
             "sites": report.inference.sites,

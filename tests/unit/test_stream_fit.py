@@ -69,10 +69,12 @@ def test_a_folder_of_ids_is_fitted_scored_ranked_and_saved(data: Path, tmp_path:
 def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_path: Path) -> None:
     out, sites = tmp_path / "fitted", tmp_path / "sites.npy"
     more = ["--parts", "2", "--gradients", "subset:400", "--sites", sites, "--test-fraction", "0"]
+    more += ["--polish", "2"]
     done = run("--duels", data / "wide.parquet", "--out", out, *PLAIN, *more, "--json")
     assert done.exit_code == 0, done.output
     figures = json.loads(done.stdout)
     assert figures["fit"]["gradients"] == "subset" and figures["fit"]["subset"] == 400
+    assert figures["fit"]["polish"] == 2 and figures["fit"]["polished"] > 0.0
     assert figures["fit"]["evidence_left"] is not None and figures["fit"]["parts"] == 2
     assert "sites.npy" in figures["fit"]["sites"] and "held_out" not in figures
     assert not (out / "ranking.csv").exists()
@@ -95,6 +97,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--approximation", "tight-vfe-rank"], "choose from vfe"),
         (["--duels", "{}/wide.parquet", "--gradients", "some"], "are unknown; choose chunks"),
         (["--duels", "{}/wide.parquet", "--gradients", "subset:x"], "a whole number of rows"),
+        (["--duels", "{}/wide.parquet", "--polish", "3"], "--polish 3 is about steps after"),
         (["--duels", "{}/wide.parquet", "--parts", "0"], "number of parts is 0"),
         (["--duels", "{}/wide.parquet", "--parts", "5000"], "a part without duels"),
         (["--duels", "{}/wide.parquet", "--inducing", "5000"], "more than the"),
