@@ -21,6 +21,10 @@ from sparse_prefgp.duels import Duels
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
 _FUSE_ABOVE = 200_000
+# From so many numbers on, sums over groups go the way that is fast for many.
+_COUNT_ABOVE = 50_000
+# Bytes of the rows of one tile of squared distances, half of a processor's second cache.
+_TILE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +184,30 @@ class DuelGraph:
         return Incidence(self.num_rows, self.winners, self.losers)
 
     @cached_property
+    def sides(self) -> tuple[Groups, Groups]:
+        """The sites that each row wins, and those that it loses."""
+        return Groups(self.winners, self.num_rows), Groups(self.losers, self.num_rows)
+
+    def tiles(self, rows: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Edges sorted so that a stretch of them has winners in one run of `rows` rows and losers
+        in another, and where each site went; int32 tensors, (t,) each.
+
+        What is gathered then stays in the processor's cache.
+        """
+        if rows not in self._tiles:
+            order = np.lexsort((self.losers // rows, self.winners // rows))
+            position = np.empty(self.num_sites, np.int32)
+            position[order] = np.arange(self.num_sites, dtype=np.int32)
+            with tf.init_scope():
+                ends = (tf.constant(x[order], tf.int32) for x in (self.winners, self.losers))
+                self._tiles[rows] = (*ends, tf.constant(position))
+        return self._tiles[rows]
+
+    @cached_property
+    def _tiles(self) -> dict[int, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+        return {}
+
+    @cached_property
     def edges(self) -> tuple[tf.Tensor, tf.Tensor]:
         """winners and losers as int32 tensors."""
         with tf.init_scope():  # an eager tensor even while a function is being traced
@@ -205,72 +233,118 @@ class Incidence:
     def transpose_matmul(self, dense: tf.Tensor) -> tf.Tensor:
         """A' @ dense for (t, k), without gradient: (n, k). Twice as fast as segment sums."""
         signs = tf.cast(self._signs, dense.dtype)
-        sparse = csr_ops.sparse_tensor_to_csr_sparse_matrix(self._indices, signs, self._shape)
-        product = csr_ops.sparse_matrix_mat_mul(sparse, dense)
-        return tf.ensure_shape(product, [self._shape[0], dense.shape[1]])
+        return _sparse_product(self._indices, signs, self._shape, dense)
 
 
 class Laplacian:
-    """The weighted graph Laplacian `A' diag(w) A` over n rows, with a fixed sparsity pattern.
+    """The weighted graph Laplacian `W = A' diag(w) A` over n rows, with a fixed sparsity pattern.
 
     A (t × n) has +1 in the loser's and -1 in the winner's column of each site. Only the values
-    change with the weights; the pattern in CSR order is computed once.
+    change with the weights; the pattern in CSR order is computed once. `W = D - S - S'` with D the
+    diagonal of weighted degrees and S the strict upper triangle of weighted pairs.
     """
 
     def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
         proper = winners != losers  # a duel between equal rows has z = 0 and no weight
-        first = np.minimum(winners, losers)
-        second = np.maximum(winners, losers)
-        key = np.where(proper, first * num_rows + second, -1)
+        first = np.minimum(winners, losers).astype(np.int64)
+        key = np.where(proper, first * num_rows + np.maximum(winners, losers), -1)
         pairs, pair_of_site = np.unique(key, return_inverse=True)
         pair_of_site = pair_of_site.reshape(-1)
-        if pairs[0] == -1:  # the improper ones come first
-            pairs, pair_of_site = pairs[1:], pair_of_site - 1
+        if pairs[0] == -1:  # the improper ones come first; no pair has their number
+            pairs = pairs[1:]
+            pair_of_site = np.where(proper, pair_of_site - 1, len(pairs))
         low, high = np.divmod(pairs, num_rows)
-        every = np.arange(num_rows)
-        row = np.concatenate([low, high, every])
-        column = np.concatenate([high, low, every])
-        order = np.lexsort((column, row))
         self._num_rows = num_rows
         self._num_pairs = len(pairs)
+        self._site_pairs = Groups(pair_of_site, self._num_pairs + 1)
+        self._lower_ends, self._higher_ends = Groups(low, num_rows), Groups(high, num_rows)
         with tf.init_scope():
-            self._indices = tf.constant(np.stack([row, column], 1)[order], tf.int64)
-            self._order = tf.constant(order, tf.int32)
-            self._pair_of_site = tf.constant(pair_of_site, tf.int32)
-            self._ends = tf.constant(np.concatenate([low, high]), tf.int32)
+            # Ascending pairs are in CSR order: the pattern of S.
+            self._upper = tf.constant(np.stack([low, high], 1), tf.int64)
 
-    def _values(self, weights: tf.Tensor) -> tf.Tensor:
-        """Stored entries in CSR order, (nonzeros,)."""
-        pair = tf.math.unsorted_segment_sum(weights, self._pair_of_site, self._num_pairs)
-        degree = tf.math.unsorted_segment_sum(
-            tf.concat([pair, pair], 0), self._ends, self._num_rows
-        )
-        return tf.gather(tf.concat([-pair, -pair, degree], 0), self._order)
+    @cached_property
+    def _whole(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """The pattern of W in CSR order, and which of -S, -S' and D each entry comes from."""
+        low, high = self._upper.numpy().T
+        every = np.arange(self._num_rows)
+        # A row's entries below the diagonal, on it and above it come in ascending order.
+        row = np.concatenate([high, every, low])
+        column = np.concatenate([low, every, high])
+        order = np.argsort(row, kind="stable")
+        with tf.init_scope():
+            return (
+                tf.constant(np.stack([row, column], 1)[order], tf.int64),
+                tf.constant(order, tf.int32),
+            )
+
+    def _pairs_and_degrees(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Summed weights of each pair, and of all pairs of each row."""
+        pair = self._site_pairs.sums(weights)[: self._num_pairs]
+        return pair, self._lower_ends.sums(pair) + self._higher_ends.sums(pair)
+
+    def _values(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Where the stored entries of W are, and what they are, in CSR order."""
+        indices, order = self._whole
+        pair, degree = self._pairs_and_degrees(weights)
+        return indices, tf.gather(tf.concat([-pair, degree, -pair], 0), order)
 
     def matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
         """W @ dense for weights (t,) and dense (n, k), without gradient: (n, k)."""
-        shape = [self._num_rows, self._num_rows]
-        sparse = csr_ops.sparse_tensor_to_csr_sparse_matrix(
-            self._indices, self._values(weights), shape
-        )
-        return tf.ensure_shape(
-            csr_ops.sparse_matrix_mat_mul(sparse, dense), [self._num_rows, dense.shape[1]]
-        )
+        return _sparse_product(*self._values(weights), [self._num_rows] * 2, dense)
+
+    def half_matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
+        """`(D / 2 - S) @ dense` =: H, (n, k), without gradient, at half the cost of W @ dense.
+
+        For `dense' W dense = dense' H + H' dense`.
+        """
+        pair, degree = self._pairs_and_degrees(weights)
+        above = _sparse_product(self._upper, pair, [self._num_rows] * 2, dense)
+        return 0.5 * degree[:, None] * dense - above
 
     def dense(self, weights: tf.Tensor) -> tf.Tensor:
         """W as an (n, n) array: for exact inference and log-determinants over items."""
-        return tf.scatter_nd(self._indices, self._values(weights), [self._num_rows, self._num_rows])
+        return tf.scatter_nd(*self._values(weights), [self._num_rows, self._num_rows])
+
+
+def _sparse_product(
+    indices: tf.Tensor, values: tf.Tensor, shape: list[int], dense: tf.Tensor
+) -> tf.Tensor:
+    """A sparse matrix in CSR order times `dense`, which the plain kernels take ten times longer."""
+    sparse = csr_ops.sparse_tensor_to_csr_sparse_matrix(indices, values, shape)
+    product = csr_ops.sparse_matrix_mat_mul(sparse, dense)
+    return tf.ensure_shape(product, [shape[0], dense.shape[1]])
+
+
+class Groups:
+    """Which group each of t values belongs to, for sums over groups.
+
+    `unsorted_segment_sum` takes four times as long as NumPy's `bincount` where there are many
+    values, and TensorFlow's own bincount adds in an order that is not always the same.
+    """
+
+    def __init__(self, group: np.ndarray, size: int) -> None:
+        self._group, self._size = group.astype(np.intp), size
+        with tf.init_scope():
+            self._tensor = tf.constant(group, tf.int32)
+
+    def sums(self, values: tf.Tensor) -> tf.Tensor:
+        """Sums of values (t,) over each group, (size,), without gradient."""
+        if len(self._group) < _COUNT_ABOVE:
+            return tf.math.unsorted_segment_sum(values, self._tensor, self._size)
+
+        def add(numbers: np.ndarray) -> np.ndarray:
+            found = np.bincount(self._group, weights=numbers, minlength=self._size)
+            return found.astype(numbers.dtype, copy=False)
+
+        return tf.ensure_shape(tf.numpy_function(add, [values], values.dtype), [self._size])
 
 
 def incidence_transpose(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
     """A' values: (t,) or (t, k) per site to (n,) or (n, k) per row, without a dense A."""
     if values.shape.rank == 2:
         return graph.incidence.transpose_matmul(values)
-    winners, losers = graph.edges
-    n = graph.num_rows
-    return tf.math.unsorted_segment_sum(values, losers, n) - tf.math.unsorted_segment_sum(
-        values, winners, n
-    )
+    won, lost = graph.sides
+    return lost.sums(values) - won.sums(values)
 
 
 def differences(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
@@ -305,9 +379,15 @@ def squared_distances(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
 
 
 def squared_distances_without_gradient(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
-    winners, losers = graph.edges
-    large = graph.num_sites * features.shape[1] > _FUSE_ABOVE
-    return (fused_squared_distances if large else _squared_distances)(features, winners, losers)
+    """`squared_distances` where no gradient is asked for, of features (n, k)."""
+    n, k = graph.num_rows, features.shape[1]
+    if graph.num_sites * k <= _FUSE_ABOVE:
+        return _squared_distances(features, *graph.edges)
+    rows = _TILE_BYTES // (k * features.dtype.size)
+    if not 0 < rows < n:
+        return fused_squared_distances(features, *graph.edges)
+    winners, losers, position = graph.tiles(rows)
+    return tf.gather(fused_squared_distances(features, winners, losers), position)
 
 
 def _squared_distances(features: tf.Tensor, winners: tf.Tensor, losers: tf.Tensor) -> tf.Tensor:

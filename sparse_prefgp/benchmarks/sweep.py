@@ -104,8 +104,9 @@ def _parts(graph: DuelGraph, prior: DuelPrior, sites: Sites) -> dict[str, Callab
     """The steps of a sweep, each on results of the one before that are already there."""
     features = prior.covariance.features  # type: ignore[attr-defined]
     precision, shift = totals(sites, prior.factors.counts)
-    weighted = graph.laplacian.matmul(precision, features)
-    inner = tf.matmul(features, weighted, transpose_a=True)
+    half = graph.laplacian.half_matmul(precision, features)
+    inner = tf.matmul(features, half, transpose_a=True)
+    inner += tf.transpose(inner)
 
     def invert() -> tf.Tensor:
         factor = tf.linalg.cholesky(add_to_diagonal(inner, tf.ones([], inner.dtype)))
@@ -115,8 +116,10 @@ def _parts(graph: DuelGraph, prior: DuelPrior, sites: Sites) -> dict[str, Callab
     scaled = tf.matmul(features, inverse, transpose_b=True)
     cavity = cavities(prior.covariance.marginals(precision, shift), sites)
     steps: dict[str, Callable[[], tf.Tensor]] = {
-        "W B (Laplacian times features)": lambda: graph.laplacian.matmul(precision, features),
-        "B' (W B)": lambda: constant_matmul(features, weighted, transpose_a=True),
+        "H, half of the Laplacian times B": lambda: graph.laplacian.half_matmul(
+            precision, features
+        ),
+        "B' H": lambda: constant_matmul(features, half, transpose_a=True),
         "Cholesky and inverse": invert,
         "scaled features": lambda: constant_matmul(features, inverse, transpose_b=True),
         "squared distances": lambda: squared_distances_without_gradient(graph, scaled),

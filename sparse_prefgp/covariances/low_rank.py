@@ -40,6 +40,10 @@ class _LowRank(Covariance, ABC):
         """What `features` must be multiplied with from the left to give Phi' T Phi."""
 
     @abstractmethod
+    def _product(self, precision: tf.Tensor) -> tf.Tensor:
+        """Phi' T Phi, (m, m), without gradient."""
+
+    @abstractmethod
     def _summed(self, shift: tf.Tensor) -> tf.Tensor:
         """The same for h = Phi' s, (rows of `features`, 1)."""
 
@@ -55,20 +59,15 @@ class _LowRank(Covariance, ABC):
     def _site_features(self, site: tf.Tensor) -> tf.Tensor:
         """Row of Phi of one site, (m,)."""
 
-    def _factor(self, weighted: tf.Tensor) -> tf.Tensor:
-        precision = constant_matmul(self._constant, weighted, transpose_a=True)
-        one = tf.ones([], precision.dtype)
-        return tf.linalg.cholesky(add_to_diagonal(precision, one))
-
     def _mean(self, inverse: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
         h = tf.matmul(self._constant, self._summed(shift), transpose_a=True)
         return tf.matmul(inverse, tf.matmul(inverse, h), transpose_a=True)
 
     def _condition(self, precision: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        weighted = self._weighted(precision)
-        factor = self._factor(weighted)
+        one = tf.ones([], self._constant.dtype)
+        factor = tf.linalg.cholesky(add_to_diagonal(self._product(precision), one))
         inverse = inverse_lower(factor)
-        return weighted, factor, inverse, self._mean(inverse, shift)
+        return factor, inverse, self._mean(inverse, shift)
 
     @check_shapes(
         "precision: [t]",
@@ -78,13 +77,13 @@ class _LowRank(Covariance, ABC):
         "return.half_log_det: []",
     )
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
-        weighted, factor, inverse, mean = self._condition(precision, shift)
+        factor, inverse, mean = self._condition(precision, shift)
         mean_of_z, variance = self.marginals_under(inverse, mean)
         return Marginals(
             mean=mean_of_z,
             variance=variance,
             half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
-            kept=(weighted, inverse, mean),
+            kept=(inverse, mean),
         )
 
     @abstractmethod
@@ -93,9 +92,8 @@ class _LowRank(Covariance, ABC):
 
     def sums(self, precision: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Phi' T Phi (m, m) and Phi' s (m, 1), without gradient."""
-        weighted = self._weighted(precision)
         return (
-            constant_matmul(self._constant, weighted, transpose_a=True),
+            self._product(precision),
             tf.matmul(self._constant, self._summed(shift), transpose_a=True),
         )
 
@@ -111,7 +109,8 @@ class _LowRank(Covariance, ABC):
         self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
     ) -> tf.Tensor:
         # d(½ h'P⁻¹h - ½ log|P|)/d features = (s - T features mu) mu' - T features P⁻¹
-        weighted, inverse, mean = kept
+        inverse, mean = kept
+        weighted = self._weighted(precision)
         covariance = tf.matmul(inverse, inverse, transpose_a=True)
         slope = tf.matmul(self._summed(shift) - tf.matmul(weighted, mean), mean, transpose_b=True)
         slope -= constant_matmul(weighted, covariance)
@@ -123,13 +122,13 @@ class _LowRank(Covariance, ABC):
         return tf.reduce_sum(both[:, 0] * both[:, 1])
 
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
-        _, _, inverse, mean = self._condition(precision, shift)
+        _, inverse, mean = self._condition(precision, shift)
         covariance = tf.matmul(inverse, inverse, transpose_a=True)
         identity = tf.eye(tf.shape(inverse)[0], dtype=inverse.dtype)
         return PosteriorTerms(mean[:, 0], identity - covariance)
 
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
-        _, _, inverse, mean = self._condition(precision, shift)
+        _, inverse, mean = self._condition(precision, shift)
         return SequentialState(tf.matmul(inverse, inverse, transpose_a=True), mean[:, 0])
 
     def column(self, state: SequentialState, site: tf.Tensor) -> Column:
@@ -153,6 +152,9 @@ class LowRankOverDuels(_LowRank):
 
     def _weighted(self, precision: tf.Tensor) -> tf.Tensor:
         return precision[:, None] * self._constant
+
+    def _product(self, precision: tf.Tensor) -> tf.Tensor:
+        return constant_matmul(self._constant, self._weighted(precision), transpose_a=True)
 
     def _summed(self, shift: tf.Tensor) -> tf.Tensor:
         return shift[:, None]
@@ -179,6 +181,11 @@ class LowRankOverItems(_LowRank):
 
     def _weighted(self, precision: tf.Tensor) -> tf.Tensor:
         return self._graph.laplacian.matmul(precision, self._constant)
+
+    def _product(self, precision: tf.Tensor) -> tf.Tensor:
+        half = self._graph.laplacian.half_matmul(precision, self._constant)
+        product = constant_matmul(self._constant, half, transpose_a=True)
+        return product + tf.transpose(product)
 
     def _summed(self, shift: tf.Tensor) -> tf.Tensor:
         return incidence_transpose(self._graph, shift)[:, None]

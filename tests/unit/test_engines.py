@@ -9,10 +9,11 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.covariances import DenseOverDuels
+from sparse_prefgp.engines import propagation
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.sites import Factors, Sites
 from tests.cases import DUEL_CASES, case_duels, case_model, random_duels
-from tests.tolerances import IDENTITY, SOLVER
+from tests.tolerances import IDENTITY, ROUNDING, SOLVER, TAIL
 
 ENGINES = [spg.ParallelEP, spg.SequentialEP]
 
@@ -196,3 +197,21 @@ def test_engine_can_be_changed() -> None:
     model.infer()
     model.engine = spg.ParallelEP(max_sweeps=1, tolerance=1e-14)
     assert not model.infer(restart=True).converged
+
+
+def test_one_pass_over_many_sites_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = case_model(DUEL_CASES[2], spg.FITC(), spg.ParallelEP())
+    prior = model.approximation.prior(model.problem())
+    rng = np.random.default_rng(0)
+    size = model.graph.num_sites
+    sites = Sites(tf.constant(0.1 * rng.normal(size=size)), tf.constant(rng.uniform(0, 0.3, size)))
+
+    def found() -> list[tf.Tensor]:
+        return tf.nest.flatten(propagation.evaluate(prior.covariance, prior.factors, sites))
+
+    plain = found()
+    monkeypatch.setattr(propagation, "_FUSE_ABOVE", 0)
+    for one, other in zip(found(), plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=TAIL, atol=ROUNDING)
+    sites = sites._replace(nu=tf.fill([size], tf.constant(np.nan, tf.float64)))
+    assert np.isnan(propagation.evaluate(prior.covariance, prior.factors, sites).change)

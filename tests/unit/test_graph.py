@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +11,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.graph import (
     DuelGraph,
+    Groups,
     differences,
     incidence_transpose,
     squared_distances,
@@ -68,10 +71,51 @@ def test_products_with_the_incidence_matrix(graph: DuelGraph) -> None:
 
     close(graph.laplacian.dense(tf.constant(weights)), expected)
     close(graph.laplacian.matmul(tf.constant(weights), tf.constant(dense)), expected @ dense)
+    half = graph.laplacian.half_matmul(tf.constant(weights), tf.constant(dense)).numpy()
+    close(dense.T @ half + half.T @ dense, dense.T @ expected @ dense)
     close(incidence_transpose(graph, tf.constant(weights)), a.T @ weights)
     close(differences(graph, tf.constant(dense)), a @ dense)
     close(differences(graph, tf.constant(dense[:, 0])), a @ dense[:, 0])
     close(squared_distances(graph, tf.constant(dense)), np.sum((a @ dense) ** 2, 1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_over_groups_of_many_values(monkeypatch: pytest.MonkeyPatch, dtype: type) -> None:
+    group = np.array([2, 0, 2, 4, 2])
+    values = tf.constant(np.arange(1.0, 6.0), dtype)
+    few = Groups(group, 6).sums(values)
+    monkeypatch.setattr("sparse_prefgp.graph._COUNT_ABOVE", 0)
+    many = Groups(group, 6).sums(values)
+    assert many.dtype == few.dtype == dtype
+    np.testing.assert_array_equal(many, [2.0, 0.0, 9.0, 0.0, 4.0, 0.0])
+    np.testing.assert_array_equal(few, many)
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=["mixed", "0", "1"])
+def test_products_of_many_duels(graph: DuelGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparse_prefgp.graph._COUNT_ABOVE", 0)
+    graph = replace(graph)  # nothing laid out yet
+    test_products_with_the_incidence_matrix(graph)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_tiles_hold_every_site_once(rows: int) -> None:
+    graph = GRAPHS[1]
+    winners, losers, position = (x.numpy() for x in graph.tiles(rows))
+    np.testing.assert_array_equal(winners[position], graph.winners)
+    np.testing.assert_array_equal(losers[position], graph.losers)
+    tile = winners // rows * graph.num_rows + losers // rows
+    assert np.all(np.diff(tile) >= 0)
+    assert graph.tiles(rows)[0] is graph.tiles(rows)[0]
+
+
+def test_distances_by_tiles_are_the_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = GRAPHS[2]
+    features = tf.constant(np.random.default_rng(3).normal(size=(graph.num_rows, 11)))
+    plain = squared_distances(graph, features)
+    monkeypatch.setattr("sparse_prefgp.graph._FUSE_ABOVE", 0)
+    monkeypatch.setattr("sparse_prefgp.graph._TILE_BYTES", 2 * 8 * 11)
+    np.testing.assert_allclose(squared_distances(graph, features), plain, rtol=ROUNDING)
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=["mixed", "0", "1"])
