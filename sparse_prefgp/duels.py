@@ -318,10 +318,14 @@ class Duels:
         inputs = self.items[used] + 0.0
         if numbered:
             inputs = np.column_stack([inputs, used])
-        rows, row_of_used = np.unique(inputs, axis=0, return_inverse=True)
+        # As np.unique by rows, which compares structures and takes three times as long.
+        order = np.lexsort(inputs.T[::-1])
+        inputs = inputs[order]
+        new = np.ones(len(inputs), dtype=bool)
+        new[1:] = (inputs[1:] != inputs[:-1]).any(axis=1)
         row_of_item = np.full(self.num_items, -1, dtype=np.int64)
-        row_of_item[used] = row_of_used.reshape(-1)
-        return rows, row_of_item
+        row_of_item[used[order]] = np.cumsum(new) - 1
+        return inputs[new], row_of_item
 
     def summary(self) -> DuelsSummary:
         """What the duels look like: sizes, contradictions, and how the items are connected."""

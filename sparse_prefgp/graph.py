@@ -18,6 +18,7 @@ from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops as csr_ops
 
 from sparse_prefgp.blocks import Bucket, bucketed
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.linalg import by_numpy
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
 _FUSE_ABOVE = 200_000
@@ -70,19 +71,24 @@ class DuelGraph:
         ends = row_of_item[np.stack([duels.winners, duels.losers], 1)]
         if duels.ties is not None:  # the order of a tie means nothing
             ends[duels.ties] = np.sort(ends[duels.ties], 1)
-        labels = [x for x in (duels.ties, duels.groups) if x is not None]
-        keys = np.column_stack([ends, *labels])
-        distinct, first, site = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        # One number for each site, in the order of winner, loser, tie and group: sorting these is
+        # ten times faster than sorting rows.
+        key = ends[:, 0] * len(rows) + ends[:, 1]
+        for label in (duels.ties, duels.groups):
+            if label is not None:
+                rank = np.unique(key, return_inverse=True)[1].reshape(-1)
+                key = rank * (int(label.max()) + 1) + label
+        _, first, site = np.unique(key, return_index=True, return_inverse=True)
         site = site.reshape(-1)
-        t = len(distinct)
+        t = len(first)
         ties = None if duels.ties is None else duels.ties[first]
         own = duels.counts_given.astype(float)
         if duels.weights_given is not None:
             own = own * duels.weights_given
         return cls(
             rows=rows,
-            winners=distinct[:, 0],
-            losers=distinct[:, 1],
+            winners=ends[first, 0],
+            losers=ends[first, 1],
             counts=np.bincount(site, weights=duels.effective_counts),
             lower=np.full(t, -np.inf) if ties is None else np.where(ties, 0.0, -np.inf),
             upper=np.zeros(t),
@@ -336,7 +342,7 @@ class Groups:
             found = np.bincount(self._group, weights=numbers, minlength=self._size)
             return found.astype(numbers.dtype, copy=False)
 
-        return tf.ensure_shape(tf.numpy_function(add, [values], values.dtype), [self._size])
+        return by_numpy(add, values, shape=[self._size])
 
 
 def incidence_transpose(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 import tensorflow as tf
 
@@ -68,7 +70,73 @@ def constant_matmul(
     def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return (x.T if transpose_a else x) @ (y.T if transpose_b else y)
 
-    return tf.ensure_shape(tf.numpy_function(multiply, [a, b], a.dtype), [rows, columns])
+    return by_numpy(multiply, a, b, shape=[rows, columns])
+
+
+def by_numpy(
+    function: Callable[..., np.ndarray], *tensors: tf.Tensor, shape: list[int]
+) -> tf.Tensor:
+    """A function of arrays on tensors, without gradient; the result has the dtype of the first.
+
+    `tf.numpy_function` copies what it is given where nothing is traced.
+    """
+    if tf.executing_eagerly():
+        return tf.convert_to_tensor(function(*(np.asarray(memoryview(x)) for x in tensors)))
+    found = tf.numpy_function(function, tensors, tensors[0].dtype)
+    return tf.ensure_shape(found, shape)
+
+
+# Bytes of rows that are worked on at once where all of them would need a second array.
+_CHUNK_BYTES = 2 << 20
+
+
+def weighted_gram(rows: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """`rows' diag(weights) rows`, (p, p), of rows (t, p) and weights (t,), without gradient.
+
+    Where there are many rows, by chunks of them: no second (t, p) array.
+    """
+    t, p = rows.shape
+    if t is None or t * p * p < _LARGE_PRODUCT:
+        return tf.matmul(rows, weights[:, None] * rows, transpose_a=True)
+
+    def add(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        total = np.zeros((p, p), x.dtype)
+        root = np.sqrt(w) if np.all(w >= 0.0) else None
+        for at in chunks(t, p * x.itemsize):
+            if root is None:
+                total += x[at].T @ (w[at, None] * x[at])
+            else:  # a product with its own transpose takes half the multiplications
+                scaled = root[at, None] * x[at]
+                total += scaled.T @ scaled
+        return total
+
+    return by_numpy(add, rows, weights, shape=[p, p])
+
+
+def squared_lengths(rows: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
+    """|matrix row|² for each of rows (t, p) and a matrix (p, p), (t,).
+
+    Without gradient, and where there are many rows by chunks of them.
+    """
+    t, p = rows.shape
+    if t is None or t * p * p < _LARGE_PRODUCT:
+        scaled = tf.matmul(rows, matrix, transpose_b=True)
+        return tf.reduce_sum(scaled * scaled, -1)
+
+    def measure(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        found = np.empty(t, x.dtype)
+        for at in chunks(t, p * x.itemsize):
+            scaled = x[at] @ matrix.T
+            found[at] = np.einsum("ij,ij->i", scaled, scaled)
+        return found
+
+    return by_numpy(measure, rows, matrix, shape=[t])
+
+
+def chunks(total: int, row_bytes: int) -> Iterator[slice]:
+    """Slices of `total` rows, a few megabytes each."""
+    size = max(1, _CHUNK_BYTES // row_bytes)
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
 def add_to_diagonal(matrix: tf.Tensor, value: tf.Tensor) -> tf.Tensor:

@@ -8,6 +8,7 @@ is added to the log evidence. s² stands for sigma², c for counts.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ from sparse_prefgp.approximations.base import (
     DuelProblem,
     build_factors,
 )
-from sparse_prefgp.approximations.exact import check_over, is_over_items
+from sparse_prefgp.approximations.exact import check_over
+from sparse_prefgp.approximations.form import choose_form
 from sparse_prefgp.covariances import Covariance, LowRankOverDuels, LowRankOverItems
 from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item_effects
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
@@ -80,15 +82,19 @@ class InducingApproximation(Approximation):
         def features(inputs: tf.Tensor) -> tf.Tensor:
             return whitened_features(problem, factor, inputs)
 
-        item_features = features(as_float(graph.rows))
         covariance: Covariance
-        if is_over_items(self.over, graph):
+        size = k_uu.shape[0]
+        if item_effects(problem.kernel):
+            size += len(items_with_effects(graph))
+        form = choose_form(self.over, graph, size, k_uu.dtype.size)
+        if form.over_items:
+            item_features = features(as_float(graph.rows))
             covariance = LowRankOverItems(item_features, graph)
             explained = squared_distances(graph, item_features)
         else:
-            duel_features = differences(graph, item_features)
+            duel_features = features_of_duels(features, graph, form.chunk)
             covariance = LowRankOverDuels(duel_features)
-            explained = tf.reduce_sum(duel_features**2, -1)
+            explained = tf.concat([tf.reduce_sum(x**2, -1) for x in duel_features], 0)
 
         raw = difference_variance(problem.kernel, graph) - explained
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
@@ -117,6 +123,29 @@ def whitened_features(problem: DuelProblem, factor: tf.Tensor, inputs: tf.Tensor
     if not effects:
         return features
     return tf.concat([features, _effect_features(effects[0], problem.graph, inputs)], 1)
+
+
+def features_of_duels(
+    features: Callable[[tf.Tensor], tf.Tensor], graph: DuelGraph, size: int
+) -> list[tf.Tensor]:
+    """Phi, (t, p), in chunks of rows: features of the loser less those of the winner of each site.
+
+    size: sites of a chunk. There is one chunk, unless items are no fewer than duels and too many
+    for two: then no array holds the features of all items.
+    """
+    rows = as_float(graph.rows)
+    t = graph.num_sites
+    if graph.num_rows <= 2 * size or graph.num_rows < t:
+        return [differences(graph, features(rows))]
+    winners, losers = graph.edges
+    parts: list[tf.Tensor] = []
+    for start in range(0, t, size):
+        at = slice(start, start + size)
+        # One after the other in a compiled function too, else all chunks are in memory at once.
+        with tf.control_dependencies(parts[-1:]):
+            ahead, behind = (features(tf.gather(rows, ends[at])) for ends in (losers, winners))
+            parts.append(ahead - behind)
+    return parts
 
 
 def items_with_effects(graph: DuelGraph) -> np.ndarray:

@@ -15,6 +15,9 @@ SPREAD = 3.0
 LENGTHSCALES = (1.5, 2.0, 3.0, 4.0)
 NOISE_VARIANCE = 0.5  # per side, so 2 sigma² = 1
 
+# Items whose utilities are computed at once.
+_CHUNK = 20_000
+
 Utility = Callable[[np.ndarray], np.ndarray]
 
 
@@ -41,7 +44,15 @@ def random_utility(rng: np.random.Generator, smooth: bool = False, waves: int = 
         frequencies *= np.sqrt(5.0 / rng.chisquare(5.0, waves))
     phases = rng.uniform(0.0, 2.0 * np.pi, waves)
     weights = rng.standard_normal(waves) * SPREAD * np.sqrt(2.0 / waves)
-    return lambda x: np.cos(x @ frequencies + phases) @ weights
+
+    def utility(x: np.ndarray) -> np.ndarray:
+        found = np.empty(len(x))
+        for start in range(0, len(x), _CHUNK):  # (n, waves) numbers are too many at once
+            at = slice(start, start + _CHUNK)
+            found[at] = np.cos(x[at] @ frequencies + phases) @ weights
+        return found
+
+    return utility
 
 
 def make_problem(t: int, n: int, held_out: int, smooth: bool = False, seed: int = 0) -> Problem:

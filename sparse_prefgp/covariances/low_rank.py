@@ -8,7 +8,10 @@ precision `T` and shift `s` the posterior of u is `N(P⁻¹ h, P⁻¹)` with `P 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
 
+import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
 
@@ -25,49 +28,59 @@ from sparse_prefgp.graph import (
     incidence_transpose,
     squared_distances_without_gradient,
 )
-from sparse_prefgp.linalg import add_to_diagonal, constant_matmul, inverse_lower
+from sparse_prefgp.linalg import (
+    add_to_diagonal,
+    constant_matmul,
+    inverse_lower,
+    squared_lengths,
+    weighted_gram,
+)
 
 
 class _LowRank(Covariance, ABC):
     """What the two forms share: everything that happens among the m inducing values."""
 
-    def __init__(self, features: tf.Tensor) -> None:
-        self.features = features
-        self._constant = tf.stop_gradient(features)
-
+    @property
     @abstractmethod
-    def _weighted(self, precision: tf.Tensor) -> tf.Tensor:
-        """What `features` must be multiplied with from the left to give Phi' T Phi."""
+    def _dtype(self) -> tf.DType:
+        """Of the features."""
 
     @abstractmethod
     def _product(self, precision: tf.Tensor) -> tf.Tensor:
         """Phi' T Phi, (m, m), without gradient."""
 
     @abstractmethod
-    def _summed(self, shift: tf.Tensor) -> tf.Tensor:
-        """The same for h = Phi' s, (rows of `features`, 1)."""
+    def _back(self, shift: tf.Tensor) -> tf.Tensor:
+        """Phi' s, (m, 1), with its gradient in Phi."""
 
     @abstractmethod
-    def _project(self, values: tf.Tensor) -> tf.Tensor:
-        """From values per row of `features` to values per site."""
+    def _project(self, mean: tf.Tensor) -> tf.Tensor:
+        """Phi mean for mean (m, 1), (t,), without gradient."""
 
     @abstractmethod
-    def _squared_lengths(self, scaled: tf.Tensor) -> tf.Tensor:
-        """|scaled row of each site|², (t,)."""
+    def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
+        """|inverse row|² of each row of Phi, (t,), without gradient."""
+
+    @abstractmethod
+    def _linear(
+        self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
+    ) -> tf.Tensor:
+        """A scalar whose derivative in Phi is `(s - T Phi mean) mean' - T Phi covariance`."""
 
     @abstractmethod
     def _site_features(self, site: tf.Tensor) -> tf.Tensor:
         """Row of Phi of one site, (m,)."""
 
-    def _mean(self, inverse: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-        h = tf.matmul(self._constant, self._summed(shift), transpose_a=True)
-        return tf.matmul(inverse, tf.matmul(inverse, h), transpose_a=True)
+    @abstractmethod
+    def part(self, start: int, stop: int) -> _LowRank:
+        """The covariance of sites start to stop alone."""
 
     def _condition(self, precision: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        one = tf.ones([], self._constant.dtype)
+        one = tf.ones([], self._dtype)
         factor = tf.linalg.cholesky(add_to_diagonal(self._product(precision), one))
         inverse = inverse_lower(factor)
-        return factor, inverse, self._mean(inverse, shift)
+        h = tf.stop_gradient(self._back(shift))
+        return factor, inverse, tf.matmul(inverse, tf.matmul(inverse, h), transpose_a=True)
 
     @check_shapes(
         "precision: [t]",
@@ -86,40 +99,24 @@ class _LowRank(Covariance, ABC):
             kept=(inverse, mean),
         )
 
-    @abstractmethod
-    def part(self, start: int, stop: int) -> _LowRank:
-        """The covariance of sites start to stop alone."""
-
     def sums(self, precision: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Phi' T Phi (m, m) and Phi' s (m, 1), without gradient."""
-        return (
-            self._product(precision),
-            tf.matmul(self._constant, self._summed(shift), transpose_a=True),
-        )
+        return self._product(precision), tf.stop_gradient(self._back(shift))
 
     def marginals_under(self, inverse: tf.Tensor, mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of each z, (t,), where u ~ N(mean, inverse' inverse), mean (m, 1)."""
-        scaled = constant_matmul(self._constant, inverse, transpose_b=True)
-        return (
-            self._project(tf.matmul(self._constant, mean)[:, 0]),
-            self._squared_lengths(scaled),
-        )
+        return self._project(mean), self._squared_lengths(inverse)
 
     def surrogate(
         self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
     ) -> tf.Tensor:
-        # d(½ h'P⁻¹h - ½ log|P|)/d features = (s - T features mu) mu' - T features P⁻¹
+        # d(½ h'P⁻¹h - ½ log|P|)/d Phi = (s - T Phi mu) mu' - T Phi P⁻¹
         inverse, mean = kept
-        weighted = self._weighted(precision)
         covariance = tf.matmul(inverse, inverse, transpose_a=True)
-        slope = tf.matmul(self._summed(shift) - tf.matmul(weighted, mean), mean, transpose_b=True)
-        slope -= constant_matmul(weighted, covariance)
-        return tf.reduce_sum(tf.stop_gradient(slope) * self.features)
+        return self._linear(precision, shift, covariance, mean)
 
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        rows = tf.concat([self._summed(left), self._summed(right)], 1)
-        both = tf.matmul(self.features, rows, transpose_a=True)  # Phi' left, Phi' right
-        return tf.reduce_sum(both[:, 0] * both[:, 1])
+        return tf.reduce_sum(self._back(left) * self._back(right))
 
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         _, inverse, mean = self._condition(precision, shift)
@@ -145,42 +142,90 @@ class _LowRank(Covariance, ABC):
 
 
 class LowRankOverDuels(_LowRank):
-    """`features` is Phi itself, (t, m): for fewer duels than items. O(t m²) a sweep."""
+    """Phi itself, (t, m), whole or in chunks of rows: for fewer duels than items. O(t m²) a sweep.
+
+    Many duels come in chunks, so that nothing beside Phi is ever as large as Phi.
+    """
+
+    def __init__(self, features: tf.Tensor | Sequence[tf.Tensor]) -> None:
+        self._chunks = (features,) if tf.is_tensor(features) else tuple(features)
+        self._constants = tuple(map(tf.stop_gradient, self._chunks))
+
+    @property
+    def _dtype(self) -> tf.DType:
+        return self._chunks[0].dtype
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [int(chunk.shape[0]) for chunk in self._chunks]
+
+    def _split(self, values: tf.Tensor) -> list[tf.Tensor]:
+        """Values of all sites, (t,), as those of each chunk."""
+        return [values] if len(self._chunks) == 1 else tf.split(values, self._sizes)
 
     def part(self, start: int, stop: int) -> LowRankOverDuels:
-        return LowRankOverDuels(self.features[start:stop])
-
-    def _weighted(self, precision: tf.Tensor) -> tf.Tensor:
-        return precision[:, None] * self._constant
+        ends = np.cumsum(self._sizes)
+        cut = [
+            chunk[max(start - end + size, 0) : stop - end + size]
+            for chunk, size, end in zip(self._chunks, self._sizes, ends, strict=True)
+            if start < end and stop > end - size
+        ]
+        return LowRankOverDuels(cut)
 
     def _product(self, precision: tf.Tensor) -> tf.Tensor:
-        return constant_matmul(self._constant, self._weighted(precision), transpose_a=True)
+        each = zip(self._constants, self._split(precision), strict=True)
+        return tf.add_n([weighted_gram(chunk, weights) for chunk, weights in each])
 
-    def _summed(self, shift: tf.Tensor) -> tf.Tensor:
-        return shift[:, None]
+    def _back(self, shift: tf.Tensor) -> tf.Tensor:
+        each = zip(self._chunks, self._split(shift), strict=True)
+        return tf.add_n([tf.matmul(chunk, s[:, None], transpose_a=True) for chunk, s in each])
 
-    def _project(self, values: tf.Tensor) -> tf.Tensor:
-        return values
+    def _project(self, mean: tf.Tensor) -> tf.Tensor:
+        return tf.concat([tf.matmul(chunk, mean)[:, 0] for chunk in self._constants], 0)
 
-    def _squared_lengths(self, scaled: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_sum(scaled * scaled, -1)
+    def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
+        return tf.concat([squared_lengths(chunk, inverse) for chunk in self._constants], 0)
+
+    def _linear(
+        self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
+    ) -> tf.Tensor:
+        each = zip(
+            self._chunks,
+            self._constants,
+            self._split(precision),
+            self._split(shift),
+            strict=True,
+        )
+        return tf.add_n(
+            [
+                _with_slope(chunk, _slope(weights[:, None] * rows, s[:, None], covariance, mean))
+                for chunk, rows, weights, s in each
+            ]
+        )
 
     def _site_features(self, site: tf.Tensor) -> tf.Tensor:
-        return self._constant[site]
+        return tf.stop_gradient(self.features)[site]
+
+    @cached_property
+    def features(self) -> tf.Tensor:
+        """Phi in one piece, (t, m)."""
+        return self._chunks[0] if len(self._chunks) == 1 else tf.concat(self._chunks, 0)
 
 
 class LowRankOverItems(_LowRank):
     """`features` is B, (n, m), with Phi = A B: for shared items. O(n m² + t m) a sweep."""
 
     def __init__(self, features: tf.Tensor, graph: DuelGraph) -> None:
-        super().__init__(features)
+        self.features = features
+        self._constant = tf.stop_gradient(features)
         self._graph = graph
+
+    @property
+    def _dtype(self) -> tf.DType:
+        return self.features.dtype
 
     def part(self, start: int, stop: int) -> LowRankOverItems:
         return LowRankOverItems(self.features, self._graph.part(start, stop))
-
-    def _weighted(self, precision: tf.Tensor) -> tf.Tensor:
-        return self._graph.laplacian.matmul(precision, self._constant)
 
     def _product(self, precision: tf.Tensor) -> tf.Tensor:
         half = self._graph.laplacian.half_matmul(precision, self._constant)
@@ -188,14 +233,38 @@ class LowRankOverItems(_LowRank):
         return product + tf.transpose(product)
 
     def _summed(self, shift: tf.Tensor) -> tf.Tensor:
+        """A' s, (n, 1)."""
         return incidence_transpose(self._graph, shift)[:, None]
 
-    def _project(self, values: tf.Tensor) -> tf.Tensor:
-        return differences(self._graph, values)
+    def _back(self, shift: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(self.features, self._summed(shift), transpose_a=True)
 
-    def _squared_lengths(self, scaled: tf.Tensor) -> tf.Tensor:
+    def _project(self, mean: tf.Tensor) -> tf.Tensor:
+        return differences(self._graph, tf.matmul(self._constant, mean)[:, 0])
+
+    def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
+        scaled = constant_matmul(self._constant, inverse, transpose_b=True)
         return squared_distances_without_gradient(self._graph, scaled)
+
+    def _linear(
+        self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
+    ) -> tf.Tensor:
+        weighted = self._graph.laplacian.matmul(precision, self._constant)
+        return _with_slope(self.features, _slope(weighted, self._summed(shift), covariance, mean))
 
     def _site_features(self, site: tf.Tensor) -> tf.Tensor:
         winners, losers = self._graph.edges
         return self._constant[losers[site]] - self._constant[winners[site]]
+
+
+def _slope(
+    weighted: tf.Tensor, summed: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
+) -> tf.Tensor:
+    """`(summed - weighted mean) mean' - weighted covariance`, the shape of `weighted`."""
+    outer = tf.matmul(summed - tf.matmul(weighted, mean), mean, transpose_b=True)
+    return outer - constant_matmul(weighted, covariance)
+
+
+def _with_slope(values: tf.Tensor, slope: tf.Tensor) -> tf.Tensor:
+    """A scalar that depends on `values` with this slope."""
+    return tf.reduce_sum(tf.stop_gradient(slope) * values)

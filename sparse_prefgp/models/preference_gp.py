@@ -597,6 +597,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             return
         if restart:
             fixed.memory.clear()
+        # The old prior may be as large as the new one: let go of it first.
+        fixed.fingerprint = fixed.prior = fixed.point = fixed.posterior = None
         fixed.problem = self._frozen_problem()
         prior = self.approximation.prior(fixed.problem)
         point = self.engine.run(prior.covariance, prior.factors, fixed.memory.sites())

@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "graph",
         "duels",
         "linalg",
+        "memory",
         "features",
         "io",
         "transform",

@@ -50,6 +50,11 @@ DOORS: dict[str, tuple[Callable[..., Any], np.ndarray, Callable[[tf.Tensor], tf.
     "NoiseFree": (lambda m: DenseOverDuels(m, noise_free=True), A @ K @ A.T, lambda x: x),
     "DenseOverItems": (over_items, K, lambda x: A @ x @ A.T),
     "LowRankOverDuels": (LowRankOverDuels, A @ FEATURES, lambda x: x @ tf.transpose(x)),
+    "LowRankOverDuels, in chunks": (
+        lambda x: LowRankOverDuels([x[:3], x[3:4], x[4:]]),
+        A @ FEATURES,
+        lambda x: x @ tf.transpose(x),
+    ),
     "LowRankOverItems": (low_rank_items, FEATURES, lambda x: A @ x @ tf.transpose(A @ x)),
 }
 
@@ -123,6 +128,7 @@ def test_posterior_terms_predict_the_training_differences(name: str) -> None:
         "NoiseFree": A @ K @ A.T,
         "DenseOverItems": A @ K,
         "LowRankOverDuels": A @ FEATURES,
+        "LowRankOverDuels, in chunks": A @ FEATURES,
         "LowRankOverItems": A @ FEATURES,
     }[name]
     prior = np.asarray(k_vv(given))

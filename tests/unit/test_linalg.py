@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sparse_prefgp import linalg
 from sparse_prefgp.linalg import (
     MAX_CONDITION,
     add_to_diagonal,
     cholesky_with_jitter,
+    chunks,
     inverse_lower,
+    squared_lengths,
+    weighted_gram,
 )
-from tests.tolerances import IDENTITY, TAIL
+from tests.tolerances import IDENTITY, ROUNDING, TAIL
 
 
 def positive(seed: int = 0, n: int = 5) -> np.ndarray:
@@ -111,3 +115,30 @@ def test_inverse_lower() -> None:
     inverse = inverse_lower(tf.constant(factor)).numpy()
     np.testing.assert_allclose(inverse @ factor, np.eye(5), atol=TAIL)
     assert np.all(np.triu(inverse, 1) == 0.0)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("least", [-1.0, 0.0])
+def test_sums_over_chunks_of_rows(
+    least: float, traced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(50, 4)), rng.uniform(least, 1.0, 50)
+    matrix = rng.normal(size=(4, 4))
+    monkeypatch.setattr(linalg, "_LARGE_PRODUCT", 0)
+    monkeypatch.setattr(linalg, "_CHUNK_BYTES", 7 * 4 * 8)
+
+    def both() -> tuple[tf.Tensor, tf.Tensor]:
+        x = tf.constant(rows)
+        return weighted_gram(x, tf.constant(weights)), squared_lengths(x, tf.constant(matrix))
+
+    gram, lengths = tf.function(both)() if traced else both()
+    expected = sum(w * np.outer(x, x) for w, x in zip(weights, rows, strict=True))
+    np.testing.assert_allclose(gram, expected, rtol=ROUNDING, atol=ROUNDING)
+    expected = [np.sum((matrix @ x) ** 2) for x in rows]
+    np.testing.assert_allclose(lengths, expected, rtol=ROUNDING)
+
+
+def test_chunks_cover_all_rows_once() -> None:
+    assert list(chunks(5, 1 << 20)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert list(chunks(2, 1 << 30)) == [slice(0, 1), slice(1, 2)]

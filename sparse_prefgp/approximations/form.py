@@ -1,0 +1,84 @@
+"""Over items or over duels, and in which chunks: chosen from sizes and free memory."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from sparse_prefgp.approximations.exact import is_over_items
+from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.memory import free_memory
+
+_log = logging.getLogger(__name__)
+# Multiplications of a sweep from which on the forms are compared by cost and not by items alone.
+_LARGE = 1e8
+# Features of the items of one chunk; kernel and solve keep some ten arrays of this size.
+_CHUNK_BYTES, _LEAST_CHUNK_BYTES = 96 << 20, 4 << 20
+_ARRAYS_OF_A_CHUNK = 10
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the algebra of inducing values goes over the data.
+
+    over_items: over the features of the items, else over those of the duels. chunk: duels whose
+    features are made at once, in the form over duels. bytes: what the features and what a sweep
+    makes of them take; free: bytes that there are, None where unknown.
+    """
+
+    over_items: bool
+    chunk: int
+    bytes: int
+    free: int | None
+
+
+def choose_form(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -> Form:
+    """The form for n items and t sites of `graph` and m inducing values.
+
+    A sweep takes 2 n m² multiplications in dense products over items, 1.5 t m² over duels; the form
+    over items holds three (n, m) arrays, the other one (t, m) array. The cheaper one that fits into
+    memory is taken; small problems go by whether items are fewer than sites.
+
+    over: "items" or "duels" where the user has decided. number_bytes: of one number. Logged at
+    debug level; a warning where not even the leaner form fits.
+    """
+    n, t, free = graph.num_rows, graph.num_sites, free_memory()
+    needs = {True: 3 * n * m * number_bytes, False: t * m * number_bytes}
+    over_items = is_over_items(over, graph)
+    if over is None and t * m * m > _LARGE:
+        over_items = 2.0 * n < 1.5 * t
+        if free is not None and needs[over_items] > free and needs[not over_items] <= free:
+            over_items = not over_items
+    chunk_bytes = _CHUNK_BYTES
+    if free is not None:
+        room = free // (2 * _ARRAYS_OF_A_CHUNK)
+        chunk_bytes = min(_CHUNK_BYTES, max(room, _LEAST_CHUNK_BYTES))
+    form = Form(over_items, max(1, chunk_bytes // (2 * m * number_bytes)), needs[over_items], free)
+    _tell(form, n, t, m)
+    return form
+
+
+def _tell(form: Form, n: int, t: int, m: int) -> None:
+    free = "unknown" if form.free is None else f"{form.free / 2**30:.2f} GiB"
+    _log.debug(
+        "over %s: t = %s, n = %s, m = %s, %.2f GiB of %s free, chunks of %s duels, %s threads",
+        "items" if form.over_items else "duels",
+        t,
+        n,
+        m,
+        form.bytes / 2**30,
+        free,
+        form.chunk,
+        tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count(),
+    )
+    if form.free is not None and form.bytes > form.free:
+        warnings.warn(
+            f"The features of {t:,} duels between {n:,} items with {m} inducing values take "
+            f"{form.bytes / 2**30:.1f} GiB, but {free} are free; use fewer inducing inputs, or "
+            "StreamedGP, which reads duels in chunks.",
+            stacklevel=2,
+        )

@@ -1,0 +1,112 @@
+"""Which form the algebra takes: by cost, by memory, as asked, and said so."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sparse_prefgp as spg
+from sparse_prefgp import memory
+from sparse_prefgp.approximations import form as form_module
+from sparse_prefgp.approximations.form import choose_form
+from sparse_prefgp.approximations.inducing import features_of_duels
+from sparse_prefgp.graph import DuelGraph, differences
+from tests.cases import random_duels
+from tests.tolerances import ROUNDING
+
+GIB = 1 << 30
+
+
+class Sizes:
+    """As much of a graph as the choice looks at."""
+
+    def __init__(self, n: int, t: int) -> None:
+        self.num_rows, self.num_sites = n, t
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch):
+    def say(value: int | None) -> None:
+        monkeypatch.setattr(form_module, "free_memory", lambda: value)
+
+    say(64 * GIB)
+    return say
+
+
+@pytest.mark.parametrize(
+    ("n", "t", "m", "over_items"),
+    [
+        (10_000, 1_000_000, 256, True),
+        (2_000_000, 1_000_000, 128, False),
+        (900_000, 1_000_000, 128, False),  # fewer items, but two products over them cost more
+        (90, 100, 10, True),  # small: by items alone
+    ],
+)
+def test_the_cheaper_form_is_taken(free, n: int, t: int, m: int, over_items: bool) -> None:
+    assert choose_form(None, Sizes(n, t), m, 8).over_items is over_items
+    for over in ("items", "duels"):
+        assert choose_form(over, Sizes(n, t), m, 8).over_items is (over == "items")
+
+
+def test_the_form_that_fits_into_memory_is_taken(free) -> None:
+    sizes = Sizes(500_000, 1_000_000)
+    assert choose_form(None, sizes, 128, 8).over_items
+    free(5 * GIB // 4)  # three arrays of half a million rows do not fit, one of a million does
+    assert not choose_form(None, sizes, 128, 8).over_items
+
+
+def test_chunks_shrink_with_the_memory(free) -> None:
+    plenty = choose_form(None, Sizes(2000, 1000), 128, 8).chunk
+    assert plenty == (96 << 20) // (2 * 128 * 8)
+    free(GIB)
+    assert choose_form(None, Sizes(2000, 1000), 128, 8).chunk == GIB // 20 // (2 * 128 * 8)
+    free(None)
+    assert choose_form(None, Sizes(2000, 1000), 128, 8).chunk == plenty
+
+
+def test_the_choice_is_said_and_too_little_memory_too(free, caplog) -> None:
+    with caplog.at_level(logging.DEBUG, logger="sparse_prefgp"):
+        choose_form(None, Sizes(10_000, 1_000_000), 256, 8)
+    assert "over items: t = 1000000, n = 10000, m = 256, 0.06 GiB of 64.00 GiB" in caplog.text
+    free(GIB // 2)
+    with pytest.warns(UserWarning, match=r"take 1.0 GiB, but 0.50 GiB are free.*StreamedGP"):
+        choose_form(None, Sizes(2_000_000, 1_000_000), 128, 8)
+
+
+def test_features_in_chunks_are_those_of_the_whole() -> None:
+    graph = DuelGraph.from_duels(spg.Duels(*_distinct()))
+    weights = tf.constant(np.random.default_rng(1).normal(size=(2, 3)))
+
+    def features(rows: tf.Tensor) -> tf.Tensor:
+        return tf.sin(tf.matmul(rows, weights))
+
+    whole = features_of_duels(features, graph, 100)
+    parts = features_of_duels(features, graph, 3)
+    assert [len(x) for x in whole] == [8]
+    assert [len(x) for x in parts] == [3, 3, 2]
+    expected = differences(graph, features(tf.constant(graph.rows)))
+    np.testing.assert_array_equal(whole[0], expected)
+    np.testing.assert_allclose(tf.concat(parts, 0), expected, rtol=ROUNDING, atol=ROUNDING)
+    few = DuelGraph.from_duels(random_duels(0, items=6, duels=20))
+    assert len(features_of_duels(lambda x: x, few, 1)) == 1
+
+
+def _distinct() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    items = np.random.default_rng(0).normal(size=(16, 2))
+    return items, np.arange(0, 16, 2), np.arange(1, 16, 2)
+
+
+def test_free_memory(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    assert memory.free_memory() is None
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    2048 kB\n")
+    assert memory.free_memory() == 2 << 20
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("1048576\n")
+    assert memory.free_memory() == 2 << 20
+    (tmp_path / "memory.max").write_text("2097152\n")
+    assert memory.free_memory() == 1 << 20
