@@ -7,13 +7,16 @@ from importlib import import_module
 from sparse_prefgp.benchmarks.report import Report
 
 # In the order in which `all` runs them, each in the module of its name.
-BENCHMARKS = ("exact", "sweep", "engines", "svgp", "optimise")
+BENCHMARKS = ("exact", "sweep", "roofline", "engines", "svgp", "optimise", "stream", "scaling")
 _MODULE = {
     "exact": "exact",
     "sweep": "sweep",
+    "roofline": "roofline",
     "engines": "engines",
     "svgp": "race",
     "optimise": "optimise",
+    "stream": "stream",
+    "scaling": "scaling",
 }
 
 __all__ = ["BENCHMARKS", "Report", "check_budget", "chosen", "run"]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,17 +23,46 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
+class Line(NamedTuple):
+    """Named points of one line."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines on log-log axes."""
+
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Named values on one axis."""
+
+    label: str
+    values: dict[str, float]
+
+
 @dataclass(frozen=True)
 class Report:
-    """Result of one benchmark: tables for people, figures for programs."""
+    """Result of one benchmark: tables for people, figures for programs, panels for a picture."""
 
     name: str
     tables: tuple[Table, ...]
     figures: dict[str, Any]
     machine: dict[str, Any] = field(default_factory=lambda: machine())
+    panels: tuple[Panel | Bars, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """All but the panels, whose numbers are among the figures."""
+        found = asdict(self)
+        del found["panels"]
+        return found
 
 
 def machine() -> dict[str, Any]:

@@ -66,7 +66,7 @@ def measure(t: int, n: int, m: int, repeats: int) -> Report:
     }
     parts = {
         name: median_seconds(part, repeats)
-        for name, part in _parts(model.graph, prior, sites).items()
+        for name, part in parts_of_a_sweep(model.graph, prior, sites).items()
     }
     product = median_seconds(_dense_product(model.graph, prior, sites), repeats)
 
@@ -100,7 +100,9 @@ def measure(t: int, n: int, m: int, repeats: int) -> Report:
     return Report("sweep", (table,), figures)
 
 
-def _parts(graph: DuelGraph, prior: DuelPrior, sites: Sites) -> dict[str, Callable[[], Any]]:
+def parts_of_a_sweep(
+    graph: DuelGraph, prior: DuelPrior, sites: Sites
+) -> dict[str, Callable[[], Any]]:
     """The steps of a sweep, each on results of the one before that are already there."""
     features = prior.covariance.features  # type: ignore[attr-defined]
     precision, shift = totals(sites, prior.factors.counts)

@@ -22,11 +22,16 @@ EXAMPLE = "Example: sparse-prefgp bench sweep --out bench"
 
 def bench(
     name: Annotated[
-        str, typer.Argument(help="exact, sweep, engines, svgp, optimise, or all.")
+        str,
+        typer.Argument(
+            help="exact, sweep, roofline, engines, svgp, optimise, stream, scaling, or all."
+        ),
     ] = "all",
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for one JSON file per benchmark.", show_default=False),
+        typer.Option(
+            help="Folder for a JSON file of each, and a figure of some.", show_default=False
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", metavar="", help="Small sizes, to see that it runs.")
@@ -45,9 +50,11 @@ def bench(
     """Measure what the package costs, as ratios within one run on this machine.
 
     exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product it
-    replaces. engines: each engine to its fixed point, as ratios to ParallelEP. svgp: joint
+    replaces. roofline: a sweep, a whole inference and its memory at a million duels, beside the
+    dense products. engines: each engine to its fixed point, as ratios to ParallelEP. svgp: joint
     optimisation against GPflow's SVGP, by time to the same held-out score. optimise: alternated
-    against nested optimisation, learned against k-means inducing inputs.
+    against nested optimisation, learned against k-means inducing inputs. stream: duels read from
+    files, in parts. scaling: time and memory against duels, items, inducing inputs and parts.
     """
     with sentences(quiet, as_json, threads) as console:
         results = {}
@@ -69,6 +76,11 @@ def bench(
                 path = out / f"{each}.json"
                 path.write_text(json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
                 console.print(Text(f"Wrote {path}"))
+                if report.panels:
+                    from sparse_prefgp.benchmarks.figures import draw
+
+                    draw(report, path.with_suffix(".png"))
+                    console.print(Text(f"Wrote {path.with_suffix('.png')}"))
         console.manners.emit(results)
 
 

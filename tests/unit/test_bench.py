@@ -10,7 +10,19 @@ import typer
 from typer.testing import CliRunner
 
 from sparse_prefgp import benchmarks
-from sparse_prefgp.benchmarks import engines, exact, optimise, race, sweep
+from sparse_prefgp.benchmarks import (
+    engines,
+    exact,
+    optimise,
+    point,
+    race,
+    roofline,
+    scaling,
+    stream,
+    sweep,
+)
+from sparse_prefgp.benchmarks.figures import draw
+from sparse_prefgp.benchmarks.point import Point
 from sparse_prefgp.benchmarks.problems import NOISE_VARIANCE, make_problem
 from sparse_prefgp.benchmarks.svgp import (
     DifferenceKernel,
@@ -59,6 +71,7 @@ def test_command_prints_and_writes(tmp_path, monkeypatch):
     result = _command("exact", "--out", str(tmp_path / "bench"))
     assert result.exit_code == 0, result.output
     assert "dense inverses" in result.output
+    assert not (tmp_path / "bench" / "exact.png").exists()  # no panels, no figure
     written = json.loads((tmp_path / "bench" / "exact.json").read_text())
     assert written["name"] == "exact"
     assert written["machine"]["cores"] >= 1
@@ -74,6 +87,62 @@ def test_sweep_runs():
     report = sweep.measure(t=60, n=20, m=5, repeats=1)
     _check_report(report)
     assert set(report.figures["ratio"]) == {"eager", "compiled"}
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Points without a process each, which takes seconds to begin."""
+    monkeypatch.setattr(Point, "run", point.measure)
+
+
+def _is_picture(path):
+    return path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_roofline_runs(in_this_process, tmp_path):
+    report = roofline.measure(t=60, n=20, m=5, repeats=1)
+    _check_report(report)
+    assert report.figures["rows_of_product"] == 60
+    assert report.figures["converged"] and report.figures["sweep_over_product"] > 0.0
+    draw(report, tmp_path / "roofline.png")
+    assert _is_picture(tmp_path / "roofline.png")
+
+
+def test_product_of_many_rows_is_taken_on_a_tenth():
+    product, share = roofline.dense_product(300_000, 2)
+    assert share == 0.1 and product().shape == (2, 2)
+
+
+def test_scaling_runs(in_this_process, tmp_path):
+    points = tuple(Point(t, 20, 4) for t in (30, 60, 120))
+    parts = scaling.Series("P", "parts", (Point(60, 20, 4, parts=2),))
+    report = scaling.measure([scaling.Series("m, made", "m", points), parts])
+    _check_report(report)
+    assert all(p["converged"] for s in report.figures["series"] for p in s["points"])
+    draw(report, tmp_path / "scaling.png")
+    assert _is_picture(tmp_path / "scaling.png")
+
+
+def test_exponent():
+    x = [10.0, 100.0, 1000.0]
+    assert scaling.exponent(x, [2.0 * value**1.5 for value in x])[0] == pytest.approx(1.5)
+    assert scaling.exponent(x[:2], x[:2]) is None
+
+
+def test_stream_runs(in_this_process):
+    report = stream.measure(60, 20, 4, (1, 2))
+    _check_report(report)
+    one, two = report.figures["points"]
+    assert one["log_evidence"] == pytest.approx(two["log_evidence"], rel=1e-3)
+    # Never fewer bytes than the numbers that a part must be told.
+    assert min(two["bytes_sent"]) >= 8 * report.figures["numbers"]
+
+
+def test_a_point_has_a_process_of_its_own():
+    found = Point(40, 20, 4).run()
+    assert found["converged"] and found["memory_bytes"] > 0
+    with pytest.raises(RuntimeError, match="ended with code 1"):
+        Point(40, 20, 400).run()
 
 
 def test_engines_run():

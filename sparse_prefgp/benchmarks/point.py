@@ -1,0 +1,124 @@
+"""One model in a process of its own, so that its memory is its own too.
+
+    python -m sparse_prefgp.benchmarks.point '{"t": 10000, "n": 2000, "m": 64}'
+
+prints its figures as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sparse_prefgp.benchmarks.report import seconds
+
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Point:
+    """t duels between n items (2 t: all distinct) with m inducing inputs, VFE.
+
+    parts: 0 for `ParallelEP`, else P of `PartitionedEP`. streamed: the duels are read from Parquet
+    files, by `StreamedGP`.
+    """
+
+    t: int
+    n: int
+    m: int
+    parts: int = 0
+    streamed: bool = False
+
+    def run(self) -> dict[str, Any]:
+        """The figures, measured in another process.
+
+        :raises RuntimeError: the process failed, for example for want of memory.
+        """
+        words = [sys.executable, "-m", __spec__.name, json.dumps(asdict(self))]
+        found = subprocess.run(words, check=False, capture_output=True, text=True)
+        if found.returncode:
+            last = (found.stderr.strip().splitlines() or ["no message"])[-1]
+            raise RuntimeError(f"{self} ended with code {found.returncode}: {last}")
+        figures: dict[str, Any] = json.loads(found.stdout.splitlines()[-1])
+        return figures
+
+
+def measure(point: Point) -> dict[str, Any]:
+    """From cold sites to 1e-4, kernel matrices included, compilation apart; memory above imports.
+
+    sweep_seconds is the whole divided by the sweeps.
+    """
+    import gpflow
+    import numpy as np
+
+    from sparse_prefgp.approximations import VFE
+    from sparse_prefgp.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, make_problem
+    from sparse_prefgp.engines import ParallelEP, PartitionedEP
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.parts import StreamedGP
+
+    imported = _memory("VmRSS")
+    duels = make_problem(point.t, point.n, held_out=1).duels
+    z = duels.items[np.random.default_rng(0).choice(point.n, point.m, replace=False)]
+    kernel = gpflow.kernels.Matern52(variance=SPREAD**2, lengthscales=np.asarray(LENGTHSCALES))
+    engine: Any = ParallelEP(tolerance=TOLERANCE)
+    if point.parts:
+        engine = PartitionedEP(parts=point.parts, tolerance=TOLERANCE)
+    settings: dict[str, Any] = {"inducing_variable": z, "noise_variance": NOISE_VARIANCE}
+    rounds: list[Any]
+    if not point.streamed:
+        model: Any = PreferenceGP(duels, kernel, approximation=VFE(), engine=engine, **settings)
+        model.infer()  # compiles
+        taken = seconds(lambda: model.infer(restart=True))
+        result, rounds = model.infer(), []
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            stream = _stream(duels, Path(folder))
+            del duels
+            model = StreamedGP(stream, kernel, engine=engine, **settings)
+            taken = seconds(model.infer)
+            result = model.infer()
+            rounds = list(result.rounds)
+    return {
+        **asdict(point),
+        "seconds": taken,
+        "sweeps": result.sweeps,
+        "sweep_seconds": taken / result.sweeps,
+        "converged": result.converged,
+        "log_evidence": model.log_evidence(),
+        "memory_bytes": _memory("VmHWM") - imported,
+        "bytes_sent": [max(each.bytes_sent) for each in rounds],
+        "bytes_received": [max(each.bytes_received) for each in rounds],
+    }
+
+
+def _stream(duels: Any, folder: Path) -> Any:
+    """The duels in eight Parquet files, ids into the table of items."""
+    import numpy as np
+    import pandas as pd
+
+    from sparse_prefgp.io.streams import stream_duels
+
+    for number, rows in enumerate(np.array_split(np.arange(len(duels.winners)), 8)):
+        table = pd.DataFrame({"winner": duels.winners[rows], "loser": duels.losers[rows]})
+        table.to_parquet(folder / f"{number}.parquet", index=False)
+    return stream_duels(folder, duels.items)
+
+
+def _memory(kind: str) -> int:
+    """Bytes in memory now (VmRSS), or at most so far (VmHWM)."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    except OSError:  # not Linux: the largest so far, in bytes on macOS
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(kind))
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(Point(**json.loads(sys.argv[1])))))

@@ -1,0 +1,141 @@
+"""Time and memory against duels, items, inducing inputs and parts, with fitted exponents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.benchmarks.point import Point
+from sparse_prefgp.benchmarks.report import Line, Panel, Report, Table
+
+# Below so many duels what is the same for all sizes hides how time grows.
+_FITTED_FROM = 10_000
+_DUELS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points along one axis, "t", "n", "m" or "parts"; what stays the same is in the name."""
+
+    name: str
+    axis: str
+    points: tuple[Point, ...]
+
+
+def run(*, quick: bool = False, budget: float | None = None) -> Report:
+    """Duels from 10,000 to 1,000,000 between shared and distinct items, and the other axes."""
+    del budget  # nothing here is stopped by time
+    return measure(_quick() if quick else _full())
+
+
+def _full() -> list[Series]:
+    shared = tuple(Point(t, max(t // 20, 600), 128) for t in _DUELS)
+    distinct = tuple(Point(t, 2 * t, 128) for t in _DUELS)
+    items = tuple(Point(100_000, n, 128) for n in (1_000, 3_000, 10_000, 30_000, 100_000))
+    inducing = tuple(Point(100_000, 5_000, m) for m in (32, 64, 128, 256, 512))
+    parts = tuple(Point(100_000, 5_000, 128, parts=p) for p in (1, 2, 4, 8))
+    return [
+        Series("t, shared items (n = t / 20), m = 128", "t", shared),
+        Series("t, distinct items (n = 2 t), m = 128", "t", distinct),
+        Series("n, t = 100,000, m = 128", "n", items),
+        Series("m, t = 100,000, n = 5,000", "m", inducing),
+        Series("P, t = 100,000, n = 5,000, m = 128", "parts", parts),
+    ]
+
+
+def _quick() -> list[Series]:
+    return [
+        Series("t, m = 8", "t", (Point(500, 100, 8), Point(1_000, 200, 8))),
+        Series("P, t = 500, m = 8", "parts", (Point(500, 100, 8, parts=2),)),
+    ]
+
+
+def exponent(x: list[float], y: list[float]) -> tuple[float, float] | None:
+    """Slope on log-log axes by least squares, and its standard error; None of fewer than three."""
+    if len(x) < 3:
+        return None
+    a, b = np.log(x), np.log(y)
+    a = a - a.mean()
+    slope = float(a @ b / (a @ a))
+    left = b - b.mean() - slope * a
+    return slope, float(np.sqrt(left @ left / (len(a) - 2) / (a @ a)))
+
+
+def measure(series: list[Series]) -> Report:
+    """Each point in a process of its own."""
+    tables: list[Table] = []
+    panels: list[Panel] = []
+    figures: list[dict[str, Any]] = []
+    for each in series:
+        found = [point.run() for point in each.points]
+        fitted = _fitted(each.axis, found)
+        figures.append({"name": each.name, "axis": each.axis, "points": found, **fitted})
+        tables.append(_table(each, found, fitted))
+    for key, label in (("seconds", "from cold sites to 1e-4, s"), ("memory_bytes", "memory, GiB")):
+        scale = 1.0 if key == "seconds" else 2.0**-30
+        for axis in dict.fromkeys(each.axis for each in series):
+            own = [f for f in figures if f["axis"] == axis]
+            panels.append(
+                Panel(
+                    x_label=_LABELS[axis],
+                    y_label=label,
+                    lines=tuple(_line(f, axis, key, scale) for f in own),
+                )
+            )
+    return Report("scaling", tuple(tables), {"series": figures}, panels=tuple(panels))
+
+
+_LABELS = {"t": "duels", "n": "items", "m": "inducing inputs", "parts": "parts"}
+
+
+def _line(figure: dict[str, Any], axis: str, key: str, scale: float) -> Line:
+    return Line(
+        figure["name"],
+        tuple(float(p[axis]) for p in figure["points"]),
+        tuple(scale * max(p[key], 1e-6) for p in figure["points"]),
+    )
+
+
+def _fitted(axis: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    own = [p for p in found if axis != "t" or p["t"] >= _FITTED_FROM]
+    x = [float(p[axis]) for p in own]
+    return {
+        "seconds_exponent": exponent(x, [p["seconds"] for p in own]),
+        "sweep_exponent": exponent(x, [p["sweep_seconds"] for p in own]),
+        "memory_exponent": exponent(x, [max(p["memory_bytes"], 1) for p in own]),
+    }
+
+
+def _table(series: Series, found: list[dict[str, Any]], fitted: dict[str, Any]) -> Table:
+    rows = tuple(
+        (
+            f"{p[series.axis]:,}",
+            f"{p['seconds']:.2f} s",
+            str(p["sweeps"]),
+            f"{1e3 * p['sweep_seconds']:.0f} ms",
+            f"{p['memory_bytes'] / 2**30:.2f} GiB",
+            "yes" if p["converged"] else "no",
+        )
+        for p in found
+    )
+    notes = [
+        f"{what} grows as {_LABELS[series.axis]}^({slope[0]:.2f} ± {slope[1]:.2f})"
+        for what, slope in (
+            ("time", fitted["seconds_exponent"]),
+            ("a sweep", fitted["sweep_exponent"]),
+            ("memory", fitted["memory_exponent"]),
+        )
+        if slope is not None
+    ]
+    return Table(
+        title=f"Against {series.name}",
+        columns=(_LABELS[series.axis], "to 1e-4", "sweeps", "a sweep", "memory", "converged"),
+        rows=rows,
+        notes=(
+            *notes,
+            "from cold sites with kernel matrices, compilation apart; memory is the peak above "
+            "that after imports, each point in a process of its own",
+        ),
+    )
