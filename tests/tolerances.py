@@ -41,6 +41,10 @@ SMALL_POWER = 1e-4
 # float32 carries seven digits; a Cholesky factor and some sweeps cost three or four.
 SINGLE = 1e-3
 
+# Sums and gathers in float32 under float64 matrices: seven digits, of which P = I + Phi' T Phi
+# costs one or two where it is far from I.
+SINGLE_SUMS = 1e-5
+
 # What a worked example prints, against what its page states: a fit of some dozen L-BFGS steps on
 # another processor ends a little elsewhere, and numbers are printed with two to four digits.
 EXAMPLE_RELATIVE = 0.05

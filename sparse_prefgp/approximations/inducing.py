@@ -7,6 +7,7 @@ is added to the log evidence. s² stands for sigma², c for counts.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -53,9 +54,12 @@ class InducingApproximation(Approximation):
     """What the rows share: K_uu = L L', whitened features, k~.
 
     over: "items" or "duels" to force the form of the algebra; None takes the cheaper one.
+    single_precision: sums and gathers over duels in float32 while inference runs, in the form over
+        items only (docs/scale.md has the error); the form over duels warns that it has none.
     """
 
     over: str | None = field(default=None, kw_only=True, repr=False)
+    single_precision: bool = field(default=False, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         check_over(self.over)
@@ -89,9 +93,15 @@ class InducingApproximation(Approximation):
         form = choose_form(self.over, graph, size, k_uu.dtype.size)
         if form.over_items:
             item_features = features(as_float(graph.rows))
-            covariance = LowRankOverItems(item_features, graph)
+            covariance = LowRankOverItems(item_features, graph, self.single_precision)
             explained = squared_distances(graph, item_features)
         else:
+            if self.single_precision:
+                warnings.warn(
+                    f"single_precision is for the form over items; {graph.num_sites:,} duels "
+                    f"between {graph.num_rows:,} items take the form over duels, in float64.",
+                    stacklevel=2,
+                )
             duel_features = features_of_duels(features, graph, form.chunk)
             covariance = LowRankOverDuels(duel_features)
             explained = tf.concat([tf.reduce_sum(x**2, -1) for x in duel_features], 0)

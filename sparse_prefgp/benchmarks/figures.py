@@ -36,7 +36,11 @@ def _lines(ax: Any, panel: Panel) -> None:
     ticks = sorted({x for line in panel.lines for x in line.x})
     if len(ticks) <= 1 or ticks[-1] < 1000:  # few values that no power of ten is among
         ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
-        ax.minorticks_off()
+        ax.xaxis.minorticks_off()
+    heights = [y for line in panel.lines for y in line.y]
+    if max(heights) < 5.0 * min(heights):  # logarithms would leave an axis without numbers
+        ax.set_yscale("linear")
+        ax.set_ylim(0.0, 1.3 * max(heights))
     ax.set_xlabel(panel.x_label, fontsize=SMALL)
     ax.set_ylabel(panel.y_label, fontsize=SMALL)
     ax.margins(y=0.2)

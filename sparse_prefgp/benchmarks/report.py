@@ -82,6 +82,20 @@ def median_seconds(function: Callable[[], Any], repeats: int = 5) -> float:
     return float(np.median([seconds(function) for _ in range(repeats)]))
 
 
+def in_turns(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Times of each function, called in turns, so that what else the machine does meets all alike.
+
+    A first call of each, which may trace and compile, is not counted.
+    """
+    for function in functions.values():
+        function()
+    taken: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            taken[name].append(seconds(function))
+    return taken
+
+
 def seconds(function: Callable[[], Any]) -> float:
     """Time of one call."""
     started = time.perf_counter()

@@ -118,9 +118,7 @@ def parts_of_a_sweep(
     scaled = tf.matmul(features, inverse, transpose_b=True)
     cavity = cavities(prior.covariance.marginals(precision, shift), sites)
     steps: dict[str, Callable[[], tf.Tensor]] = {
-        "H, half of the Laplacian times B": lambda: graph.laplacian.half_matmul(
-            precision, features
-        ),
+        "half Laplacian times B": lambda: graph.laplacian.half_matmul(precision, features),
         "B' H": lambda: constant_matmul(features, half, transpose_a=True),
         "Cholesky and inverse": invert,
         "scaled features": lambda: constant_matmul(features, inverse, transpose_b=True),

@@ -213,23 +213,34 @@ class LowRankOverDuels(_LowRank):
 
 
 class LowRankOverItems(_LowRank):
-    """`features` is B, (n, m), with Phi = A B: for shared items. O(n m² + t m) a sweep."""
+    """`features` is B, (n, m), with Phi = A B: for shared items. O(n m² + t m) a sweep.
 
-    def __init__(self, features: tf.Tensor, graph: DuelGraph) -> None:
+    single_precision: what inference gathers and sums over duels, the sparse product and the
+    squared distances, in float32; all that is m × m, and the gradient, in the features' own type.
+    """
+
+    def __init__(
+        self, features: tf.Tensor, graph: DuelGraph, single_precision: bool = False
+    ) -> None:
         self.features = features
         self._constant = tf.stop_gradient(features)
         self._graph = graph
+        self._single = single_precision
+        self._gathered = tf.cast(self._constant, tf.float32) if single_precision else self._constant
 
     @property
     def _dtype(self) -> tf.DType:
         return self.features.dtype
 
     def part(self, start: int, stop: int) -> LowRankOverItems:
-        return LowRankOverItems(self.features, self._graph.part(start, stop))
+        return LowRankOverItems(self.features, self._graph.part(start, stop), self._single)
 
     def _product(self, precision: tf.Tensor) -> tf.Tensor:
-        half = self._graph.laplacian.half_matmul(precision, self._constant)
-        product = constant_matmul(self._constant, half, transpose_a=True)
+        gathered = self._gathered
+        half = self._graph.laplacian.half_matmul(tf.cast(precision, gathered.dtype), gathered)
+        # Of the rounded features on both sides, so that P stays that of one Phi.
+        rounded, half = (tf.cast(x, self._dtype) for x in (gathered, half))
+        product = constant_matmul(rounded, half, transpose_a=True)
         return product + tf.transpose(product)
 
     def _summed(self, shift: tf.Tensor) -> tf.Tensor:
@@ -243,8 +254,9 @@ class LowRankOverItems(_LowRank):
         return differences(self._graph, tf.matmul(self._constant, mean)[:, 0])
 
     def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
-        scaled = constant_matmul(self._constant, inverse, transpose_b=True)
-        return squared_distances_without_gradient(self._graph, scaled)
+        inverse = tf.cast(inverse, self._gathered.dtype)
+        scaled = constant_matmul(self._gathered, inverse, transpose_b=True)
+        return tf.cast(squared_distances_without_gradient(self._graph, scaled), self._dtype)
 
     def _linear(
         self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor

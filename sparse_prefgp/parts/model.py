@@ -667,6 +667,11 @@ def _check_approximation(approximation: Approximation) -> InducingApproximation:
             f"{approximation!r} needs all duels at once, which streamed duels never are; use "
             "VFE(), FITC() or another approximation with inducing inputs."
         )
+    if approximation.single_precision:
+        raise ValueError(
+            f"Streamed duels are summed in float64; leave single_precision out of "
+            f"{approximation!r}."
+        )
     return approximation
 
 

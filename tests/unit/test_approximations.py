@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import gpflow
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
@@ -31,6 +33,7 @@ from tests.tolerances import (
     FIXED_POINT,
     IDENTITY,
     ROUNDING,
+    SINGLE_SUMS,
     SMALL_POWER,
     SOLVER,
 )
@@ -408,3 +411,27 @@ def test_approximations_are_values() -> None:
     assert hash(spg.TightVFE()) == hash(spg.TightVFE())
     with pytest.raises(AttributeError):
         spg.PriorPower(0.5).power = 0.1  # type: ignore[misc]
+
+
+def test_single_precision_stays_within_its_rounding() -> None:
+    def build(**settings: Any) -> spg.PreferenceGP:
+        return spg.PreferenceGP(
+            random_duels(0, items=30, duels=300),
+            gpflow.kernels.Matern52(),
+            approximation=spg.VFE(**settings),
+            inducing_variable=np.random.default_rng(0).normal(size=(8, 2)),
+        )
+
+    double, single = build(over="items"), build(over="items", single_precision=True)
+    assert single.infer().converged
+    assert single.log_evidence() != double.log_evidence()
+    assert single.log_evidence() == pytest.approx(double.log_evidence(), rel=SINGLE_SUMS)
+    for one, other in zip(
+        single.predict_f(double.duels.items), double.predict_f(double.duels.items), strict=True
+    ):
+        assert one.dtype == tf.float64
+        np.testing.assert_allclose(one, other, atol=SINGLE_SUMS)
+    with pytest.warns(UserWarning, match="take the form over duels, in float64"):
+        assert build(over="duels", single_precision=True).log_evidence() == pytest.approx(
+            double.log_evidence(), rel=IDENTITY
+        )

@@ -309,6 +309,7 @@ def test_packing_keeps_every_number() -> None:
     ("more", "words"),
     [
         ({"approximation": spg.TightVFE("rank")}, "residuals of all duels at once"),
+        ({"approximation": spg.VFE(single_precision=True)}, "summed in float64"),
         ({"approximation": spg.TightVFE("logdet")}, "residuals of all duels at once"),
         ({"approximation": spg.PITC(3)}, "needs all duels at once"),
         ({"approximation": spg.Exact()}, "needs all duels at once"),
