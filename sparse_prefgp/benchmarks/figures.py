@@ -38,7 +38,7 @@ def _lines(ax: Any, panel: Panel) -> None:
         ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
         ax.xaxis.minorticks_off()
     heights = [y for line in panel.lines for y in line.y]
-    if max(heights) < 5.0 * min(heights):  # logarithms would leave an axis without numbers
+    if max(heights) < 12.0 * min(heights):  # logarithms would leave an axis without numbers
         ax.set_yscale("linear")
         ax.set_ylim(0.0, 1.3 * max(heights))
     ax.set_xlabel(panel.x_label, fontsize=SMALL)

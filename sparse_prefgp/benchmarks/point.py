@@ -8,6 +8,7 @@ prints its figures as one line of JSON.
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -41,12 +42,23 @@ class Point:
         :raises RuntimeError: the process failed, for example for want of memory.
         """
         words = [sys.executable, "-m", __spec__.name, json.dumps(asdict(self))]
-        found = subprocess.run(words, check=False, capture_output=True, text=True)
+        found = subprocess.run(
+            words, check=False, capture_output=True, text=True, env=_same_threads()
+        )
         if found.returncode:
             last = (found.stderr.strip().splitlines() or ["no message"])[-1]
             raise RuntimeError(f"{self} ended with code {found.returncode}: {last}")
         figures: dict[str, Any] = json.loads(found.stdout.splitlines()[-1])
         return figures
+
+
+def _same_threads() -> dict[str, str]:
+    """The environment in which another process takes as many threads as this one was told to."""
+    import tensorflow as tf
+
+    threads = tf.config.threading.get_intra_op_parallelism_threads()
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+    return {**os.environ, **({name: str(threads) for name in names} if threads else {})}
 
 
 def measure(point: Point) -> dict[str, Any]:
