@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.benchmarks.report import seconds
+from sparse_prefgp.memory import free_memory
 
 TOLERANCE = 1e-4
+# A gradient keeps some fourteen (n, m) arrays of the kernel between the items and inducing inputs.
+_ARRAYS_OF_A_GRADIENT = 14
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,9 @@ def _same_threads() -> dict[str, str]:
 def measure(point: Point) -> dict[str, Any]:
     """From cold sites to 1e-4, kernel matrices included, compilation apart; memory above imports.
 
-    sweep_seconds is the whole divided by the sweeps.
+    sweep_seconds is the whole divided by the sweeps. gradient_seconds: of the evidence with its
+    gradient, from converged sites, and gradient_memory_bytes the peak with it; None in parts, and
+    where it would take more than half of the free memory.
     """
     import gpflow
     import numpy as np
@@ -97,17 +102,40 @@ def measure(point: Point) -> dict[str, Any]:
             taken = seconds(model.infer)
             result = model.infer()
             rounds = list(result.rounds)
+    evidence, memory = model.log_evidence(), _memory("VmHWM") - imported
+    gradient = _gradient_seconds(model, point)
     return {
         **asdict(point),
         "seconds": taken,
         "sweeps": result.sweeps,
         "sweep_seconds": taken / result.sweeps,
         "converged": result.converged,
-        "log_evidence": model.log_evidence(),
-        "memory_bytes": _memory("VmHWM") - imported,
+        "log_evidence": evidence,
+        "memory_bytes": memory,
+        "gradient_seconds": gradient,
+        "gradient_memory_bytes": None if gradient is None else _memory("VmHWM") - imported,
         "bytes_sent": [max(each.bytes_sent) for each in rounds],
         "bytes_received": [max(each.bytes_received) for each in rounds],
     }
+
+
+def _gradient_seconds(model: Any, point: Point) -> float | None:
+    import tensorflow as tf
+
+    free = free_memory()
+    needed = _ARRAYS_OF_A_GRADIENT * 8 * point.n * point.m
+    if point.parts or point.streamed or (free is not None and needed > free // 2):
+        return None
+
+    @tf.function(autograph=False)
+    def gradient() -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            loss = model.training_loss()
+        found: list[tf.Tensor] = tape.gradient(loss, model.trainable_variables)
+        return found
+
+    gradient()  # compiles
+    return seconds(gradient)
 
 
 def _stream(duels: Any, folder: Path) -> Any:

@@ -58,6 +58,15 @@ class Report:
     machine: dict[str, Any] = field(default_factory=lambda: machine())
     panels: tuple[Panel | Bars, ...] = ()
 
+    def as_markdown(self) -> str:
+        """The tables with their remarks."""
+        parts = []
+        for table in self.tables:
+            rows = [table.columns, ("---",) * len(table.columns), *table.rows]
+            lines = ["| " + " | ".join(row) + " |" for row in rows]
+            parts += [f"## {table.title}", "\n".join(lines), *table.notes]
+        return "\n\n".join(parts) + "\n"
+
     def as_json(self) -> dict[str, Any]:
         """All but the panels, whose numbers are among the figures."""
         found = asdict(self)

@@ -12,7 +12,7 @@ from sparse_prefgp.benchmarks.report import Line, Panel, Report, Table
 
 # Below so many duels what is the same for all sizes hides how time grows.
 _FITTED_FROM = 10_000
-_DUELS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+_DUELS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Series:
 
 
 def run(*, quick: bool = False, budget: float | None = None) -> Report:
-    """Duels from 10,000 to 1,000,000 between shared and distinct items, and the other axes."""
+    """Duels from 1,000 to 1,000,000 between shared and distinct items, and the other axes."""
     del budget  # nothing here is stopped by time
     return measure(_quick() if quick else _full())
 
@@ -73,10 +73,12 @@ def measure(series: list[Series]) -> Report:
         fitted = _fitted(each.axis, found)
         figures.append({"name": each.name, "axis": each.axis, "points": found, **fitted})
         tables.append(_table(each, found, fitted))
-    for key, label in (("seconds", "from cold sites to 1e-4, s"), ("memory_bytes", "memory, GiB")):
-        scale = 1.0 if key == "seconds" else 2.0**-30
+    for key, label in _SHOWN.items():
+        scale = 2.0**-30 if key == "memory_bytes" else 1.0
         for axis in dict.fromkeys(each.axis for each in series):
-            own = [f for f in figures if f["axis"] == axis]
+            own = [f for f in figures if f["axis"] == axis and _known(f["points"], key)]
+            if not own:
+                continue
             panels.append(
                 Panel(
                     x_label=_LABELS[axis],
@@ -87,25 +89,45 @@ def measure(series: list[Series]) -> Report:
     return Report("scaling", tuple(tables), {"series": figures}, panels=tuple(panels))
 
 
+_SHOWN = {
+    "seconds": "from cold sites to 1e-4, s",
+    "gradient_seconds": "evidence and gradient, s",
+    "memory_bytes": "memory of inference, GiB",
+}
 _LABELS = {"t": "duels", "n": "items", "m": "inducing inputs", "parts": "parts"}
 
 
 def _line(figure: dict[str, Any], axis: str, key: str, scale: float) -> Line:
+    own = _known(figure["points"], key)
     return Line(
         figure["name"],
-        tuple(float(p[axis]) for p in figure["points"]),
-        tuple(scale * max(p[key], 1e-6) for p in figure["points"]),
+        tuple(float(p[axis]) for p in own),
+        tuple(scale * max(p[key], 1e-6) for p in own),
     )
+
+
+def _known(found: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """The points that have this figure."""
+    return [p for p in found if p[key] is not None]
 
 
 def _fitted(axis: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     own = [p for p in found if axis != "t" or p["t"] >= _FITTED_FROM]
-    x = [float(p[axis]) for p in own]
-    return {
-        "seconds_exponent": exponent(x, [p["seconds"] for p in own]),
-        "sweep_exponent": exponent(x, [p["sweep_seconds"] for p in own]),
-        "memory_exponent": exponent(x, [max(p["memory_bytes"], 1) for p in own]),
-    }
+
+    def slope(key: str) -> tuple[float, float] | None:
+        points = _known(own, key)
+        return exponent([float(p[axis]) for p in points], [max(p[key], 1e-9) for p in points])
+
+    return {f"{name}_exponent": slope(key) for name, key in _EXPONENTS.items()}
+
+
+_EXPONENTS = {
+    "seconds": "seconds",
+    "sweep": "sweep_seconds",
+    "gradient": "gradient_seconds",
+    "memory": "memory_bytes",
+    "gradient_memory": "gradient_memory_bytes",
+}
 
 
 def _table(series: Series, found: list[dict[str, Any]], fitted: dict[str, Any]) -> Table:
@@ -115,7 +137,9 @@ def _table(series: Series, found: list[dict[str, Any]], fitted: dict[str, Any]) 
             f"{p['seconds']:.2f} s",
             str(p["sweeps"]),
             f"{1e3 * p['sweep_seconds']:.0f} ms",
-            f"{p['memory_bytes'] / 2**30:.2f} GiB",
+            "" if p["gradient_seconds"] is None else f"{p['gradient_seconds']:.2f} s",
+            _gib(p["memory_bytes"]),
+            _gib(p["gradient_memory_bytes"]),
             "yes" if p["converged"] else "no",
         )
         for p in found
@@ -125,17 +149,33 @@ def _table(series: Series, found: list[dict[str, Any]], fitted: dict[str, Any]) 
         for what, slope in (
             ("time", fitted["seconds_exponent"]),
             ("a sweep", fitted["sweep_exponent"]),
+            ("evidence with gradient", fitted["gradient_exponent"]),
             ("memory", fitted["memory_exponent"]),
+            ("memory with gradient", fitted["gradient_memory_exponent"]),
         )
         if slope is not None
     ]
     return Table(
         title=f"Against {series.name}",
-        columns=(_LABELS[series.axis], "to 1e-4", "sweeps", "a sweep", "memory", "converged"),
+        columns=(
+            _LABELS[series.axis],
+            "to 1e-4",
+            "sweeps",
+            "a sweep",
+            "gradient",
+            "memory",
+            "with gradient",
+            "converged",
+        ),
         rows=rows,
         notes=(
             *notes,
             "from cold sites with kernel matrices, compilation apart; memory is the peak above "
-            "that after imports, each point in a process of its own",
+            "that after imports, each point in a process of its own; a gradient is left out in "
+            "parts and where it would take more than half of the free memory",
         ),
     )
+
+
+def _gib(count: int | None) -> str:
+    return "" if count is None else f"{count / 2**30:.2f} GiB"

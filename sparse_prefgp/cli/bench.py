@@ -30,7 +30,9 @@ def bench(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for a JSON file of each, and a figure of some.", show_default=False
+            help="Folder for the tables and numbers of each, as Markdown and JSON, and a figure of "
+            "some.",
+            show_default=False,
         ),
     ] = None,
     quick: Annotated[
@@ -59,7 +61,7 @@ def bench(
     with sentences(quiet, as_json, threads) as console:
         results = {}
         from sparse_prefgp import benchmarks
-        from sparse_prefgp.folders import check_place
+        from sparse_prefgp.folders import check_place, write_file
 
         names = benchmarks.chosen(name)
         benchmarks.check_budget(budget)
@@ -72,10 +74,10 @@ def bench(
             _show(report, console)
             results[each] = report.as_json()
             if out is not None:
-                out.mkdir(parents=True, exist_ok=True)
                 path = out / f"{each}.json"
-                path.write_text(json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
-                console.print(Text(f"Wrote {path}"))
+                write_file(path, json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
+                write_file(path.with_suffix(".md"), report.as_markdown())
+                console.print(Text(f"Wrote {path} and {path.with_suffix('.md').name}"))
                 if report.panels:
                     from sparse_prefgp.benchmarks.figures import draw
 

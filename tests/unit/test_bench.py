@@ -75,6 +75,8 @@ def test_command_prints_and_writes(tmp_path, monkeypatch):
     written = json.loads((tmp_path / "bench" / "exact.json").read_text())
     assert written["name"] == "exact"
     assert written["machine"]["cores"] >= 1
+    table = (tmp_path / "bench" / "exact.md").read_text()
+    assert table.startswith("## ") and table.count("\n|") == 2 + len(report.tables[0].rows)
 
 
 def test_exact_runs():
@@ -120,8 +122,18 @@ def test_scaling_runs(in_this_process, tmp_path):
     report = scaling.measure([scaling.Series("m, made", "m", points), parts])
     _check_report(report)
     assert all(p["converged"] for s in report.figures["series"] for p in s["points"])
+    whole, in_parts = (s["points"] for s in report.figures["series"])
+    assert all(p["gradient_seconds"] > 0.0 for p in whole)
+    assert in_parts[0]["gradient_seconds"] is None
     draw(report, tmp_path / "scaling.png")
     assert _is_picture(tmp_path / "scaling.png")
+
+
+def test_a_gradient_that_does_not_fit_is_left_out(in_this_process, monkeypatch):
+    monkeypatch.setattr(point, "free_memory", lambda: 2 * 14 * 8 * 20 * 4 - 2)
+    report = scaling.measure([scaling.Series("t", "t", (Point(60, 20, 4),))])
+    (found,) = report.figures["series"][0]["points"]
+    assert found["gradient_seconds"] is None and found["memory_bytes"] > 0
 
 
 def test_exponent():
