@@ -55,7 +55,7 @@ class InducingApproximation(Approximation):
 
     over: "items" or "duels" to force the form of the algebra; None takes the cheaper one.
     single_precision: sums and gathers over duels in float32 while inference runs, in the form over
-        items only (docs/scale.md has the error); the form over duels warns that it has none.
+        items only (docs/benchmarks.md has the error); the form over duels warns that it has none.
     """
 
     over: str | None = field(default=None, kw_only=True, repr=False)
