@@ -12,7 +12,6 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,15 +28,15 @@ _ARRAYS_OF_A_GRADIENT = 14
 class Point:
     """t duels between n items (2 t: all distinct) with m inducing inputs, VFE.
 
-    parts: 0 for `ParallelEP`, else P of `PartitionedEP`. streamed: the duels are read from Parquet
-    files, by `StreamedGP`.
+    parts: 0 for `ParallelEP`, else P of `PartitionedEP`. folder: of `problems.write_duels`, whose
+    duels `StreamedGP` reads; empty for duels in memory.
     """
 
     t: int
     n: int
     m: int
     parts: int = 0
-    streamed: bool = False
+    folder: str = ""
 
     def run(self) -> dict[str, Any]:
         """The figures, measured in another process.
@@ -77,31 +76,35 @@ def measure(point: Point) -> dict[str, Any]:
     from sparse_prefgp.approximations import VFE
     from sparse_prefgp.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, make_problem
     from sparse_prefgp.engines import ParallelEP, PartitionedEP
+    from sparse_prefgp.io.streams import stream_duels
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.parts import StreamedGP
 
     imported = _memory("VmRSS")
-    duels = make_problem(point.t, point.n, held_out=1).duels
-    z = duels.items[np.random.default_rng(0).choice(point.n, point.m, replace=False)]
+    duels: Any
+    if point.folder:
+        items = np.load(Path(point.folder) / "items.npy")
+        duels = stream_duels(Path(point.folder) / "duels", items)
+    else:
+        duels = make_problem(point.t, point.n, held_out=1).duels
+        items = duels.items
+    z = items[np.random.default_rng(0).choice(point.n, point.m, replace=False)]
     kernel = gpflow.kernels.Matern52(variance=SPREAD**2, lengthscales=np.asarray(LENGTHSCALES))
     engine: Any = ParallelEP(tolerance=TOLERANCE)
     if point.parts:
         engine = PartitionedEP(parts=point.parts, tolerance=TOLERANCE)
     settings: dict[str, Any] = {"inducing_variable": z, "noise_variance": NOISE_VARIANCE}
     rounds: list[Any]
-    if not point.streamed:
+    if not point.folder:
         model: Any = PreferenceGP(duels, kernel, approximation=VFE(), engine=engine, **settings)
         model.infer()  # compiles
         taken = seconds(lambda: model.infer(restart=True))
         result, rounds = model.infer(), []
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            stream = _stream(duels, Path(folder))
-            del duels
-            model = StreamedGP(stream, kernel, engine=engine, **settings)
-            taken = seconds(model.infer)
-            result = model.infer()
-            rounds = list(result.rounds)
+        model = StreamedGP(duels, kernel, engine=engine, **settings)
+        taken = seconds(model.infer)
+        result = model.infer()
+        rounds = list(result.rounds)
     evidence, memory = model.log_evidence(), _memory("VmHWM") - imported
     gradient = _gradient_seconds(model, point)
     return {
@@ -124,7 +127,7 @@ def _gradient_seconds(model: Any, point: Point) -> float | None:
 
     free = free_memory()
     needed = _ARRAYS_OF_A_GRADIENT * 8 * point.n * point.m
-    if point.parts or point.streamed or (free is not None and needed > free // 2):
+    if point.parts or point.folder or (free is not None and needed > free // 2):
         return None
 
     @tf.function(autograph=False)
@@ -136,19 +139,6 @@ def _gradient_seconds(model: Any, point: Point) -> float | None:
 
     gradient()  # compiles
     return seconds(gradient)
-
-
-def _stream(duels: Any, folder: Path) -> Any:
-    """The duels in eight Parquet files, ids into the table of items."""
-    import numpy as np
-    import pandas as pd
-
-    from sparse_prefgp.io.streams import stream_duels
-
-    for number, rows in enumerate(np.array_split(np.arange(len(duels.winners)), 8)):
-        table = pd.DataFrame({"winner": duels.winners[rows], "loser": duels.losers[rows]})
-        table.to_parquet(folder / f"{number}.parquet", index=False)
-    return stream_duels(folder, duels.items)
 
 
 def _memory(kind: str) -> int:

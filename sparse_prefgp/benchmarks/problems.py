@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -77,6 +78,28 @@ def make_problem(t: int, n: int, held_out: int, smooth: bool = False, seed: int 
     first, second = _decide(values, rng)
     rows = np.arange(held_out)
     return Problem(duels, fresh[rows, first], fresh[rows, second])
+
+
+def write_duels(folder: Path, t: int, n: int, files: int = 8, seed: int = 0) -> None:
+    """`t` duels between `n` items as Parquet files of ids in `duels/`, and `items.npy` beside.
+
+    One file at a time is in memory. Pairs are drawn with replacement.
+    """
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    items = rng.standard_normal((n, FEATURES))
+    np.save(folder / "items.npy", items)
+    values = random_utility(rng)(items)
+    (folder / "duels").mkdir()
+    ends = np.linspace(0, t, files + 1).astype(int)
+    for number, size in enumerate(np.diff(ends)):
+        first = rng.integers(n, size=size)
+        pairs = np.stack([first, (first + rng.integers(1, n, size=size)) % n], 1)
+        won, lost = _decide(values[pairs], rng)
+        rows = np.arange(size)
+        table = pd.DataFrame({"winner": pairs[rows, won], "loser": pairs[rows, lost]})
+        table.to_parquet(folder / "duels" / f"{number}.parquet", index=False)
 
 
 def _random_pairs(t: int, n: int, rng: np.random.Generator) -> np.ndarray:

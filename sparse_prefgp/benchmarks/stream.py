@@ -2,38 +2,95 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
 from sparse_prefgp.benchmarks.point import Point
+from sparse_prefgp.benchmarks.problems import NOISE_VARIANCE, write_duels
 from sparse_prefgp.benchmarks.report import Line, Panel, Report, Table
+
+ITEMS, INDUCING = 10_000, 128
+# Duels -> the numbers of parts.
+SIZES = {1_000_000: (1, 2, 4, 8), 10_000_000: (1,)}
+PREFIX = 50_000
+TIGHT = 1e-10
 
 
 def run(*, quick: bool = False, budget: float | None = None) -> Report:
-    """1,000,000 duels between 10,000 items with 128 inducing inputs, in 1, 2, 4 and 8 parts."""
+    """1,000,000 duels in 1, 2, 4 and 8 parts, and 10,000,000 in one."""
     del budget  # nothing here is stopped by time
-    return measure(600, 100, 8, (1, 2)) if quick else measure(1_000_000, 10_000, 128, (1, 2, 4, 8))
+    return measure({600: (1, 2)}, 100, 8, 200) if quick else measure(SIZES, ITEMS, INDUCING, PREFIX)
 
 
-def measure(t: int, n: int, m: int, parts: tuple[int, ...]) -> Report:
-    """Each P in a process of its own."""
-    found = [Point(t, n, m, parts=p, streamed=True).run() for p in parts]
+def measure(sizes: dict[int, tuple[int, ...]], n: int, m: int, prefix: int) -> Report:
+    """Each point in a process of its own; the first `prefix` rows in memory too."""
+    tables, figures, lines = [], [], []
+    for t, parts in sizes.items():
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_duels(folder, t, n)
+            found = [Point(t, n, m, parts=p, folder=name).run() for p in parts]
+            apart = prefix_difference(folder, m, prefix)
+        tables.append(_table(t, n, m, found, prefix, apart))
+        figures.append({"t": t, "points": found, "prefix": prefix, "prefix_difference": apart})
+        lines.append(Line(f"t = {t:,}", tuple(map(float, parts)), tuple(map(_rate, found))))
+    panel = Panel(x_label="parts", y_label="duels a second", lines=tuple(lines))
     numbers = m * (m + 1) // 2 + m
-    rows, rates = [], []
+    return Report("stream", tuple(tables), {"series": figures, "numbers": numbers}, panels=(panel,))
+
+
+def prefix_difference(folder: Path, m: int, rows: int) -> float:
+    """Largest difference of posterior means and variances of all items, of the first rows of a
+    stream against the same duels in memory, both by EP to 1e-10."""
+    import gpflow
+
+    import sparse_prefgp as spg
+    from sparse_prefgp.benchmarks.problems import LENGTHSCALES, SPREAD
+
+    items = np.load(folder / "items.npy")
+    part = spg.stream_duels(folder / "duels", items).part(0, rows)
+    (chunk,) = part.chunks(rows)
+    z = items[np.random.default_rng(0).choice(len(items), m, replace=False)]
+    prior: dict[str, Any] = {"inducing_variable": z, "noise_variance": NOISE_VARIANCE}
+
+    def kernel() -> gpflow.kernels.Kernel:
+        return gpflow.kernels.Matern52(variance=SPREAD**2, lengthscales=np.asarray(LENGTHSCALES))
+
+    models = (
+        spg.StreamedGP(part, kernel(), engine=spg.PartitionedEP(tolerance=TIGHT), **prior),
+        spg.PreferenceGP(
+            part.in_memory(chunk), kernel(), engine=spg.ParallelEP(tolerance=TIGHT), **prior
+        ),
+    )
+    one, other = (np.concatenate([np.ravel(x) for x in m.predict_f(items)]) for m in models)
+    return float(np.abs(one - other).max())
+
+
+def _rate(point: dict[str, Any]) -> float:
+    return point["t"] * point["sweeps"] / point["seconds"]
+
+
+def _table(t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apart: float) -> Table:
+    numbers = m * (m + 1) // 2 + m
+    rows = []
     for p in found:
-        rate = t * p["sweeps"] / p["seconds"]
-        rates.append(rate)
         sent, received = (max(p[key]) for key in ("bytes_sent", "bytes_received"))
         rows.append(
             (
                 str(p["parts"]),
                 f"{p['seconds']:.1f} s",
                 str(p["sweeps"]),
-                f"{rate:,.0f}",
+                f"{_rate(p):,.0f}",
                 f"{p['memory_bytes'] / 2**30:.2f} GiB",
                 f"{sent:,}",
                 f"{received:,}",
                 f"{max(sent, received) / (8 * numbers):.3f}",
             )
         )
-    table = Table(
+    return Table(
         title=f"{t:,} duels from eight Parquet files, {n:,} items, {m} inducing inputs",
         columns=(
             "parts",
@@ -49,17 +106,13 @@ def measure(t: int, n: int, m: int, parts: tuple[int, ...]) -> Report:
         notes=(
             "parts one after the other in one process, so that time does not fall with P; a first "
             "pass, compilation included; a duel counts once in each round",
-            "memory is the peak above that after imports, making of the duels included",
+            "memory is the peak above that after imports",
             f"log evidence over P differs by {_spread([p['log_evidence'] for p in found]):.1e}, "
             "relative",
+            f"the first {prefix:,} duels in memory have the posterior of those streamed within "
+            f"{apart:.1e}",
         ),
     )
-    panel = Panel(
-        x_label="parts",
-        y_label="duels a second",
-        lines=(Line("in one process", tuple(map(float, parts)), tuple(rates)),),
-    )
-    return Report("stream", (table,), {"points": found, "numbers": numbers}, panels=(panel,))
 
 
 def _spread(values: list[float]) -> float:

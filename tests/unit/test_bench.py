@@ -33,6 +33,7 @@ from sparse_prefgp.benchmarks.svgp import (
 from sparse_prefgp.cli.bench import bench
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.truncated_normal import half_line
+from tests.tolerances import PARTS
 
 
 def _check_report(report):
@@ -143,9 +144,11 @@ def test_exponent():
 
 
 def test_stream_runs(in_this_process):
-    report = stream.measure(60, 20, 4, (1, 2))
+    report = stream.measure({60: (1, 2)}, 20, 4, 40)
     _check_report(report)
-    one, two = report.figures["points"]
+    (series,) = report.figures["series"]
+    assert series["prefix_difference"] < PARTS
+    one, two = series["points"]
     assert one["log_evidence"] == pytest.approx(two["log_evidence"], rel=1e-3)
     # Never fewer bytes than the numbers that a part must be told.
     assert min(two["bytes_sent"]) >= 8 * report.figures["numbers"]
