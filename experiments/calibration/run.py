@@ -312,8 +312,7 @@ def main() -> None:
         for row in pool.map(measured, settings()):
             rows.append(row)
             print(table([row]).splitlines()[-1], f"{row['seconds']:.1f} s", flush=True)
-    text = table(rows)
-    (given.out / "table.md").write_text(text, encoding="utf-8")
+            (given.out / "table.md").write_text(table(rows), encoding="utf-8")
     draw(rows, given.out / "calibration.png")
 
 
