@@ -23,8 +23,10 @@ def draw(report: Report, path: Path) -> None:
         axes_or_new(ax)
         if isinstance(panel, Bars):
             _bars(ax, panel)
-        else:
+        elif panel.lines:
             _lines(ax, panel)
+        else:
+            ax.set_axis_off()
     for ax in axes.flat[len(report.panels) :]:
         ax.set_axis_off()
     save(figure, path)

@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines on log-log axes."""
+    """Lines on log-log axes; without lines, an empty place."""
 
     x_label: str
     y_label: str

@@ -77,8 +77,6 @@ def measure(series: list[Series]) -> Report:
         scale = 2.0**-30 if key == "memory_bytes" else 1.0
         for axis in dict.fromkeys(each.axis for each in series):
             own = [f for f in figures if f["axis"] == axis and _known(f["points"], key)]
-            if not own:
-                continue
             panels.append(
                 Panel(
                     x_label=_LABELS[axis],
