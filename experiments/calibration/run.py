@@ -32,6 +32,7 @@ NEW_PAIRS = 100
 VARIANCE, LENGTHSCALE = 1.0, 0.25  # inputs are uniform in the unit box
 NOISES = (0.02, 0.2)  # sigma² per side
 INDUCING = (8, 16, 32, 64)
+TOLERANCE = 1e-4  # of the sites: far below what coverage of 300 draws can tell
 OTHERS_M = 16  # of engines other than EP
 LEVELS = {"50": 0.6744897501960817, "90": 1.6448536269514722}
 PITC_BLOCKS = 15
@@ -57,9 +58,9 @@ def engines() -> dict[str, Engine]:
     import sparse_prefgp as spg
 
     return {
-        "EP": spg.ParallelEP(max_sweeps=1000),
-        "power EP 0.5": spg.ParallelEP(site_power=0.5, max_sweeps=1000),
-        "Variational": spg.Variational(max_sweeps=1000),
+        "EP": spg.ParallelEP(tolerance=TOLERANCE, max_sweeps=1000),
+        "power EP 0.5": spg.ParallelEP(site_power=0.5, tolerance=TOLERANCE, max_sweeps=1000),
+        "Variational": spg.Variational(tolerance=TOLERANCE, max_sweeps=1000),
         "Laplace": spg.Laplace(),
     }
 
