@@ -248,8 +248,8 @@ def reliability(
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [
-        "| noise | approximation | engine | m | draws | 50 %, seen | 50 %, new | 90 %, seen | 90 %, new | "
-        "calibration error | excess nats | not settled |",
+        "| noise | approximation | engine | m | draws | 50 %, seen | 50 %, new | 90 %, seen | "
+        "90 %, new | calibration error | excess nats | not settled |",
         "|" + "---|" * 12,
     ]
     for row in rows:
