@@ -9,7 +9,7 @@ import numpy as np
 
 from sparse_prefgp.approximations import VFE
 from sparse_prefgp.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, make_problem
-from sparse_prefgp.benchmarks.report import Report, Table, median_seconds, milliseconds, seconds
+from sparse_prefgp.benchmarks.report import Bars, Report, Table, milliseconds, seconds
 from sparse_prefgp.engines import Engine, Laplace, ParallelEP, SequentialEP, Variational
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 
@@ -56,7 +56,8 @@ def measure(t: int, n: int, m: int, sequential_t: int, repeats: int) -> Report:
         "traces and compiles, is not counted",
     )
     tables = [_table(many, notes), _table(few, ("one repeat",))]
-    return Report("engines", tuple(tables), {"parallel": many, "sequential": few})
+    panels = (_bars(many), _bars(few))
+    return Report("engines", tuple(tables), {"parallel": many, "sequential": few}, panels=panels)
 
 
 def _times(t: int, n: int, m: int, given: dict[str, Engine], repeats: int) -> dict[str, Any]:
@@ -71,8 +72,8 @@ def _times(t: int, n: int, m: int, given: dict[str, Engine], repeats: int) -> di
     found: dict[str, dict[str, Any]] = {}
     for name, engine in given.items():
         model.engine = engine
-        first = seconds(lambda: model.infer(restart=True))
-        taken = median_seconds(lambda: model.infer(restart=True), repeats)
+        first, *others = (seconds(lambda: model.infer(restart=True)) for _ in range(repeats + 1))
+        taken = float(np.median(others))
         result = model.infer()
         found[name] = {
             "first_seconds": first,
@@ -83,6 +84,11 @@ def _times(t: int, n: int, m: int, given: dict[str, Engine], repeats: int) -> di
             "log_evidence": model.log_evidence(),
         }
     return {"t": t, "n": n, "m": m, "engines": found}
+
+
+def _bars(figures: dict[str, Any]) -> Bars:
+    values = {name: float(each["ratio"]) for name, each in figures["engines"].items()}
+    return Bars(f"time, of {BASE}; {figures['t']:,} duels", values)
 
 
 def _table(figures: dict[str, Any], notes: tuple[str, ...]) -> Table:

@@ -161,11 +161,13 @@ def test_a_point_has_a_process_of_its_own():
         Point(40, 20, 400).run()
 
 
-def test_engines_run():
+def test_engines_run(tmp_path):
     report = engines.measure(t=60, n=20, m=5, sequential_t=30, repeats=1)
     _check_report(report)
     many, few = report.figures["parallel"]["engines"], report.figures["sequential"]["engines"]
     assert many[engines.BASE]["ratio"] == few[engines.BASE]["ratio"] == 1.0
+    draw(report, tmp_path / "engines.png")
+    assert _is_picture(tmp_path / "engines.png")
     assert len(many) == 5 and len(few) == 3
     assert all(each["converged"] for each in (*many.values(), *few.values()))
     assert len({each["log_evidence"] for each in many.values()}) == 5
