@@ -309,8 +309,8 @@ def _check(
         ("subset", subset, 1),
         ("polish", polish, 0),
     ):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, not {value}.")
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}.")
     if not model.trainable_variables:
         raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")
     if model.scale_is_free():

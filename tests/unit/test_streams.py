@@ -222,11 +222,26 @@ def test_bad_rows_are_named(frame, inline, items, tmp_path) -> None:
     same.loc[17, "winner"] = same.loc[17, "loser"]
     refused("row 17 of a.parquet .* with itself", write(same, path), items)
     refused("'loser_a' is missing or not finite in row 17", changed(inline, "loser_a", np.nan))
-    for count in (0, 1.5, np.nan):
+    for count in (0, 1.5, np.nan, np.inf):
         counted = frame.assign(count=2.0)
         refused("count in row 17 of a.parquet", changed(counted, "count", count), items)
+    texts = frame.assign(count="2")
+    refused("'count' has 'two' in row 17 of a.parquet", changed(texts, "count", "two"), items)
+    wide = inline.astype({"loser_b": str})
+    refused("'loser_b' has 'x' in row 17 of a.parquet", changed(wide, "loser_b", "x"))
     both = [write(frame, tmp_path / "b.parquet"), changed(frame, "winner", 10)]
     refused("row 17 of a.parquet", both, items)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "float", "str"])
+def test_a_missing_id_is_no_item_whatever_the_ids(frame, tmp_path, kind) -> None:
+    table = pd.DataFrame({"item_id": np.arange(10) - 1, "x": np.arange(10.0) ** 2})
+    duels = (frame - 1).astype(kind)
+    duels.loc[17, "winner"] = None
+    path = write(duels, tmp_path / "a.parquet")
+    refused(r"winner \(missing\) in row 17 of a.parquet", path, table)
+    with pytest.raises(ValueError, match="missing winner, which is no item id"):
+        spg.read_duels(table, path)
 
 
 def test_bad_schemas_are_named(frame, inline, items, tmp_path) -> None:
@@ -237,7 +252,7 @@ def test_bad_schemas_are_named(frame, inline, items, tmp_path) -> None:
     refused("items were given too", write(inline, path), items)
     refused("duels are streamed without ties", write(frame.assign(tie=0), path), items)
     refused("feature 'a' of .* is constant", write(inline.assign(winner_a=1.0, loser_a=1.0), path))
-    refused("no number", write(inline.assign(winner_a="x"), path))
+    refused("'winner_a' has 'x' in row 0", write(inline.assign(winner_a="x"), path))
     refused("'z' is not among those", write(inline, path), features=["z"])
     refused("All features are ignored", path, ignore=["a", "b"])
     refused("There are no duels in", write(frame[:0], path), items)
@@ -253,6 +268,7 @@ def test_bad_files_are_named(frame, items, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
     refused("has no Parquet files", tmp_path / "empty", items)
     refused("of type int", 7, items)
+    refused("holds 1 of type int; give paths", [1], items)
 
 
 def test_bad_datasets_are_named(items) -> None:
@@ -264,6 +280,11 @@ def test_bad_datasets_are_named(items) -> None:
         lambda: iter([]), output_signature=(tf.TensorSpec([None]), tf.TensorSpec([None]))
     )
     refused("unknown width", ragged)
+    uneven = tf.data.Dataset.from_tensor_slices((np.zeros((3, 2)), np.ones((3, 3))))
+    refused("winners of 2 features and losers of 3", uneven)
+    pair = (tf.TensorSpec((2,)), tf.TensorSpec((2,)))
+    failing = tf.data.Dataset.from_generator(lambda: (1 / 0 for _ in "a"), output_signature=pair)
+    refused("fails while it is read .*division by zero", failing)
     with pytest.raises(ValueError, match="cannot be sent to other processes"):
         pickle.dumps(spg.stream_duels(pairs, items))
 
@@ -272,13 +293,18 @@ def test_other_duels_than_before_are_noticed(frame, items, tmp_path) -> None:
     path = write(frame, tmp_path / "a.parquet")
     stream = spg.stream_duels(path, items)
     write(frame.assign(winner=frame.loser, loser=frame.winner), path)
-    with pytest.raises(ValueError, match="gives other duels from row 0 on"):
+    with pytest.raises(ValueError, match=r"other duels from row 0 of a\.parquet"):
         list(stream.chunks(10))
     write(frame[:50], path)
     with pytest.raises(ValueError, match=r"other duels|rows where it gave"):
         list(stream.chunks(10))
     path.unlink()
     with pytest.raises(ValueError, match="does not exist"):
+        list(stream.chunks(10))
+    both = [write(frame, tmp_path / f"{k}.parquet") for k in "bc"]
+    stream = spg.stream_duels(both, items)
+    write(frame[::-1], both[1])
+    with pytest.raises(ValueError, match=r"other duels from row 0 of c\.parquet"):
         list(stream.chunks(10))
     data = tf.data.Dataset.from_tensor_slices((frame.winner.to_numpy(), frame.loser.to_numpy()))
     shuffled = spg.stream_duels(data.shuffle(T, seed=1, reshuffle_each_iteration=True), items)

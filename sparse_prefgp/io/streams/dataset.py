@@ -33,16 +33,22 @@ class DatasetRows:
                 f"The dataset has winners of shape {spec[WINNER].shape} and losers of shape "
                 f"{spec[LOSER].shape}; give ids, or vectors of features of floating type."
             )
+        widths = [spec[side].shape[-1] for side in SIDES] if numeric else [0, 0]
+        if None not in widths and widths[0] != widths[1]:
+            raise ValueError(
+                f"The dataset has winners of {widths[0]} features and losers of {widths[1]}; give "
+                "both sides the same features."
+            )
         self._dataset = dataset.unbatch() if rank - numeric == 1 else dataset
         self.inline: tuple[str, ...] | None = None
         if numeric:
-            width = spec[WINNER].shape[-1]
-            if width is None:
+            if None in widths:
+                shape = spec[SIDES[widths.index(None)]].shape
                 raise ValueError(
-                    f"The dataset's features have shape {spec[WINNER].shape}, of unknown width; "
-                    "set it with tf.ensure_shape."
+                    f"The dataset's features have shape {shape}, of unknown width; set it with "
+                    "tf.ensure_shape."
                 )
-            self.inline = tuple(f"x{j}" for j in range(width))
+            self.inline = tuple(f"x{j}" for j in range(widths[0]))
         self._rows: int | None = None
 
     name = "the dataset"
@@ -67,8 +73,15 @@ class DatasetRows:
             yield Rows(batch[WINNER], batch[LOSER], batch.get(COUNT))
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
-        part = self._dataset.skip(skip).take(take).batch(size)
-        return iter(part.as_numpy_iterator())
+        import tensorflow as tf  # there already: somebody made the dataset
+
+        try:
+            yield from self._dataset.skip(skip).take(take).batch(size).as_numpy_iterator()
+        except tf.errors.OpError as error:
+            reason = error.message.strip().partition("\n")[0].rstrip(".")
+            raise ValueError(
+                f"The dataset fails while it is read ({reason}); make it give all of its duels."
+            ) from None
 
     def where(self, row: int) -> str:
         return f"element {row} of the dataset (counted from 0)"

@@ -148,9 +148,9 @@ class StreamedDuels:
             length = len(chunk.counts)
             if digest != self.scan.digests[block]:
                 raise ValueError(
-                    f"{self.source.name} gives other duels from row {position} on than when it was "
-                    "first read; leave files alone while they are in use, and do not shuffle a "
-                    "dataset."
+                    f"There are other duels from {self.source.where(position)} on than when they "
+                    "were first read; leave files alone while they are in use, and do not shuffle "
+                    "a dataset."
                 )
             low, high = max(self.start - position, 0), min(self.stop - position, length)
             position += length

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,10 @@ from sparse_prefgp.io.files import id_text, load_items
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+# No more digits than surely fit.
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +92,13 @@ class ItemTable:
         if pa.types.is_binary(column.type):
             column = column.cast(pa.string())
         if self.ids is None:
-            number = _whole(column)
-            inside = (number >= 0) & (number < self.num_items)
-            return np.where(inside, number, -1)
+            number, known = _whole(column)
+            return np.where(known & (number >= 0) & (number < self.num_items), number, -1)
         if self._numbers is not None:
-            number = _whole(column)
+            number, known = _whole(column)
             order, ordered = self._numbers
             place = np.minimum(np.searchsorted(ordered, number), len(ordered) - 1)
-            return np.where(ordered[place] == number, order[place], -1)
+            return np.where(known & (ordered[place] == number), order[place], -1)
         if not pa.types.is_string(column.type):
             column = column.cast(pa.string())
         found = pc.index_in(pc.utf8_trim_whitespace(column), value_set=self._texts)
@@ -118,8 +122,8 @@ class ItemTable:
         return order, ids[order]
 
 
-def _whole(column: Any) -> IntArray:
-    """A pyarrow column as whole numbers; -1 where there is none."""
+def _whole(column: Any) -> tuple[IntArray, BoolArray]:
+    """A pyarrow column as whole numbers, and where it has one: any number may be an id."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -128,10 +132,10 @@ def _whole(column: Any) -> IntArray:
             column = pc.utf8_trim_whitespace(column)
         whole = column.cast(pa.int64())
     except pa.ArrowInvalid:  # the odd one out is found one by one
-        return np.array([_one_whole(value.as_py()) for value in column], dtype=np.int64)
-    return np.asarray(whole.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _one_whole(value: Any) -> int:
-    text = id_text(value)
-    return int(text) if text.lstrip("-").isdigit() else -1
+        texts = [id_text(value.as_py()) for value in column]
+        found = [_WHOLE.fullmatch(text) is not None for text in texts]
+        numbers = [int(text) if one else -1 for text, one in zip(texts, found, strict=True)]
+        return np.array(numbers, dtype=np.int64), np.array(found, dtype=bool)
+    known = np.asarray(whole.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    number = np.asarray(whole.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return number, known

@@ -107,6 +107,10 @@ def _source(duels: Any) -> Source:
         )
     files: list[Any] = []
     for path in paths:
+        if not isinstance(path, str | os.PathLike):
+            raise ValueError(
+                f"The list of duels files holds {path!r} of type {type(path).__name__}; give paths."
+            )
         if os.path.isdir(path):
             here = sorted(p for p in Path(path).iterdir() if p.suffix.lower() in PARQUET)
             if not here:

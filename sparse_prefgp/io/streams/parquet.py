@@ -93,9 +93,11 @@ class ParquetRows:
         return Rows(won, lost, counts)
 
     def where(self, row: int) -> str:
-        for path, rows in zip(self.paths, self._sizes(), strict=True):
+        names = [Path(path).name for path in self.paths]
+        for path, name, rows in zip(self.paths, names, self._sizes(), strict=True):
             if row < rows:
-                return f"row {row} of {Path(path).name} (counted from 0)"
+                shown = name if names.count(name) == 1 else path
+                return f"row {row} of {shown} (counted from 0)"
             row -= rows
         return f"row {row} past the end of {self.name}"
 

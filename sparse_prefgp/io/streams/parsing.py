@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.duels import MAX_COUNT
 from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.rows import SIDES, Chunk, Rows, Source
 
@@ -52,13 +54,14 @@ def parsed(
         )
     counts = np.ones(len(sides[0]))
     if rows.counts is not None:
-        counts = _numbers(rows.counts)
-        bad = np.flatnonzero(~((counts >= 1.0) & (counts == np.floor(counts))))
+        counts = _numbers(rows.counts, "count", source, position)
+        whole = (counts >= 1.0) & (counts <= MAX_COUNT) & (counts == np.floor(counts))
+        bad = np.flatnonzero(~whole)
         if bad.size:
             i = int(bad[0])
             raise ValueError(
                 f"The count in {source.where(position + i)} is {counts[i]:g}; counts are whole "
-                "numbers of at least 1."
+                "numbers from 1 to 2**53."
             )
     digest = 0
     for array in (*sides, counts):
@@ -70,35 +73,50 @@ def parsed(
 
 
 def _feature_rows(source: Source, side: int, values: Any, position: int) -> FloatArray:
-    names = source.inline
-    assert names is not None
+    assert source.inline is not None
+    names = [f"{SIDES[side]}_{name}" for name in source.inline]
     if isinstance(values, list):
-        try:
-            array = np.column_stack([_numbers(column) for column in values])
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"The features of {source.name} hold something that is no number; streams take "
-                "numeric features only."
-            ) from None
+        columns = zip(values, names, strict=True)
+        array = np.column_stack([_numbers(column, n, source, position) for column, n in columns])
     else:
         array = np.asarray(values, dtype=np.float64)
     bad = np.argwhere(~np.isfinite(array))
     if bad.size:
         i, j = bad[0]
         raise ValueError(
-            f"The feature '{SIDES[side]}_{names[j]}' is missing or not finite in "
+            f"The feature {names[j]!r} is missing or not finite in "
             f"{source.where(position + int(i))}; fill it in, or remove the duel."
         )
     return array
 
 
-def _numbers(values: Any) -> FloatArray:
-    if hasattr(values, "to_numpy"):
-        values = values.to_numpy(zero_copy_only=False)
-    return np.asarray(values, dtype=np.float64)
+def _numbers(values: Any, name: str, source: Source, position: int) -> FloatArray:
+    """A column as numbers, NaN where there is none.
+
+    Raises:
+        ValueError: one that is no number, with its row.
+    """
+    column = values.to_numpy(zero_copy_only=False) if hasattr(values, "to_numpy") else values
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        i = next((i for i, value in enumerate(column) if not _is_number(value)), 0)
+        raise ValueError(
+            f"The column {name!r} has {_shown(values[i])} in {source.where(position + i)}, which "
+            "is no number; correct it, or leave the column out."
+        ) from None
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return value is None
+    return True
 
 
 def _shown(value: Any) -> str:
     plain = value.as_py() if hasattr(value, "as_py") else value
     plain = plain.decode(errors="replace") if isinstance(plain, bytes) else plain
-    return "(missing)" if plain is None else repr(plain.item() if hasattr(plain, "item") else plain)
+    plain = plain.item() if hasattr(plain, "item") else plain
+    return repr(plain) if id_text(plain) else "(missing)"
