@@ -251,6 +251,14 @@ def test_bad_schemas_are_named(frame, inline, items, tmp_path) -> None:
     refused("no items were given", write(frame, path))
     refused("items were given too", write(inline, path), items)
     refused("duels are streamed without ties", write(frame.assign(tie=0), path), items)
+    for name in ("ties", "weight", "weights"):
+        refused(f"has a column '{name}', but", write(frame.assign(**{name: 1}), path), items)
+        refused(f"has a column '{name}', but", write(inline.assign(**{name: 1}), path))
+        assert spg.stream_duels(path, ignore=[name]).num_features == 2
+    table = pd.DataFrame({"item_id": range(10), "x": items[:, 0], "y": items[:, 1]})
+    both = write(frame.assign(weight=1), path)
+    assert spg.stream_duels(both, table, ignore=["weight", "y"]).num_features == 1
+    refused("'z' to ignore", both, table, ignore=["weight", "z"])
     refused("feature 'a' of .* is constant", write(inline.assign(winner_a=1.0, loser_a=1.0), path))
     refused("'winner_a' has 'x' in row 0", write(inline.assign(winner_a="x"), path))
     refused("'z' is not among those", write(inline, path), features=["z"])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sparse_prefgp.duels import Duels, check_features
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io.columns import item_columns
-from sparse_prefgp.io.files import id_text, load_items
+from sparse_prefgp.io.files import column_names, id_text, load_items
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -41,10 +41,14 @@ class ItemTable:
 
     @classmethod
     def of(
-        cls, items: Any, features: Sequence[str] | None = None, ignore: Sequence[str] = ()
+        cls,
+        items: Any,
+        features: Sequence[str] | None = None,
+        ignore: Sequence[str] = (),
+        others: Sequence[str] = (),
     ) -> ItemTable:
         """A table from an (n, D) array, or from a file or a data frame, then standardised; or the
-        items of `Duels`, as they are there.
+        items of `Duels`, as they are there. others: columns of the duels, which may be ignored too.
 
         Raises:
             ValueError: what `read_duels` says of items.
@@ -56,6 +60,8 @@ class ItemTable:
         if isinstance(items, np.ndarray):
             return cls(check_features(items, "items", None))
         table = load_items(items)
+        here = table.frame.columns
+        ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
         found = item_columns(table, table, features=features, ignore=ignore, never_features=())
         frame = table.frame[found.others]
         transform = FeatureTransform.fit(frame, found.numeric, found.categorical, table.row)

@@ -44,7 +44,8 @@ def stream_duels(
             arrays only a chunk.
         items: for ids: path or data frame of items, as for `read_duels`, or an (n, D) array in
             which ids are row numbers. None for inline features.
-        features, ignore: columns of the items, or inline features, to use or to leave out.
+        features, ignore: columns of the items, or inline features, to use or to leave out; columns
+            of the duels that say something else may be ignored too.
         standardise: subtract the mean and divide by the standard deviation of inline features,
             which is recorded in `transform`. Tables of items always are, arrays never.
         progress: called with the rows read so far and their number.
@@ -53,9 +54,10 @@ def stream_duels(
         ValueError: a file that is missing, empty or not Parquet; neither schema; ids without
             items, or items without ids; an unknown id, an item against itself, a feature that is
             not finite, a count that is not whole and positive (each with its row); no duels;
-            `Duels` with ties or weights, or with items given once more.
+            columns tie, ties, weight or weights, the last three unless ignored; `Duels` with ties
+            or weights, or with items given once more.
     """
-    source = _source(duels)
+    source = _source(duels, ignore)
     if isinstance(duels, Duels):
         _refuse_columns(items, features, ignore)
         items = duels
@@ -70,7 +72,9 @@ def stream_duels(
             "but items were given too; leave the items out, or name them in columns 'winner' and "
             "'loser'."
         )
-    table = None if items is None else ItemTable.of(items, features, ignore)
+    # Columns beside the sides, which may be ignored too.
+    others = source.columns if isinstance(source, ParquetRows) else ()
+    table = None if items is None else ItemTable.of(items, features, ignore, others)
     if table is None:
         source = _chosen(source, features, ignore)
     scan = scan_of(source, table, progress)
@@ -94,7 +98,7 @@ def _refuse_columns(items: Any, features: Sequence[str] | None, ignore: Sequence
             raise ValueError(f"Duels in memory have their own items; leave {name}= out.")
 
 
-def _source(duels: Any) -> Source:
+def _source(duels: Any, ignore: Sequence[str]) -> Source:
     if isinstance(duels, Duels):
         return DuelRows(duels)
     if hasattr(duels, "element_spec"):
@@ -120,15 +124,16 @@ def _source(duels: Any) -> Source:
             files += here
         else:
             files.append(path)
-    return ParquetRows.of(files).counted()
+    return ParquetRows.of(files, ignore).counted()
 
 
 def _chosen(source: Source, features: Sequence[str] | None, ignore: Sequence[str]) -> Source:
     if features is None and not ignore:
         return source
     assert source.inline is not None
+    others = source.columns if isinstance(source, ParquetRows) else ()
     for name in (*(features or ()), *ignore):
-        if name not in source.inline:
+        if name not in source.inline and (name not in others or name in (features or ())):
             raise ValueError(
                 f"The feature {name!r} is not among those of {source.name}; choose from "
                 f"{listing(source.inline)}."

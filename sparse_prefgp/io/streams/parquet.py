@@ -15,6 +15,9 @@ from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, WINNER
 from sparse_prefgp.io.streams.rows import SIDES, Rows
 
+# What such columns evidently say would be lost.
+_UNREAD = ("ties", "weight", "weights")
+
 
 @dataclass(frozen=True)
 class ParquetRows:
@@ -28,11 +31,12 @@ class ParquetRows:
     row_numbers = False
 
     @classmethod
-    def of(cls, paths: Sequence[str | os.PathLike[str]]) -> ParquetRows:
+    def of(cls, paths: Sequence[str | os.PathLike[str]], ignore: Sequence[str] = ()) -> ParquetRows:
         """The files, whose columns must be the same.
 
         Raises:
-            ValueError: no file, one that is missing or not Parquet, or no schema of duels.
+            ValueError: no file, one that is missing or not Parquet, or no schema of duels; columns
+                of ties or weights, the latter unless ignored.
         """
         files = tuple(os.path.abspath(path) for path in paths)
         if not files:
@@ -47,7 +51,7 @@ class ParquetRows:
                     f"The column {odd!r} is not in all of the files ({files[0]!r} and {path!r} "
                     "differ); write all with the same columns."
                 )
-        return cls(files, first, _inline_names(first, f"{Path(files[0]).name}"))
+        return cls(files, first, _inline_names(first, Path(files[0]).name, ignore))
 
     @property
     def name(self) -> str:
@@ -144,17 +148,26 @@ def _batches(path: str, low: int, high: int, size: int, columns: list[str]) -> I
         raise _unreadable(path, error) from None
 
 
-def _inline_names(columns: Sequence[str], name: str) -> tuple[str, ...] | None:
+def _inline_names(
+    columns: Sequence[str], name: str, ignore: Sequence[str]
+) -> tuple[str, ...] | None:
     """The features of both sides among the columns; None where the sides are ids.
 
     Raises:
-        ValueError: neither schema, a feature of one side only, or ties.
+        ValueError: neither schema, a feature of one side only, ties, or weights.
     """
     if TIE in columns:
         raise ValueError(
             f"{name} has a column {TIE!r}, but duels are streamed without ties; read the duels "
             "into memory (read_duels), or write a file of won duels."
         )
+    for other in _UNREAD:
+        if other in columns and other not in ignore:
+            raise ValueError(
+                f"{name} has a column {other!r}, but duels are streamed without ties or weights; "
+                f"read the duels into memory (read_duels), or ignore the column "
+                f"(ignore=[{other!r}], --ignore {other})."
+            )
     if WINNER in columns and LOSER in columns:
         return None
     sides = [
