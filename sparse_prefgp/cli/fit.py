@@ -27,6 +27,9 @@ from sparse_prefgp.cli.tables import (
 )
 from sparse_prefgp.io.streams import is_stream
 
+# Optimiser steps between two checkpoints.
+_EVERY = 10
+
 EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
 
 
@@ -133,7 +136,7 @@ def fit(
             help="Optimiser steps between two checkpoints, kept in --out until the fit has "
             "succeeded; 0 for none."
         ),
-    ] = 10,
+    ] = _EVERY,
     stream: Annotated[
         bool,
         typer.Option(
@@ -184,6 +187,12 @@ def fit(
         # Imported here to keep `--help` quick.
         from sparse_prefgp.cli.checkpoints import Checkpoints
         from sparse_prefgp.cli.fitting import run
+        from sparse_prefgp.cli.streaming import (
+            in_tables,
+            refuse,
+            refuse_without_stream,
+            run_streamed,
+        )
         from sparse_prefgp.studies.automatic import plain_names
         from sparse_prefgp.studies.folder import CHECKPOINTS, check_folder
         from sparse_prefgp.studies.holdout import HoldoutSettings
@@ -221,7 +230,6 @@ def fit(
             context=context,
         )
         if stream or is_stream(duels):
-            from sparse_prefgp.cli.streaming import in_tables, refuse, run_streamed
             from sparse_prefgp.studies.streamed import StreamSettings
 
             files = not in_tables(tables)
@@ -242,13 +250,25 @@ def fit(
                     f"--engine {engine}": engine != "ep",
                     f"--mode {mode}": mode != "nested",
                     f"--starts {starts}": starts != 1,
+                    "--fixed-margin": fixed_margin,
+                    f"--checkpoint-every {checkpoint_every}": checkpoint_every != _EVERY,
                     f"--inducing {inducing}": isinstance(settings.inducing, str),
                     "auto": automatic,
-                }
+                },
+                duels,
             )
             streamed = StreamSettings(settings, parts, scheduler, gradients, polish, sites)
             run_streamed(console, tables, streamed, out)
             return
+        refuse_without_stream(
+            {
+                f"--parts {parts}": parts != 1,
+                f"--scheduler {scheduler}": scheduler is not None,
+                f"--gradients {gradients}": gradients != "chunks",
+                f"--polish {polish}": polish != 0,
+                f"--sites {sites}": sites is not None,
+            }
+        )
         checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
         check_folder(out)  # before a large table is read in vain
         table = tables.read(split)

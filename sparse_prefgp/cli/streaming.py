@@ -23,8 +23,27 @@ if TYPE_CHECKING:
     from sparse_prefgp.studies.streamed import StreamHoldout, StreamSettings
 
 
-def refuse(options: Mapping[str, Any]) -> None:
+def refuse(options: Mapping[str, Any], duels: Path | None = None) -> None:
     """Refuse options that need all duels at once; `options` has what was given, by name.
+
+    duels: where they are; a folder is streamed without being told.
+
+    Raises:
+        ValueError: naming the first.
+    """
+    remedy = "leave out --stream"
+    if is_stream(duels):
+        remedy = "give one table in place of a folder, without --stream"
+    for name, value in options.items():
+        if value:
+            raise ValueError(
+                f"{name} needs all duels in memory, which a fit in chunks never has; leave it out, "
+                f"or {remedy}."
+            )
+
+
+def refuse_without_stream(options: Mapping[str, Any]) -> None:
+    """Refuse options of a fit in chunks where there is none; `options` as for `refuse`.
 
     Raises:
         ValueError: naming the first.
@@ -32,8 +51,8 @@ def refuse(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if value:
             raise ValueError(
-                f"{name} needs all duels in memory, which --stream never has; leave it out, or "
-                "leave out --stream."
+                f"{name} is about a fit in chunks, but --stream was not given; give it, or leave "
+                f"{name} out."
             )
 
 
@@ -44,8 +63,15 @@ def run_streamed(
     out: Path,
 ) -> None:
     """Read, fit, score, print, and write to `out`."""
-    started = time.perf_counter()
+    from sparse_prefgp.studies.streamed import sites_kept_if_done
+
     check_folder(out)
+    with sites_kept_if_done(settings):
+        _run(console, tables, settings, out)
+
+
+def _run(console: Output, tables: Tables, settings: StreamSettings, out: Path) -> None:
+    started = time.perf_counter()
     holdout = _holdout(console, tables, settings)
     from sparse_prefgp.studies.streamed import (
         fit_streamed,

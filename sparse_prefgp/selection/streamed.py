@@ -52,6 +52,7 @@ class StreamedReport:
     subset_per_duel: evidence per duel of the subset at its own best parameters. evidence_left: what
     exact iterations are expected to gain beyond, in nats, by the gradient of all duels and the
     curvature learned on the subset; None for chunks. polished: what those that were made did gain.
+    all_rows: the subset left none out, so that it cost nothing.
     message: why it stopped. history: log evidence after each iteration, of what it is about.
     """
 
@@ -70,6 +71,7 @@ class StreamedReport:
     evidence_left: float | None = None
     polish: int = 0
     polished: float = 0.0
+    all_rows: bool = False
 
     def __str__(self) -> str:
         if self.subset is None:
@@ -84,7 +86,11 @@ class StreamedReport:
         if self.polish:
             text += f"; {self.polish} exact iterations gained {self.polished:.3f} nats"
         if self.evidence_left is not None:
-            text += f"; the subset cost about {self.evidence_left:.3g} nats that are still to gain"
+            left = f"{self.evidence_left:.3g} nats"
+            if self.all_rows:
+                text += f"; further iterations would gain about {left}"
+            else:
+                text += f"; the subset cost about {left} that are still to gain"
         if not self.inference.converged:
             text += f"; the last inference: {self.inference}"
         return text
@@ -140,7 +146,7 @@ def optimise_streamed(
         return tell
 
     total = model.duels.num_duels
-    extra: dict[str, float | int | None] = {}
+    extra: dict[str, float | int | bool | None] = {}
     if gradients == CHUNKS:
         climbed = _climb(full, State.begin(full.point()), max_iterations, told(CHUNKS, total))
     else:
@@ -157,6 +163,7 @@ def optimise_streamed(
             "evidence_left": -0.5 * float(at.point.gradient @ direction_from(at)),
             "polish": 0 if exact is None else len(exact.history),
             "polished": state.point.value - at.point.value,
+            "all_rows": model.stream is not None and rows == model.stream.num_rows,
         }
     inference = model.infer(restart=True, progress=progress)
     return StreamedReport(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,11 @@ class StreamSettings:
                 f"The approximation {approximation} needs all duels at once, which --stream never "
                 f"has; choose from {', '.join(SUMMED)}."
             )
+        if self.kind == "chunks" and self.gradients != "chunks":
+            raise ValueError(
+                f"The gradients {self.gradients!r} tell a number of rows, but chunks are of all "
+                "duels; give chunks, or subset:ROWS."
+            )
         if self.subset is not None and self.subset < 1:
             raise ValueError(f"The gradients {self.gradients!r} are of no rows; give at least 1.")
         if self.kind not in ("chunks", "subset"):
@@ -84,6 +90,14 @@ class StreamSettings:
             )
 
     @property
+    def sites_files(self) -> tuple[Path, ...]:
+        """The files that the sites are to be in, one for each part."""
+        path = self.sites
+        if path is None or self.parts == 1:
+            return () if path is None else (path,)
+        return tuple(path.with_name(f"{path.stem}.{k}{path.suffix}") for k in range(self.parts))
+
+    @property
     def kind(self) -> str:
         return self.gradients.partition(":")[0]
 
@@ -93,12 +107,43 @@ class StreamSettings:
         _, colon, number = self.gradients.partition(":")
         if not colon:
             return None
-        if not number.isdigit():
+        if not number.isdecimal():
             raise ValueError(
                 f"The gradients {self.gradients!r} need a whole number of rows, such as "
                 "subset:20000."
             )
         return int(number)
+
+
+@contextmanager
+def sites_kept_if_done(settings: StreamSettings) -> Iterator[None]:
+    """Check the files of the sites before anything slow; none stays unless all goes well.
+
+    Raises:
+        ValueError: a file that exists already, or lies in no folder; sites with a scheduler.
+    """
+    files = settings.sites_files
+    if files and settings.scheduler is not None:
+        raise ValueError(
+            "With --scheduler the sites stay in the memory of the workers; leave --sites out."
+        )
+    for path in files:
+        if path.exists():
+            raise ValueError(
+                f"The file for the sites {str(path)!r} exists already; remove it, or give another "
+                "name."
+            )
+        if not path.parent.is_dir():
+            raise ValueError(
+                f"The file for the sites {str(path)!r} lies in no folder; make the folder "
+                f"{str(path.parent)!r} first."
+            )
+    try:
+        yield
+    except BaseException:  # Ctrl-C too
+        for path in files:
+            path.unlink(missing_ok=True)
+        raise
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +303,7 @@ def streamed_figures(
             "converged": report.inference.converged,
             "inference": str(report.inference),
             "rounds": len(report.inference.rounds),
+            "round_log": [asdict(round_) for round_ in report.inference.rounds],
             "rebuilt": list(report.inference.rebuilt),
             "jitter": report.inference.jitter,
             "clipped": report.inference.clipped,

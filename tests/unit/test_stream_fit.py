@@ -56,6 +56,9 @@ def test_a_folder_of_ids_is_fitted_scored_ranked_and_saved(data: Path, tmp_path:
     scores = metrics["held_out"]
     assert scores["model"]["duels"] == 300
     assert scores["model"]["nlp_nats"] < scores["coin"]["nlp_nats"]
+    log = metrics["fit"]["round_log"]
+    assert len(log) == metrics["fit"]["rounds"] and log[-1]["change"] < log[1]["change"]
+    assert {"damping", "log_evidence", "bytes_sent", "bytes_received", "seconds"} <= set(log[0])
     assert metrics["fit"]["converged"] and metrics["data"]["train_duels"] == 1200
     ranking = pd.read_csv(out / "ranking.csv")
     assert len(ranking) == N and ranking.comparisons.sum() == 2 * 1200
@@ -91,6 +94,11 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--items", "{}/items.csv"], "Give one of --duels"),
         (["--items", "{}/items.csv", "--duels", "{}/none.csv"], "does not exist"),
         (["--duels", "{}/wide.parquet", "--ties", "t.csv"], "--ties needs all duels in memory"),
+        (["--duels", "{}/ids", "--report"], "give one table in place of a folder"),
+        (["--duels", "{}/wide.parquet", "--fixed-margin"], "--fixed-margin needs all duels"),
+        (["--duels", "{}/wide.parquet", "--checkpoint-every", "5"], "--checkpoint-every 5 needs"),
+        (["--duels", "{}/wide.parquet", "--gradients", "chunks:5"], "chunks are of all duels"),
+        (["--duels", "{}/wide.parquet", "--sites", "{}/no/s.npy"], "lies in no folder"),
         (["--duels", "{}/wide.parquet", "--split", "items"], "--split items needs all duels"),
         (["--duels", "{}/wide.parquet", "--engine", "laplace"], "--engine laplace needs"),
         (["--duels", "{}/wide.parquet", "--approximation", "exact"], "needs all duels at once"),
@@ -121,6 +129,61 @@ def test_a_folder_is_streamed_without_being_told(data: Path, tmp_path: Path) -> 
     arguments = ["fit", "--duels", str(data / "ids"), "--out", str(tmp_path / "fitted")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2 and "no items were given" in done.output
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--parts 3", "--gradients subset", "--sites s.npy", "--scheduler local", "--polish 2"],
+)
+def test_options_of_streams_are_refused_without_one(tmp_path: Path, option: str) -> None:
+    tables = ["--items", "items.csv", "--duels", "duels.csv"]
+    arguments = ["fit", *tables, "--out", str(tmp_path / "fitted"), *option.split()]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2 and f"{option} is about a fit in chunks" in done.output
+
+
+def test_files_of_sites_are_checked_before_anything_is_read(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.1.npy").write_text("mine")
+    more = ["--parts", "2", "--sites", tmp_path / "s.npy", "--out", tmp_path / "fitted"]
+    done = run("--duels", data / "no.parquet", *more)
+    assert done.exit_code == 2 and "s.1.npy' exists already" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["s.1.npy"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_no_file_of_sites_is_left_of_a_fit_that_ended_early(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    from sparse_prefgp.studies import streamed
+
+    seen = []
+
+    def stop(*_: Any) -> None:
+        seen.extend(sorted(path.name for path in tmp_path.iterdir()))
+        raise error
+
+    monkeypatch.setattr(streamed, "score_streamed", stop)
+    more = ["--parts", "2", "--sites", tmp_path / "s.npy", "--out", tmp_path / "fitted"]
+    done = run("--duels", data / "wide.parquet", *PLAIN[:2], "--max-iterations", "1", *more)
+    assert done.exit_code != 0 and seen == ["s.0.npy", "s.1.npy"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_subset_of_all_rows_costs_nothing(data: Path) -> None:
+    import gpflow
+
+    stream = spg.stream_duels(data / "wide.parquet").part(0, 50)
+    model = spg.StreamedGP(
+        stream,
+        gpflow.kernels.Matern52(),
+        inducing_variable=np.random.default_rng(0).normal(size=(5, 2)),
+    )
+    report = spg.optimise_streamed(model, 1, gradients="subset", rng=np.random.default_rng(0))
+    assert "the subset cost" not in str(report)
+    assert "further iterations would gain about" in str(report)
+    for wrong in ({"subset": 1.5}, {"max_iterations": 2.5}, {"polish": True}):
+        with pytest.raises(ValueError, match="must be a whole number of at least"):
+            spg.optimise_streamed(model, **wrong)
 
 
 def test_without_stream_items_are_needed(data: Path, tmp_path: Path) -> None:
