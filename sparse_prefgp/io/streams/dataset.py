@@ -78,7 +78,8 @@ class DatasetRows:
         try:
             yield from self._dataset.skip(skip).take(take).batch(size).as_numpy_iterator()
         except tf.errors.OpError as error:
-            reason = error.message.strip().partition("\n")[0].rstrip(".")
+            # Without the node of the graph that TensorFlow begins with.
+            reason = error.message.strip().partition("\n")[0].rpartition("}} ")[2].rstrip(".")
             raise ValueError(
                 f"The dataset fails while it is read ({reason}); make it give all of its duels."
             ) from None

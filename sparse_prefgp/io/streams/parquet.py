@@ -134,6 +134,12 @@ def _batches(path: str, low: int, high: int, size: int, columns: list[str]) -> I
     import pyarrow as pa
 
     file = _open_parquet(path)
+    missing = set(columns) - set(file.schema_arrow.names)
+    if missing:
+        raise ValueError(
+            f"The duels file {path!r} has no column {min(missing)!r} any more, as it had at first; "
+            "leave files alone while they are in use."
+        )
     ends = np.cumsum([file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)])
     groups = [g for g, end in enumerate(ends) if end > low and (g == 0 or ends[g - 1] < high)]
     position = int(ends[groups[0] - 1]) if groups and groups[0] else 0
