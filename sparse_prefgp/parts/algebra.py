@@ -151,6 +151,7 @@ class Algebra(ABC):
     def use(self, values: FloatArray) -> None:
         """Take these hyperparameters, unless they are those at hand."""
         if self._values is None or not np.array_equal(self._values, values):
+            self._values = None  # until all that follows from them is there
             self.parameters.set(values)
             self._prepare()
             self._values = values.copy()

@@ -321,6 +321,9 @@ class Coordinator:
             )
             for k, site in enumerate(self._sites)
         }
+        # Parts may have taken these values and moved their sites though no answer comes: whatever
+        # ends this early, the next task sends the values, and asks for the sums, again.
+        self._values = [None] * len(tasks)
         replies: dict[int, Reply] = {}
         sent, received = np.zeros(len(tasks), int), np.zeros(len(tasks), int)
         while tasks:

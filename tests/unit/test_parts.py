@@ -221,6 +221,54 @@ def test_a_failed_run_is_not_gone_on_from(case: Case) -> None:
     assert model.log_evidence() == pytest.approx(good, rel=PARTS)
 
 
+@pytest.mark.parametrize("schema", ["ids", "inline"])
+@pytest.mark.parametrize("chunks", [1, 9])
+def test_a_run_that_was_interrupted_leaves_nothing_behind(
+    case: Case, schema: str, chunks: int
+) -> None:
+    model = case.streamed(schema, spg.FITC(), parts=2, chunk=50)
+    before, slopes = model.evidence_and_gradient()
+    variance = model.kernel.kernels[0].variance
+    start = variance.numpy()
+    variance.assign(3.0)
+    left = iter(range(chunks))
+
+    def interrupt(at: Any) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.infer(progress=interrupt)
+    variance.assign(start)
+    after, same = model.evidence_and_gradient()
+    assert after == pytest.approx(before, rel=PARTS)
+    for one, other in zip(same, slopes, strict=True):
+        np.testing.assert_allclose(one, other, atol=FIXED_POINT)
+    model.infer(restart=True)
+    assert model.log_evidence() == pytest.approx(before, rel=PARTS)
+
+
+def test_parameters_that_could_not_be_prepared_are_prepared_again(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = case.streamed("ids", spg.VFE())
+    used = model._pool()._parts[0]._algebra
+    first = model.hyperparameters().values()
+    used.use(first)
+    features = used._features.copy()
+
+    def fail() -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(used, "_prepare", fail)
+        with pytest.raises(MemoryError):
+            used.use(first + 0.1)
+    used.use(first)
+    assert np.array_equal(used.parameters.values(), first)
+    assert np.array_equal(used._features, features)
+
+
 def test_rounds_that_end_too_early_are_told(case: Case) -> None:
     engine = spg.PartitionedEP(parts=2, max_sweeps=2)
     model = spg.StreamedGP(case.stream("ids"), engine=engine, **case.settings(spg.VFE()))
