@@ -22,7 +22,7 @@ from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.gaussian import FloatArray
 from sparse_prefgp.parts.hyperparameters import Description
 from sparse_prefgp.parts.part import Part, Reply, Task, algebra_for
-from sparse_prefgp.parts.rounds import Answer, wire_size
+from sparse_prefgp.parts.rounds import NOT_HERE, Answer, wire_size
 
 INSTALL = 'pip install "sparse_prefgp[scale]"'
 LOCAL = "local"
@@ -122,8 +122,6 @@ class Cluster:
             raise ModuleNotFoundError(
                 f"Working on a scheduler needs dask and distributed; install them with {INSTALL}."
             ) from error
-        if timeout is not None and not timeout > 0.0:
-            raise ValueError(f"timeout must be positive seconds, not {timeout!r}.")
         self._dask = distributed
         self._rows = tuple(part.num_rows for part in parts)
         self._timeout = timeout
@@ -170,10 +168,7 @@ class Cluster:
         return self._rows
 
     def sites(self) -> list[FloatArray]:
-        raise ValueError(
-            "The sites are in the memory of the workers; for a model in this process, leave the "
-            "scheduler out."
-        )
+        raise ValueError(NOT_HERE)
 
     def work(self, tasks: dict[int, Task]) -> dict[int, Answer]:
         patience = self._timeout or max(_LEAST, _PATIENCE * self._slowest)

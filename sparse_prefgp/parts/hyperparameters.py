@@ -39,6 +39,10 @@ class Hyperparameters(gpflow.Module):
         """All unconstrained values, one after the other."""
         return np.concatenate([v.numpy().reshape(-1) for v in self.variables]).astype(float)
 
+    def modules(self) -> tuple[tf.Module, ...]:
+        """Kernel, mean function, parameters, and what they are made of: the values are theirs."""
+        return tuple(self.submodules)
+
     def set(self, values: FloatArray) -> None:
         """Take what `values` gave."""
         sizes = [int(np.prod(v.shape)) for v in self.variables]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import operator
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,10 +34,11 @@ from sparse_prefgp.models.preference_gp import (
     _check_noise,
     _check_parts,
 )
+from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.hyperparameters import Hyperparameters
 from sparse_prefgp.parts.part import Part, algebra_for
-from sparse_prefgp.parts.rounds import Coordinator, InProcess, Outcome, Pool, Round
+from sparse_prefgp.parts.rounds import NOT_HERE, Coordinator, InProcess, Outcome, Pool, Round
 from sparse_prefgp.parts.seen import NOT_IN_MEMORY, SeenDuels
 
 # Rows that the default inducing inputs are placed by.
@@ -171,6 +173,8 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
             raise ValueError(
                 "With a scheduler the sites stay in the memory of the workers; leave sites out."
             )
+        if timeout is not None and not timeout > 0.0:
+            raise ValueError(f"timeout must be positive seconds, not {timeout!r}.")
         self.kernel = kernel
         self.mean_function = mean_function
         self.noise_variance = gpflow.Parameter(
@@ -197,7 +201,7 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
         model.inducing_variable = parameters.inducing_variable
         model._fixed = fixed = _Fixed(None, kept.seen, approximation, engine)
         fixed.total, fixed.log_evidence, fixed.result = kept.total, kept.log_evidence, kept.result
-        fixed.values = parameters.values()
+        fixed.values, fixed.modules = parameters.values(), parameters.modules()
         return model
 
     def kept(self) -> Kept:
@@ -281,6 +285,9 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
     ) -> StreamedResult:
         """Find the sites for the parameters as they are.
 
+        Where a kernel, mean function or inducing variable was put in place of another, it begins
+        at zero too.
+
         :param restart: forget the sites of earlier calls and begin at zero.
         :param progress: called after each chunk, in this process; report: after each round.
         :raises ValueError: a file that cannot be read or holds other duels than before; what a
@@ -308,6 +315,7 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
         :param tolerance: of inference; by default the engine's.
         """
         self._stream("learning")
+        self._follow_modules()
         parameters = self.hyperparameters()
         values = parameters.values()
         with self._watched(progress):
@@ -414,12 +422,15 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
     def in_memory(self) -> PreferenceGP:
         """An ordinary model of all duels, with the same parameters, at the same sites.
 
-        For duels that fit, and for what needs them all: `update`, `suggest`, `lower_bound`.
+        For duels that fit, and for what needs them all: `update`, `suggest`, `lower_bound`. After
+        `close` the sites are found anew.
 
         :raises ValueError: a loaded model, or parts in other processes.
         """
         stream = self._stream("in_memory")
-        self._ensure_inferred()
+        if self._fixed.place.scheduler is not None:
+            raise ValueError(NOT_HERE)
+        self._ensure_inferred(restart=self._fixed.coordinator is None)
         sites = np.concatenate(self._pool().sites(), 1)
         duels = stream.in_memory(_whole(stream))
         model = PreferenceGP(
@@ -476,10 +487,13 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
         report: Callable[[Round], None] | None = None,
     ) -> None:
         fixed = self._fixed
-        values = self.hyperparameters().values()
-        if not restart and fixed.values is not None and np.array_equal(values, fixed.values):
+        parameters = self.hyperparameters()
+        values = parameters.values()
+        same = fixed.modules is not None and _same(parameters.modules(), fixed.modules)
+        if same and not restart and np.array_equal(values, fixed.values):
             return
         self._stream("inference at other parameters")
+        self._follow_modules()
         with self._watched(progress):
             outcome = self._coordinator().run(values, restart=restart, report=report)
         self._keep(outcome)
@@ -488,8 +502,8 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
             warnings.warn(f"Inference did not converge: {fixed.result}.", stacklevel=4)
 
     def _keep(self, outcome: Outcome) -> None:
-        fixed = self._fixed
-        fixed.values = self.hyperparameters().values()
+        fixed, parameters = self._fixed, self.hyperparameters()
+        fixed.values, fixed.modules = parameters.values(), parameters.modules()
         fixed.total, fixed.posterior = outcome.total, None
         fixed.log_evidence = outcome.log_evidence
         place = fixed.place
@@ -509,6 +523,17 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
             sites=where,
             duels=self.duels.num_duels,
         )
+
+    def _follow_modules(self) -> None:
+        """Parts have copies of the kernel and all else: make them anew where one was replaced."""
+        fixed, modules = self._fixed, self.hyperparameters().modules()
+        if fixed.copied is not None and not _same(modules, fixed.copied):
+            if isinstance(fixed.pool, InProcess):
+                fixed.pool.learn_by(fixed.place.algebra(self, fixed.pool.streams))
+                fixed.coordinator = None
+            else:
+                self.close()
+        fixed.copied = modules
 
     def _coordinator(self) -> Coordinator:
         fixed = self._fixed
@@ -576,17 +601,22 @@ class _Place:
         stream = model.stream
         assert stream is not None
         parts = stream.cut(model.engine.parts)
-        description = model.hyperparameters().described()
         if self.scheduler is not None:
             from sparse_prefgp.parts.cluster import Cluster
 
+            description = model.hyperparameters().described()
             return Cluster(
                 parts, description, model.approximation, self.chunk, self.scheduler, self.timeout
             )
-        algebra = algebra_for(parts, description.rebuilt(), model.approximation, self.chunk)
+        algebra = self.algebra(model, parts)
         return InProcess(
             [Part(part, algebra, self._file(k, len(parts))) for k, part in enumerate(parts)]
         )
+
+    def algebra(self, model: StreamedGP, parts: Sequence[StreamedDuels]) -> Algebra:
+        """For parts in this process, from a copy of the model's parameters."""
+        copied = model.hyperparameters().described().rebuilt()
+        return algebra_for(parts, copied, model.approximation, self.chunk)
 
     def _file(self, number: int, parts: int) -> Path | None:
         if self.sites is None:
@@ -613,10 +643,17 @@ class _Fixed:
         self.pool: Pool | None = None
         self.coordinator: Coordinator | None = None
         self.values: FloatArray | None = None
+        # What `values` are of, and what the parts have copies of.
+        self.modules: tuple[tf.Module, ...] | None = None
+        self.copied: tuple[tf.Module, ...] | None = None
         self.total: Natural | None = None
         self.log_evidence = np.nan
         self.posterior: Posterior | None = None
         self.result: StreamedResult | None = None
+
+
+def _same(modules: Sequence[tf.Module], others: Sequence[tf.Module]) -> bool:
+    return len(modules) == len(others) and all(map(operator.is_, modules, others))
 
 
 def _posterior(parameters: Hyperparameters, total: Natural) -> Posterior:

@@ -148,13 +148,13 @@ class Part:
         self.duels = duels
         self.store = SiteStore(duels.num_rows, sites_file)
         self._items = None if duels.items is None else duels.items.features
-        self._algebra = algebra
+        self.algebra = algebra
         self._site = Natural.zeros(algebra.num_inducing)
 
     @property
     def form(self) -> str:
         """Over what the sums go: items or duels."""
-        return "items" if isinstance(self._algebra, ItemAlgebra) else "duels"
+        return "items" if isinstance(self.algebra, ItemAlgebra) else "duels"
 
     def work(self, task: Task, seen: Seen | None = None) -> Reply:
         """Do what a task says.
@@ -163,10 +163,10 @@ class Part:
         """
         started = time.perf_counter()
         if task.values is not None:
-            self._algebra.use(task.values)
+            self.algebra.use(task.values)
         if task.restart:
             self.store.clear()
-            self._site = Natural.zeros(self._algebra.num_inducing)
+            self._site = Natural.zeros(self.algebra.num_inducing)
         cavity = Natural.unpacked(task.cavity)
         if task.gradient:
             gradient, found = self._pull(cavity, seen)
@@ -190,13 +190,13 @@ class Part:
             gradient,
             self.duels.num_rows,
             sweeps,
-            self._algebra.jitter,
+            self.algebra.jitter,
             time.perf_counter() - started,
         )
 
     def _sweep(self, cavity: Natural, damping: float, correct: bool, seen: Seen | None) -> SiteSums:
         """One local sweep over all sites from the same marginals."""
-        algebra = self._algebra
+        algebra = self.algebra
         algebra.begin(cavity.plus(self._site).posterior())
         found = SiteSums()
         for chunk in self.duels.chunks(algebra.size):
@@ -212,7 +212,7 @@ class Part:
 
     def _hold(self, seen: Seen | None) -> None:
         """The Gaussian site that the sites make under the hyperparameters as they are."""
-        algebra = self._algebra
+        algebra = self.algebra
         algebra.begin(Natural.prior(algebra.num_inducing).posterior())
         for chunk in self.duels.chunks(algebra.size):
             rows = len(chunk.counts)
@@ -223,7 +223,7 @@ class Part:
 
     def _pull(self, cavity: Natural, seen: Seen | None) -> tuple[FloatArray, SiteSums]:
         """Gradient of what this part adds to the evidence, its sites held."""
-        algebra = self._algebra
+        algebra = self.algebra
         algebra.begin(cavity.plus(self._site).posterior())
         gradient, found = np.zeros(algebra.num_values), SiteSums()
         for chunk in self.duels.chunks(algebra.size):

@@ -12,9 +12,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from sparse_prefgp.engines import PartitionedEP, Status
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.part import Part, Reply, Seen, Task
 
+NOT_HERE = (
+    "The sites are in the memory of the workers; for a model in this process, leave the scheduler "
+    "out."
+)
 _SMALLEST_DAMPING = 1.0 / 64.0
 # A part that is lost so often in one run is not lost by chance.
 MAX_REBUILDS = 5
@@ -69,6 +75,16 @@ class InProcess:
     @property
     def rows(self) -> tuple[int, ...]:
         return tuple(part.duels.num_rows for part in self._parts)
+
+    @property
+    def streams(self) -> tuple[StreamedDuels, ...]:
+        """The duels of each part."""
+        return tuple(part.duels for part in self._parts)
+
+    def learn_by(self, algebra: Algebra) -> None:
+        """Go on with other kernels or inducing inputs; a new coordinator must begin at zero."""
+        for part in self._parts:
+            part.algebra = algebra
 
     def work(self, tasks: dict[int, Task]) -> dict[int, Answer]:
         before, answers = 0, {}

@@ -252,7 +252,7 @@ def test_parameters_that_could_not_be_prepared_are_prepared_again(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = case.streamed("ids", spg.VFE())
-    used = model._pool()._parts[0]._algebra
+    used = model._pool()._parts[0].algebra
     first = model.hyperparameters().values()
     used.use(first)
     features = used._features.copy()
@@ -267,6 +267,39 @@ def test_parameters_that_could_not_be_prepared_are_prepared_again(
     used.use(first)
     assert np.array_equal(used.parameters.values(), first)
     assert np.array_equal(used._features, features)
+
+
+@pytest.mark.parametrize("schema", ["ids", "inline"])
+def test_what_is_put_in_place_of_another_is_followed(
+    case: Case, schema: str, tmp_path: Path
+) -> None:
+    model = case.streamed(schema, spg.VFE(), parts=2, mean=True, sites=tmp_path / "sites.npy")
+    whole = case.whole(schema, spg.VFE(), mean=True)
+    same_posterior(model, whole)
+
+    def replaced(name: str, make: Any) -> None:
+        for one in (model, whole):
+            setattr(one, name, make())
+        assert model.infer().converged
+        same_posterior(model, whole)
+        value, _ = model.evidence_and_gradient()
+        assert value == pytest.approx(whole.log_evidence(), rel=PARTS)
+
+    replaced("kernel", lambda: gpflow.kernels.Matern32(lengthscales=[0.7, 0.9]))
+    replaced("mean_function", lambda: None)
+    replaced("inducing_variable", lambda: gpflow.inducing_variables.InducingPoints(case.z[:5]))
+    model.kernel = gpflow.kernels.Matern32(lengthscales=[0.7, 0.9])  # equal values
+    found = model.infer()
+    assert model.infer() is found
+
+
+def test_sites_are_found_anew_after_close(case: Case) -> None:
+    model = case.streamed("ids", spg.VFE(), parts=2)
+    model.infer()
+    model.close()
+    ordinary = model.in_memory()
+    assert ordinary.infer().sweeps == 1
+    same_posterior(model, ordinary)
 
 
 def test_rounds_that_end_too_early_are_told(case: Case) -> None:
@@ -372,6 +405,7 @@ def test_packing_keeps_every_number() -> None:
             {"kernel": gpflow.kernels.SquaredExponential() + spg.ItemEffect()},
             "take no ItemEffect",
         ),
+        ({"timeout": -1.0}, "timeout must be positive seconds"),
         ({"sites": "x.npy", "scheduler": "local"}, "leave sites out"),
     ],
 )
