@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import weakref
+import zlib
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sparse_prefgp.approximations.inducing import InducingApproximation
-from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.io.streams import ItemTable, StreamedDuels
 from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.gaussian import FloatArray
 from sparse_prefgp.parts.hyperparameters import Description
-from sparse_prefgp.parts.part import Part, Reply, Task, algebra_for
+from sparse_prefgp.parts.part import Part, Reply, Seen, Task, algebra_for
 from sparse_prefgp.parts.rounds import NOT_HERE, Answer, wire_size
 
 INSTALL = 'pip install "sparse_prefgp[scale]"'
@@ -31,6 +36,8 @@ LOCAL = "local"
 _POLL, _SCHEDULER, _BUILD, _WORKER, _LEAST = 0.5, 15.0, 600.0, 60.0, 60.0
 # How much longer than the slowest part of the last round a part may take.
 _PATIENCE = 10.0
+# Relative difference of sums of features up to which only rounding is the cause.
+_SAME = 1e-9
 
 
 # On the worker.
@@ -43,27 +50,64 @@ class _Held(NamedTuple):
     part: Part
 
 
+class _Items(NamedTuple):
+    """What tells a table of items from another.
+
+    ids: checksum. sums: (2, D) of the features, weighted so that no two rows count alike, and of
+    their sizes: machines may round the last digit of a feature differently.
+    """
+
+    shape: tuple[int, ...]
+    ids: int
+    sums: FloatArray
+
+    @classmethod
+    def of(cls, table: ItemTable | None) -> _Items | None:
+        if table is None:
+            return None
+        features = table.features
+        weights = np.cos(np.arange(len(features)))
+        sums = np.stack([weights @ features, np.abs(weights) @ np.abs(features)])
+        ids = zlib.crc32("\0".join(map(str, table.ids or ())).encode())
+        return cls(features.shape, ids, sums)
+
+    def equals(self, other: _Items | None) -> bool:
+        if other is None or (self.shape, self.ids) != (other.shape, other.ids):
+            return False
+        gap = np.abs(self.sums[0] - other.sums[0])
+        return bool(np.all(gap <= _SAME * np.maximum(self.sums[1], 1.0)))
+
+
 class _Blueprint(NamedTuple):
     """What a worker needs to make the parts of a run.
 
-    streams: all parts. size: duels in a chunk, None chooses.
+    streams: all parts. size: duels in a chunk, None chooses. items: what they are to be.
     """
 
     streams: tuple[StreamedDuels, ...]
     description: Description
     approximation: InducingApproximation
     size: int | None
+    items: _Items | None
 
 
+_blueprints: dict[str, _Blueprint] = {}
 _parts: dict[tuple[str, int], _Held] = {}
 _algebras: dict[str, Algebra] = {}
 # Parts of a run share their compiled passes, so that one works at a time.
 _lock = threading.RLock()
 
 
-def _build(run: str, number: int, generation: int, blueprint: _Blueprint) -> int:
-    """Make a part here; returns the number of its duels."""
+def _build(run: str, number: int, generation: int, packed: bytes) -> int:
+    """Make a part here; returns the number of its duels.
+
+    :param packed: `_Blueprint`, pickled: only here the items are read, not by the scheduler.
+    """
     with _lock:
+        blueprint = _blueprints.get(run)
+        if blueprint is None:
+            blueprint = _unpacked(packed)
+            _blueprints[run] = blueprint
         if run not in _algebras:
             _algebras[run] = algebra_for(
                 blueprint.streams,
@@ -76,6 +120,19 @@ def _build(run: str, number: int, generation: int, blueprint: _Blueprint) -> int
             break  # a file that cannot be read here is told before any work
         _parts[run, number] = _Held(generation, part)
         return part.duels.num_rows
+
+
+def _unpacked(packed: bytes) -> _Blueprint:
+    blueprint: _Blueprint = pickle.loads(packed)
+    table = blueprint.streams[0].items
+    if table is not None and blueprint.items is not None:
+        if not blueprint.items.equals(_Items.of(table)):
+            name = "the table" if table.origin is None else repr(table.origin[0])
+            raise ValueError(
+                f"{name} holds other items there than where the run was started; give all machines "
+                "the same file."
+            )
+    return blueprint
 
 
 def _work(run: str, number: int, generation: int, task: Task) -> Reply | None:
@@ -93,9 +150,31 @@ def _forget(run: str) -> None:
         for key in [key for key in _parts if key[0] == run]:
             del _parts[key]
         _algebras.pop(run, None)
+        _blueprints.pop(run, None)
 
 
 # On the side of the coordinator.
+
+
+def _let_go(distributed: Any, client: Any, cluster: Any, run: str) -> None:
+    """Close what belongs to a run; workers that go on need not keep what nobody asks for."""
+    if cluster is None:
+        with suppress(Exception):
+            alive = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER)
+            for worker in alive:
+                call = client.submit(_forget, run, workers=[worker], pure=False)
+                distributed.fire_and_forget(call)
+    with suppress(Exception):
+        client.close(timeout=_SCHEDULER)
+    if cluster is not None:
+        with suppress(Exception):
+            cluster.close(timeout=_SCHEDULER)
+
+
+def _let_go_later(*arguments: Any) -> None:
+    """The same in a thread of its own: garbage is collected in any, also in Dask's."""
+    with suppress(RuntimeError):
+        threading.Thread(target=_let_go, args=arguments, daemon=True).start()
 
 
 class Cluster:
@@ -103,7 +182,8 @@ class Cluster:
 
     :param scheduler: "local" for a cluster on this machine, else the address of a scheduler.
     :param timeout: seconds for an answer; None goes by the last round.
-    :raises ValueError: a part that cannot be made, such as a file that a worker cannot read.
+    :raises ValueError: a part that cannot be made, such as a file that a worker cannot read; duels
+        that cannot be sent.
     :raises OSError: no scheduler at that address, or no worker.
     """
 
@@ -117,12 +197,16 @@ class Cluster:
         timeout: float | None,
     ) -> None:
         try:
+            import cloudpickle  # type: ignore[import-untyped]
             import dask.distributed as distributed
         except ImportError as error:
             raise ModuleNotFoundError(
                 f"Working on a scheduler needs dask and distributed; install them with {INSTALL}."
             ) from error
         self._dask = distributed
+        # What calls end with when the scheduler goes away, or the client after it.
+        self._cut_off = (distributed.client.CancelledError, distributed.client.ClosedClientError)
+        self.seen: Seen | None = None
         self._rows = tuple(part.num_rows for part in parts)
         self._timeout = timeout
         self._slowest = 0.0
@@ -130,14 +214,21 @@ class Cluster:
         self._run = uuid.uuid4().hex
         # How often each item was compared is nobody's business there.
         light = tuple(replace(p, scan=replace(p.scan, comparisons=None)) for p in parts)
-        self._blueprint = _Blueprint(light, description, approximation, size)
+        blueprint = _Blueprint(light, description, approximation, size, _Items.of(parts[0].items))
+        self._packed: bytes = cloudpickle.dumps(blueprint)  # tells of duels that cannot be sent
         self._generation = [0] * len(parts)
         self._place: list[str] = [""] * len(parts)
         self._shunned: set[str] = set()
         self._cluster: Any = None
         self._client: Any = None
+        self._let_go: weakref.finalize[..., Cluster] | None = None
         try:
             self._connect(scheduler, len(parts))
+            # A model that is deleted without being closed.
+            self._let_go = weakref.finalize(
+                self, _let_go_later, distributed, self._client, self._cluster, self._run
+            )
+            self._let_go.atexit = False  # Dask closes what it has at exit
             self._make(range(len(parts)))
         except BaseException:
             self.close()
@@ -180,11 +271,16 @@ class Cluster:
             for k, task in tasks.items()
         }
         answers: dict[int, Answer] = {}
-        for k, reply, lost in self._collect(calls, patience):
-            if reply is None and not lost:
-                lost = f"the worker {self._place[k]} did not know it any more"
-            received = 0 if reply is None else wire_size(reply)
-            answers[k] = Answer(reply, wire_size(tasks[k]), received, lost)
+        # Where lost parts work again, the others have been counted.
+        passed = sum(self._rows) - sum(self._rows[k] for k in tasks)
+        with closing(self._collect(calls, patience)) as found:
+            for k, reply, lost in found:
+                received = 0 if reply is None else wire_size(reply)
+                answers[k] = Answer(reply, wire_size(tasks[k]), received, lost)
+                if reply is not None:
+                    passed += self._rows[k]
+                    if self.seen is not None:
+                        self.seen(passed)
         self._slowest = time.perf_counter() - started
         return answers
 
@@ -192,17 +288,8 @@ class Cluster:
         self._make([number])
 
     def close(self) -> None:
-        if self._client is not None:
-            if self._cluster is None:  # workers that go on need not keep what nobody asks for
-                with suppress(Exception):
-                    for worker in self._alive():
-                        call = self._submit(_forget, worker, self._run)
-                        self._dask.fire_and_forget(call)
-            with suppress(Exception):
-                self._client.close(timeout=_SCHEDULER)
-        if self._cluster is not None:
-            with suppress(Exception):
-                self._cluster.close(timeout=_SCHEDULER)
+        if self._let_go is None or self._let_go.detach() is not None:
+            _let_go(self._dask, self._client, self._cluster, self._run)
         self._client = self._cluster = None
 
     # Inside.
@@ -216,7 +303,7 @@ class Cluster:
                 self._generation[k] += 1
                 self._place[k] = self._choose()
                 calls[k] = self._submit(
-                    _build, self._place[k], self._run, k, self._generation[k], self._blueprint
+                    _build, self._place[k], self._run, k, self._generation[k], self._packed
                 )
             waiting = []
             for k, rows, lost in self._collect(calls, _BUILD):
@@ -253,7 +340,7 @@ class Cluster:
         """Addresses of the workers."""
         try:
             cores = self._client.sync(self._client.scheduler.ncores, callback_timeout=_SCHEDULER)
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, *self._cut_off) as error:
             raise self._gone() from error
         return set(cores)
 
@@ -273,25 +360,39 @@ class Cluster:
                 pure=False,
                 retries=0,
             )
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, *self._cut_off) as error:
             raise self._gone() from error
 
-    def _collect(self, calls: dict[int, Any], patience: float) -> Iterable[tuple[int, Any, str]]:
+    def _collect(self, calls: dict[int, Any], patience: float) -> Generator[tuple[int, Any, str]]:
         """Number, result and, for a call that is lost, why, as they come."""
         deadline = time.perf_counter() + patience
         pending = dict(calls)
+        try:
+            yield from self._as_they_come(pending, patience, deadline)
+        finally:
+            for call in pending.values():  # nobody waits for these: none is to begin later
+                with suppress(Exception):
+                    call.release()
+
+    def _as_they_come(
+        self, pending: dict[int, Any], patience: float, deadline: float
+    ) -> Generator[tuple[int, Any, str]]:
         while pending:
             calls_left = list(pending.values())
-            with suppress(TimeoutError), self._client.as_current():
+            with suppress(TimeoutError, *self._cut_off), self._client.as_current():
                 self._dask.wait(calls_left, timeout=_POLL, return_when="FIRST_COMPLETED")
-            # Asked only where nothing has come: it is one more message.
-            alive = None if any(c.done() for c in calls_left) else self._alive()
+            # Asked only where nothing has come, for it is one more message; or where calls were
+            # taken back, as they all are when the scheduler goes away.
+            answered = [call.status in ("finished", "error") for call in calls_left]
+            alive = None if any(answered) else self._alive()
             for k, call in list(pending.items()):
                 worker, lost, result = self._place[k], "", None
                 if call.status == "finished":
-                    with suppress(Exception):  # gone between its answer and its being fetched
+                    try:
                         result = call.result(timeout=_SCHEDULER)
-                    if result is None:
+                        if result is None:
+                            lost = f"the worker {worker} did not know it any more"
+                    except Exception:  # gone between its answer and its being fetched
                         lost = f"the answer of the worker {worker} was lost"
                 elif call.status == "error":
                     lost = self._failed(k, call)
@@ -312,7 +413,10 @@ class Cluster:
 
     def _failed(self, number: int, call: Any) -> str:
         """Why a call failed, where that is the worker's end and not the part's own fault."""
-        error = call.exception(timeout=_SCHEDULER)
+        try:
+            error = call.exception(timeout=_SCHEDULER)
+        except (OSError, *self._cut_off):
+            return f"the answer of the worker {self._place[number]} was lost"
         if isinstance(error, self._dask.scheduler.KilledWorker):
             return f"the worker {self._place[number]} died"
         where = f"Part {number} failed on the worker {self._place[number]}: "

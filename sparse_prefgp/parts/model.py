@@ -289,7 +289,8 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
         at zero too.
 
         :param restart: forget the sites of earlier calls and begin at zero.
-        :param progress: called after each chunk, in this process; report: after each round.
+        :param progress: called after each chunk, or with a scheduler when a part has answered;
+            report: after each round.
         :raises ValueError: a file that cannot be read or holds other duels than before; what a
             scheduler that cannot be reached says.
         """
@@ -489,9 +490,10 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
         fixed = self._fixed
         parameters = self.hyperparameters()
         values = parameters.values()
-        same = fixed.modules is not None and _same(parameters.modules(), fixed.modules)
-        if same and not restart and np.array_equal(values, fixed.values):
-            return
+        if not restart and fixed.values is not None and fixed.modules is not None:
+            same = _same(parameters.modules(), fixed.modules)
+            if same and np.array_equal(values, fixed.values):
+                return
         self._stream("inference at other parameters")
         self._follow_modules()
         with self._watched(progress):
@@ -550,7 +552,7 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
 
     def _watched(self, progress: Callable[[StreamProgress], None] | None) -> _Watch:
         pool = self._pool()
-        return _Watch(pool if isinstance(pool, InProcess) else None, progress, self._coordinator())
+        return _Watch(pool, progress, self._coordinator())
 
 
 class _Watch:
@@ -558,7 +560,7 @@ class _Watch:
 
     def __init__(
         self,
-        pool: InProcess | None,
+        pool: Pool,
         progress: Callable[[StreamProgress], None] | None,
         coordinator: Coordinator,
     ) -> None:
@@ -567,15 +569,14 @@ class _Watch:
         self._started = self._seen_at = time.perf_counter()
 
     def __enter__(self) -> None:
-        if self._pool is not None and self._progress is not None:
+        if self._progress is not None:
             self._pool.seen = self._tell
 
     def __exit__(self, *error: Any) -> None:
-        if self._pool is not None:
-            self._pool.seen = None
+        self._pool.seen = None
 
     def _tell(self, rows: int) -> None:
-        assert self._progress is not None and self._pool is not None
+        assert self._progress is not None
         now = time.perf_counter()
         if rows <= self._last:  # another pass has begun
             self._started = self._seen_at

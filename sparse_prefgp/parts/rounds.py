@@ -39,7 +39,12 @@ class Answer(NamedTuple):
 
 
 class Pool(Protocol):
-    """Where the parts are."""
+    """Where the parts are.
+
+    seen: told how many duels of all have been passed in this round; None for nobody.
+    """
+
+    seen: Seen | None
 
     @property
     def rows(self) -> tuple[int, ...]:

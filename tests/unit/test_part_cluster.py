@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +17,10 @@ import gpflow
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.io.streams import ItemTable
 from sparse_prefgp.parts import cluster, rounds
 from sparse_prefgp.parts.gaussian import numbers_of
 from tests.tolerances import FIXED_POINT, PARTS, SOLVER
@@ -165,6 +172,115 @@ def test_a_scheduler_that_goes_away_is_told_in_one_sentence(duels, monkeypatch) 
         model.infer(report=leave)
     assert "\n" not in str(error.value)
     model.close()
+
+
+def test_a_scheduler_killed_within_a_round_is_told_in_one_sentence(
+    duels, monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setattr(cluster, "_SCHEDULER", 2.0)
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    written = tmp_path / "scheduler.json"
+
+    def start(name: str, *more: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{name}", "--scheduler-file", written, *more],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    scheduler = start("dask_scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1")
+    worker = start("dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard")
+    try:
+        while not written.exists():
+            time.sleep(0.1)
+        model = make(duels, 2, json.loads(written.read_text())["address"])
+        held = []
+
+        def kill(round_: spg.parts.Round) -> None:
+            if round_.number == 2:
+                # The worker answers no more, so that the scheduler goes while calls are under way.
+                worker.send_signal(signal.SIGSTOP)
+                held.append(threading.Timer(0.5, scheduler.kill))
+                held[0].start()
+
+        with pytest.raises(ConnectionError, match="does not answer any more") as error:
+            model.infer(report=kill)
+        assert "\n" not in str(error.value)
+        model.close()
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
+
+
+def test_duels_that_cannot_be_sent_are_told_before_anything_is_started(duels) -> None:
+    stream = make(duels, 1).stream
+    (chunk,) = stream.chunks(T)
+    held = spg.stream_duels(stream.in_memory(chunk))
+    pairs = tf.data.Dataset.from_tensor_slices(
+        {"winner": chunk.winners, "loser": chunk.losers, "count": chunk.counts.astype(int)}
+    )
+    for duels_, words in (
+        (held, "Duels in memory are not sent to other processes"),
+        (spg.stream_duels(pairs, stream.items.features), "cannot be sent to other processes"),
+    ):
+        model = spg.StreamedGP(duels_, gpflow.kernels.Matern52(), scheduler="tcp://127.0.0.1:9")
+        with pytest.raises(ValueError, match=words):
+            model.infer()
+
+
+def test_a_worker_with_other_items_is_named(duels, workers, tmp_path) -> None:
+    path = tmp_path / "items.csv"
+    frame = pd.DataFrame(np.random.default_rng(1).normal(size=(N, 2)), columns=["a", "b"])
+    frame.to_csv(path, index_label="id")
+
+    def model() -> spg.StreamedGP:
+        return spg.StreamedGP(
+            stream, gpflow.kernels.Matern52(), engine=engine, scheduler=workers.scheduler_address
+        )
+
+    stream, engine = spg.stream_duels(duels, path), spg.PartitionedEP(parts=2)
+    good = model()
+    assert good.infer().converged
+    good.close()
+    for changed in (frame.assign(b=frame["b"].where(frame.index != 3, 9.0)), frame[::-1]):
+        changed.to_csv(path, index_label="id")
+        with pytest.raises(
+            ValueError, match=r"failed on the worker tcp:.*items\.csv.* other items"
+        ):
+            model().infer()
+
+
+def test_rounding_of_features_is_no_difference() -> None:
+    features = np.random.default_rng(0).normal(size=(N, 2))
+    known = cluster._Items.of(ItemTable(features))
+    assert known.equals(cluster._Items.of(ItemTable(features * (1.0 + 1e-14))))
+    assert not known.equals(cluster._Items.of(ItemTable(features[::-1])))
+    assert not known.equals(cluster._Items.of(ItemTable(features, tuple(range(N)))))
+    assert not known.equals(cluster._Items.of(ItemTable(features[:-1])))
+
+
+def test_progress_is_told_and_a_deleted_model_leaves_nothing(duels, workers) -> None:
+    model = make(duels, 4, workers.scheduler_address)
+    seen: list[spg.parts.model.StreamProgress] = []
+    result = model.infer(progress=seen.append)
+    assert [p.rows for p in seen] == [750, 1500, 2250, 3000] * result.sweeps
+    assert seen[-1].round == result.sweeps and seen[-1].seconds_left == 0.0
+    assert all(p.total == T and p.duels_per_second > 0.0 for p in seen)
+    run = model._pool()._run
+    with distributed.Client(workers.scheduler_address, set_as_default=False) as client:
+
+        def kept() -> bool:
+            return any(run in at for at in client.run(lambda: set(cluster._blueprints)).values())
+
+        assert kept()
+        del model
+        gc.collect()
+        until = time.perf_counter() + 20.0
+        while kept() and time.perf_counter() < until:
+            time.sleep(0.1)
+        assert not kept()
 
 
 class Losing(rounds.InProcess):
