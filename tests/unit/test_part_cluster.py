@@ -195,14 +195,16 @@ def test_a_scheduler_killed_within_a_round_is_told_in_one_sentence(
         while not written.exists():
             time.sleep(0.1)
         model = make(duels, 2, json.loads(written.read_text())["address"])
-        held = []
+
+        def killed(*_: Any, **__: Any) -> None:
+            scheduler.kill()
+            scheduler.wait()
+            # As Dask ends a wait within which its client sees that the scheduler is gone.
+            raise distributed.client.FuturesCancelledError([])
 
         def kill(round_: spg.parts.Round) -> None:
             if round_.number == 2:
-                # The worker answers no more, so that the scheduler goes while calls are under way.
-                worker.send_signal(signal.SIGSTOP)
-                held.append(threading.Timer(0.5, scheduler.kill))
-                held[0].start()
+                monkeypatch.setattr(model._pool()._dask, "wait", killed)
 
         with pytest.raises(ConnectionError, match="does not answer any more") as error:
             model.infer(report=kill)
