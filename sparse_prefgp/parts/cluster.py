@@ -23,6 +23,7 @@ import numpy as np
 
 from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels
+from sparse_prefgp.packed import call as unpacked_call
 from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.gaussian import FloatArray
 from sparse_prefgp.parts.hyperparameters import Description
@@ -162,7 +163,9 @@ def _let_go(distributed: Any, client: Any, cluster: Any, run: str) -> None:
         with suppress(Exception):
             alive = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER)
             for worker in alive:
-                call = client.submit(_forget, run, workers=[worker], pure=False)
+                call = client.submit(
+                    unpacked_call, pickle.dumps((_forget, (run,))), workers=[worker], pure=False
+                )
                 distributed.fire_and_forget(call)
     with suppress(Exception):
         client.close(timeout=_SCHEDULER)
@@ -353,8 +356,8 @@ class Cluster:
     def _submit(self, function: Callable[..., Any], worker: str, *arguments: Any) -> Any:
         try:
             return self._client.submit(
-                function,
-                *arguments,
+                unpacked_call,
+                pickle.dumps((function, arguments)),
                 workers=[worker],
                 allow_other_workers=False,
                 pure=False,

@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "duels",
         "linalg",
         "memory",
+        "packed",
         "features",
         "io",
         "transform",

@@ -211,7 +211,8 @@ def test_a_scheduler_killed_within_a_round_is_told_in_one_sentence(
 
         with pytest.raises(ConnectionError, match="does not answer any more") as error:
             model.infer(report=kill)
-        assert met and "\n" not in str(error.value)
+        assert met, str(error.getrepr(style="short"))
+        assert "\n" not in str(error.value)
         model.close()
     finally:
         for process in (worker, scheduler):
