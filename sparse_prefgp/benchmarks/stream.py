@@ -47,11 +47,14 @@ def prefix_difference(folder: Path, m: int, rows: int) -> float:
     stream against the same duels in memory, both by EP to 1e-10."""
     import gpflow
 
-    import sparse_prefgp as spg
     from sparse_prefgp.benchmarks.problems import LENGTHSCALES, SPREAD
+    from sparse_prefgp.engines import ParallelEP, PartitionedEP
+    from sparse_prefgp.io.streams import stream_duels
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.parts import StreamedGP
 
     items = np.load(folder / "items.npy")
-    part = spg.stream_duels(folder / "duels", items).part(0, rows)
+    part = stream_duels(folder / "duels", items).part(0, rows)
     (chunk,) = part.chunks(rows)
     z = items[np.random.default_rng(0).choice(len(items), m, replace=False)]
     prior: dict[str, Any] = {"inducing_variable": z, "noise_variance": NOISE_VARIANCE}
@@ -60,10 +63,8 @@ def prefix_difference(folder: Path, m: int, rows: int) -> float:
         return gpflow.kernels.Matern52(variance=SPREAD**2, lengthscales=np.asarray(LENGTHSCALES))
 
     models = (
-        spg.StreamedGP(part, kernel(), engine=spg.PartitionedEP(tolerance=TIGHT), **prior),
-        spg.PreferenceGP(
-            part.in_memory(chunk), kernel(), engine=spg.ParallelEP(tolerance=TIGHT), **prior
-        ),
+        StreamedGP(part, kernel(), engine=PartitionedEP(tolerance=TIGHT), **prior),
+        PreferenceGP(part.in_memory(chunk), kernel(), engine=ParallelEP(tolerance=TIGHT), **prior),
     )
     one, other = (np.concatenate([np.ravel(x) for x in m.predict_f(items)]) for m in models)
     return float(np.abs(one - other).max())
