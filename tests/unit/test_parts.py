@@ -455,7 +455,7 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
     model = case.streamed("ids", spg.VFE())
     for more, words in (
         ({"gradients": "some"}, "no gradients from"),
-        ({"max_iterations": 0}, "max_iterations must be at least 1"),
+        ({"max_iterations": 0}, "max_iterations must be a whole number of at least 1"),
         ({"subset": 0}, "subset must be at least 1"),
     ):
         with pytest.raises(ValueError, match=words):
