@@ -456,7 +456,7 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
     for more, words in (
         ({"gradients": "some"}, "no gradients from"),
         ({"max_iterations": 0}, "max_iterations must be a whole number of at least 1"),
-        ({"subset": 0}, "subset must be at least 1"),
+        ({"subset": 0}, "subset must be a whole number of at least 1"),
     ):
         with pytest.raises(ValueError, match=words):
             spg.optimise_streamed(model, **more)
