@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparse_prefgp.approximations.inducing import InducingApproximation
+from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.parts.algebra import (
     Algebra,
@@ -24,8 +26,7 @@ from sparse_prefgp.parts.algebra import (
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.hyperparameters import Hyperparameters
 
-# Local sweeps of one round where they go on until the part has settled.
-MAX_LOCAL_SWEEPS = 50
+_log = logging.getLogger(__name__)
 # Rows that a pass has seen, after each chunk.
 Seen = Callable[[int], None]
 
@@ -119,12 +120,19 @@ def algebra_for(
     """What parts in one process share: compiled passes, and features of items.
 
     :param streams: of the parts. parameters: a copy that is theirs.
-    :param size: duels in a chunk; None chooses by m.
+    :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
     m, rows = parameters.size, max(stream.num_rows for stream in streams)
     table = streams[0].items
     over_items = table is not None and takes_item_form(table.num_items, rows, m)
     length = chunk_size(rows, m, over_items) if size is None else min(size, rows)
+    _log.debug(
+        "over %s: %s duels at most in a part, m = %s, chunks of %s duels",
+        "items" if over_items else "duels",
+        rows,
+        m,
+        length,
+    )
     if over_items:
         assert table is not None
         return ItemAlgebra(parameters, approximation, length, table.features)

@@ -468,3 +468,9 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
     gpflow.set_trainable(model, False)
     with pytest.raises(ValueError, match="no trainable parameter"):
         spg.optimise_streamed(model)
+
+
+def test_form_and_chunk_are_told_at_debug_level(case, caplog) -> None:
+    with caplog.at_level("DEBUG", logger="sparse_prefgp"):
+        case.streamed("ids", spg.VFE(), chunk=17).infer()
+    assert any("chunks of 17 duels" in message for message in caplog.messages)
