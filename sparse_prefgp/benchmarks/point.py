@@ -109,6 +109,7 @@ def measure(point: Point) -> dict[str, Any]:
     gradient = _gradient_seconds(model, point)
     return {
         **asdict(point),
+        "folder": "files" if point.folder else "",  # not the place of a folder that is gone
         "seconds": taken,
         "sweeps": result.sweeps,
         "sweep_seconds": taken / result.sweeps,
