@@ -1,7 +1,8 @@
-"""How much memory there is to be had."""
+"""How much memory there is to be had, and how much this process had."""
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 _MEMINFO = Path("/proc/meminfo")
@@ -15,6 +16,16 @@ def free_memory() -> int | None:
     """
     known = [x for x in (_available(), _left_in_container()) if x is not None]
     return min(known, default=None)
+
+
+def largest_resident() -> int:
+    """Bytes of the largest resident set of this process so far; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit
 
 
 def _available() -> int | None:

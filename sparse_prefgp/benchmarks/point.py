@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.benchmarks.report import seconds
-from sparse_prefgp.memory import free_memory
+from sparse_prefgp.memory import free_memory, largest_resident
 
 TOLERANCE = 1e-4
 # A gradient keeps some fourteen (n, m) arrays of the kernel between the items and inducing inputs.
@@ -146,8 +145,8 @@ def _memory(kind: str) -> int:
     """Bytes in memory now (VmRSS), or at most so far (VmHWM)."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    except OSError:  # not Linux: the largest so far, in bytes on macOS
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    except OSError:  # not Linux
+        return largest_resident()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(kind))
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sparse_prefgp.benchmarks.point import Point
 from sparse_prefgp.benchmarks.report import Line, Panel, Report, Table
+from sparse_prefgp.studies.ablation_report.statistics import power_law
 
 # Below so many duels what is the same for all sizes hides how time grows.
 _FITTED_FROM = 10_000
@@ -54,13 +53,8 @@ def _quick() -> list[Series]:
 
 def exponent(x: list[float], y: list[float]) -> tuple[float, float] | None:
     """Slope on log-log axes by least squares, and its standard error; None of fewer than three."""
-    if len(x) < 3:
-        return None
-    a, b = np.log(x), np.log(y)
-    a = a - a.mean()
-    slope = float(a @ b / (a @ a))
-    left = b - b.mean() - slope * a
-    return slope, float(np.sqrt(left @ left / (len(a) - 2) / (a @ a)))
+    found = power_law(x, y)
+    return None if found is None else found[:2]
 
 
 def measure(series: list[Series]) -> Report:

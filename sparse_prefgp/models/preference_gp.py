@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +26,6 @@ from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.inducing import items_with_effects
 from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.item_effect import feature_part, item_effects, numbered_kernel
-from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
@@ -40,9 +38,11 @@ from sparse_prefgp.evidence import (
 )
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.links import LOGIT_NOISE
+from sparse_prefgp.models.checks import check_parts, noise_parameter, warn_of_cancelling
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
-from sparse_prefgp.models.outcomes import group_numbers, margin_parameter, ratio_parameter
+from sparse_prefgp.models.outcomes import margin_parameter, ratio_parameter
 from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_in_block, predictions
+from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
 from sparse_prefgp.sites import Sites, totals
 
@@ -79,7 +79,7 @@ class _Memory:
         self.tau.assign(tf.zeros_like(self.tau))
 
 
-class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
+class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     """A Gaussian-process utility learned from duels.
 
     :param duels: `Duels`; t duels between n items with D features.
@@ -119,14 +119,8 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
                 f"duels must be a Duels object, not {type(duels).__name__}; "
                 "make one with Duels(items, winners, losers) or read_duels."
             )
-        _check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
-        constant = cancelling_parts(kernel)
-        if constant:
-            warnings.warn(
-                f"The {constant[0]} kernel cancels in duels and changes nothing but wastes an "
-                "inducing variable; leave it out.",
-                stacklevel=2,
-            )
+        check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
+        warn_of_cancelling(kernel)
         numbered = bool(item_effects(kernel))
         full = DuelGraph.from_duels(duels, numbered)
         if approximation is None:
@@ -134,9 +128,7 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
             approximation = Exact() if small else VFE()
         self.kernel = kernel
         self.mean_function = mean_function
-        self.noise_variance = gpflow.Parameter(
-            _check_noise(noise_variance), transform=gpflow.utilities.positive(), trainable=False
-        )
+        self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, duels)
         self.noise_ratio = ratio_parameter(duels) if noise_by_group else None
         self._check_link(engine or ParallelEP())
@@ -378,27 +370,6 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         "return[1]: [N, 1] if not full_cov",
         "return[1]: [1, N, N] if full_cov",
     )
-    def predict_f(
-        self, Xnew: Any, full_cov: bool = False, full_output_cov: bool = False
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean (N, 1) and variance (N, 1) of the utility at new items, GPflow's shapes.
-
-        :param Xnew: (N, D) in the units of `duels.items`.
-        :param full_cov: the joint covariance (1, N, N) in place of the variances.
-        :param full_output_cov: there is one output, so it changes nothing.
-
-        Utilities are relative: only differences mean anything. Without `full_cov` any number of
-        items takes bounded memory. (docs/method.md, section 6)
-        """
-        inputs = self._inputs(Xnew)  # told before anything slow, if it is wrong
-        return predictions(self.posterior, inputs, full_cov)
-
-    @check_shapes(
-        "Xnew: [N, D]",
-        "return[0]: [N, 1]",
-        "return[1]: [N, 1] if not full_cov",
-        "return[1]: [1, N, N] if full_cov",
-    )
     def predict_f_in_block(
         self, Xnew: Any, block: Any, full_cov: bool = False
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -413,67 +384,6 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         return predictions(self.posterior_in_block(block), inputs, full_cov)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
-        """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,).
-
-        :param groups: who judges: a label for all pairs or (N,) labels, where the model has noise
-            by group. None and unknown ones, which are told, have the shared noise.
-        """
-        return tf.exp(self.predict_log_duel(Xa, Xb, groups))
-
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_log_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
-        """Log of `predict_duel`, finite however small the probability is, (N,).
-
-        log Phi((E[f - f'] - margin) / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit
-        ones the logistic function is averaged over N(E[f - f'], V[f - f']).
-        """
-        return self.log_win(*self._predict_difference(Xa, Xb), groups)
-
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
-    def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
-        """Probabilities that each item of Xa (N, D) wins, ties or loses against Xb's, (N, 3).
-
-        :param groups: as for `predict_duel`.
-        """
-        mean, variance = self._predict_difference(Xa, Xb)
-        won, tied, lost = (
-            self.log_win(mean, variance, groups),
-            self.log_tie(mean, variance, groups),
-            self.log_win(-mean, variance, groups),
-        )
-        return tf.exp(tf.stack([won, tied, lost], 1))
-
-    def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
-        """Log probability that a beats b, from mean and variance of f(a) - f(b), (N,) each.
-
-        A variance that rounding has made negative counts as 0.
-        """
-        noise, margin = self._noise_and_margin(mean, groups)
-        link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
-        return link.log_probability(-mean, variance, noise, None, -margin)
-
-    def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
-        """The same of a tie; -inf without a margin."""
-        noise, margin = self._noise_and_margin(mean, groups)
-        if self.margin is None:
-            return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
-        link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
-        return link.log_probability(-mean, variance, noise, -margin, margin)
-
-    def _noise_and_margin(self, like: tf.Tensor, groups: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """2 sigma² and the margin for each pair, (N,)."""
-        margin = tf.zeros_like(like) if self.margin is None else self.margin + tf.zeros_like(like)
-        noise = 2.0 * self.noise_variance + tf.zeros_like(like)
-        if groups is not None:
-            number = group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
-            shared = tf.ones([1], like.dtype)
-            # -1 is the last entry: the shared noise of unknown groups.
-            ratio = shared if self.noise_ratio is None else tf.concat([self.noise_ratio, shared], 0)
-            noise *= tf.gather(ratio, number % ratio.shape[0])
-        return noise, margin
-
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_duel_in_block(self, Xa: Any, Xb: Any, block: Any, groups: Any = None) -> tf.Tensor:
         """`predict_duel` for items that join a block of `PITC`, (N,); see `posterior_in_block`.
 
@@ -484,16 +394,6 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         pairs = self._pairs(Xa, Xb)
         both = in_chunks(self.posterior_in_block(block).difference, pairs)
         return tf.exp(self.log_win(both[:, 0], both[:, 1], groups))
-
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
-    def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each."""
-        return self._predict_difference(Xa, Xb)
-
-    def _predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        pairs = self._pairs(Xa, Xb)
-        both = in_chunks(self.posterior.difference, pairs)
-        return both[:, 0], both[:, 1]
 
     # Against the truth.
 
@@ -543,11 +443,6 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
 
     # Inside.
 
-    def _pairs(self, first: Any, second: Any) -> tf.Tensor:
-        """Pairs of items as the kernel takes them, stacked: (N, 2, D)."""
-        ahead = self._inputs(first)
-        return tf.stack([ahead, self._inputs(second, before=tf.shape(ahead)[0])], 1)
-
     def _inferred(self) -> tuple[DuelProblem, DuelPrior, FixedPoint]:
         """What inference works on and where it ended; part of the graph while one is traced."""
         if not tf.executing_eagerly():
@@ -559,35 +454,6 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         fixed = self._fixed
         assert fixed.problem is not None and fixed.prior is not None and fixed.point is not None
         return fixed.problem, fixed.prior, fixed.point
-
-    def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor:
-        """Items as the kernel takes them; `before` counts unknown items of the same call."""
-        inputs = tf.convert_to_tensor(values, dtype=gpflow.default_float())
-        columns, found = self.duels.num_features, inputs.shape[-1]
-        if found != columns and not (self.has_item_effect and found == columns + 1):
-            more = ", or these and the row number of the item" if self.has_item_effect else ""
-            raise ValueError(
-                f"Items have {columns} features, but the new ones have {found}; pass the same "
-                f"columns in the same units{more}, for example with read_items(path, like=model)."
-            )
-        if not self.has_item_effect:
-            return inputs
-        # Each unknown item has a number, and so an effect, of its own.
-        unknown = -1.0 - tf.cast(before + tf.range(tf.shape(inputs)[0]), inputs.dtype)[:, None]
-        if found == columns:
-            return tf.concat([inputs, unknown], 1)
-        number = inputs[:, -1:]
-        if tf.executing_eagerly():
-            self._check_numbers(number.numpy()[:, 0])
-        return tf.concat([inputs[:, :-1], tf.where(number < 0.0, unknown, number)], 1)
-
-    def _check_numbers(self, numbers: np.ndarray) -> None:
-        bad = np.flatnonzero((numbers >= self.duels.num_items) | (numbers != np.floor(numbers)))
-        if bad.size:
-            raise ValueError(
-                f"The last column has {numbers[bad[0]]:g} in row {bad[0]}, which is no row number "
-                f"of an item; give 0 to {self.duels.num_items - 1}, or -1 for an unknown item."
-            )
 
     def _ensure_inferred(self, restart: bool = False, warn: bool = True) -> None:
         fixed = self._fixed
@@ -645,12 +511,6 @@ class PreferenceGP(BayesianModel, InternalDataTrainingLossMixin):
         fixed.point = self.engine.at(prior.covariance, prior.factors, fixed.memory.sites())
         fixed.prior, fixed.posterior, fixed.result = prior, None, result
         fixed.fingerprint, fixed.parts = self._fingerprint(), self._parts()
-
-    def scale_is_free(self) -> bool:
-        """Whether kernel variance and noise are both trainable, though only their ratio counts."""
-        names = gpflow.utilities.parameter_dict(self.kernel)
-        free = any(p.trainable for name, p in names.items() if "variance" in name)
-        return free and self.noise_variance.trainable
 
     def silence_scale_warning(self) -> None:
         """Whoever frees the scale on purpose need not be warned."""
@@ -737,55 +597,6 @@ def _marginals_of(problem: DuelProblem, posterior: Posterior) -> Everything:
     ends = tf.constant(graph.rows[np.stack([graph.losers, graph.winners], 1)], offset.dtype)
     both = in_chunks(posterior.difference, ends).numpy()
     return Everything(both[:, 0] - offset.numpy(), np.maximum(both[:, 1], 0.0), factors)
-
-
-def _check_parts(
-    kernel: Any, mean_function: Any, approximation: Any, engine: Any, duels: Duels
-) -> None:
-    """What TensorFlow would complain about later, and in its own words."""
-    for label, value, good, example in (
-        ("approximation", approximation, isinstance(approximation, Approximation), "VFE()"),
-        ("engine", engine, hasattr(engine, "run") and not isinstance(engine, type), "ParallelEP()"),
-    ):
-        if not good:
-            raise ValueError(f"{label} must be a value such as spg.{example}, not {value!r}.")
-    if not isinstance(kernel, gpflow.kernels.Kernel):
-        raise ValueError(f"kernel must be a GPflow kernel, not {type(kernel).__name__}.")
-    rows = as_float(duels.items[[0, 0]])
-    # Everything but item effects, which look at no feature.
-    on_features = feature_part(kernel) if item_effects(kernel) else kernel
-    for label, function, shape in (
-        (f"The kernel {type(kernel).__name__}", on_features, [2, 2]),
-        ("The mean function", mean_function, [2, 1]),
-    ):
-        if function is None:
-            continue
-        try:
-            found = list(function(rows).shape)
-        except Exception as error:
-            lines = [line for line in str(error).splitlines() if line.strip()]
-            reason = re.sub(r"\{\{.*?\}\} ", "", lines[0] if lines else repr(error))[:100]
-            raise ValueError(
-                f"{label} cannot be evaluated on items with {duels.num_features} features "
-                f"({reason}); check lengthscales, weights and active_dims."
-            ) from error
-        if found != shape:
-            raise ValueError(
-                f"{label} gives {found} for two items instead of {shape}; a utility has one output."
-            )
-
-
-def _check_noise(noise_variance: float) -> np.ndarray:
-    try:
-        value = np.asarray(noise_variance, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"noise_variance must be a number, not {noise_variance!r}.") from None
-    if value.ndim != 0 or not np.isfinite(value) or value <= 0.0:
-        raise ValueError(
-            f"noise_variance must be one positive finite number, not {noise_variance}; "
-            "0.5 is the standard probit scale."
-        )
-    return value
 
 
 def _on_features(

@@ -15,25 +15,20 @@ from typing import Any, NamedTuple
 import gpflow
 import numpy as np
 import tensorflow as tf
-from check_shapes import check_shapes
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.approximations import VFE, Approximation, TightVFE
 from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.item_effect import item_effects
-from sparse_prefgp.covariances.kernels import cancelling_parts
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
+from sparse_prefgp.models.checks import check_parts, noise_parameter, warn_of_cancelling
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
-from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
-from sparse_prefgp.models.preference_gp import (
-    DEFAULT_INDUCING,
-    PreferenceGP,
-    _check_noise,
-    _check_parts,
-)
+from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.models.predicting import DuelPredictions
+from sparse_prefgp.models.preference_gp import DEFAULT_INDUCING, PreferenceGP
 from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.hyperparameters import Hyperparameters
@@ -100,7 +95,7 @@ class Kept(NamedTuple):
     result: StreamedResult
 
 
-class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
+class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     """A Gaussian-process utility learned from duels that are read in chunks, or by other machines.
 
     Only the sums over m inducing inputs and two numbers for each duel stay. The posterior is that
@@ -152,7 +147,7 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
         approximation = VFE() if approximation is None else approximation
         engine = PartitionedEP(parts=1) if engine is None else engine
         seen = SeenDuels.of(duels)
-        _check_parts(kernel, mean_function, approximation, engine, seen)  # type: ignore[arg-type]
+        check_parts(kernel, mean_function, approximation, engine, seen)
         summed = _check_approximation(approximation)
         _check_engine(engine)
         if chunk is not None and (isinstance(chunk, bool) or int(chunk) != chunk or chunk < 1):
@@ -162,13 +157,7 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
                 "Streamed duels take no ItemEffect, whose inducing variables are chosen by all "
                 "duels; leave it out, or read the duels into memory."
             )
-        constant = cancelling_parts(kernel)
-        if constant:
-            warnings.warn(
-                f"The {constant[0]} kernel cancels in duels and changes nothing but wastes an "
-                "inducing variable; leave it out.",
-                stacklevel=2,
-            )
+        warn_of_cancelling(kernel)
         if scheduler is not None and sites is not None:
             raise ValueError(
                 "With a scheduler the sites stay in the memory of the workers; leave sites out."
@@ -177,9 +166,7 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
             raise ValueError(f"timeout must be positive seconds, not {timeout!r}.")
         self.kernel = kernel
         self.mean_function = mean_function
-        self.noise_variance = gpflow.Parameter(
-            _check_noise(noise_variance), transform=gpflow.utilities.positive(), trainable=False
-        )
+        self.noise_variance = noise_parameter(noise_variance)
         self.inducing_variable = _inducing_variable(inducing_variable, duels)
         # Not parameters: kept out of tf.Module's tracking by a container it does not look into.
         self._fixed = _Fixed(duels, seen, summed, engine)
@@ -241,13 +228,9 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
 
     all_duels = graph
 
-    @property
-    def margin(self) -> None:
-        """Streams have no ties."""
-
-    @property
-    def noise_ratio(self) -> None:
-        """Streams have no groups."""
+    # Streams have no ties, and no groups.
+    margin: gpflow.Parameter | None = None
+    noise_ratio: gpflow.Parameter | None = None
 
     @property
     def has_item_effect(self) -> bool:
@@ -362,61 +345,11 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
             fixed.posterior = _posterior(self.hyperparameters(), fixed.total)
         return fixed.posterior
 
-    @check_shapes(
-        "Xnew: [N, D]",
-        "return[0]: [N, 1]",
-        "return[1]: [N, 1] if not full_cov",
-        "return[1]: [1, N, N] if full_cov",
-    )
-    def predict_f(
-        self, Xnew: Any, full_cov: bool = False, full_output_cov: bool = False
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean and variance of the utility at new items, as `PreferenceGP.predict_f`.
-
-        :param Xnew: (N, D) in the units of the stream.
-        :param full_cov: the joint covariance (1, N, N) in place of the variances.
-        :param full_output_cov: there is one output, so it changes nothing.
-        """
-        inputs = self._inputs(Xnew)
-        return predictions(self.posterior, inputs, full_cov)
-
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
-        """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,)."""
-        return tf.exp(self.predict_log_duel(Xa, Xb))
-
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_log_duel(self, Xa: Any, Xb: Any) -> tf.Tensor:
-        """Log of `predict_duel`, finite however small the probability is, (N,)."""
-        return self.log_win(*self.predict_difference(Xa, Xb))
-
-    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
-    def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each."""
-        pairs = tf.stack([self._inputs(Xa), self._inputs(Xb)], 1)
-        both = in_chunks(self.posterior.difference, pairs)
-        return both[:, 0], both[:, 1]
-
-    def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
-        """Log probability that a beats b, from mean and variance of f(a) - f(b), (N,) each.
-
-        :raises ValueError: groups, which streams do not have.
-        """
+    def _noise_and_margin(self, like: tf.Tensor, groups: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """As of all models of duels, without the groups that streams do not have."""
         if groups is not None:
             raise ValueError("The model was learned without groups; leave them out.")
-        noise, zero = 2.0 * self.noise_variance + tf.zeros_like(mean), tf.zeros_like(mean)
-        return self.engine.link_function.log_probability(-mean, variance, noise, None, zero)
-
-    def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
-        """The same of a tie: -inf, there are none."""
-        del variance, groups
-        return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
-
-    def scale_is_free(self) -> bool:
-        """Whether kernel variance and noise are both trainable, though only their ratio counts."""
-        names = gpflow.utilities.parameter_dict(self.kernel)
-        free = any(p.trainable for name, p in names.items() if "variance" in name)
-        return free and bool(self.noise_variance.trainable)
+        return super()._noise_and_margin(like, groups)
 
     # Beyond the stream.
 
@@ -468,17 +401,6 @@ class StreamedGP(BayesianModel, InternalDataTrainingLossMixin):
                 "the stream."
             )
         return stream
-
-    def _inputs(self, values: Any) -> tf.Tensor:
-        inputs = tf.convert_to_tensor(values, dtype=gpflow.default_float())
-        columns = self.duels.num_features
-        if inputs.shape[-1] != columns:
-            raise ValueError(
-                f"Items have {columns} features, but the new ones have {inputs.shape[-1]}; pass "
-                "the same columns in the same units, for example with read_items(path, "
-                "like=model)."
-            )
-        return inputs
 
     def _ensure_inferred(
         self,

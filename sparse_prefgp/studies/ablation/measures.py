@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from sparse_prefgp.memory import largest_resident
+
 HELD_OUT, AGAINST_EXACT, EVIDENCE, COST = "held out", "against exact", "evidence", "cost"
 HIGHER, LOWER, NEITHER = "higher", "lower", "none"
 
@@ -148,12 +150,7 @@ class PeakMemory:
         if self.sampled:
             _, resident, shared, *_ = self._statm.read_text().split()
             return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
-        try:
-            import resource
-        except ImportError:  # Windows
-            return 0
-        kilobyte = 1 if platform.system() == "Darwin" else 1024
-        return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * kilobyte
+        return largest_resident()
 
 
 def give_back_memory() -> None:

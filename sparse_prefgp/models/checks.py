@@ -1,0 +1,78 @@
+"""What models of duels refuse, and what they warn of, when they are made."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import gpflow
+import numpy as np
+
+from sparse_prefgp.approximations import Approximation
+from sparse_prefgp.covariances.item_effect import feature_part, item_effects
+from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
+
+
+def check_parts(
+    kernel: Any, mean_function: Any, approximation: Any, engine: Any, duels: Any
+) -> None:
+    """What TensorFlow would complain about later, and in its own words.
+
+    duels: `Duels`, or what stands for them where they are streamed.
+    """
+    for label, value, good, example in (
+        ("approximation", approximation, isinstance(approximation, Approximation), "VFE()"),
+        ("engine", engine, hasattr(engine, "run") and not isinstance(engine, type), "ParallelEP()"),
+    ):
+        if not good:
+            raise ValueError(f"{label} must be a value such as spg.{example}, not {value!r}.")
+    if not isinstance(kernel, gpflow.kernels.Kernel):
+        raise ValueError(f"kernel must be a GPflow kernel, not {type(kernel).__name__}.")
+    rows = as_float(duels.items[[0, 0]])
+    # Everything but item effects, which look at no feature.
+    on_features = feature_part(kernel) if item_effects(kernel) else kernel
+    for label, function, shape in (
+        (f"The kernel {type(kernel).__name__}", on_features, [2, 2]),
+        ("The mean function", mean_function, [2, 1]),
+    ):
+        if function is None:
+            continue
+        try:
+            found = list(function(rows).shape)
+        except Exception as error:
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            reason = re.sub(r"\{\{.*?\}\} ", "", lines[0] if lines else repr(error))[:100]
+            raise ValueError(
+                f"{label} cannot be evaluated on items with {duels.num_features} features "
+                f"({reason}); check lengthscales, weights and active_dims."
+            ) from error
+        if found != shape:
+            raise ValueError(
+                f"{label} gives {found} for two items instead of {shape}; a utility has one output."
+            )
+
+
+def warn_of_cancelling(kernel: gpflow.kernels.Kernel) -> None:
+    """Tell whoever makes the model of a part of the kernel that cancels in duels."""
+    constant = cancelling_parts(kernel)
+    if constant:
+        warnings.warn(
+            f"The {constant[0]} kernel cancels in duels and changes nothing but wastes an "
+            "inducing variable; leave it out.",
+            stacklevel=3,
+        )
+
+
+def noise_parameter(noise_variance: float) -> gpflow.Parameter:
+    """sigma² per side of a duel, not trainable: duels determine only its ratio to the kernel's."""
+    try:
+        value = np.asarray(noise_variance, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"noise_variance must be a number, not {noise_variance!r}.") from None
+    if value.ndim != 0 or not np.isfinite(value) or value <= 0.0:
+        raise ValueError(
+            f"noise_variance must be one positive finite number, not {noise_variance}; "
+            "0.5 is the standard probit scale."
+        )
+    return gpflow.Parameter(value, transform=gpflow.utilities.positive(), trainable=False)
