@@ -14,6 +14,7 @@ from sparse_prefgp.checks import whole_number
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.models.items import ItemSet, LabelledDuels, items_of, known_items
+from sparse_prefgp.parts.seen import SeenDuels
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -38,7 +39,8 @@ def evaluate(
     """Score a model on labelled duels, beside a linear probit and a coin.
 
     Args:
-        model: whose predictions are scored. The linear probit is fitted to its training duels.
+        model: whose predictions are scored. The linear probit is fitted to its training duels; a
+            `StreamedGP`, which does not have them, is scored beside the coin alone.
         duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or a
             `Duels` in the units of the model, whose groups count if the model has noise by group.
         items: raw items, as `predict`; not for a `Duels`, which has its own.
@@ -81,20 +83,20 @@ def evaluate(
         found = known_items(model, items)
         given = found.read_duels(duels, groups)
 
-    training = model.duels
+    # Of duels that were streamed, pairs and features are not kept.
+    training = None if isinstance(model.duels, SeenDuels) else model.duels
     outcomes = predicted(model, found, given.winners, given.losers, given.groups)
     decided = np.flatnonzero(~given.ties)
     if not len(decided):
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
     won, lost, counts = (x[decided] for x in (given.winners, given.losers, given.counts))
-    features = found.inputs[:, : training.num_features]
+    features = found.inputs[:, : model.duels.num_features]
     differences = features[won] - features[lost]
-    probit = LinearProbit.of(training, np.random.default_rng(seed))
-    log_p = {
-        MODEL: outcomes.winner[decided],
-        LINEAR_PROBIT: probit.predict_log_proba(differences),
-        COIN: Coin().predict_log_proba(differences),
-    }
+    log_p = {MODEL: outcomes.winner[decided]}
+    if training is not None:
+        probit = LinearProbit.of(training, np.random.default_rng(seed))
+        log_p[LINEAR_PROBIT] = probit.predict_log_proba(differences)
+    log_p[COIN] = Coin().predict_log_proba(differences)
 
     def scores(rows: BoolArray) -> Scores:
         return {
@@ -102,10 +104,10 @@ def evaluate(
             for name, values in log_p.items()
         }
 
-    parts = {
-        "ordered": ~_seen(training, found, won, lost),
-        "either_order": ~(_seen(training, found, won, lost) | _seen(training, found, lost, won)),
-    }
+    parts: dict[str, BoolArray] = {}
+    if training is not None:
+        seen, turned = (_seen(training, found, *pair) for pair in ((won, lost), (lost, won)))
+        parts = {"ordered": ~seen, "either_order": ~(seen | turned)}
     all_new = all(mask.all() for mask in parts.values())
     there = found.select(np.unique(np.concatenate([given.winners, given.losers])))
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.exact import is_over_items
 from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.memory import free_memory
+from sparse_prefgp.machine import free_memory, usable_cores
 
 _log = logging.getLogger(__name__)
 # Multiplications of a sweep from which on the forms are compared by cost and not by items alone.
@@ -19,6 +18,12 @@ _LARGE = 1e8
 # Features of the items of one chunk; kernel and solve keep some ten arrays of this size.
 _CHUNK_BYTES, _LEAST_CHUNK_BYTES = 96 << 20, 4 << 20
 _ARRAYS_OF_A_CHUNK = 10
+# Of streams: arrays of the size of the features of all items, numbers of such an array where free
+# memory is unknown, and the least and the largest chunk.
+_ARRAYS_OF_ITEMS = 6
+_ITEM_NUMBERS = 1 << 27
+_STREAM_NUMBERS = 1 << 22
+_LEAST_STREAM, _MOST_STREAM = 1 << 12, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,38 @@ def choose_form(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -
         chunk_bytes = min(_CHUNK_BYTES, max(room, _LEAST_CHUNK_BYTES))
     form = Form(over_items, max(1, chunk_bytes // (2 * m * number_bytes)), needs[over_items], free)
     _tell(form, n, t, m)
+    _warn_of_too_little(form, n, t, m)
     return form
 
 
-def _tell(form: Form, n: int, t: int, m: int) -> None:
+def choose_stream_form(n: int | None, t: int, m: int, chunk: int | None = None) -> Form:
+    """The form for at most t streamed duels in a part, m inducing inputs and n items in memory.
+
+    Over items where duels share them and six (n, m) arrays fit into half of the free memory, in
+    chunks of 2^18 duels, of which no (chunk, m) array is made; else over duels, in chunks with
+    2^22 / m of them, some ten arrays of which are to fit into half of the free memory.
+
+    n: None where duels have features of their own. chunk: where the user has decided.
+    """
+    free = free_memory()
+    over_items = n is not None and n <= t
+    if over_items:
+        assert n is not None
+        numbers = _ITEM_NUMBERS if free is None else free // (2 * 8 * _ARRAYS_OF_ITEMS)
+        over_items = n * m <= numbers
+    wanted = _MOST_STREAM
+    if not over_items:
+        wanted = max(_STREAM_NUMBERS // m, _LEAST_STREAM)
+        if free is not None:
+            wanted = min(wanted, max(1, free // (2 * 8 * _ARRAYS_OF_A_CHUNK * m)))
+    length = min(wanted if chunk is None else chunk, t)
+    arrays = _ARRAYS_OF_ITEMS * n * m if over_items and n else _ARRAYS_OF_A_CHUNK * length * m
+    form = Form(over_items, max(1, length), 8 * arrays, free)
+    _tell(form, n, t, m)
+    return form
+
+
+def _tell(form: Form, n: int | None, t: int, m: int) -> None:
     free = "unknown" if form.free is None else f"{form.free / 2**30:.2f} GiB"
     _log.debug(
         "over %s: t = %s, n = %s, m = %s, %.2f GiB of %s free, chunks of %s duels, %s threads",
@@ -73,12 +106,15 @@ def _tell(form: Form, n: int, t: int, m: int) -> None:
         form.bytes / 2**30,
         free,
         form.chunk,
-        tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count(),
+        tf.config.threading.get_intra_op_parallelism_threads() or usable_cores(),
     )
+
+
+def _warn_of_too_little(form: Form, n: int, t: int, m: int) -> None:
     if form.free is not None and form.bytes > form.free:
         warnings.warn(
             f"The features of {t:,} duels between {n:,} items with {m} inducing values take "
-            f"{form.bytes / 2**30:.1f} GiB, but {free} are free; use fewer inducing inputs, or "
-            "StreamedGP, which reads duels in chunks.",
-            stacklevel=2,
+            f"{form.bytes / 2**30:.1f} GiB, but {form.free / 2**30:.2f} GiB are free; use fewer "
+            "inducing inputs, or StreamedGP, which reads duels in chunks.",
+            stacklevel=3,
         )

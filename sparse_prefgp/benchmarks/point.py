@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.benchmarks.report import seconds
-from sparse_prefgp.memory import free_memory, largest_resident
+from sparse_prefgp.machine import free_memory, largest_resident
 
 TOLERANCE = 1e-4
 # A gradient keeps some fourteen (n, m) arrays of the kernel between the items and inducing inputs.
@@ -28,7 +28,8 @@ class Point:
     """t duels between n items (2 t: all distinct) with m inducing inputs, VFE.
 
     parts: 0 for `ParallelEP`, else P of `PartitionedEP`. folder: of `problems.write_duels`, whose
-    duels `StreamedGP` reads; empty for duels in memory.
+    duels `StreamedGP` reads; empty for duels in memory. scheduler: of its parts, "local" for Dask
+    workers on this machine; empty for parts one after the other in one process.
     """
 
     t: int
@@ -36,6 +37,7 @@ class Point:
     m: int
     parts: int = 0
     folder: str = ""
+    scheduler: str = ""
 
     def run(self) -> dict[str, Any]:
         """The figures, measured in another process.
@@ -67,7 +69,8 @@ def measure(point: Point) -> dict[str, Any]:
 
     sweep_seconds is the whole divided by the sweeps. gradient_seconds: of the evidence with its
     gradient, from converged sites, and gradient_memory_bytes the peak with it; None in parts, and
-    where it would take more than half of the free memory.
+    where it would take more than half of the free memory. With a scheduler workers are started
+    before the time begins, and memory is without theirs.
     """
     import gpflow
     import numpy as np
@@ -100,12 +103,17 @@ def measure(point: Point) -> dict[str, Any]:
         taken = seconds(lambda: model.infer(restart=True))
         result, rounds = model.infer(), []
     else:
-        model = StreamedGP(duels, kernel, engine=engine, **settings)
-        taken = seconds(model.infer)
+        place = point.scheduler or None
+        model = StreamedGP(duels, kernel, engine=engine, scheduler=place, **settings)
+        if place is not None:
+            model.infer()  # starts the workers, which compile
+        taken = seconds(lambda: model.infer(restart=True))
         result = model.infer()
         rounds = list(result.rounds)
     evidence, memory = model.log_evidence(), _memory("VmHWM") - imported
     gradient = _gradient_seconds(model, point)
+    if point.folder:
+        model.close()
     return {
         **asdict(point),
         "folder": "files" if point.folder else "",  # not the place of a folder that is gone

@@ -13,30 +13,40 @@ from sparse_prefgp.benchmarks.problems import NOISE_VARIANCE, write_duels
 from sparse_prefgp.benchmarks.report import Line, Panel, Report, Table
 
 ITEMS, INDUCING = 10_000, 128
-# Duels -> the numbers of parts.
-SIZES = {1_000_000: (1, 2, 4, 8), 10_000_000: (1,)}
+HERE, WORKERS = "", "local"
+# Duels -> where parts work -> the numbers of them.
+Sizes = dict[int, dict[str, tuple[int, ...]]]
+SIZES: Sizes = {
+    1_000_000: {HERE: (1, 2, 4, 8), WORKERS: (1, 2, 4, 8)},
+    10_000_000: {HERE: (1,)},
+}
+QUICK: Sizes = {600: {HERE: (1, 2), WORKERS: (2,)}}
 PREFIX = 50_000
 TIGHT = 1e-10
 
 
 def run(*, quick: bool = False, budget: float | None = None) -> Report:
-    """1,000,000 duels in 1, 2, 4 and 8 parts, and 10,000,000 in one."""
+    """1,000,000 duels in 1, 2, 4 and 8 parts, here and on workers, and 10,000,000 in one."""
     del budget  # nothing here is stopped by time
-    return measure({600: (1, 2)}, 100, 8, 200) if quick else measure(SIZES, ITEMS, INDUCING, PREFIX)
+    return measure(QUICK, 100, 8, 200) if quick else measure(SIZES, ITEMS, INDUCING, PREFIX)
 
 
-def measure(sizes: dict[int, tuple[int, ...]], n: int, m: int, prefix: int) -> Report:
+def measure(sizes: Sizes, n: int, m: int, prefix: int) -> Report:
     """Each point in a process of its own; the first `prefix` rows in memory too."""
     tables, figures, lines = [], [], []
-    for t, parts in sizes.items():
+    for t, places in sizes.items():
+        found: list[dict[str, Any]] = []
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             write_duels(folder, t, n)
-            found = [Point(t, n, m, parts=p, folder=name).run() for p in parts]
+            for place, parts in places.items():
+                own = [Point(t, n, m, p, name, place).run() for p in parts]
+                label = f"t = {t:,}, {'Dask workers' if place else 'one process'}"
+                lines.append(Line(label, tuple(map(float, parts)), tuple(map(_rate, own))))
+                found += own
             apart = prefix_difference(folder, m, prefix)
         tables.append(_table(t, n, m, found, prefix, apart))
         figures.append({"t": t, "points": found, "prefix": prefix, "prefix_difference": apart})
-        lines.append(Line(f"t = {t:,}", tuple(map(float, parts)), tuple(map(_rate, found))))
     panel = Panel(x_label="parts", y_label="duels a second", lines=tuple(lines))
     numbers = m * (m + 1) // 2 + m
     return Report("stream", tuple(tables), {"series": figures, "numbers": numbers}, panels=(panel,))
@@ -81,6 +91,7 @@ def _table(t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apa
         sent, received = (max(p[key]) for key in ("bytes_sent", "bytes_received"))
         rows.append(
             (
+                "Dask workers" if p["scheduler"] else "one process",
                 str(p["parts"]),
                 f"{p['seconds']:.1f} s",
                 str(p["sweeps"]),
@@ -94,6 +105,7 @@ def _table(t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apa
     return Table(
         title=f"{t:,} duels from eight Parquet files, {n:,} items, {m} inducing inputs",
         columns=(
+            "in",
             "parts",
             "to 1e-4",
             "rounds",
@@ -105,9 +117,10 @@ def _table(t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apa
         ),
         rows=tuple(rows),
         notes=(
-            "parts one after the other in one process, so that time does not fall with P; a first "
-            "pass, compilation included; a duel counts once in each round",
-            "memory is the peak above that after imports",
+            "parts in one process work one after the other, so that time does not fall with P, and "
+            "compile within it; Dask workers on this machine, one for each core at most, are "
+            "started and have compiled before; a duel counts once in each round",
+            "memory is the peak above that after imports, without that of workers",
             f"log evidence over P differs by {_spread([p['log_evidence'] for p in found]):.1e}, "
             "relative",
             f"the first {prefix:,} duels in memory have the posterior of those streamed within "

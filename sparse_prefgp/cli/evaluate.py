@@ -59,6 +59,7 @@ def evaluate(
     with sentences(quiet, as_json, threads) as console:
         check_file(out, overwrite, items, duels, ending=".json")
         fitted = open_model(console, model)
+        from sparse_prefgp.analysis.evaluation import LINEAR_PROBIT
         from sparse_prefgp.analysis.evaluation import evaluate as score_model
         from sparse_prefgp.studies.folder import as_json_text
 
@@ -68,6 +69,14 @@ def evaluate(
             write_file(out, as_json_text(scores))
         title = "Scores of duels that one side won" if scores["ties"] else "Scores"
         console.print(scores_table(title, {"": scores["held_out"]}))
+        if LINEAR_PROBIT not in scores["held_out"]:
+            console.print(
+                Text(
+                    "Without a linear probit, and without pairs never seen in training: the model "
+                    "was fitted to a stream, whose duels are not kept."
+                ),
+                soft_wrap=True,
+            )
         if scores["held_out_outcomes"]:
             console.print(outcomes_table(scores["held_out_outcomes"]))
         if scores["held_out_unseen_pairs"]:

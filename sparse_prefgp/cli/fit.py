@@ -159,6 +159,26 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="With --scheduler: seconds after which a part that has not answered is made anew "
+            "on another worker; by default ten times what the slowest took in the last round, at "
+            "least 60.",
+            show_default=False,
+        ),
+    ] = None,
+    local_sweeps: Annotated[
+        int, typer.Option(help="With --parts: sweeps of a part over its own duels in a round.")
+    ] = 1,
+    chunk: Annotated[
+        int | None,
+        typer.Option(
+            help="With --stream: duels worked on at a time; by default chosen by sizes and free "
+            "memory.",
+            show_default=False,
+        ),
+    ] = None,
     gradients: Annotated[
         str,
         typer.Option(
@@ -257,7 +277,17 @@ def fit(
                 },
                 duels,
             )
-            streamed = StreamSettings(settings, parts, scheduler, gradients, polish, sites)
+            streamed = StreamSettings(
+                settings,
+                parts,
+                scheduler,
+                gradients,
+                polish,
+                sites,
+                local_sweeps,
+                chunk,
+                timeout,
+            )
             run_streamed(console, tables, streamed, out)
             return
         refuse_without_stream(
@@ -267,6 +297,9 @@ def fit(
                 f"--gradients {gradients}": gradients != "chunks",
                 f"--polish {polish}": polish != 0,
                 f"--sites {sites}": sites is not None,
+                f"--timeout {timeout}": timeout is not None,
+                f"--local-sweeps {local_sweeps}": local_sweeps != 1,
+                f"--chunk {chunk}": chunk is not None,
             }
         )
         checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)

@@ -39,11 +39,6 @@ from sparse_prefgp.sites import (
 _log = logging.getLogger(__name__)
 # No correction that is a sum over duels looks at the problem as a whole.
 _WHOLE_PROBLEM: Any = None
-# Numbers of one (items, m) array; above, items are taken as they come with each chunk.
-_MAX_ITEM_NUMBERS = 1 << 27
-# Numbers of one (chunk, m) array by default: 32 MB, some ten of which are there at a time.
-_CHUNK_NUMBERS = 1 << 22
-_MIN_CHUNK, _MAX_CHUNK = 1 << 12, 1 << 18
 
 
 class SiteSums(NamedTuple):
@@ -100,17 +95,6 @@ def padded(chunk: Chunk, size: int, items: FloatArray | None) -> Padded:
         return Padded(none, none, fill(chunk.winners), fill(chunk.losers), counts, rows)
     winners, losers = fill(chunk.winners), fill(chunk.losers)
     return Padded(winners, losers, items[winners], items[losers], counts, rows)
-
-
-def takes_item_form(num_items: int | None, rows: int, size: int) -> bool:
-    """Whether sums go over the items: where duels share them, and (n, m) numbers are no burden."""
-    return num_items is not None and num_items <= rows and num_items * size <= _MAX_ITEM_NUMBERS
-
-
-def chunk_size(rows: int, size: int, over_items: bool) -> int:
-    """Duels in a chunk by default, for m = size; over items no (chunk, m) array is made."""
-    wanted = _MAX_CHUNK if over_items else max(_CHUNK_NUMBERS // size, _MIN_CHUNK)
-    return max(1, min(wanted, _MAX_CHUNK, rows))
 
 
 class Algebra(ABC):

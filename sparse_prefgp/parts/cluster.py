@@ -7,7 +7,6 @@ sites are; where that worker is gone or does not answer in time, the part is mad
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import threading
 import time
@@ -23,6 +22,7 @@ import numpy as np
 
 from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels
+from sparse_prefgp.machine import usable_cores
 from sparse_prefgp.packed import call as unpacked_call
 from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.gaussian import FloatArray
@@ -30,6 +30,7 @@ from sparse_prefgp.parts.hyperparameters import Description
 from sparse_prefgp.parts.part import Part, Reply, Seen, Task, algebra_for
 from sparse_prefgp.parts.rounds import NOT_HERE, Answer, wire_size
 
+_log = logging.getLogger(__name__)
 INSTALL = 'pip install "sparse_prefgp[scale]"'
 LOCAL = "local"
 # Seconds: between two looks at the workers, for the scheduler's answer, for a part to be made (it
@@ -37,6 +38,8 @@ LOCAL = "local"
 _POLL, _SCHEDULER, _BUILD, _WORKER, _LEAST = 0.5, 15.0, 600.0, 60.0, 60.0
 # How much longer than the slowest part of the last round a part may take.
 _PATIENCE = 10.0
+# Where a process reads how many threads it is to take.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 # Relative difference of sums of features up to which only rounding is the cause.
 _SAME = 1e-9
 
@@ -239,13 +242,16 @@ class Cluster:
 
     def _connect(self, scheduler: str, parts: int) -> None:
         if scheduler == LOCAL:
-            workers = min(parts, os.cpu_count() or 1)
+            cores = usable_cores()
+            workers = min(parts, cores)
+            threads = str(cores // workers)
+            _log.debug("%s workers of %s threads for %s parts", workers, threads, parts)
             self._cluster = self._dask.LocalCluster(
                 n_workers=workers,
-                threads_per_worker=1,
+                threads_per_worker=1,  # parts of a worker work one at a time
                 dashboard_address=None,
                 silence_logs=logging.CRITICAL,
-                env={"TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1"},
+                env={"TF_CPP_MIN_LOG_LEVEL": "3", **dict.fromkeys(_THREADS, threads)},
             )
             self._client = self._dask.Client(self._cluster, set_as_default=False)
             return

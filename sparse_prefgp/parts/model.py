@@ -19,6 +19,7 @@ from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.approximations import VFE, Approximation, TightVFE
 from sparse_prefgp.approximations.inducing import InducingApproximation
+from sparse_prefgp.checks import is_number, whole_number
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
@@ -112,7 +113,8 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     :param mean_function: any GPflow mean function; None is zero.
     :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
         several parts `.0`, `.1`, … join its name. None keeps them in memory.
-    :param chunk: duels worked on at a time; by default some 64 MB of features.
+    :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
+        where sums go over shared items.
     :param scheduler: None works in this process; "local" starts a Dask cluster on this machine
         with as many workers as parts, at most one for each core; "tcp://…" is the address of a
         Dask scheduler. Parts read their own files there, with the sites in their memory.
@@ -150,27 +152,20 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         check_parts(kernel, mean_function, approximation, engine, seen)
         summed = _check_approximation(approximation)
         _check_engine(engine)
-        if chunk is not None and (isinstance(chunk, bool) or int(chunk) != chunk or chunk < 1):
-            raise ValueError(f"chunk must be a whole number of at least 1, not {chunk!r}.")
+        place = _Place.of(sites, chunk, scheduler, timeout)
         if item_effects(kernel):
             raise ValueError(
                 "Streamed duels take no ItemEffect, whose inducing variables are chosen by all "
                 "duels; leave it out, or read the duels into memory."
             )
         warn_of_cancelling(kernel)
-        if scheduler is not None and sites is not None:
-            raise ValueError(
-                "With a scheduler the sites stay in the memory of the workers; leave sites out."
-            )
-        if timeout is not None and not timeout > 0.0:
-            raise ValueError(f"timeout must be positive seconds, not {timeout!r}.")
         self.kernel = kernel
         self.mean_function = mean_function
         self.noise_variance = noise_parameter(noise_variance)
         self.inducing_variable = _inducing_variable(inducing_variable, duels)
         # Not parameters: kept out of tf.Module's tracking by a container it does not look into.
         self._fixed = _Fixed(duels, seen, summed, engine)
-        self._fixed.place = _Place(sites, chunk, scheduler, timeout)
+        self._fixed.place = place
 
     @classmethod
     def without_duels(
@@ -519,6 +514,24 @@ class _Place:
     chunk: int | None = None
     scheduler: str | None = None
     timeout: float | None = None
+
+    @classmethod
+    def of(cls, sites: Any, chunk: Any, scheduler: Any, timeout: Any) -> _Place:
+        """What people gave, checked."""
+        if sites is not None and not isinstance(sites, str | os.PathLike):
+            raise ValueError(f"sites is {sites!r}; give the path of a new .npy file.")
+        if scheduler is not None and not isinstance(scheduler, str):
+            raise ValueError(
+                f"scheduler is {scheduler!r}; give 'local' or the address of a Dask scheduler."
+            )
+        if scheduler is not None and sites is not None:
+            raise ValueError(
+                "With a scheduler the sites stay in the memory of the workers; leave sites out."
+            )
+        if timeout is not None and not (is_number(timeout) and timeout > 0.0):
+            raise ValueError(f"timeout is {timeout!r}; give positive seconds.")
+        size = None if chunk is None else whole_number("chunk", chunk, 1)
+        return cls(sites, size, scheduler, timeout)
 
     def pool(self, model: StreamedGP) -> Pool:
         stream = model.stream

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.approximations.form import choose_stream_form
 from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
 from sparse_prefgp.io.streams import StreamedDuels
@@ -19,14 +19,11 @@ from sparse_prefgp.parts.algebra import (
     ItemAlgebra,
     RowAlgebra,
     SiteSums,
-    chunk_size,
     padded,
-    takes_item_form,
 )
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.hyperparameters import Hyperparameters
 
-_log = logging.getLogger(__name__)
 # Rows that a pass has seen, after each chunk.
 Seen = Callable[[int], None]
 
@@ -122,21 +119,17 @@ def algebra_for(
     :param streams: of the parts. parameters: a copy that is theirs.
     :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
-    m, rows = parameters.size, max(stream.num_rows for stream in streams)
     table = streams[0].items
-    over_items = table is not None and takes_item_form(table.num_items, rows, m)
-    length = chunk_size(rows, m, over_items) if size is None else min(size, rows)
-    _log.debug(
-        "over %s: %s duels at most in a part, m = %s, chunks of %s duels",
-        "items" if over_items else "duels",
-        rows,
-        m,
-        length,
+    form = choose_stream_form(
+        None if table is None else table.num_items,
+        max(stream.num_rows for stream in streams),
+        parameters.size,
+        size,
     )
-    if over_items:
+    if form.over_items:
         assert table is not None
-        return ItemAlgebra(parameters, approximation, length, table.features)
-    return RowAlgebra(parameters, approximation, length)
+        return ItemAlgebra(parameters, approximation, form.chunk, table.features)
+    return RowAlgebra(parameters, approximation, form.chunk)
 
 
 class Part:

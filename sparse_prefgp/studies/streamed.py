@@ -48,11 +48,13 @@ class StreamSettings:
 
     parts: of the duels. scheduler: of the parts, None for this process. gradients: "chunks",
     "subset", or "subset:ROWS". polish: exact steps after those on a subset. sites: file for the
-    sites, None for memory.
+    sites, None for memory. local_sweeps: of a part in a round. chunk: duels worked on at a time,
+    None chooses. timeout: seconds that a part on a scheduler has for an answer, None goes by the
+    last round.
 
     Raises:
-        ValueError: gradients of neither kind, no number of parts, or an approximation that needs
-            all duels at once.
+        ValueError: gradients of neither kind, no number of parts, a timeout without a scheduler,
+            or an approximation that needs all duels at once.
     """
 
     plain: HoldoutSettings
@@ -61,10 +63,24 @@ class StreamSettings:
     gradients: str = "chunks"
     polish: int = 0
     sites: Path | None = None
+    local_sweeps: int = 1
+    chunk: int | None = None
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.parts < 1:
             raise ValueError(f"The number of parts is {self.parts}; give at least 1.")
+        if self.local_sweeps < 1:
+            raise ValueError(f"The number of local sweeps is {self.local_sweeps}; give at least 1.")
+        if self.chunk is not None and self.chunk < 1:
+            raise ValueError(f"A chunk of {self.chunk} duels makes no sense; give at least 1.")
+        if self.timeout is not None and self.scheduler is None:
+            raise ValueError(
+                f"--timeout {self.timeout:g} is about parts on a scheduler, but there is none; "
+                "give --scheduler, or leave it out."
+            )
+        if self.timeout is not None and not self.timeout > 0.0:
+            raise ValueError(f"A timeout of {self.timeout:g} s makes no sense; give more than 0.")
         approximation = self.plain.approximation_choice
         if approximation.name not in SUMMED:
             raise ValueError(
@@ -218,10 +234,12 @@ def fit_streamed(
         plain.kernel_choice.build(train.num_features, groups),
         approximation=plain.approximation_choice.build(plain.seed),
         inducing_variable=kmeans_inputs(rows, wanted, rng),
-        engine=PartitionedEP(parts=settings.parts),
+        engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps),
         noise_variance=plain.noise_variance,
         sites=settings.sites,
+        chunk=settings.chunk,
         scheduler=settings.scheduler,
+        timeout=settings.timeout,
     )
     if plain.fixed_inducing:
         gpflow.set_trainable(model.inducing_variable, False)
@@ -290,6 +308,8 @@ def streamed_figures(
             "polish": report.polish,
             "polished": report.polished,
             "parts": settings.parts,
+            "local_sweeps": settings.local_sweeps,
+            "chunk": settings.chunk,
             "scheduler": settings.scheduler,
             "sites": report.inference.sites,
             "log_evidence": report.log_evidence,

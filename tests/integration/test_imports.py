@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "graph",
         "duels",
         "linalg",
-        "memory",
+        "machine",
         "packed",
         "features",
         "io",

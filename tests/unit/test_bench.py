@@ -144,7 +144,7 @@ def test_exponent():
 
 
 def test_stream_runs(in_this_process):
-    report = stream.measure({60: (1, 2)}, 20, 4, 40)
+    report = stream.measure({60: {stream.HERE: (1, 2)}}, 20, 4, 40)
     _check_report(report)
     (series,) = report.figures["series"]
     assert series["prefix_difference"] < PARTS
@@ -152,6 +152,16 @@ def test_stream_runs(in_this_process):
     assert one["log_evidence"] == pytest.approx(two["log_evidence"], rel=1e-3)
     # Never fewer bytes than the numbers that a part must be told.
     assert min(two["bytes_sent"]) >= 8 * report.figures["numbers"]
+
+
+@pytest.mark.slow
+def test_streams_on_workers_have_the_evidence_of_one_process():
+    report = stream.run(quick=True)
+    (series,) = report.figures["series"]
+    assert [p["scheduler"] for p in series["points"]] == ["", "", "local"]
+    evidence = [p["log_evidence"] for p in series["points"]]
+    assert evidence == pytest.approx(evidence[:1] * 3, rel=1e-3)
+    assert min(series["points"][2]["bytes_sent"]) >= 8 * report.figures["numbers"]
 
 
 def test_a_point_has_a_process_of_its_own():

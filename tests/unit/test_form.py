@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp import memory
+from sparse_prefgp import machine
 from sparse_prefgp.approximations import form as form_module
-from sparse_prefgp.approximations.form import choose_form
+from sparse_prefgp.approximations.form import choose_form, choose_stream_form
 from sparse_prefgp.approximations.inducing import features_of_duels
 from sparse_prefgp.graph import DuelGraph, differences
 from tests.cases import random_duels
@@ -76,6 +76,27 @@ def test_the_choice_is_said_and_too_little_memory_too(free, caplog) -> None:
         choose_form(None, Sizes(2_000_000, 1_000_000), 128, 8)
 
 
+@pytest.mark.parametrize(
+    ("n", "t", "m", "memory", "over_items", "chunk"),
+    [
+        (10_000, 1_000_000, 128, 64 * GIB, True, 1 << 18),
+        (10_000, 1_000_000, 128, None, True, 1 << 18),
+        (1_000, 999, 4, 64 * GIB, False, 999),  # more items than duels
+        (None, 1_000_000, 128, 64 * GIB, False, (1 << 22) // 128),  # features of their own
+        (10**6, 10**7, 128, 8 * GIB, False, (1 << 22) // 128),  # six arrays take 5.7 GiB
+        (10**6, 10**7, 128, 64 * GIB, True, 1 << 18),
+        (10**7, 10**8, 256, None, False, (1 << 22) // 256),
+        (None, 1_000_000, 4096, 64 * GIB, False, 1 << 12),
+        (None, 1_000_000, 4096, GIB, False, GIB // (20 * 8 * 4096)),
+    ],
+)
+def test_forms_of_streams(free, n, t, m, memory, over_items, chunk) -> None:
+    free(memory)
+    form = choose_stream_form(n, t, m)
+    assert (form.over_items, form.chunk) == (over_items, chunk)
+    assert choose_stream_form(n, t, m, 17).chunk == 17
+
+
 def test_features_in_chunks_are_those_of_the_whole() -> None:
     graph = DuelGraph.from_duels(spg.Duels(*_distinct()))
     weights = tf.constant(np.random.default_rng(1).normal(size=(2, 3)))
@@ -99,14 +120,24 @@ def _distinct() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return items, np.arange(0, 16, 2), np.arange(1, 16, 2)
 
 
+def test_cores_go_by_the_limit_of_the_container(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    for limit, cores in (("max 100000", 4), ("250000 100000", 3), ("50000 100000", 1)):
+        (tmp_path / "cpu.max").write_text(limit + "\n")
+        assert machine.usable_cores() == cores
+    (tmp_path / "cpu.max").write_text("900000 100000\n")
+    assert machine.usable_cores() == 4
+
+
 def test_free_memory(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    assert memory.free_memory() is None
+    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
+    assert machine.free_memory() is None
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    2048 kB\n")
-    assert memory.free_memory() == 2 << 20
+    assert machine.free_memory() == 2 << 20
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("1048576\n")
-    assert memory.free_memory() == 2 << 20
+    assert machine.free_memory() == 2 << 20
     (tmp_path / "memory.max").write_text("2097152\n")
-    assert memory.free_memory() == 1 << 20
+    assert machine.free_memory() == 1 << 20

@@ -127,8 +127,6 @@ def test_both_forms_of_the_sums_are_taken(case: Case) -> None:
         case.streamed(schema, spg.VFE())._pool()._parts[0].form for schema in ("ids", "inline")
     ]
     assert forms == ["items", "duels"]
-    assert not algebra.takes_item_form(1000, 999, 4)
-    assert not algebra.takes_item_form(10**7, 10**8, 256)
 
 
 @pytest.mark.parametrize("schema", ["ids", "inline"])
@@ -331,8 +329,17 @@ def test_an_ordinary_model_comes_of_it(case: Case) -> None:
     assert len(spg.suggest(model, batch=2, rng=np.random.default_rng(0)).frame) == 2
     with pytest.raises(ValueError, match="not in memory"):
         spg.update(model, pd.DataFrame({"winner": [0], "loser": [2]}))
-    with pytest.raises(ValueError, match="not in memory"):
-        spg.evaluate(model, case.whole("ids", spg.VFE()).duels)
+
+
+def test_new_duels_are_scored_beside_a_coin_alone(case: Case) -> None:
+    model, duels = case.streamed("ids", spg.VFE()), case.whole("ids", spg.VFE()).duels
+    found = spg.evaluate(model, duels)
+    assert set(found["held_out"]) == {"model", "coin"} and not found["held_out_unseen_pairs"]
+    whole = spg.evaluate(model.in_memory(), duels)
+    assert set(whole["held_out"]) == {"model", "linear_probit", "coin"}
+    own, other = (scores["held_out"]["model"] for scores in (found, whole))
+    assert own["duels"] == other["duels"] == duels.num_duels
+    assert abs(own["nlp_nats"] - other["nlp_nats"]) < 1e-8
 
 
 @pytest.mark.parametrize("schema", ["ids", "inline"])
@@ -396,7 +403,11 @@ def test_packing_keeps_every_number() -> None:
         ({"approximation": spg.Exact()}, "needs all duels at once"),
         ({"engine": spg.ParallelEP()}, "need PartitionedEP"),
         ({"engine": spg.PartitionedEP(site_power=0.5)}, "not with site_power"),
-        ({"chunk": 0}, "chunk must be a whole number"),
+        ({"chunk": 0}, "chunk is 0; give a whole number"),
+        ({"chunk": "a"}, "chunk is 'a'; give a whole number"),
+        ({"sites": 3}, "sites is 3; give the path"),
+        ({"scheduler": 8786}, "scheduler is 8786; give 'local'"),
+        ({"timeout": "soon"}, "timeout is 'soon'; give positive seconds"),
         ({"inducing_variable": np.zeros((3, 5))}, r"must be \(m, 2\)"),
         ({"inducing_variable": np.zeros((3, 2))}, "equal rows"),
         ({"noise_variance": -1.0}, "noise_variance must be one positive"),
@@ -405,7 +416,7 @@ def test_packing_keeps_every_number() -> None:
             {"kernel": gpflow.kernels.SquaredExponential() + spg.ItemEffect()},
             "take no ItemEffect",
         ),
-        ({"timeout": -1.0}, "timeout must be positive seconds"),
+        ({"timeout": -1.0}, "timeout is -1.0; give positive seconds"),
         ({"sites": "x.npy", "scheduler": "local"}, "leave sites out"),
     ],
 )

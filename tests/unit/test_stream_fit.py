@@ -66,12 +66,21 @@ def test_a_folder_of_ids_is_fitted_scored_ranked_and_saved(data: Path, tmp_path:
     assert isinstance(model, spg.StreamedGP) and model.duels.num_duels == 1200
     again = CliRunner().invoke(app, ["rank", "--model", str(out), "--out", str(tmp_path / "r.csv")])
     assert again.exit_code == 0, again.output
+    new = pd.read_parquet(data / "ids" / "2.parquet")[-300:]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    told = ["evaluate", "--model", str(out), "--duels", str(tmp_path / "new.csv")]
+    scored = CliRunner().invoke(app, [*told, "--out", str(tmp_path / "scores.json")])
+    assert scored.exit_code == 0, scored.output
+    assert "whose duels are not kept" in " ".join(scored.output.split())
+    again = json.loads((tmp_path / "scores.json").read_text())["held_out"]
+    assert again["model"] == pytest.approx(scores["model"], rel=1e-6)
 
 
 @pytest.mark.slow
 def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_path: Path) -> None:
     out, sites = tmp_path / "fitted", tmp_path / "sites.npy"
     more = ["--parts", "2", "--gradients", "subset:400", "--sites", sites, "--test-fraction", "0"]
+    more += ["--local-sweeps", "2", "--chunk", "100"]
     more += ["--polish", "2"]
     done = run("--duels", data / "wide.parquet", "--out", out, *PLAIN, *more, "--json")
     assert done.exit_code == 0, done.output
@@ -107,6 +116,13 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--gradients", "subset:x"], "a whole number of rows"),
         (["--duels", "{}/wide.parquet", "--polish", "3"], "--polish 3 is about steps after"),
         (["--duels", "{}/wide.parquet", "--parts", "0"], "number of parts is 0"),
+        (["--duels", "{}/wide.parquet", "--local-sweeps", "0"], "local sweeps is 0"),
+        (["--duels", "{}/wide.parquet", "--chunk", "0"], "chunk of 0 duels"),
+        (["--duels", "{}/wide.parquet", "--timeout", "9"], "about parts on a scheduler"),
+        (
+            ["--duels", "{}/wide.parquet", "--timeout", "0", "--scheduler", "local"],
+            "timeout of 0 s makes no sense",
+        ),
         (["--duels", "{}/wide.parquet", "--parts", "5000"], "a part without duels"),
         (["--duels", "{}/wide.parquet", "--inducing", "5000"], "more than the"),
         (["--duels", "{}/wide.parquet", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler"),
@@ -133,7 +149,16 @@ def test_a_folder_is_streamed_without_being_told(data: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "option",
-    ["--parts 3", "--gradients subset", "--sites s.npy", "--scheduler local", "--polish 2"],
+    [
+        "--parts 3",
+        "--gradients subset",
+        "--sites s.npy",
+        "--scheduler local",
+        "--polish 2",
+        "--timeout 30.0",
+        "--local-sweeps 2",
+        "--chunk 100",
+    ],
 )
 def test_options_of_streams_are_refused_without_one(tmp_path: Path, option: str) -> None:
     tables = ["--items", "items.csv", "--duels", "duels.csv"]

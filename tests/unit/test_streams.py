@@ -293,6 +293,8 @@ def test_bad_datasets_are_named(items) -> None:
     pair = (tf.TensorSpec((2,)), tf.TensorSpec((2,)))
     failing = tf.data.Dataset.from_generator(lambda: (1 / 0 for _ in "a"), output_signature=pair)
     refused(r"fails while it is read \(ZeroDivisionError: division by zero", failing)
+    weighed = pairs.map(lambda won, lost: {"winner": won, "loser": lost, "weight": 0.5})
+    refused("elements with 'weight', but duels are streamed without ties or weights", weighed)
     with pytest.raises(ValueError, match="cannot be sent to other processes"):
         pickle.dumps(spg.stream_duels(pairs, items))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
-from sparse_prefgp.io.streams.rows import SIDES, Rows
+from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, WINNER
+from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows
 
 # Counted at a time, where a dataset does not know how many it has.
 _ROWS = 1 << 18
@@ -25,6 +25,12 @@ class DatasetRows:
             raise ValueError(
                 f"The dataset has elements {spec}; give mappings with the keys 'winner' and "
                 "'loser', or tuples of both."
+            )
+        lost = next((key for key in (TIE, *UNREAD) if key in spec), None)
+        if lost is not None:
+            raise ValueError(
+                f"The dataset has elements with {lost!r}, but duels are streamed without ties or "
+                "weights; leave it out with dataset.map, or read the duels into memory."
             )
         rank = spec[WINNER].shape.rank
         numeric = spec[WINNER].dtype.is_floating

@@ -13,10 +13,7 @@ import numpy as np
 from sparse_prefgp.features import INSTALL_CLI
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, WINNER
-from sparse_prefgp.io.streams.rows import SIDES, Rows
-
-# What such columns evidently say would be lost.
-_UNREAD = ("ties", "weight", "weights")
+from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows
 
 
 @dataclass(frozen=True)
@@ -167,7 +164,7 @@ def _inline_names(
             f"{name} has a column {TIE!r}, but duels are streamed without ties; read the duels "
             "into memory (read_duels), or write a file of won duels."
         )
-    for other in _UNREAD:
+    for other in UNREAD:
         if other in columns and other not in ignore:
             raise ValueError(
                 f"{name} has a column {other!r}, but duels are streamed without ties or weights; "

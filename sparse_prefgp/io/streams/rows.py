@@ -14,6 +14,8 @@ from sparse_prefgp.io.judgements import LOSER, WINNER
 FloatArray = npt.NDArray[np.float64]
 
 SIDES = (WINNER, LOSER)
+# Columns of duels beside `tie`: what they evidently say would be lost.
+UNREAD = ("ties", "weight", "weights")
 
 
 class Rows(NamedTuple):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from sparse_prefgp.machine import usable_cores
 from sparse_prefgp.streams import held_back_stderr
 from sparse_prefgp.studies.ablation.configuration import Study
 from sparse_prefgp.studies.ablation.execution import (
@@ -153,7 +153,7 @@ def _client(address: str, workers: int | None) -> Iterator[Any]:
     if address == LOCAL:
         with (
             distributed.LocalCluster(
-                n_workers=workers or os.cpu_count() or 1,
+                n_workers=workers or usable_cores(),
                 threads_per_worker=1,
                 dashboard_address=None,
                 silence_logs=logging.CRITICAL,

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from sparse_prefgp.memory import largest_resident
+from sparse_prefgp.machine import largest_resident
 
 HELD_OUT, AGAINST_EXACT, EVIDENCE, COST = "held out", "against exact", "evidence", "cost"
 HIGHER, LOWER, NEITHER = "higher", "lower", "none"

@@ -1,7 +1,9 @@
-"""How much memory there is to be had, and how much this process had."""
+"""What this machine has for the process: memory and cores."""
 
 from __future__ import annotations
 
+import math
+import os
 import platform
 from pathlib import Path
 
@@ -26,6 +28,19 @@ def largest_resident() -> int:
         return 0
     unit = 1 if platform.system() == "Darwin" else 1024
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit
+
+
+def usable_cores() -> int:
+    """Cores that this process may use, as it is bound and as its container is limited."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:  # macOS, Windows
+        cores = os.cpu_count() or 1
+    try:
+        quota, period = (_CGROUP / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else max(1, min(cores, math.ceil(int(quota) / int(period))))
 
 
 def _available() -> int | None:
