@@ -43,6 +43,14 @@ def usable_cores() -> int:
     return cores if quota == "max" else max(1, min(cores, math.ceil(int(quota) / int(period))))
 
 
+def usable_threads() -> int:
+    """Threads that linear algebra takes as it was told (OMP_NUM_THREADS, --threads), or cores."""
+    from threadpoolctl import threadpool_info
+
+    told = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return max(1, min([usable_cores(), *told]))
+
+
 def _available() -> int | None:
     try:
         lines = _MEMINFO.read_text(encoding="ascii").splitlines()

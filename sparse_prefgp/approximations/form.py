@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.exact import is_over_items
 from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.machine import free_memory, usable_cores
+from sparse_prefgp.machine import free_memory, usable_threads
 
 _log = logging.getLogger(__name__)
 # Multiplications of a sweep from which on the forms are compared by cost and not by items alone.
@@ -18,12 +18,13 @@ _LARGE = 1e8
 # Features of the items of one chunk; kernel and solve keep some ten arrays of this size.
 _CHUNK_BYTES, _LEAST_CHUNK_BYTES = 96 << 20, 4 << 20
 _ARRAYS_OF_A_CHUNK = 10
-# Of streams: arrays of the size of the features of all items, numbers of such an array where free
-# memory is unknown, and the least and the largest chunk.
-_ARRAYS_OF_ITEMS = 6
-_ITEM_NUMBERS = 1 << 27
+# Of streams: arrays of the size of the features of all items, once and for each chunk; numbers of
+# all of them where free memory is unknown; numbers of a chunk's features, the least and the largest
+# chunk.
+_ARRAYS_OF_ITEMS, _ARRAYS_OF_ITEM_CHUNK = 6, 2
+_UNKNOWN_ROOM = 1 << 30
 _STREAM_NUMBERS = 1 << 22
-_LEAST_STREAM, _MOST_STREAM = 1 << 12, 1 << 18
+_LEAST_STREAM, _LEAST_ITEM_CHUNK, _MOST_STREAM = 1 << 12, 1 << 14, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,15 @@ class Form:
 
     over_items: over the features of the items, else over those of the duels. chunk: duels whose
     features are made at once, in the form over duels. bytes: what the features and what a sweep
-    makes of them take; free: bytes that there are, None where unknown.
+    makes of them take; free: bytes that there are, None where unknown. at_once: chunks worked on at
+    a time, each by a thread of its own.
     """
 
     over_items: bool
     chunk: int
     bytes: int
     free: int | None
+    at_once: int = 1
 
 
 def choose_form(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -> Form:
@@ -71,26 +74,43 @@ def choose_form(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -
 def choose_stream_form(n: int | None, t: int, m: int, chunk: int | None = None) -> Form:
     """The form for at most t streamed duels in a part, m inducing inputs and n items in memory.
 
-    Over items where duels share them and six (n, m) arrays fit into half of the free memory, in
-    chunks of 2^18 duels, of which no (chunk, m) array is made; else over duels, in chunks with
-    2^22 / m of them, some ten arrays of which are to fit into half of the free memory.
+    Over items where duels share them and six (n, m) arrays, and two for each thread, fit into half
+    of the free memory: then in chunks of at most 2^18 duels, or n, of which no (chunk, m) array is
+    made, one for each thread. Else over duels, in chunks with 2^22 / m of them; ten arrays of each
+    chunk are to fit into half of the free memory. Threads work on a chunk each, fewer where memory
+    is short.
 
     n: None where duels have features of their own. chunk: where the user has decided.
     """
-    free = free_memory()
-    over_items = n is not None and n <= t
+    free, threads = free_memory(), usable_threads()
+    room = None if free is None else free // 16  # numbers in half of it
+
+    def numbers_over_items(at_once: int) -> int:
+        assert n is not None
+        return (_ARRAYS_OF_ITEMS + _ARRAYS_OF_ITEM_CHUNK * at_once) * n * m
+
+    most = _UNKNOWN_ROOM if room is None else room
+    over_items = n is not None and n <= t and numbers_over_items(1) <= most
     if over_items:
         assert n is not None
-        numbers = _ITEM_NUMBERS if free is None else free // (2 * 8 * _ARRAYS_OF_ITEMS)
-        over_items = n * m <= numbers
-    wanted = _MOST_STREAM
-    if not over_items:
-        wanted = max(_STREAM_NUMBERS // m, _LEAST_STREAM)
-        if free is not None:
-            wanted = min(wanted, max(1, free // (2 * 8 * _ARRAYS_OF_A_CHUNK * m)))
-    length = min(wanted if chunk is None else chunk, t)
-    arrays = _ARRAYS_OF_ITEMS * n * m if over_items and n else _ARRAYS_OF_A_CHUNK * length * m
-    form = Form(over_items, max(1, length), 8 * arrays, free)
+        least = max(_LEAST_ITEM_CHUNK, n)
+        length = max(min(-(-t // threads), _MOST_STREAM), least) if chunk is None else chunk
+    elif chunk is None:
+        length = max(_STREAM_NUMBERS // m, _LEAST_STREAM)
+        if room is not None:
+            length = min(length, max(1, room // (_ARRAYS_OF_A_CHUNK * m)))
+    else:
+        length = chunk
+    length = max(1, min(length, t))
+
+    def numbers(at_once: int) -> int:
+        each = _ARRAYS_OF_A_CHUNK * length * m
+        return numbers_over_items(at_once) if over_items else at_once * each
+
+    at_once = min(threads, -(-t // length))
+    while at_once > 1 and room is not None and numbers(at_once) > room:
+        at_once -= 1
+    form = Form(over_items, length, 8 * numbers(at_once), free, at_once)
     _tell(form, n, t, m)
     return form
 
@@ -98,7 +118,8 @@ def choose_stream_form(n: int | None, t: int, m: int, chunk: int | None = None) 
 def _tell(form: Form, n: int | None, t: int, m: int) -> None:
     free = "unknown" if form.free is None else f"{form.free / 2**30:.2f} GiB"
     _log.debug(
-        "over %s: t = %s, n = %s, m = %s, %.2f GiB of %s free, chunks of %s duels, %s threads",
+        "over %s: t = %s, n = %s, m = %s, %.2f GiB of %s free, chunks of %s duels, %s at "
+        "a time, %s threads",
         "items" if form.over_items else "duels",
         t,
         n,
@@ -106,7 +127,8 @@ def _tell(form: Form, n: int | None, t: int, m: int) -> None:
         form.bytes / 2**30,
         free,
         form.chunk,
-        tf.config.threading.get_intra_op_parallelism_threads() or usable_cores(),
+        form.at_once,
+        tf.config.threading.get_intra_op_parallelism_threads() or usable_threads(),
     )
 
 

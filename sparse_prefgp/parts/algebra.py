@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import gpflow
@@ -97,14 +98,42 @@ def padded(chunk: Chunk, size: int, items: FloatArray | None) -> Padded:
     return Padded(winners, losers, items[winners], items[losers], counts, rows)
 
 
+class View(ABC):
+    """A chunk under the posterior of a pass; chunks may be viewed at the same time."""
+
+    @abstractmethod
+    def marginals(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of each z under the posterior, (c,)."""
+
+    @abstractmethod
+    def explained(self) -> FloatArray:
+        """|Phi_i|², (c,)."""
+
+    @abstractmethod
+    def sums(self, precision: FloatArray, shift: FloatArray) -> Any:
+        """What T and s of the chunk, (c,) each, add to the sums."""
+
+    @abstractmethod
+    def slopes(self, precision: FloatArray, shift: FloatArray, explained: FloatArray) -> Any:
+        """The same with the derivative in Phi, `explained` (c,) being that in |Phi_i|²."""
+
+
 class Algebra(ABC):
-    """What both forms share: factors, sites, evidence, and the gradient outside of Phi."""
+    """What both forms share: factors, sites, evidence, and the gradient outside of Phi.
+
+    :param size: duels in a chunk. at_once: chunks worked on at a time, by as many threads.
+    """
 
     def __init__(
-        self, parameters: Hyperparameters, approximation: InducingApproximation, size: int
+        self,
+        parameters: Hyperparameters,
+        approximation: InducingApproximation,
+        size: int,
+        at_once: int = 1,
     ) -> None:
         self.parameters = parameters
         self.size = size
+        self.at_once = at_once
         self._approximation = approximation
         m = parameters.size
         self._dtype = gpflow.default_float()
@@ -112,6 +141,7 @@ class Algebra(ABC):
         self.jitter = 0.0
         self._posterior = Natural.prior(m).posterior()
         self._values: FloatArray | None = None
+        self.num_values = len(parameters.values())
         self._step = tf.function(self._traced_step, autograph=False)
         self._pull = tf.function(self._traced_pull, autograph=False)
 
@@ -121,14 +151,19 @@ class Algebra(ABC):
         return self._approximation.residual_share > 0.0
 
     @property
+    def factor(self) -> FloatArray:
+        """L with K_uu = L L', (m, m)."""
+        return self._factor
+
+    @property
+    def posterior(self) -> Posterior:
+        """Of whitened u in this pass."""
+        return self._posterior
+
+    @property
     def num_inducing(self) -> int:
         """m."""
         return self.parameters.size
-
-    @property
-    def num_values(self) -> int:
-        """How many unconstrained hyperparameters there are."""
-        return len(self.parameters.values())
 
     # One pass.
 
@@ -153,60 +188,51 @@ class Algebra(ABC):
         """Phi' T Phi and Phi' s over the chunks since `begin`."""
 
     @abstractmethod
-    def _add(self, chunk: Padded, precision: FloatArray, shift: FloatArray) -> None:
-        """Add T and s of a chunk to the sums."""
+    def add(self, sums: Any) -> None:
+        """Add what `step`, `hold` or `pull` found of a chunk to the sums."""
 
     @abstractmethod
-    def _marginals(self, chunk: Padded) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of each z under the posterior, (c,)."""
-
-    @abstractmethod
-    def _explained(self, chunk: Padded) -> FloatArray:
-        """|Phi_i|², (c,)."""
-
-    @abstractmethod
-    def _add_slopes(
-        self, chunk: Padded, precision: FloatArray, shift: FloatArray, explained: FloatArray
-    ) -> None:
-        """Add the derivative of the evidence in Phi, `explained` (c,) being that in |Phi_i|²."""
+    def _view(self, chunk: Padded) -> View:
+        """A chunk under the posterior of this pass."""
 
     @abstractmethod
     def feature_gradient(self) -> FloatArray:
-        """That derivative pulled back to all hyperparameters."""
+        """The derivative of the evidence in Phi pulled back to all hyperparameters."""
 
-    def hold(self, chunk: Padded, sites: FloatArray) -> None:
-        """Add the sites (2, c) of a chunk to the sums as they are."""
+    def hold(self, chunk: Padded, sites: FloatArray) -> Any:
+        """The sums that the sites (2, c) of a chunk make as they are."""
         nu, tau = sites
-        self._add(chunk, chunk.counts * tau, chunk.counts * nu)
+        return self._view(chunk).sums(chunk.counts * tau, chunk.counts * nu)
 
     def step(
         self, chunk: Padded, sites: FloatArray, damping: float, correct: bool
-    ) -> tuple[FloatArray, SiteSums]:
-        """Sites (2, c) after a damped sweep, which join the sums, and what was seen before it."""
-        mean, variance = self._marginals(chunk)
+    ) -> tuple[FloatArray, SiteSums, Any]:
+        """Sites (2, c) after a damped sweep, what was seen before it, and the sums they make."""
+        view = self._view(chunk)
+        mean, variance = view.marginals()
         looks = correct or self.needs_residual
-        explained = self._explained(chunk) if looks else np.zeros(self.size)
+        explained = view.explained() if looks else np.zeros(self.size)
         given = (chunk.ahead, chunk.behind, chunk.counts, *sites, mean, variance, explained)
         tensors = [tf.convert_to_tensor(x, self._dtype) for x in (*given, damping)]
         nu, tau, *seen = self._step(*tensors, correct=correct)
         new = np.stack([nu.numpy(), tau.numpy()])
-        self.hold(chunk, new)
-        return new, SiteSums(*map(float, seen))
+        sums = view.sums(chunk.counts * new[1], chunk.counts * new[0])
+        return new, SiteSums(*map(float, seen)), sums
 
-    def pull(self, chunk: Padded, sites: FloatArray) -> tuple[FloatArray, SiteSums]:
-        """Add the gradient of the evidence in Phi, the sites (2, c) held; the rest is returned.
+    def pull(self, chunk: Padded, sites: FloatArray) -> tuple[FloatArray, SiteSums, Any]:
+        """The gradient of the evidence, the sites (2, c) held.
 
-        :return: the gradient outside of Phi in all hyperparameters, and the sums over sites.
+        :return: that outside of Phi in all hyperparameters, the sums over sites, and what `add`
+            takes for that in Phi.
         """
-        mean, variance = self._marginals(chunk)
-        given = (chunk.ahead, chunk.behind, chunk.counts, *sites, mean, variance)
+        view = self._view(chunk)
+        mean, variance = view.marginals()
+        given = (chunk.ahead, chunk.behind, chunk.counts, *sites, mean, variance, view.explained())
         tensors = [tf.convert_to_tensor(x, self._dtype) for x in given]
-        gradient, explained, *seen = self._pull(
-            *tensors, tf.convert_to_tensor(self._explained(chunk), self._dtype)
-        )
+        gradient, explained, *seen = self._pull(*tensors)
         nu, tau = sites
-        self._add_slopes(chunk, chunk.counts * tau, chunk.counts * nu, explained.numpy())
-        return gradient.numpy(), SiteSums(*map(float, seen))
+        slopes = view.slopes(chunk.counts * tau, chunk.counts * nu, explained.numpy())
+        return gradient.numpy(), SiteSums(*map(float, seen)), slopes
 
     # In TensorFlow.
 
@@ -306,67 +332,45 @@ class RowAlgebra(Algebra):
     """Sums over duels, each chunk with its features Phi (c, m): O(c m²) a chunk."""
 
     def __init__(
-        self, parameters: Hyperparameters, approximation: InducingApproximation, size: int
+        self,
+        parameters: Hyperparameters,
+        approximation: InducingApproximation,
+        size: int,
+        at_once: int = 1,
     ) -> None:
-        super().__init__(parameters, approximation, size)
-        self._natural = Natural.zeros(parameters.size)
-        self._gradient = np.zeros(0)
-        self._factor_slope = np.zeros((0, 0))
-        self._of: Padded | None = None
-        self._phi = np.zeros((0, 0))
+        super().__init__(parameters, approximation, size, at_once)
+        self._sums = _RowSums.zeros(0, 0)
         self._related = _Fused(self._traced_related)
         self._pull_related = _Fused(self._traced_pull_related)
         self._pull_factor = tf.function(self._traced_pull_factor, autograph=False)
 
     def begin(self, posterior: Posterior) -> None:
         super().begin(posterior)
-        self._natural = Natural.zeros(self.parameters.size)
-        self._gradient = np.zeros(self.num_values)
-        self._factor_slope = np.zeros_like(self._factor)
-        self._of = None
+        self._sums = _RowSums.zeros(self.parameters.size, self.num_values)
+
+    def add(self, sums: _RowSums) -> None:
+        self._sums = self._sums.plus(sums)
 
     def sums(self) -> Natural:
-        return self._natural
+        return self._sums.site
 
     def feature_gradient(self) -> FloatArray:
-        slope = tf.convert_to_tensor(self._factor_slope, self._dtype)
-        return self._gradient + self._pull_factor(slope).numpy()
+        slope = tf.convert_to_tensor(self._sums.factor_slope, self._dtype)
+        return self._sums.gradient + self._pull_factor(slope).numpy()
 
-    def _of_chunk(self, chunk: Padded) -> FloatArray:
-        """Phi' of a chunk, (m, c), computed once while it is worked on."""
-        if self._of is not chunk:
-            sides = [tf.convert_to_tensor(x, self._dtype) for x in (chunk.ahead, chunk.behind)]
-            self._phi = _solved(self._factor, self._related(*sides).numpy(), transposed=False)
-            self._of = chunk
-        return self._phi
+    def _view(self, chunk: Padded) -> _RowView:
+        return _RowView(self, chunk)
 
-    def _add(self, chunk: Padded, precision: FloatArray, shift: FloatArray) -> None:
-        phi = self._of_chunk(chunk)
-        self._natural.precision[:] += (phi * precision) @ phi.T
-        self._natural.shift[:] += phi @ shift
+    def related(self, chunk: Padded) -> FloatArray:
+        """K_uz of a chunk, (m, c)."""
+        sides = [tf.convert_to_tensor(x, self._dtype) for x in (chunk.ahead, chunk.behind)]
+        return np.asarray(self._related(*sides).numpy())
 
-    def _marginals(self, chunk: Padded) -> tuple[FloatArray, FloatArray]:
-        phi = self._of_chunk(chunk)
-        scaled = self._posterior.inverse @ phi
-        return self._posterior.mean @ phi, np.einsum("mc,mc->c", scaled, scaled)
-
-    def _explained(self, chunk: Padded) -> FloatArray:
-        phi = self._of_chunk(chunk)
-        return np.asarray(np.einsum("mc,mc->c", phi, phi))
-
-    def _add_slopes(
-        self, chunk: Padded, precision: FloatArray, shift: FloatArray, explained: FloatArray
-    ) -> None:
-        # d(½ h'P⁻¹h - ½ log|P|)/d Phi = s mu' - T Phi (mu mu' + P⁻¹), transposed here
-        phi, mean = self._of_chunk(chunk), self._posterior.mean
-        moment = self._posterior.covariance + np.outer(mean, mean)
-        slope = np.outer(mean, shift) - (moment @ phi) * precision + 2.0 * explained * phi
-        # Phi' = L⁻¹ K: the derivative in K is L⁻ᵀ slope =: S, that in L is -S Phi
-        slope = _solved(self._factor, slope, transposed=True)
-        self._factor_slope -= np.tril(slope @ phi.T)
+    def pull_related(self, chunk: Padded, slope: FloatArray) -> FloatArray:
+        """A derivative in K_uz (m, c) as one in all hyperparameters."""
         given = (chunk.ahead, chunk.behind, slope)
         tensors = [tf.convert_to_tensor(x, self._dtype) for x in given]
-        self._gradient = self._gradient + self._pull_related(*tensors).numpy()
+        return np.asarray(self._pull_related(*tensors).numpy())
 
     def _traced_related(self, ahead: tf.Tensor, behind: tf.Tensor) -> tf.Tensor:
         """K_uz, (m, c)."""
@@ -391,6 +395,54 @@ class RowAlgebra(Algebra):
         return flat_gradient(tape, factor, variables, slope)
 
 
+class _RowSums(NamedTuple):
+    """site: Phi' T Phi and Phi' s. gradient: in all hyperparameters by K_uz. factor_slope: in L."""
+
+    site: Natural
+    gradient: FloatArray
+    factor_slope: FloatArray
+
+    @classmethod
+    def zeros(cls, m: int, values: int) -> _RowSums:
+        return cls(Natural.zeros(m), np.zeros(values), np.zeros((m, m)))
+
+    def plus(self, other: _RowSums) -> _RowSums:
+        return _RowSums(
+            self.site.plus(other.site),
+            self.gradient + other.gradient,
+            self.factor_slope + other.factor_slope,
+        )
+
+
+class _RowView(View):
+    def __init__(self, algebra: RowAlgebra, chunk: Padded) -> None:
+        self._algebra, self._chunk = algebra, chunk
+        self._phi = _solved(algebra.factor, algebra.related(chunk), transposed=False)  # Phi'
+
+    def marginals(self) -> tuple[FloatArray, FloatArray]:
+        posterior = self._algebra.posterior
+        scaled = posterior.inverse @ self._phi
+        return posterior.mean @ self._phi, np.einsum("mc,mc->c", scaled, scaled)
+
+    def explained(self) -> FloatArray:
+        return np.asarray(np.einsum("mc,mc->c", self._phi, self._phi))
+
+    def sums(self, precision: FloatArray, shift: FloatArray) -> _RowSums:
+        phi = self._phi
+        nothing = _RowSums.zeros(len(phi), self._algebra.num_values)
+        return nothing._replace(site=Natural((phi * precision) @ phi.T, phi @ shift))
+
+    def slopes(self, precision: FloatArray, shift: FloatArray, explained: FloatArray) -> _RowSums:
+        # d(½ h'P⁻¹h - ½ log|P|)/d Phi = s mu' - T Phi (mu mu' + P⁻¹), transposed here
+        phi, posterior = self._phi, self._algebra.posterior
+        moment = posterior.covariance + np.outer(posterior.mean, posterior.mean)
+        slope = np.outer(posterior.mean, shift) - (moment @ phi) * precision + 2.0 * explained * phi
+        # Phi' = L⁻¹ K: the derivative in K is L⁻ᵀ slope =: S, that in L is -S Phi
+        slope = _solved(self._algebra.factor, slope, transposed=True)
+        gradient = self._algebra.pull_related(self._chunk, slope)
+        return _RowSums(Natural.zeros(len(phi)), gradient, -np.tril(slope @ phi.T))
+
+
 class ItemAlgebra(Algebra):
     """Sums over shared items with features B (n, m): O(n m²) a pass and O(c m) a chunk."""
 
@@ -400,14 +452,15 @@ class ItemAlgebra(Algebra):
         approximation: InducingApproximation,
         size: int,
         items: FloatArray,
+        at_once: int = 1,
     ) -> None:
-        super().__init__(parameters, approximation, size)
+        super().__init__(parameters, approximation, size, at_once)
         self._items = tf.constant(items, self._dtype)
         shape = (len(items), parameters.size)
         self._features = np.zeros(shape)
         self._scaled = tf.zeros(shape, self._dtype)
         self._projected = np.zeros(len(items))
-        self._weighted, self._shifts, self._slopes = np.zeros(0), np.zeros(0), np.zeros(0)
+        self._sums = _ItemSums(np.zeros(0), np.zeros(0), None)
         self._of_items = tf.function(self._traced_of_items, autograph=False)
         self._pull_items = tf.function(self._traced_pull_items, autograph=False)
 
@@ -420,49 +473,28 @@ class ItemAlgebra(Algebra):
         super().begin(posterior)
         self._scaled = tf.constant(self._features @ posterior.inverse.T, self._dtype)
         self._projected = self._features @ posterior.mean
-        self._weighted = np.zeros_like(self._features)
-        self._shifts = np.zeros(len(self._features))
-        self._slopes = np.zeros_like(self._features)
+        zeros = np.zeros_like(self._features)
+        self._sums = _ItemSums(zeros, np.zeros(len(zeros)), None)
+
+    def add(self, sums: _ItemSums) -> None:
+        self._sums.join(sums)
 
     def sums(self) -> Natural:
-        precision = self._features.T @ self._weighted
-        return Natural(0.5 * (precision + precision.T), self._features.T @ self._shifts)
+        precision = self._features.T @ self._sums.weighted
+        return Natural(0.5 * (precision + precision.T), self._features.T @ self._sums.shifts)
 
     def feature_gradient(self) -> FloatArray:
         # d(½ h'P⁻¹h - ½ log|P|)/d B = A's mu' - W B (mu mu' + P⁻¹)
-        mean = self._posterior.mean
+        mean, sums = self._posterior.mean, self._sums
         moment = self._posterior.covariance + np.outer(mean, mean)
-        slope = np.outer(self._shifts, mean) - self._weighted @ moment + self._slopes
+        slope = np.outer(sums.shifts, mean) - sums.weighted @ moment
+        if sums.slopes is not None:
+            slope += sums.slopes
         gradient = self._pull_items(tf.convert_to_tensor(slope, self._dtype))
         return np.asarray(gradient.numpy())
 
-    def _laplacian(self, chunk: Padded, weights: FloatArray) -> sparse.csr_matrix:
-        """A' diag(weights) A over the items."""
-        w, lose = chunk.winners, chunk.losers
-        n = len(self._features)
-        degree = np.bincount(w, weights, n) + np.bincount(lose, weights, n)
-        every = np.arange(n)
-        values = np.concatenate([-weights, -weights, degree])
-        places = (np.concatenate([w, lose, every]), np.concatenate([lose, w, every]))
-        return sparse.coo_matrix((values, places), shape=(n, n)).tocsr()
-
-    def _add(self, chunk: Padded, precision: FloatArray, shift: FloatArray) -> None:
-        n = len(self._features)
-        self._weighted += self._laplacian(chunk, precision) @ self._features
-        self._shifts += np.bincount(chunk.losers, shift, n) - np.bincount(chunk.winners, shift, n)
-
-    def _marginals(self, chunk: Padded) -> tuple[FloatArray, FloatArray]:
-        mean = self._projected[chunk.losers] - self._projected[chunk.winners]
-        return mean, _squared_lengths(self._scaled, chunk)
-
-    def _explained(self, chunk: Padded) -> FloatArray:
-        return _squared_lengths(tf.convert_to_tensor(self._features, self._dtype), chunk)
-
-    def _add_slopes(
-        self, chunk: Padded, precision: FloatArray, shift: FloatArray, explained: FloatArray
-    ) -> None:
-        self._add(chunk, precision, shift)
-        self._slopes += 2.0 * (self._laplacian(chunk, explained) @ self._features)
+    def _view(self, chunk: Padded) -> _ItemView:
+        return _ItemView(self._features, self._scaled, self._projected, chunk)
 
     def _traced_of_items(self, factor: tf.Tensor) -> tf.Tensor:
         return tf.transpose(self._whitened(factor, self._items))
@@ -474,6 +506,60 @@ class ItemAlgebra(Algebra):
             factor, _ = self._factorise()
             features = tf.transpose(self._whitened(factor, self._items))
         return flat_gradient(tape, features, variables, slope)
+
+
+@dataclass
+class _ItemSums:
+    """weighted: W B, (n, m). shifts: A's, (n,). slopes: the derivative in B by |Phi_i|², (n, m)."""
+
+    weighted: FloatArray
+    shifts: FloatArray
+    slopes: FloatArray | None
+
+    def join(self, other: _ItemSums) -> None:
+        """Add another to this one, in place."""
+        self.weighted += other.weighted
+        self.shifts += other.shifts
+        if other.slopes is not None:
+            self.slopes = other.slopes if self.slopes is None else self.slopes + other.slopes
+
+
+class _ItemView(View):
+    """features: B, (n, m). scaled: B by a root of the covariance. projected: B by the mean."""
+
+    def __init__(
+        self, features: FloatArray, scaled: tf.Tensor, projected: FloatArray, chunk: Padded
+    ) -> None:
+        self._features, self._scaled, self._projected = features, scaled, projected
+        self._chunk = chunk
+
+    def marginals(self) -> tuple[FloatArray, FloatArray]:
+        mean = self._projected[self._chunk.losers] - self._projected[self._chunk.winners]
+        return mean, _squared_lengths(self._scaled, self._chunk)
+
+    def explained(self) -> FloatArray:
+        return _squared_lengths(tf.convert_to_tensor(self._features), self._chunk)
+
+    def sums(self, precision: FloatArray, shift: FloatArray) -> _ItemSums:
+        n, chunk = len(self._features), self._chunk
+        lost, won = (np.bincount(rows, shift, n) for rows in (chunk.losers, chunk.winners))
+        shifts = np.asarray(lost - won, dtype=float)
+        return _ItemSums(self._laplacian(precision) @ self._features, shifts, None)
+
+    def slopes(self, precision: FloatArray, shift: FloatArray, explained: FloatArray) -> _ItemSums:
+        found = self.sums(precision, shift)
+        found.slopes = 2.0 * (self._laplacian(explained) @ self._features)
+        return found
+
+    def _laplacian(self, weights: FloatArray) -> sparse.csr_matrix:
+        """A' diag(weights) A over the items."""
+        w, lose = self._chunk.winners, self._chunk.losers
+        n = len(self._features)
+        degree = np.bincount(w, weights, n) + np.bincount(lose, weights, n)
+        every = np.arange(n)
+        values = np.concatenate([-weights, -weights, degree])
+        places = (np.concatenate([w, lose, every]), np.concatenate([lose, w, every]))
+        return sparse.coo_matrix((values, places), shape=(n, n)).tocsr()
 
 
 class _Fused:

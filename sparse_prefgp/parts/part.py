@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from sparse_prefgp.approximations.form import choose_stream_form
 from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
-from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.parts.algebra import (
     Algebra,
     ItemAlgebra,
+    Padded,
     RowAlgebra,
     SiteSums,
     padded,
 )
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.hyperparameters import Hyperparameters
+from sparse_prefgp.parts.threads import in_order
 
+Found = TypeVar("Found")
 # Rows that a pass has seen, after each chunk.
 Seen = Callable[[int], None]
 
@@ -128,8 +132,8 @@ def algebra_for(
     )
     if form.over_items:
         assert table is not None
-        return ItemAlgebra(parameters, approximation, form.chunk, table.features)
-    return RowAlgebra(parameters, approximation, form.chunk)
+        return ItemAlgebra(parameters, approximation, form.chunk, table.features, form.at_once)
+    return RowAlgebra(parameters, approximation, form.chunk, form.at_once)
 
 
 class Part:
@@ -199,15 +203,15 @@ class Part:
         """One local sweep over all sites from the same marginals."""
         algebra = self.algebra
         algebra.begin(cavity.plus(self._site).posterior())
+
+        def step(chunk: Padded, sites: FloatArray) -> tuple[FloatArray, SiteSums, Any]:
+            return algebra.step(chunk, sites, damping, correct)
+
         found = SiteSums()
-        for chunk in self.duels.chunks(algebra.size):
-            rows = len(chunk.counts)
-            sites = self.store.read(chunk.start, rows, algebra.size)
-            whole = padded(chunk, algebra.size, self._items)
-            new, here = algebra.step(whole, sites, damping, correct)
-            self.store.write(chunk.start, rows, new)
+        for at, (new, here, sums) in self._pass(step, seen):
+            self.store.write(at.start, at.rows, new)
+            algebra.add(sums)
             found = found.plus(here)
-            _tell(seen, chunk.start + rows)
         self._site = algebra.sums()
         return found
 
@@ -215,11 +219,8 @@ class Part:
         """The Gaussian site that the sites make under the hyperparameters as they are."""
         algebra = self.algebra
         algebra.begin(Natural.prior(algebra.num_inducing).posterior())
-        for chunk in self.duels.chunks(algebra.size):
-            rows = len(chunk.counts)
-            sites = self.store.read(chunk.start, rows, algebra.size)
-            algebra.hold(padded(chunk, algebra.size, self._items), sites)
-            _tell(seen, chunk.start + rows)
+        for _, sums in self._pass(algebra.hold, seen):
+            algebra.add(sums)
         self._site = algebra.sums()
 
     def _pull(self, cavity: Natural, seen: Seen | None) -> tuple[FloatArray, SiteSums]:
@@ -227,16 +228,33 @@ class Part:
         algebra = self.algebra
         algebra.begin(cavity.plus(self._site).posterior())
         gradient, found = np.zeros(algebra.num_values), SiteSums()
-        for chunk in self.duels.chunks(algebra.size):
-            rows = len(chunk.counts)
-            sites = self.store.read(chunk.start, rows, algebra.size)
-            whole = padded(chunk, algebra.size, self._items)
-            outside, here = algebra.pull(whole, sites)
+        for _, (outside, here, slopes) in self._pass(algebra.pull, seen):
+            algebra.add(slopes)
             gradient, found = gradient + outside, found.plus(here)
-            _tell(seen, chunk.start + rows)
         return gradient + algebra.feature_gradient(), found
 
+    def _pass(
+        self, work: Callable[[Padded, FloatArray], Found], seen: Seen | None
+    ) -> Iterator[tuple[_At, Found]]:
+        """What `work` makes of each chunk and its sites, in the order of the chunks."""
+        size = self.algebra.size
 
-def _tell(seen: Seen | None, rows: int) -> None:
-    if seen is not None:
-        seen(rows)
+        def one(chunk: Chunk, sites: FloatArray) -> Found:
+            return work(padded(chunk, size, self._items), sites)
+
+        def given() -> Iterator[tuple[_At, Callable[[], Found]]]:
+            for chunk in self.duels.chunks(size):
+                at = _At(chunk.start, len(chunk.counts))
+                yield at, partial(one, chunk, self.store.read(at.start, at.rows, size))
+
+        for at, found in in_order(given(), self.algebra.at_once):
+            yield at, found
+            if seen is not None:
+                seen(at.start + at.rows)
+
+
+class _At(NamedTuple):
+    """Which rows of a part a chunk has."""
+
+    start: int
+    rows: int

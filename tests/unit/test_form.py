@@ -7,6 +7,7 @@ import logging
 import numpy as np
 import pytest
 import tensorflow as tf
+from threadpoolctl import threadpool_limits
 
 import sparse_prefgp as spg
 from sparse_prefgp import machine
@@ -77,24 +78,33 @@ def test_the_choice_is_said_and_too_little_memory_too(free, caplog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "t", "m", "memory", "over_items", "chunk"),
+    ("n", "t", "m", "memory", "over_items", "chunk", "at_once"),
     [
-        (10_000, 1_000_000, 128, 64 * GIB, True, 1 << 18),
-        (10_000, 1_000_000, 128, None, True, 1 << 18),
-        (1_000, 999, 4, 64 * GIB, False, 999),  # more items than duels
-        (None, 1_000_000, 128, 64 * GIB, False, (1 << 22) // 128),  # features of their own
-        (10**6, 10**7, 128, 8 * GIB, False, (1 << 22) // 128),  # six arrays take 5.7 GiB
-        (10**6, 10**7, 128, 64 * GIB, True, 1 << 18),
-        (10**7, 10**8, 256, None, False, (1 << 22) // 256),
-        (None, 1_000_000, 4096, 64 * GIB, False, 1 << 12),
-        (None, 1_000_000, 4096, GIB, False, GIB // (20 * 8 * 4096)),
+        (10_000, 10_000_000, 128, 64 * GIB, True, 1 << 18, 4),
+        (10_000, 10_000_000, 128, None, True, 1 << 18, 4),
+        (10_000, 100_000, 128, 64 * GIB, True, 25_000, 4),  # a chunk for each thread
+        (10_000, 30_000, 128, 64 * GIB, True, 1 << 14, 2),
+        (1_000, 999, 4, 64 * GIB, False, 999, 1),  # more items than duels
+        (None, 1_000_000, 128, 64 * GIB, False, (1 << 22) // 128, 4),  # features of their own
+        (10**6, 10**7, 128, 8 * GIB, False, (1 << 22) // 128, 4),  # eight arrays take 7.6 GiB
+        (10**6, 10**7, 128, 20 * GIB, True, 10**6, 2),  # for four threads it would be 13.4 GiB
+        (10**6, 10**7, 128, 64 * GIB, True, 10**6, 4),
+        (10**7, 10**8, 256, None, False, (1 << 22) // 256, 4),
+        (None, 1_000_000, 4096, 64 * GIB, False, 1 << 12, 4),
+        (None, 1_000_000, 4096, GIB, False, GIB // (16 * 10 * 4096), 1),
     ],
 )
-def test_forms_of_streams(free, n, t, m, memory, over_items, chunk) -> None:
+def test_forms_of_streams(free, monkeypatch, n, t, m, memory, over_items, chunk, at_once) -> None:
+    monkeypatch.setattr(form_module, "usable_threads", lambda: 4)
     free(memory)
     form = choose_stream_form(n, t, m)
-    assert (form.over_items, form.chunk) == (over_items, chunk)
+    assert (form.over_items, form.chunk, form.at_once) == (over_items, chunk, at_once)
     assert choose_stream_form(n, t, m, 17).chunk == 17
+
+
+def test_threads_are_as_many_as_linear_algebra_takes() -> None:
+    with threadpool_limits(1):
+        assert machine.usable_threads() == 1
 
 
 def test_features_in_chunks_are_those_of_the_whole() -> None:

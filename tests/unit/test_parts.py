@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.approximations import form
 from sparse_prefgp.parts import algebra
 from sparse_prefgp.parts.gaussian import Natural, numbers_of
+from sparse_prefgp.parts.threads import in_order
 from tests.cases import SPARSE
 from tests.tolerances import FIXED_POINT, GRADIENT, GRADIENT_SOLVER, IDENTITY, PARTS, SOLVER
 
@@ -479,6 +482,42 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
     gpflow.set_trainable(model, False)
     with pytest.raises(ValueError, match="no trainable parameter"):
         spg.optimise_streamed(model)
+
+
+@pytest.mark.parametrize("schema", ["ids", "inline"])
+def test_the_number_of_threads_changes_nothing(case: Case, monkeypatch, schema: str) -> None:
+    found = []
+    for threads in (1, 3):
+        monkeypatch.setattr(form, "usable_threads", lambda threads=threads: threads)
+        model = case.streamed(schema, spg.FITC(), parts=2, chunk=20, mean=True)
+        evidence, gradient = model.evidence_and_gradient()
+        assert model._pool()._parts[0].algebra.at_once == threads
+        found.append([np.float64(evidence), *gradient, *model._pool().sites()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_calls_in_threads_come_back_in_order() -> None:
+    begun = []
+
+    def calls(number: int):
+        for k in range(number):
+
+            def call(k: int = k) -> int:
+                begun.append(k)
+                time.sleep(0.002 * (k % 3))
+                if k == 7:
+                    raise ValueError("the eighth")
+                return k * k
+
+            yield k, call
+
+    for at_once in (1, 3):
+        assert list(in_order(calls(7), at_once)) == [(k, k * k) for k in range(7)]
+        begun.clear()
+        with pytest.raises(ValueError, match="the eighth"):
+            list(in_order(calls(100), at_once))
+        assert max(begun) <= 7 + at_once
 
 
 def test_form_and_chunk_are_told_at_debug_level(case, caplog) -> None:

@@ -1,0 +1,41 @@
+"""Chunks that are worked on at the same time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
+
+Label = TypeVar("Label")
+Found = TypeVar("Found")
+
+
+def in_order(
+    calls: Iterator[tuple[Label, Callable[[], Found]]], at_once: int
+) -> Iterator[tuple[Label, Found]]:
+    """What calls return, in their order, so that sums do not depend on which thread was first.
+
+    At most `at_once` calls are taken from the iterator ahead of what was returned. Meanwhile linear
+    algebra has one thread in each, so that there are not more threads than cores.
+    """
+    if at_once == 1:
+        for label, call in calls:
+            yield label, call()
+        return
+    waiting: deque[tuple[Label, Future[Found]]] = deque()
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(at_once) as pool:
+        try:
+            for label, call in calls:
+                waiting.append((label, pool.submit(call)))
+                if len(waiting) == at_once:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            while waiting:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        finally:  # left early: nothing of it is to begin any more
+            for _, future in waiting:
+                future.cancel()
