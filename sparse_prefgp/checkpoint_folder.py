@@ -94,7 +94,7 @@ def read(
     Raises:
         ValueError: damaged, of another version, or of something else.
     """
-    where, again = _where(folder), _again(folder)
+    where, remedy = _where(folder), again(folder)
     try:
         description = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
         if description["format"] != FORMAT:
@@ -107,27 +107,27 @@ def read(
         version = description["format_version"]
         prints = description["fingerprints"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise ValueError(f"{where} is damaged; copy it again, {again}.") from None
+        raise ValueError(f"{where} is damaged; copy it again, {remedy}.") from None
     other = [name for name in now if written.get(name) != now[name]]
     if version != FORMAT_VERSION:
         raise ValueError(
             f"{where} has format {version}, but this version reads {FORMAT_VERSION}; use the "
-            f"version of sparse_prefgp that wrote it, {again}."
+            f"version of sparse_prefgp that wrote it, {remedy}."
         )
     if other:
         name = other[0]
         raise ValueError(
             f"{where} was written with {name} {written.get(name, 'absent')}, but this is "
-            f"{now[name]}; install that version, {again}."
+            f"{now[name]}; install that version, {remedy}."
         )
     signed = description.get("checksum") == _signature(description)
     if not signed or hashlib.sha256(data).hexdigest() != digest:
-        raise ValueError(f"{where} is damaged; copy it again, {again}.")
+        raise ValueError(f"{where} is damaged; copy it again, {remedy}.")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, OSError, zipfile.BadZipFile):
-        raise ValueError(f"{where} is damaged; copy it again, {again}.") from None
+        raise ValueError(f"{where} is damaged; copy it again, {remedy}.") from None
     for part, meaning in meanings.items():
         if prints.get(part) != fingerprints[part]:
             raise of_something_else(folder, meaning)
@@ -137,7 +137,7 @@ def read(
 def of_something_else(folder: Path, meaning: str) -> ValueError:
     """The sentence on a checkpoint that belongs to something else."""
     return ValueError(
-        f"{_where(folder)} is of {meaning}; give what it was made with, {_again(folder)}."
+        f"{_where(folder)} is of {meaning}; give what it was made with, {again(folder)}."
     )
 
 
@@ -156,7 +156,8 @@ def _where(folder: Path) -> str:
     return f"The checkpoint in {str(folder)!r}"
 
 
-def _again(folder: Path) -> str:
+def again(folder: Path) -> str:
+    """How a sentence ends that could be mended by beginning again."""
     return f"or remove that folder to begin again (rm -r {shlex.quote(str(folder))})"
 
 

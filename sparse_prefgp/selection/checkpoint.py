@@ -1,26 +1,38 @@
-"""Checkpoints: what a killed or interrupted run of `optimise` goes on from.
+"""Checkpoints: what a killed or interrupted run of an optimiser goes on from.
 
-It holds the optimiser's state and the sites, to the bit, and of the model only what tells whether
-another one is the same; so whoever goes on builds the model as before.
+It holds the optimiser's state to the bit, for duels in memory with the sites, and of the model only
+what tells whether another one is the same; so whoever goes on builds the model as before.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import gpflow
 import numpy as np
 
-from sparse_prefgp.checkpoint_folder import digest_of, of_something_else
+from sparse_prefgp.checkpoint_folder import (
+    again,
+    check_writable,
+    digest_of,
+    has_checkpoint,
+    of_something_else,
+)
 from sparse_prefgp.checkpoint_folder import read as read_folder
 from sparse_prefgp.checkpoint_folder import write as write_folder
 from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.parts import StreamedGP
+
+Packed = tuple[dict[str, np.ndarray], dict[str, Any]]
+T = TypeVar("T")
 
 _PROBED_ROWS = 5
 # The kernel on the same rows by the same versions, perhaps on another processor.
@@ -36,14 +48,13 @@ _NEAR_KERNEL = 1e-5
 _MEANINGS = {
     "duels": "other duels or items",
     "model": "another kernel, approximation, engine or choice of trainable parameters",
-    "settings": "another mode, seed or number of starts",
 }
 _OTHER_START = "other parameters or inducing inputs at the start"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where `optimise` keeps what it needs to go on, and how often.
+    """Where `optimise` or `optimise_streamed` keeps what it needs to go on, and how often.
 
     path: a folder, made if need be. every: iterations between two checkpoints. resume: go on from
     the checkpoint that is there; without one, begin.
@@ -82,12 +93,13 @@ class Identity:
     """What tells whether a run is the one that left a checkpoint.
 
     fingerprints: of duels, model and settings. start: all parameters, unconstrained, at the start.
-    probe: the kernel there on a few rows.
+    probe: the kernel there on a few rows. meaning: what the settings are when they differ.
     """
 
     fingerprints: Mapping[str, str]
     start: np.ndarray
     probe: np.ndarray
+    meaning: str
 
 
 def write(
@@ -104,7 +116,8 @@ def read(folder: Path, identity: Identity) -> tuple[dict[str, np.ndarray], dict[
     Raises:
         ValueError: damaged, of another version, or of other data or settings than `identity`.
     """
-    arrays, words = read_folder(folder, identity.fingerprints, _MEANINGS)
+    meanings = {**_MEANINGS, "settings": identity.meaning}
+    arrays, words = read_folder(folder, identity.fingerprints, meanings)
     start, probe = arrays.pop("start"), arrays.pop("probe")
     here = identity.start
     allowed = _SAME_START * (1.0 + np.abs(here))
@@ -123,16 +136,32 @@ def _same_kernel(probe: np.ndarray, here: np.ndarray, *, exact_start: bool) -> b
     return bool(np.max(np.abs(probe - here)) <= _NEAR_KERNEL * np.max(np.abs(here)))
 
 
-def identify(model: PreferenceGP, settings: dict[str, Any]) -> Identity:
+def identify(
+    model: PreferenceGP | StreamedGP, settings: dict[str, Any], meaning: str = "other settings"
+) -> Identity:
     """Fingerprints of data, model and settings, the starting parameters, a probe of the kernel.
 
     The kernel's class and its parameters do not say all it computes with (its `active_dims`, for
     example), so that its values on a few rows stand for the rest.
+
+    Args:
+        model: with its duels.
+        settings: what JSON can hold.
+        meaning: what they are of when they differ, such as "another seed".
     """
-    graph = model.graph
-    data = [graph.rows, graph.winners, graph.losers, graph.counts, graph.lower, graph.upper]
-    if graph.groups is not None:
-        data.append(graph.groups)
+    if isinstance(model, StreamedGP):
+        assert model.stream is not None
+        data = _summed_up(model.stream)
+        # Inline features have no items, but their range.
+        z = model.inducing_variable.Z.numpy()
+        rows = np.concatenate([model.duels.items[:_PROBED_ROWS], z[:_PROBED_ROWS]])
+        probe = model.kernel(as_float(rows)).numpy()
+    else:
+        graph = model.graph
+        data = [graph.rows, graph.winners, graph.losers, graph.counts, graph.lower, graph.upper]
+        if graph.groups is not None:
+            data.append(graph.groups)
+        probe = model.problem().kernel(as_float(graph.rows[:_PROBED_ROWS])).numpy()
     parts = [model.kernel, *model.kernel.submodules]
     kinds = [type(part).__name__ for part in parts if isinstance(part, gpflow.kernels.Kernel)]
     parameters = [
@@ -153,8 +182,18 @@ def identify(model: PreferenceGP, settings: dict[str, Any]) -> Identity:
         "settings": digest_of([json.dumps(settings, sort_keys=True).encode()]),
     }
     start = np.concatenate([np.ravel(v.numpy()).astype(float) for v in model.variables])
-    probe = model.problem().kernel(as_float(graph.rows[:_PROBED_ROWS])).numpy()
-    return Identity(fingerprints, start, probe)
+    return Identity(fingerprints, start, probe, meaning)
+
+
+def _summed_up(stream: StreamedDuels) -> list[np.ndarray]:
+    """What stands for streamed duels: which rows, the checksums of all, and the features."""
+    scan, transform = stream.scan, stream.transform
+    data = [np.array([stream.start, stream.stop, *scan.starts]), np.array(scan.digests)]
+    if stream.items is not None:
+        data.append(stream.items.features)
+    elif transform is not None:
+        data += [np.array(transform.mean), np.array(transform.scale)]
+    return data
 
 
 def _prior(parameter: gpflow.Parameter) -> str | None:
@@ -167,3 +206,96 @@ def _prior(parameter: gpflow.Parameter) -> str | None:
         if name != "name"
     }
     return f"{type(parameter.prior).__name__} {shown} {parameter.prior_on}"
+
+
+class Book(Generic[T]):
+    """The checkpoint of one run: what was found in it, and what goes into it.
+
+    Attributes:
+        folder: where.
+        found: what the run goes on from; None to begin.
+        latest: what was given to `keep` last.
+
+    Args:
+        checkpoint: where, how often, and whether to go on.
+        identity: of the run.
+        pack: what a run has reached, as arrays and words; unpack: the reverse.
+
+    Raises:
+        ValueError: a place that cannot be written to, a checkpoint that is damaged, of another
+            version or of another run.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        identity: Identity,
+        pack: Callable[[T], Packed],
+        unpack: Callable[[dict[str, np.ndarray], dict[str, Any]], T],
+    ) -> None:
+        self.folder = folder = checkpoint.folder
+        self.found: T | None = None
+        self.latest: T | None = None
+        self._every = checkpoint.every
+        self._identity = identity
+        self._pack = pack
+        self._warned = False
+        check_writable(folder)
+        if not checkpoint.resume:
+            if has_checkpoint(folder):
+                read(folder, identity)  # that of another run is not lost
+            return
+        if has_checkpoint(folder):
+            self.found = self.latest = unpack(*read(folder, identity))
+        else:
+            warnings.warn(
+                f"There is no checkpoint in {str(folder)!r} to go on from; the run begins at the "
+                "beginning.",
+                stacklevel=4,
+            )
+
+    def due(self, iterations: int) -> bool:
+        """Whether a checkpoint is to be written after so many iterations."""
+        return iterations % self._every == 0
+
+    def keep(self, latest: T, write: bool) -> None:
+        """What the run has reached, on the disk or, for an interruption, at hand."""
+        self.latest = latest
+        if write:
+            self._write()
+
+    def close(self) -> None:
+        """Keep how the run ended, so that what follows it can be repeated from there."""
+        if self.latest is not None:
+            self._write()
+
+    def interrupted(self) -> bool:
+        """Whether what was reached is kept now."""
+        return self.latest is not None and self._write()
+
+    def past_limit(self, made: int, limit: int, what: str = "iterations") -> ValueError:
+        """The sentence on a limit that an uninterrupted run would have stopped at before."""
+        return ValueError(
+            f"The run in {str(self.folder)!r} has gone on for {made} {what} already, past the "
+            f"limit of {limit}; give a limit of at least {made}, {again(self.folder)}."
+        )
+
+    def ended_at_limit(self, what: str, made: int, limit: int) -> ValueError:
+        """The sentence on a part of the run, over now, that ended at another limit."""
+        return ValueError(
+            f"{what} of the run in {str(self.folder)!r} ended at its limit of {made} iterations, "
+            f"and only its result was kept; a limit of {limit} would have ended it elsewhere: "
+            f"give {made}, {again(self.folder)}."
+        )
+
+    def _write(self) -> bool:
+        assert self.latest is not None
+        try:
+            write(self.folder, self._identity, *self._pack(self.latest))
+        except (OSError, ValueError) as error:
+            # Hours of work are not thrown away because the disk is full.
+            if not self._warned:
+                warnings.warn(f"No checkpoint could be written: {error}", stacklevel=4)
+            self._warned = True
+            return False
+        return True

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import os
-import shlex
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 
-from sparse_prefgp.checkpoint_folder import check_writable, has_checkpoint
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP
-from sparse_prefgp.selection.checkpoint import (
-    Checkpoint,
-    Identity,
-    Interrupted,
-    identify,
-    read,
-    write,
-)
+from sparse_prefgp.selection.checkpoint import Book, Checkpoint, Interrupted, Packed, identify
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Counts, Objective
 from sparse_prefgp.selection.search import (
     ALTERNATED,
@@ -215,8 +205,10 @@ def optimise(
     if checkpoint is not None:
         if not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
-        book = _Book(checkpoint, identify(model, {"mode": mode, "starts": starts, "seed": seed}))
-        book.check_limit(max_iterations)
+        settings = {"mode": mode, "starts": starts, "seed": seed}
+        identity = identify(model, settings, "another mode, seed or number of starts")
+        book = Book(checkpoint, identity, _packed, _unpacked)
+        _check_limit(book, max_iterations)
     objective = Objective(model, variables, alternates=mode == ALTERNATED)
     first = objective.get()
     done, run, resumed_at = _Done(), None, 0
@@ -243,7 +235,8 @@ def optimise(
             while run is not None and not run.ended and run.iterations < max_iterations:
                 before, run = run.iterations, step(objective, run)
                 if book is not None:
-                    book.keep(done, run, objective.counts)
+                    due = run.iterations > 0 and book.due(run.iterations)
+                    book.keep(_Reached(done, run, objective.counts), due)
                 if callback is not None and run.iterations > before:
                     try:
                         callback(_progress(objective, run, max_iterations, start, starts))
@@ -267,7 +260,8 @@ def optimise(
         reached = done.better(run)
         objective.set(first if reached is None else reached.checked.position)
         if book is not None and book.interrupted() and isinstance(error, KeyboardInterrupt):
-            raise Interrupted(book.checkpoint.folder, book.iterations) from error
+            assert book.latest is not None
+            raise Interrupted(book.folder, book.latest.run.iterations) from error
         raise
     finally:
         objective.close()
@@ -309,88 +303,29 @@ class _Done:
         return replace(new, best=run, kept=len(self.starts))
 
 
-class _Book:
-    """The checkpoint of one call: what was found in it, and what goes into it."""
+class _Reached(NamedTuple):
+    """What a checkpoint holds."""
 
-    def __init__(self, checkpoint: Checkpoint, identity: Identity) -> None:
-        self.checkpoint = checkpoint
-        self.found: tuple[_Done, Run, Counts] | None = None
-        self._identity = identity
-        self._latest: tuple[_Done, Run, Counts] | None = None
-        self._warned = False
-        folder = checkpoint.folder
-        check_writable(folder)
-        if not checkpoint.resume:
-            if has_checkpoint(folder):
-                read(folder, identity)  # that of another run is not lost
-            return
-        if has_checkpoint(folder):
-            self.found = self._latest = _unpacked(*read(folder, identity))
-        else:
-            warnings.warn(
-                f"There is no checkpoint in {str(folder)!r} to go on from; the run begins at the "
-                "beginning.",
-                stacklevel=4,
-            )
-
-    @property
-    def iterations(self) -> int:
-        return 0 if self._latest is None else self._latest[1].iterations
-
-    def check_limit(self, max_iterations: int) -> None:
-        """Refuse to go on under a limit that would have ended what was found elsewhere."""
-        if self.found is None:
-            return
-        done, run, _ = self.found
-        where = repr(str(self.checkpoint.folder))
-        again = (
-            "or remove that folder to begin again "
-            f"(rm -r {shlex.quote(str(self.checkpoint.folder))})."
-        )
-        for number, start in enumerate(done.starts, start=1):
-            if start.limit_reached and start.iterations != max_iterations:
-                raise ValueError(
-                    f"Start {number} of the run in {where} ended at its limit of "
-                    f"{start.iterations} iterations, and only its result was kept; a limit of "
-                    f"{max_iterations} would have ended it elsewhere: give {start.iterations}, "
-                    + again
-                )
-        most = max(run.iterations, *(start.iterations for start in done.starts), 0)
-        if most > max_iterations:
-            raise ValueError(
-                f"The run in {where} has gone on for {most} iterations already, past the limit of "
-                f"{max_iterations}; give a limit of at least {most}, " + again
-            )
-
-    def keep(self, done: _Done, run: Run, counts: Counts) -> None:
-        """After an iteration; written if one is due."""
-        self._latest = (done, run, counts)
-        if run.iterations and run.iterations % self.checkpoint.every == 0:
-            self._write()
-
-    def close(self) -> None:
-        """Keep how the run ended, so that what follows it can be repeated from there."""
-        if self._latest is not None:
-            self._write()
-
-    def interrupted(self) -> bool:
-        """Whether the last full iteration is kept now."""
-        return self._latest is not None and self._write()
-
-    def _write(self) -> bool:
-        assert self._latest is not None
-        try:
-            write(self.checkpoint.folder, self._identity, *_packed(*self._latest))
-        except (OSError, ValueError) as error:
-            # Hours of work are not thrown away because the disk is full.
-            if not self._warned:
-                warnings.warn(f"No checkpoint could be written: {error}", stacklevel=4)
-            self._warned = True
-            return False
-        return True
+    done: _Done
+    run: Run
+    counts: Counts
 
 
-def _packed(done: _Done, run: Run, counts: Counts) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _check_limit(book: Book[_Reached], max_iterations: int) -> None:
+    """Refuse to go on under a limit that would have ended what was found elsewhere."""
+    if book.found is None:
+        return
+    done, run, _ = book.found
+    for number, start in enumerate(done.starts, start=1):
+        if start.limit_reached and start.iterations != max_iterations:
+            raise book.ended_at_limit(f"Start {number}", start.iterations, max_iterations)
+    most = max(run.iterations, *(start.iterations for start in done.starts), 0)
+    if most > max_iterations:
+        raise book.past_limit(most, max_iterations)
+
+
+def _packed(reached: _Reached) -> Packed:
+    done, run, counts = reached
     arrays, words = as_arrays(run)
     all_words: dict[str, Any] = {
         "run": words,
@@ -406,7 +341,7 @@ def _packed(done: _Done, run: Run, counts: Counts) -> tuple[dict[str, np.ndarray
     return arrays, all_words
 
 
-def _unpacked(arrays: dict[str, np.ndarray], words: dict[str, Any]) -> tuple[_Done, Run, Counts]:
+def _unpacked(arrays: dict[str, np.ndarray], words: dict[str, Any]) -> _Reached:
     best = None
     if words["best"] is not None:
         prefix = "best_"
@@ -415,7 +350,7 @@ def _unpacked(arrays: dict[str, np.ndarray], words: dict[str, Any]) -> tuple[_Do
     evidence, prior = (float(x) for x in arrays["first"])
     starts = tuple(StartReport(**start) for start in words["starts"])
     done = _Done(starts, best, words["kept"], evidence, prior)
-    return done, from_arrays(arrays, words["run"]), Counts(**words["counts"])
+    return _Reached(done, from_arrays(arrays, words["run"]), Counts(**words["counts"]))
 
 
 def _check_numbers(

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.features import FeatureTransform
@@ -16,6 +17,8 @@ from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import parsed
 from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, joined, regular, slice_of
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
+
+IntArray = npt.NDArray[np.int64]
 
 # Parts are whole files where the largest is no more than so many times the average.
 _UNEVEN = 1.25
@@ -159,9 +162,16 @@ class StreamedDuels:
 
     def sample(self, size: int, rng: np.random.Generator) -> Duels:
         """`size` rows drawn without replacement, in memory; all of them where there are no more."""
-        chosen = np.arange(self.num_rows)
-        if size < self.num_rows:
-            chosen = np.sort(rng.choice(self.num_rows, size, replace=False))
+        return self.take(self.draw(size, rng))
+
+    def draw(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Numbers of the rows that `sample` takes, ascending; nothing is read."""
+        if size >= self.num_rows:
+            return np.arange(self.num_rows)
+        return np.sort(rng.choice(self.num_rows, size, replace=False))
+
+    def take(self, chosen: IntArray) -> Duels:
+        """Rows by their numbers, ascending, in memory."""
         found = []
         for chunk in self.chunks(READ_ROWS):
             here = chosen[np.searchsorted(chosen, chunk.start) :]
