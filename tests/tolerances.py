@@ -87,3 +87,8 @@ SVGP_PROBABILITY = 1e-3
 # The posterior of duels in parts, or streamed, against that of all of them in memory, both stopped
 # at SOLVER: what is promised whatever the parts.
 PARTS = 1e-8
+
+# Parameters of a fit to streamed duels that was resumed: inference begins at zero, so that sites
+# stop elsewhere within the loose tolerance of an optimiser. That moves the gradient by some 2e-6,
+# which L-BFGS multiplies by the inverse of the curvature; on small streams it came to 1e-5.
+RESUMED = 1e-3

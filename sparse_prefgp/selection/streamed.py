@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from sparse_prefgp.checkpoint_folder import digest_of
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP, StreamedResult
 from sparse_prefgp.parts.model import StreamProgress
-from sparse_prefgp.selection.lbfgs import Function, Outcome, Point, State, advance, direction_from
+from sparse_prefgp.selection.checkpoint import Book, Checkpoint, Interrupted, identify
+from sparse_prefgp.selection.climb import Climb, IntArray, Reached, as_arrays, from_arrays
+from sparse_prefgp.selection.lbfgs import Function, Point, State, advance, direction_from
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Objective
 
 FloatArray = npt.NDArray[np.float64]
@@ -54,6 +58,8 @@ class StreamedReport:
     curvature learned on the subset; None for chunks. polished: what those that were made did gain.
     all_rows: the subset left none out, so that it cost nothing.
     message: why it stopped. history: log evidence after each iteration, of what it is about.
+    resumed_at: iterations, of polish too, that were read from a checkpoint; evaluations and seconds
+    are those of all runs.
     """
 
     gradients: str
@@ -72,6 +78,7 @@ class StreamedReport:
     polish: int = 0
     polished: float = 0.0
     all_rows: bool = False
+    resumed_at: int = 0
 
     def __str__(self) -> str:
         if self.subset is None:
@@ -91,6 +98,8 @@ class StreamedReport:
                 text += f"; further iterations would gain about {left}"
             else:
                 text += f"; the subset cost about {left} that are still to gain"
+        if self.resumed_at:
+            text += f"; {self.resumed_at} iterations came from a checkpoint"
         if not self.inference.converged:
             text += f"; the last inference: {self.inference}"
         return text
@@ -106,8 +115,11 @@ def optimise_streamed(
     rng: np.random.Generator | None = None,
     callback: Callable[[StreamedStep], None] | None = None,
     progress: Callable[[StreamProgress], None] | None = None,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
 ) -> StreamedReport:
     """Maximise log evidence plus log prior density of streamed duels, as `optimise`.
+
+    The model is left at the best parameters found, also by a run that an exception ends.
 
     :param max_iterations: of L-BFGS.
     :param gradients: "chunks": the exact gradient of all duels, summed chunk by chunk; each costs
@@ -117,77 +129,214 @@ def optimise_streamed(
     :param polish: exact iterations after those on the subset.
     :param rng: draws the subset.
     :param callback: after each iteration. progress: after each chunk, in this process.
+    :param checkpoint: as for `optimise`, written at the beginning and the end of each stage too.
+        It has no sites, of which there are as many as duels: a continued run begins inference at
+        zero, and so ends where the uninterrupted one would have within the tolerance of inference.
+        The rows of a subset are those drawn at first; an `rng` that draws others is refused. Size
+        of the chunks, place of the sites, scheduler and both limits may be others.
     :raises ValueError: nothing is trainable, kernel variance and noise both are, the evidence is
-        not finite at the first parameters, a number that makes no sense.
+        not finite at the first parameters, a number that makes no sense, a model without its duels,
+        a checkpoint of other duels, model, settings or versions, or past the limit.
+    :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
     _check(model, max_iterations, gradients, subset, polish)
-    started = time.perf_counter()
-    full = _Full(model, progress)
-    before = model.infer(progress=progress)
-    evidence_start = model.log_evidence()
-    if not np.isfinite(evidence_start):
-        raise ValueError(
-            f"The log evidence is not finite at the first parameters ({before}); lower the kernel "
-            "variance, raise the noise variance, or remove inducing inputs that nearly coincide."
+    rows = None
+    if gradients == SUBSET:
+        assert model.stream is not None
+        rows = model.stream.draw(subset, np.random.default_rng() if rng is None else rng)
+    book = None
+    if checkpoint is not None:
+        if not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
+        settings = {
+            "gradients": gradients,
+            "subset": None if rows is None else len(rows),
+            "drawn": None if rows is None or rng is None else digest_of([rows]),
+        }
+        identity = identify(model, settings, "other gradients, another subset or another seed")
+        book = Book(checkpoint, identity, as_arrays, from_arrays)
+        _check_limit(book, max_iterations, polish)
+    run = _Run(model, rows, max_iterations, polish, book, callback, progress)
+    try:
+        run.climb()
+        inference = model.infer(restart=True, progress=progress)
+        evidence = model.log_evidence()
+    except BaseException as error:
+        # The model must not stay at some trial of the line search.
+        run.go_back()
+        if book is not None and book.interrupted() and isinstance(error, KeyboardInterrupt):
+            assert book.latest is not None
+            raise Interrupted(book.folder, book.latest.iterations) from error
+        raise
+    return run.report(inference, evidence)
+
+
+class _Run:
+    """One call of `optimise_streamed`: what it has reached, and what is kept of that."""
+
+    def __init__(
+        self,
+        model: StreamedGP,
+        rows: IntArray | None,
+        max_iterations: int,
+        polish: int,
+        book: Book[Reached] | None,
+        callback: Callable[[StreamedStep], None] | None,
+        progress: Callable[[StreamProgress], None] | None,
+    ) -> None:
+        self._model, self._rows = model, rows
+        self._max_iterations, self._polish = max_iterations, polish
+        self._book, self._callback, self._progress = book, callback, progress
+        self._full = _Full(model, progress)
+        self._started = time.perf_counter()
+        self._begun_at = self._full.prior.get()
+        self._reached = found = None if book is None else book.found
+        self._resumed_at = 0 if found is None else found.iterations
+        self._earlier = 0.0 if found is None else found.seconds
+        self._full.evaluations = 0 if found is None else found.evaluations
+
+    def climb(self) -> None:
+        """From what was reached to the last parameters."""
+        total = self._model.duels.num_duels
+        if self._reached is None:
+            self._keep(Reached(self._evidence_start(), self._rows))
+        self.go_back()
+        if self._rows is None:
+            if self._at.first is None:
+                self._keep(replace(self._at, first=Climb(State.begin(self._full.point()))))
+            self._iterate("first", self._full, CHUNKS, total, self._max_iterations)
+        else:
+            if self._at.exact is None:
+                self._on_subset()
+                self._begin_exact()
+            self._iterate("exact", self._full, "all duels", total, self._polish)
+        if self._book is not None:
+            self._book.close()
+
+    def go_back(self) -> None:
+        """Put the model at what was reached."""
+        position = None if self._reached is None else self._reached.position
+        self._full.prior.set(self._begun_at if position is None else position)
+
+    def report(self, inference: StreamedResult, evidence: float) -> StreamedReport:
+        at = self._at
+        first, exact = at.first, at.exact
+        assert first is not None
+        extra: dict[str, Any] = {}
+        if exact is not None:
+            assert at.rows is not None and at.exact_start is not None
+            state, stream = exact.state, self._model.stream
+            extra = {
+                "subset": len(at.rows),
+                "subset_per_duel": at.per_duel,
+                "evidence_left": -0.5 * float(state.point.gradient @ direction_from(state)),
+                "polish": exact.iterations,
+                "polished": at.exact_start - state.point.value,
+                "all_rows": stream is not None and len(at.rows) == stream.num_rows,
+            }
+        limit = f"the limit of {self._max_iterations} iterations"
+        return StreamedReport(
+            CHUNKS if at.rows is None else SUBSET,
+            first.iterations,
+            at.evaluations,
+            at.evidence_start,
+            evidence,
+            first.outcome.converged,
+            str(first.outcome) if first.ended else limit,
+            self._seconds,
+            inference,
+            first.history,
+            resumed_at=self._resumed_at,
+            **extra,
         )
 
-    def told(of: str, duels: int) -> Callable[[int, State, float], None]:
-        def tell(iteration: int, state: State, log_evidence: float) -> None:
-            if callback is not None:
-                norm = float(np.max(np.abs(state.point.gradient)))
-                seconds = time.perf_counter() - started
-                most = max_iterations if of == gradients else polish
-                callback(
-                    StreamedStep(
-                        iteration, most, of, log_evidence, log_evidence / duels, norm, seconds
-                    )
-                )
+    @property
+    def _at(self) -> Reached:
+        assert self._reached is not None
+        return self._reached
 
-        return tell
+    @property
+    def _seconds(self) -> float:
+        return self._earlier + time.perf_counter() - self._started
 
-    total = model.duels.num_duels
-    extra: dict[str, float | int | bool | None] = {}
-    if gradients == CHUNKS:
-        climbed = _climb(full, State.begin(full.point()), max_iterations, told(CHUNKS, total))
-    else:
-        rng = np.random.default_rng() if rng is None else rng
-        climbed, share, per_duel, rows = _on_subset(model, subset, max_iterations, rng, told)
-        state = climbed.state
+    def _keep(self, reached: Reached, write: bool = True) -> None:
+        spent: dict[str, Any] = {"evaluations": self._full.evaluations, "seconds": self._seconds}
+        self._reached = replace(reached, **spent)
+        if self._book is not None:
+            self._book.keep(self._reached, write)
+
+    def _evidence_start(self) -> float:
+        before = self._model.infer(progress=self._progress)
+        found = self._model.log_evidence()
+        if not np.isfinite(found):
+            raise ValueError(
+                f"The log evidence is not finite at the first parameters ({before}); lower the "
+                "kernel variance, raise the noise variance, or remove inducing inputs that nearly "
+                "coincide."
+            )
+        return found
+
+    def _on_subset(self) -> None:
+        """Climb on a random subset, moving the parameters of the model itself."""
+        at, model, limit = self._at, self._model, self._max_iterations
+        if at.first is not None and at.per_duel is not None and at.first.over(limit):
+            return
+        assert model.stream is not None and at.rows is not None
+        duels = model.stream.take(at.rows)
+        part = PreferenceGP(
+            duels,
+            model.kernel,
+            approximation=model.approximation,
+            inducing_variable=model.inducing_variable,
+            engine=ParallelEP(tolerance=model.engine.tolerance),
+            mean_function=model.mean_function,
+        )
+        part.noise_variance = model.noise_variance
+        objective = Objective(part, list(part.trainable_variables))
+        first = at.first or Climb(State.begin(objective.point(objective.get())))
+        self._keep(replace(at, first=first, share=None, per_duel=None), write=False)
+        self._iterate("first", objective, SUBSET, duels.num_duels, limit)
+        objective.close()
+        share = duels.num_duels / model.duels.num_duels
+        per_duel = part.log_evidence() / duels.num_duels
+        self._keep(replace(self._at, share=share, per_duel=per_duel))
+
+    def _begin_exact(self) -> None:
+        """All duels where the subset led, with what it taught of the curvature."""
+        at = self._at
+        assert at.first is not None and at.share is not None
+        state, point = at.first.state, self._full.point()
         # Curvature grows with the number of duels.
-        state = State(full.point(), state.steps, state.changes / share)
-        exact = _climb(full, state, polish, told("all duels", total)) if polish else None
-        at = state if exact is None else exact.state
-        extra = {
-            "subset": rows,
-            "subset_per_duel": per_duel,
-            "evidence_left": -0.5 * float(at.point.gradient @ direction_from(at)),
-            "polish": 0 if exact is None else len(exact.history),
-            "polished": state.point.value - at.point.value,
-            "all_rows": model.stream is not None and rows == model.stream.num_rows,
-        }
-    inference = model.infer(restart=True, progress=progress)
-    return StreamedReport(
-        gradients,
-        len(climbed.history),
-        full.evaluations,
-        evidence_start,
-        model.log_evidence(),
-        climbed.outcome.converged,
-        str(climbed.outcome) if climbed.ended else f"the limit of {max_iterations} iterations",
-        time.perf_counter() - started,
-        inference,
-        climbed.history,
-        **extra,  # type: ignore[arg-type]
-    )
+        exact = Climb(State(point, state.steps, state.changes / at.share))
+        self._keep(replace(at, exact=exact, exact_start=point.value))
 
+    def _iterate(
+        self, name: str, function: _Full | Objective, of: str, duels: int, limit: int
+    ) -> None:
+        """Go on with a climb, at most to so many iterations; the parameters are left at its end."""
+        evaluate: Function = function
+        prior = function.prior if isinstance(function, _Full) else _Prior(function.model)
+        climb: Climb = getattr(self._at, name)
+        while not climb.over(limit):
+            before = climb.state.point
+            state, outcome = advance(climb.state, evaluate)
+            prior.set(state.point.position)
+            climb, moved = replace(climb, state=state, outcome=outcome), state.point is not before
+            if moved:
+                evidence = -state.point.value - prior.density()[0]
+                climb = replace(climb, history=(*climb.history, evidence))
+            due = self._book is not None and self._book.due(climb.iterations)
+            changed: dict[str, Any] = {name: climb}
+            self._keep(replace(self._at, **changed), moved and due)
+            if moved and self._callback is not None:
+                self._callback(self._step(climb, of, duels, limit))
 
-class _Climbed(NamedTuple):
-    """Where a run of L-BFGS ended; ended: by itself, not at the limit."""
-
-    state: State
-    outcome: Outcome
-    ended: bool
-    history: tuple[float, ...]
+    def _step(self, climb: Climb, of: str, duels: int, limit: int) -> StreamedStep:
+        evidence = climb.history[-1]
+        norm = float(np.max(np.abs(climb.state.point.gradient)))
+        return StreamedStep(
+            climb.iterations, limit, of, evidence, evidence / duels, norm, self._seconds
+        )
 
 
 class _Prior:
@@ -246,58 +395,18 @@ class _Full:
         return -value - density, -gradient
 
 
-def _climb(
-    function: _Full | Objective,
-    state: State,
-    limit: int,
-    tell: Callable[[int, State, float], None],
-) -> _Climbed:
-    """At most so many iterations; the parameters are left at the last point."""
-    history: list[float] = []
-    outcome, ended = Outcome.GOES_ON, False
-    evaluate: Function = function
-    prior = function.prior if isinstance(function, _Full) else _Prior(function.model)
-    while len(history) < limit and not ended:
-        before = state.point
-        state, outcome = advance(state, evaluate)
-        prior.set(state.point.position)
-        ended = outcome is not Outcome.GOES_ON
-        if state.point is not before:
-            history.append(-state.point.value - prior.density()[0])
-            tell(len(history), state, history[-1])
-    return _Climbed(state, outcome, ended, tuple(history))
-
-
-def _on_subset(
-    model: StreamedGP,
-    size: int,
-    limit: int,
-    rng: np.random.Generator,
-    told: Callable[[str, int], Callable[[int, State, float], None]],
-) -> tuple[_Climbed, float, float, int]:
-    """Climb on a random subset, moving the parameters of `model` itself.
-
-    :return: the climb, the share of all duels, evidence per duel of the subset, its rows.
-    """
-    stream = model.stream
-    assert stream is not None
-    rows = min(size, stream.num_rows)
-    duels = stream.sample(rows, rng)
-    part = PreferenceGP(
-        duels,
-        model.kernel,
-        approximation=model.approximation,
-        inducing_variable=model.inducing_variable,
-        engine=ParallelEP(tolerance=model.engine.tolerance),
-        mean_function=model.mean_function,
-    )
-    part.noise_variance = model.noise_variance
-    objective = Objective(part, list(part.trainable_variables))
-    first = State.begin(objective.point(objective.get()))
-    climbed = _climb(objective, first, limit, told(SUBSET, duels.num_duels))
-    objective.close()
-    per_duel = part.log_evidence() / duels.num_duels
-    return climbed, duels.num_duels / model.duels.num_duels, per_duel, rows
+def _check_limit(book: Book[Reached], max_iterations: int, polish: int) -> None:
+    """Refuse to go on under a limit that would have ended what was found elsewhere."""
+    found = book.found
+    if found is None or found.first is None:
+        return
+    made = found.first.iterations
+    if found.exact is not None and not found.first.ended and made != max_iterations:
+        raise book.ended_at_limit("The subset", made, max_iterations)
+    if made > max_iterations:
+        raise book.past_limit(made, max_iterations)
+    if found.exact is not None and found.exact.iterations > polish:
+        raise book.past_limit(found.exact.iterations, polish, "exact iterations (polish)")
 
 
 def _check(
@@ -318,6 +427,11 @@ def _check(
     ):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+    if model.stream is None:
+        raise ValueError(
+            "The model was loaded without its duels, which optimise_streamed needs; make a "
+            "StreamedGP of the stream."
+        )
     if not model.trainable_variables:
         raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")
     if model.scale_is_free():

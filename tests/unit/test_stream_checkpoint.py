@@ -1,0 +1,275 @@
+"""Checkpoints of fits to streamed duels: a stopped run goes on, or is refused in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.checkpoint_folder import has_checkpoint
+from sparse_prefgp.folders import contents
+from sparse_prefgp.selection import Interrupted, streamed
+from tests.tolerances import FIXED_POINT, RESUMED
+
+N, T, M = 30, 300, 6
+LIMIT = 4
+SUBSET = {"gradients": "subset", "subset": 150}
+
+
+def stream(seed: int = 0) -> spg.StreamedDuels:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N, 2))
+    pairs = rng.permuted(np.tile(np.arange(N), (T, 1)), axis=1)[:, :2]
+    noisy = (np.sin(2.0 * x[:, 0]) + x[:, 1])[pairs] + 0.5 * rng.normal(size=pairs.shape)
+    losers, winners = np.take_along_axis(pairs, np.argsort(noisy, axis=1), axis=1).T
+    return spg.stream_duels(spg.Duels(x, winners, losers))
+
+
+def build(duels: spg.StreamedDuels | None = None, **more: Any) -> spg.StreamedGP:
+    settings: dict[str, Any] = {
+        "kernel": gpflow.kernels.SquaredExponential(lengthscales=[1.0, 1.0]),
+        "inducing_variable": np.random.default_rng(7).normal(size=(M, 2)),
+    }
+    return spg.StreamedGP(stream() if duels is None else duels, **{**settings, **more})
+
+
+def learn(model: spg.StreamedGP, limit: int = LIMIT, seed: int = 5, **more: Any) -> Any:
+    return spg.optimise_streamed(model, limit, rng=np.random.default_rng(seed), **more)
+
+
+def stop_at(of: str, iteration: int) -> Callable[[streamed.StreamedStep], None]:
+    def stop(step: streamed.StreamedStep) -> None:
+        if (step.of, step.iteration) == (of, iteration):
+            raise KeyboardInterrupt
+
+    return stop
+
+
+def parameters(model: spg.StreamedGP) -> np.ndarray:
+    return np.concatenate([np.ravel(v.numpy()) for v in model.trainable_variables])
+
+
+@cache
+def uninterrupted(limit: int, **settings: Any) -> tuple[Any, np.ndarray]:
+    """The report, and the last parameters."""
+    model = build()
+    return learn(model, limit, **settings), parameters(model)
+
+
+@pytest.mark.parametrize(
+    ("settings", "of", "stop", "kept"),
+    [
+        ({}, "chunks", 3, 3),
+        (SUBSET, "subset", 2, 2),
+        ({**SUBSET, "polish": 3}, "all duels", 1, LIMIT + 1),
+    ],
+    ids=["chunks", "subset", "polish"],
+)
+def test_resumed_as_if_never_interrupted(
+    settings: dict[str, Any], of: str, stop: int, kept: int, tmp_path: Path
+) -> None:
+    whole, last = uninterrupted(LIMIT, **settings)
+    folder = tmp_path / "kept"
+    model = build()
+    with pytest.raises(Interrupted, match=f"after iteration {kept};.*kept.*resume=True") as caught:
+        learn(model, callback=stop_at(of, stop), checkpoint=folder, **settings)
+    assert isinstance(caught.value, KeyboardInterrupt)
+    model.infer()  # at what was reached, not at a trial of the line search
+    assert model.log_evidence() > whole.log_evidence_start
+
+    model, seen = build(), []
+    again = learn(
+        model, callback=seen.append, checkpoint=spg.Checkpoint(folder, resume=True), **settings
+    )
+    assert (seen[0].of, seen[0].iteration) == (of, stop + 1)
+    assert again.resumed_at == kept and f"{kept} iterations came from a checkpoint" in str(again)
+    assert whole.resumed_at == 0 and "checkpoint" not in str(whole)
+    assert again.log_evidence == pytest.approx(whole.log_evidence, rel=FIXED_POINT)
+    assert again.log_evidence == model.log_evidence()
+    np.testing.assert_allclose(again.history, whole.history, rtol=FIXED_POINT)
+    np.testing.assert_allclose(parameters(model), last, atol=RESUMED)
+    for name in ("log_evidence_start", "message", "converged", "evaluations", "subset", "polish"):
+        assert getattr(again, name) == getattr(whole, name), name
+    for name in ("subset_per_duel", "evidence_left", "polished"):
+        one, other = getattr(again, name), getattr(whole, name)
+        assert one == pytest.approx(other, rel=RESUMED) if other else one == other
+
+
+def test_it_is_written_at_the_beginning_when_due_and_at_the_end(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    kept: list[tuple[str, Any]] = []
+
+    def look(step: streamed.StreamedStep) -> None:
+        kept.append((step.of, sorted(contents(folder))))
+
+    settings = {**SUBSET, "polish": 2}
+    first = learn(build(), callback=look, checkpoint=spg.Checkpoint(folder, every=3), **settings)
+    assert all(files for _, files in kept)
+    new = [one[1] != two[1] for one, two in pairwise(kept)]
+    # After the third on the subset, and at the end of it with the first evaluation of all duels.
+    assert new == [False, True, False, True, False]
+    # A run that has ended ends again at once, and one that reached a limit goes on beyond it.
+    again = learn(build(), checkpoint=spg.Checkpoint(folder, resume=True), **settings)
+    assert again.resumed_at == LIMIT + 2 and again.evaluations == first.evaluations
+    assert again.log_evidence == pytest.approx(first.log_evidence, rel=FIXED_POINT)
+    more = learn(build(), checkpoint=spg.Checkpoint(folder, resume=True), **{**SUBSET, "polish": 4})
+    assert more.polish == 4 and more.log_evidence > first.log_evidence
+
+
+def test_a_longer_run_goes_on_from_a_limit(tmp_path: Path) -> None:
+    checkpoint = spg.Checkpoint(tmp_path / "kept", resume=True)
+    with pytest.warns(UserWarning, match="no checkpoint in .*kept.* begins at the beginning"):
+        learn(build(), 2, checkpoint=checkpoint)
+    again = learn(build(), 4, checkpoint=checkpoint)
+    assert again.resumed_at == 2
+    assert again.log_evidence == pytest.approx(uninterrupted(4)[0].log_evidence, rel=FIXED_POINT)
+    with pytest.raises(ValueError, match=r"gone on for 4 iterations already.*limit of at least 4"):
+        learn(build(), 3, checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize("within", ["sample", "evaluation", "inference"])
+def test_interrupted_between_iterations(
+    within: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the subset is read, all duels are evaluated after it, or inference ends the run."""
+    folder = tmp_path / "kept"
+    made = {"sample": 0, "evaluation": 2, "inference": 2}[within]
+
+    def stop(*_: Any, **more: Any) -> Any:
+        if within == "inference" and not more.get("restart"):
+            return real(*_, **more)
+        raise KeyboardInterrupt
+
+    owner, name = {
+        "sample": (type(stream()), "take"),
+        "evaluation": (spg.StreamedGP, "evidence_and_gradient"),
+        "inference": (spg.StreamedGP, "infer"),
+    }[within]
+    real = getattr(owner, name)
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, stop)
+        with pytest.raises(Interrupted, match=f"after iteration {made};"):
+            learn(build(), 2, checkpoint=folder, **SUBSET)
+    again = learn(build(), 2, checkpoint=spg.Checkpoint(folder, resume=True), **SUBSET)
+    assert again.resumed_at == made
+    whole, _ = uninterrupted(2, **SUBSET)
+    assert again.log_evidence == pytest.approx(whole.log_evidence, rel=FIXED_POINT)
+
+
+def test_rows_drawn_by_no_seed_are_drawn_once(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    with pytest.raises(Interrupted):
+        spg.optimise_streamed(
+            build(), 3, checkpoint=folder, callback=stop_at("subset", 1), **SUBSET
+        )
+    resumed = spg.Checkpoint(folder, resume=True)
+    one, other = (spg.optimise_streamed(build(), 3, checkpoint=resumed, **SUBSET) for _ in range(2))
+    assert one.subset_per_duel == pytest.approx(other.subset_per_duel, rel=FIXED_POINT)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoints") / "kept"
+    learn(build(), 2, polish=1, checkpoint=folder, **SUBSET)
+    return folder
+
+
+def _moved() -> spg.StreamedGP:
+    model = build()
+    model.kernel.lengthscales.assign([1.0, 1.5])
+    return model
+
+
+OTHER_SETTINGS = "other gradients, another subset or another seed"
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "message"),
+    [
+        (lambda: build(stream(1)), {}, "of other duels or items"),
+        (lambda: build(stream().part(0, T // 2)), {}, "of other duels or items"),
+        (lambda: build(approximation=spg.FITC()), {}, "another kernel, approximation"),
+        (lambda: build(engine=spg.PartitionedEP(parts=2)), {}, "engine"),
+        (
+            lambda: build(
+                kernel=gpflow.kernels.SquaredExponential(
+                    lengthscales=[1.0, 1.0], active_dims=[1, 1]
+                )
+            ),
+            {},
+            "another kernel",
+        ),
+        (_moved, {}, "other parameters or inducing inputs at the start"),
+        (build, {"gradients": "chunks"}, OTHER_SETTINGS),
+        (build, {"subset": 140}, OTHER_SETTINGS),
+        (build, {"seed": 6}, OTHER_SETTINGS),
+        (build, {"limit": 3}, "The subset of the run in .* ended at its limit of 2 iterations"),
+        (build, {"polish": 0}, r"1 exact iterations \(polish\) already, past the limit of 0"),
+    ],
+)
+def test_another_run_is_refused_and_nothing_changes(
+    model: Callable[[], spg.StreamedGP], changes: dict[str, Any], message: str, kept: Path
+) -> None:
+    before = {name: (kept / name).read_bytes() for name in contents(kept)}
+    settings = {"limit": 2, "polish": 1, **SUBSET, **changes}
+    with pytest.raises(ValueError, match=message) as error:
+        learn(model(), checkpoint=spg.Checkpoint(kept, resume=True), **settings)
+    assert str(error.value).endswith(").") and "remove that folder" in str(error.value)
+    if not {"limit", "polish"} & set(changes):  # begun anew, they are no other run
+        with pytest.raises(ValueError, match=message):
+            learn(model(), checkpoint=kept, **settings)
+    assert {name: (kept / name).read_bytes() for name in contents(kept)} == before
+
+
+def test_duels_of_files_are_told_apart_by_their_checksums(tmp_path: Path) -> None:
+    """Features beside the duels; one row that was exchanged is another stream."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    columns = ("winner_a", "winner_b", "loser_a", "loser_b")
+    frame = pd.DataFrame(dict(zip(columns, rng.normal(size=(4, 80)), strict=True)))
+    other = frame.copy()
+    other.loc[70, ["winner_a", "loser_a"]] = frame.loc[70, ["loser_a", "winner_a"]].to_numpy()
+    for name, table in (("one", frame), ("same", frame), ("other", other)):
+        table.to_parquet(tmp_path / f"{name}.parquet", index=False)
+
+    def go(name: str, resume: bool = True) -> Any:
+        model = build(spg.stream_duels(tmp_path / f"{name}.parquet"))
+        return learn(model, 2, checkpoint=spg.Checkpoint(tmp_path / "kept", resume=resume))
+
+    first = go("one", resume=False)
+    assert has_checkpoint(tmp_path / "kept")
+    assert go("same").log_evidence == pytest.approx(first.log_evidence, rel=FIXED_POINT)
+    with pytest.raises(ValueError, match="of other duels or items"):
+        go("other")
+
+
+def test_state_survives_to_the_bit() -> None:
+    from sparse_prefgp.selection.climb import as_arrays, from_arrays
+    from sparse_prefgp.selection.lbfgs import Outcome, Point, State
+
+    rng = np.random.default_rng(0)
+    state = State(Point(rng.normal(size=4), 0.1, rng.normal(size=4)), *rng.normal(size=(2, 3, 4)))
+    climb = streamed.Climb(state, Outcome.SMALL_CHANGE, (0.1, 0.2))
+    reached = streamed.Reached(1 / 3, np.arange(3), climb, 0.7, -0.1, None, None, 3, 0.5)
+    for one in (reached, replace(reached, exact=climb, exact_start=2.0), streamed.Reached(0.1)):
+        arrays, words = as_arrays(one)
+        again = from_arrays(arrays, words)
+        others, same = as_arrays(again)
+        assert words == same and arrays.keys() == others.keys()
+        assert all(np.array_equal(arrays[name], others[name]) for name in arrays)
+        assert again.iterations == one.iterations
+
+
+def test_a_model_without_its_duels_is_told(tmp_path: Path) -> None:
+    model = build()
+    spg.save(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="loaded without its duels, which optimise_streamed"):
+        learn(spg.load(tmp_path / "model"), **SUBSET)
