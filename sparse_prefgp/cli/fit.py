@@ -27,9 +27,6 @@ from sparse_prefgp.cli.tables import (
 )
 from sparse_prefgp.io.streams import is_stream
 
-# Optimiser steps between two checkpoints.
-_EVERY = 10
-
 EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
 
 
@@ -136,7 +133,7 @@ def fit(
             help="Optimiser steps between two checkpoints, kept in --out until the fit has "
             "succeeded; 0 for none."
         ),
-    ] = _EVERY,
+    ] = 10,
     stream: Annotated[
         bool,
         typer.Option(
@@ -263,7 +260,6 @@ def fit(
                     "--context": files and context,
                     "--margin": margin,
                     "--report": report,
-                    "--resume": resume,
                     "--refit": refit,
                     "--max-train": files and max_train,
                     f"--split {split}": files and split != "duels",
@@ -271,7 +267,6 @@ def fit(
                     f"--mode {mode}": mode != "nested",
                     f"--starts {starts}": starts != 1,
                     "--fixed-margin": fixed_margin,
-                    f"--checkpoint-every {checkpoint_every}": checkpoint_every != _EVERY,
                     f"--inducing {inducing}": isinstance(settings.inducing, str),
                     "auto": automatic,
                 },
@@ -288,7 +283,8 @@ def fit(
                 chunk,
                 timeout,
             )
-            run_streamed(console, tables, streamed, out)
+            checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
+            run_streamed(console, tables, streamed, out, checkpoints)
             return
         refuse_without_stream(
             {

@@ -12,10 +12,11 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from sparse_prefgp.cli.checkpoints import Checkpoints
 from sparse_prefgp.cli.console import Output, counting_bar, import_tensorflow, scores_table
 from sparse_prefgp.cli.tables import Tables, names
 from sparse_prefgp.io.streams import PARQUET, is_stream, stream_duels
-from sparse_prefgp.studies.folder import check_folder
+from sparse_prefgp.studies.folder import FIT_STAGE, check_folder
 
 if TYPE_CHECKING:
     from sparse_prefgp.parts.model import StreamProgress
@@ -61,16 +62,23 @@ def run_streamed(
     tables: Tables,
     settings: StreamSettings,
     out: Path,
+    checkpoints: Checkpoints,
 ) -> None:
     """Read, fit, score, print, and write to `out`."""
     from sparse_prefgp.studies.streamed import sites_kept_if_done
 
     check_folder(out)
-    with sites_kept_if_done(settings):
-        _run(console, tables, settings, out)
+    with checkpoints.told(), sites_kept_if_done(settings):
+        _run(console, tables, settings, out, checkpoints)
 
 
-def _run(console: Output, tables: Tables, settings: StreamSettings, out: Path) -> None:
+def _run(
+    console: Output,
+    tables: Tables,
+    settings: StreamSettings,
+    out: Path,
+    checkpoints: Checkpoints,
+) -> None:
     started = time.perf_counter()
     holdout = _holdout(console, tables, settings)
     from sparse_prefgp.studies.streamed import (
@@ -82,7 +90,13 @@ def _run(console: Output, tables: Tables, settings: StreamSettings, out: Path) -
 
     import_tensorflow(console)
     with _passes(console) as (step, progress):
-        model, report = fit_streamed(holdout, settings, step=step, progress=progress)
+        model, report = fit_streamed(
+            holdout,
+            settings,
+            step=step,
+            progress=progress,
+            checkpoint=checkpoints.stage(FIT_STAGE),
+        )
     figures = streamed_figures(holdout, settings, model, report)
     console.print(Text(str(report)))
     console.print(Text(f"Inference {report.inference}"))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.io import DuelTable
     from sparse_prefgp.parts import StreamedGP
     from sparse_prefgp.parts.model import StreamProgress
+    from sparse_prefgp.selection.checkpoint import Checkpoint
     from sparse_prefgp.selection.streamed import StreamedReport, StreamedStep
     from sparse_prefgp.splits import Split
 
@@ -133,7 +134,8 @@ class StreamSettings:
 
 @contextmanager
 def sites_kept_if_done(settings: StreamSettings) -> Iterator[None]:
-    """Check the files of the sites before anything slow; none stays unless all goes well.
+    """Check the files of the sites before anything slow; none stays unless all goes well, so that a
+    fit that is resumed can make them again.
 
     Raises:
         ValueError: a file that exists already, or lies in no folder; sites with a scheduler.
@@ -209,10 +211,12 @@ def fit_streamed(
     *,
     step: Callable[[StreamedStep], None] | None = None,
     progress: Callable[[StreamProgress], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[StreamedGP, StreamedReport]:
     """Fit the model of the settings to the training rows.
 
-    step: after each iteration of the optimiser; progress: after each chunk.
+    step: after each iteration of the optimiser; progress: after each chunk. checkpoint: for a fit
+    that may be killed.
     """
     import gpflow
 
@@ -252,6 +256,7 @@ def fit_streamed(
         rng=rng,
         callback=step,
         progress=progress,
+        checkpoint=checkpoint,
     )
     return model, report
 
@@ -319,6 +324,7 @@ def streamed_figures(
             "optimiser_converged": report.converged,
             "optimiser_message": report.message,
             "evaluations": report.evaluations,
+            "resumed_at": report.resumed_at,
             "seconds": report.seconds,
             "converged": report.inference.converged,
             "inference": str(report.inference),

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +18,9 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
+from sparse_prefgp.studies.folder import CHECKPOINTS
+from tests.conftest import ROOT
+from tests.tolerances import FIXED_POINT
 
 N, T = 60, 1500
 PLAIN = ["--inducing", "12", "--max-iterations", "3", "--kernel", "se"]
@@ -105,7 +113,11 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--ties", "t.csv"], "--ties needs all duels in memory"),
         (["--duels", "{}/ids", "--report"], "give one table in place of a folder"),
         (["--duels", "{}/wide.parquet", "--fixed-margin"], "--fixed-margin needs all duels"),
-        (["--duels", "{}/wide.parquet", "--checkpoint-every", "5"], "--checkpoint-every 5 needs"),
+        (["--duels", "{}/wide.parquet", "--checkpoint-every", "-1"], "every -1 steps makes no"),
+        (
+            ["--duels", "{}/wide.parquet", "--checkpoint-every", "0", "--resume"],
+            "--resume needs checkpoints",
+        ),
         (["--duels", "{}/wide.parquet", "--gradients", "chunks:5"], "chunks are of all duels"),
         (["--duels", "{}/wide.parquet", "--sites", "{}/no/s.npy"], "lies in no folder"),
         (["--duels", "{}/wide.parquet", "--split", "items"], "--split items needs all duels"),
@@ -190,8 +202,111 @@ def test_no_file_of_sites_is_left_of_a_fit_that_ended_early(
     monkeypatch.setattr(streamed, "score_streamed", stop)
     more = ["--parts", "2", "--sites", tmp_path / "s.npy", "--out", tmp_path / "fitted"]
     done = run("--duels", data / "wide.parquet", *PLAIN[:2], "--max-iterations", "1", *more)
-    assert done.exit_code != 0 and seen == ["s.0.npy", "s.1.npy"]
-    assert not list(tmp_path.iterdir())
+    assert done.exit_code != 0 and seen == ["fitted", "s.0.npy", "s.1.npy"]
+    assert [path.name for path in tmp_path.iterdir()] == ["fitted"]
+    assert [path.name for path in (tmp_path / "fitted").iterdir()] == [CHECKPOINTS]
+
+
+def command(data: Path, out: Path, *more: Any) -> list[Any]:
+    tables = ["--items", data / "items.csv", "--duels", data / "ids", "--out", out]
+    return [*tables, *PLAIN, "--checkpoint-every", "1", *more]
+
+
+def told(out: Path) -> dict[str, Any]:
+    return json.loads((out / "metrics.json").read_text())["fit"]
+
+
+SUBSET = ("--gradients", "subset:400", "--polish", "2")
+
+
+@pytest.mark.parametrize(
+    ("more", "kept", "of"),
+    [((), 2, "parameters or inducing inputs at the start"), (SUBSET, 4, "gradients, another")],
+    ids=["chunks", "polish"],
+)
+def test_interrupted_and_resumed(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[str, ...],
+    kept: int,
+    of: str,
+) -> None:
+    from sparse_prefgp.selection import streamed
+
+    real, calls = streamed.advance, []
+
+    def stop(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) > kept:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    out, sites = tmp_path / "out", tmp_path / "sites.npy"
+    with monkeypatch.context() as patched:
+        patched.setattr(streamed, "advance", stop)
+        result = run(*command(data, out, *more, "--sites", sites))
+    assert result.exit_code == 130, result.output
+    assert len(result.stderr.splitlines()) == 1 and not sites.exists()
+    assert "the fit so far is kept in" in result.stderr and CHECKPOINTS in result.stderr
+    assert "same command with --resume" in result.stderr
+
+    for changes, message in (
+        ((), "go on with it by --resume, or remove it"),
+        (("--resume", "--test-fraction", 0.3), "of other duels or items"),
+        (("--resume", "--kernel", "matern52"), "of another kernel"),
+        (("--resume", "--seed", 5), of),
+    ):
+        refused = run(*command(data, out, *more, *changes))
+        assert refused.exit_code == 2 and message in refused.stderr, refused.output
+        assert len(refused.stderr.splitlines()) == 1
+
+    # The place of the sites is no matter.
+    done = run(*command(data, out, *more, "--resume", "--sites", sites))
+    assert done.exit_code == 0, done.output
+    assert f"{kept} iterations came from a checkpoint" in " ".join(done.stdout.split())
+    assert sites.exists() and not (out / CHECKPOINTS).exists()
+    whole = run(*command(data, tmp_path / "whole", *more))
+    assert whole.exit_code == 0, whole.output
+    one, other = told(out), told(tmp_path / "whole")
+    assert one["resumed_at"] == kept and other["resumed_at"] == 0
+    assert one["log_evidence"] == pytest.approx(other["log_evidence"], rel=FIXED_POINT)
+    assert one["evaluations"] == other["evaluations"]
+
+
+@pytest.mark.slow
+def test_killed_fit_goes_on(data: Path, tmp_path: Path) -> None:
+    """kill -9 once an iteration is kept; the same command goes on from it."""
+    out, whole, sites = tmp_path / "out", tmp_path / "whole", tmp_path / "sites.npy"
+    program = [sys.executable, "-c", "from sparse_prefgp.cli.app import app; app()"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    more = ("--max-iterations", 12, "--quiet")
+    words = ["fit", "--stream", *map(str, command(data, out, *more, "--sites", sites))]
+    place = out / CHECKPOINTS / "fit" / "checkpoint.json"
+
+    def kept() -> int:
+        try:
+            return int(json.loads(place.read_text())["evaluations"])
+        except (OSError, ValueError):  # none yet, or being replaced
+            return 0
+
+    with subprocess.Popen([*program, *words], env=environment) as process:
+        deadline = time.monotonic() + 300
+        while kept() < 3 and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        os.kill(process.pid, signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert not (out / "metrics.json").exists()
+    # Nobody could remove the sites.
+    again = [*program, *words, "--resume"]
+    refused = subprocess.run(again, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2 and "exists already; remove it" in refused.stderr
+    sites.unlink()
+    subprocess.run(again, env=environment, check=True)
+    assert sites.exists() and not (out / CHECKPOINTS).exists()
+    assert run(*command(data, whole, *more)).exit_code == 0
+    assert 1 <= told(out)["resumed_at"] <= told(whole)["iterations"]
+    assert told(out)["log_evidence"] == pytest.approx(told(whole)["log_evidence"], rel=FIXED_POINT)
 
 
 def test_a_subset_of_all_rows_costs_nothing(data: Path) -> None:
