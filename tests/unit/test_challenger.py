@@ -273,8 +273,11 @@ def test_a_categorical_column_has_no_range() -> None:
 
 @pytest.mark.slow
 def test_the_loop_finds_the_top_of_a_function() -> None:
-    """Twelve duels in a box of two features: the regret that is left, beside that of as many
-    random challengers against the last winner."""
+    """Twelve duels in a box of two features: how often less than 0.1 of regret is left, beside as
+    many random challengers against the last winner.
+
+    The mean says little: a quarter of the runs climb the lower of the two tops, and stay there.
+    """
 
     def truth(x: np.ndarray) -> np.ndarray:
         return 3.0 * np.exp(-4.0 * np.sum((x - 0.6) ** 2, -1)) + np.exp(
@@ -304,6 +307,9 @@ def test_the_loop_finds_the_top_of_a_function() -> None:
             last = winner
         return float(3.0 - truth(model.duels.items[last]))
 
-    gains = np.array([regret(seed, False) - regret(seed, True) for seed in range(6)])
+    found = np.array(
+        [[regret(seed, clever) < 0.1 for clever in (False, True)] for seed in range(16)]
+    )
+    gains = found[:, 1].astype(float) - found[:, 0]
     error = gains.std(ddof=1) / np.sqrt(len(gains))
-    assert gains.mean() > 2.0 * error
+    assert gains.mean() > 2.0 * error and found[:, 1].mean() > 0.5
