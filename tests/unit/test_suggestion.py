@@ -407,8 +407,8 @@ def collected(seed: int, score: str | None, rounds: int, batch: int) -> tuple[fl
 def test_asking_beats_random_pairs() -> None:
     """Sixty duels in six rounds of ten: what is asked for predicts better, or finds better.
 
-    Differences of the same problems, which must be above zero by two standard errors. Regret is 0 in
-    most problems whatever is asked for, so that it takes more of them.
+    Differences of the same problems, which must be above zero by two standard errors. Regret is 0
+    in most problems whatever is asked for, so that it takes more of them.
     """
     chance = np.array([collected(seed, None, 6, 10) for seed in range(32)])
     for score, column, problems in (("bald", 0, 16), ("eubo", 1, 32)):
