@@ -570,10 +570,11 @@ class _Fused:
         self._chosen = tf.function(function, autograph=False, jit_compile=True)
 
     def __call__(self, *tensors: tf.Tensor) -> tf.Tensor:
+        chosen = self._chosen  # which another thread may replace meanwhile
         try:
-            return self._chosen(*tensors)
+            return chosen(*tensors)
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            if self._chosen is self._plain:
+            if chosen is self._plain:
                 raise
             _log.debug("The kernel is not compiled: %s", error.message.splitlines()[0])
             self._chosen = self._plain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -381,6 +382,14 @@ def test_a_kernel_that_cannot_be_compiled_is_evaluated_all_the_same() -> None:
     double = algebra._Fused(lambda x: tf.numpy_function(lambda y: 2.0 * y, [x], x.dtype))
     for _ in range(2):
         assert double(tf.constant([1.0, 2.0], tf.float64)).numpy().tolist() == [2.0, 4.0]
+
+
+def test_threads_that_meet_such_a_kernel_together_all_go_on() -> None:
+    for _ in range(5):
+        double = algebra._Fused(lambda x: tf.numpy_function(lambda y: 2.0 * y, [x], x.dtype))
+        calls = ((k, partial(double, tf.constant([float(k)], tf.float64))) for k in range(8))
+        found = [value.numpy().item() for _, value in in_order(calls, 4)]
+        assert found == [2.0 * k for k in range(8)]
 
 
 def test_packing_keeps_every_number() -> None:
