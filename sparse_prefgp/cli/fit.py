@@ -250,15 +250,17 @@ def fit(
             from sparse_prefgp.studies.streamed import StreamSettings
 
             files = not in_tables(tables)
+            if files and ties is not None:
+                raise ValueError(
+                    f"--ties {ties} was given, but ties of streamed files are rows with 1 in a "
+                    "column tie; write them there."
+                )
             refuse(
                 {
                     "--choices": files and choices,
                     "--rankings": files and rankings,
-                    "--ties": ties,
-                    "--weight": weight,
                     "--noise-by": noise_by,
                     "--context": files and context,
-                    "--margin": margin,
                     "--report": report,
                     "--refit": refit,
                     "--max-train": files and max_train,
@@ -266,7 +268,6 @@ def fit(
                     f"--engine {engine}": engine != "ep",
                     f"--mode {mode}": mode != "nested",
                     f"--starts {starts}": starts != 1,
-                    "--fixed-margin": fixed_margin,
                     f"--inducing {inducing}": isinstance(settings.inducing, str),
                     "auto": automatic,
                 },

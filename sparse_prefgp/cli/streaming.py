@@ -13,7 +13,13 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from sparse_prefgp.cli.checkpoints import Checkpoints
-from sparse_prefgp.cli.console import Output, counting_bar, import_tensorflow, scores_table
+from sparse_prefgp.cli.console import (
+    Output,
+    counting_bar,
+    import_tensorflow,
+    outcomes_table,
+    scores_table,
+)
 from sparse_prefgp.cli.tables import Tables, names
 from sparse_prefgp.io.streams import PARQUET, is_stream, stream_duels
 from sparse_prefgp.studies.folder import FIT_STAGE, check_folder
@@ -100,10 +106,18 @@ def _run(
     figures = streamed_figures(holdout, settings, model, report)
     console.print(Text(str(report)))
     console.print(Text(f"Inference {report.inference}"))
+    margin = figures["fit"]["margin"]
+    if margin is not None:
+        how = "as given" if figures["fit"]["fixed_margin"] else "learned"
+        console.print(Text(f"Margin within which a duel is a tie: {margin:.3g}, {how}"))
     if holdout.test is not None:
         with console.status("Scoring the held-out duels …"):
-            figures["held_out"] = score_streamed(holdout, model, settings.plain.seed)
-        console.print(scores_table("Held-out duels", {"": figures["held_out"]}))
+            scores, outcomes = score_streamed(holdout, model, settings.plain.seed)
+            figures["held_out"], figures["held_out_outcomes"] = scores, outcomes
+        title = "Held-out duels that one side won" if outcomes else "Held-out duels"
+        console.print(scores_table(title, {"": scores}))
+        if outcomes:
+            console.print(outcomes_table(outcomes))
     figures["seconds"] = time.perf_counter() - started
     written, figures = write_streamed(out, model, figures, settings.plain.seed)
     model.close()
@@ -136,6 +150,7 @@ def _holdout(console: Output, tables: Tables, settings: StreamSettings) -> Strea
             tables.items,
             features=None if tables.features is None else names(tables.features),
             ignore=() if tables.ignore is None else names(tables.ignore),
+            weights=tables.weight,
             progress=bar,
         )
     holdout = StreamHoldout.of(stream, plain.test_fraction)

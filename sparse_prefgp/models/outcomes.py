@@ -21,13 +21,14 @@ IntArray = npt.NDArray[np.int64]
 RATIO_LOG_SD = 1.0
 
 
-def margin_parameter(margin: Any, duels: Duels) -> gpflow.Parameter | None:
+def margin_parameter(margin: Any, duels: Any) -> gpflow.Parameter | None:
     """The margin, trainable where ties tell something of it.
 
+    :param duels: `Duels`, or what stands for them where they are streamed.
     :raises ValueError: ties without a margin; a margin that is not positive.
     """
     if margin is None:
-        if duels.ties is not None:
+        if duels.num_ties:
             raise ValueError(
                 f"{duels.num_ties:,} of the duels are ties, which need a margin within which a "
                 "duel is one; give margin=0.3, say, to start learning it from."
@@ -36,7 +37,7 @@ def margin_parameter(margin: Any, duels: Duels) -> gpflow.Parameter | None:
     if not is_number(margin) or not (np.isfinite(margin) and margin > 0.0):
         raise ValueError(f"margin must be a positive number or None, not {margin!r}.")
     return gpflow.Parameter(
-        margin, transform=gpflow.utilities.positive(), trainable=duels.ties is not None
+        margin, transform=gpflow.utilities.positive(), trainable=duels.num_ties > 0
     )
 
 

@@ -269,6 +269,7 @@ def _describe_streamed(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.
         "engine": _named(model.engine, _ENGINES, "The engine"),
         "duels": {
             "number": seen.num_duels,
+            "ties": seen.num_ties,
             "has_items": seen.has_items,
             "feature_names": None if seen.feature_names is None else list(seen.feature_names),
             "transform": None if seen.transform is None else seen.transform.to_dict(),
@@ -296,6 +297,7 @@ def _rebuild_streamed(description: dict[str, Any], arrays: dict[str, np.ndarray]
         None if ids is None else tuple(json.loads(ids.tobytes().decode("utf-8"))),
         None if names is None else tuple(names),
         None if transform is None else FeatureTransform.from_dict(transform),
+        data.get("ties", 0),
     )
     kept = Kept(
         seen,

@@ -34,6 +34,7 @@ from sparse_prefgp.sites import (
     cavity,
     damp,
     largest_change,
+    limit_slopes,
     match_all_moments,
 )
 
@@ -69,7 +70,7 @@ class Padded(NamedTuple):
     """A chunk filled up to the size of all chunks.
 
     winners, losers: (c,) rows of the items, zeros without a table. ahead, behind: (c, D) features
-    of both. counts: (c,). rows: how many are real.
+    of both. counts: (c,), weighted. tied: (c,) 1 for a tie, else 0. rows: how many are real.
     """
 
     winners: npt.NDArray[np.int64]
@@ -77,6 +78,7 @@ class Padded(NamedTuple):
     ahead: FloatArray
     behind: FloatArray
     counts: FloatArray
+    tied: FloatArray
     rows: int
 
 
@@ -90,12 +92,13 @@ def padded(chunk: Chunk, size: int, items: FloatArray | None) -> Padded:
             return values
         return np.concatenate([values, np.zeros((spare, *values.shape[1:]), values.dtype)])
 
-    counts = fill(chunk.counts)
+    counts = fill(chunk.effective_counts)
+    tied = np.zeros(size) if chunk.ties is None else fill(chunk.ties.astype(float))
     if items is None:
         none = np.zeros(size, dtype=np.int64)
-        return Padded(none, none, fill(chunk.winners), fill(chunk.losers), counts, rows)
+        return Padded(none, none, fill(chunk.winners), fill(chunk.losers), counts, tied, rows)
     winners, losers = fill(chunk.winners), fill(chunk.losers)
-    return Padded(winners, losers, items[winners], items[losers], counts, rows)
+    return Padded(winners, losers, items[winners], items[losers], counts, tied, rows)
 
 
 class View(ABC):
@@ -122,6 +125,7 @@ class Algebra(ABC):
     """What both forms share: factors, sites, evidence, and the gradient outside of Phi.
 
     :param size: duels in a chunk. at_once: chunks worked on at a time, by as many threads.
+        has_ties: whether any duel is one.
     """
 
     def __init__(
@@ -130,10 +134,12 @@ class Algebra(ABC):
         approximation: InducingApproximation,
         size: int,
         at_once: int = 1,
+        has_ties: bool = False,
     ) -> None:
         self.parameters = parameters
         self.size = size
         self.at_once = at_once
+        self._has_ties = has_ties
         self._approximation = approximation
         m = parameters.size
         self._dtype = gpflow.default_float()
@@ -212,7 +218,7 @@ class Algebra(ABC):
         mean, variance = view.marginals()
         looks = correct or self.needs_residual
         explained = view.explained() if looks else np.zeros(self.size)
-        given = (chunk.ahead, chunk.behind, chunk.counts, *sites, mean, variance, explained)
+        given = (*self._told(chunk), *sites, mean, variance, explained)
         tensors = [tf.convert_to_tensor(x, self._dtype) for x in (*given, damping)]
         nu, tau, *seen = self._step(*tensors, correct=correct)
         new = np.stack([nu.numpy(), tau.numpy()])
@@ -227,12 +233,17 @@ class Algebra(ABC):
         """
         view = self._view(chunk)
         mean, variance = view.marginals()
-        given = (chunk.ahead, chunk.behind, chunk.counts, *sites, mean, variance, view.explained())
+        given = (*self._told(chunk), *sites, mean, variance, view.explained())
         tensors = [tf.convert_to_tensor(x, self._dtype) for x in given]
         gradient, explained, *seen = self._pull(*tensors)
         nu, tau = sites
         slopes = view.slopes(chunk.counts * tau, chunk.counts * nu, explained.numpy())
         return gradient.numpy(), SiteSums(*map(float, seen)), slopes
+
+    @staticmethod
+    def _told(chunk: Padded) -> tuple[FloatArray, ...]:
+        """What the factors are made of."""
+        return chunk.ahead, chunk.behind, chunk.counts, chunk.tied
 
     # In TensorFlow.
 
@@ -249,7 +260,12 @@ class Algebra(ABC):
         return tf.linalg.triangular_solve(factor, k_uf)
 
     def _factors(
-        self, ahead: tf.Tensor, behind: tf.Tensor, counts: tf.Tensor, explained: tf.Tensor
+        self,
+        ahead: tf.Tensor,
+        behind: tf.Tensor,
+        counts: tf.Tensor,
+        tied: tf.Tensor,
+        explained: tf.Tensor,
     ) -> tuple[Factors, tf.Tensor, tf.Tensor]:
         """The factors, the correction and the clipped amount, as `InducingApproximation.prior`."""
         p, approximation = self.parameters, self._approximation
@@ -259,13 +275,19 @@ class Algebra(ABC):
         raw = tf.where(same, tf.zeros_like(whole), whole - explained)
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
         noise = tf.fill(tf.shape(counts), 2.0 * tf.convert_to_tensor(p.noise_variance))
-        upper = tf.zeros_like(counts)
+        upper, lower = tf.zeros_like(counts), None
         if p.mean_function is not None:
             upper = p.mean_function(ahead)[:, 0] - p.mean_function(behind)[:, 0]
+        if p.margin is not None:
+            center, ties, margin = upper, tied > 0.0, tf.convert_to_tensor(p.margin)
+            upper = center + tf.where(ties, margin, -margin)
+            if self._has_ties:
+                never = tf.fill(tf.shape(counts), tf.cast(-np.inf, counts.dtype))
+                lower = tf.where(ties, center - margin, never)
         correction = approximation.correction(
             Residual(diagonal, counts, noise, _WHOLE_PROBLEM, _WHOLE_PROBLEM)
         )
-        factors = Factors(counts, noise + approximation.residual_share * diagonal, None, upper)
+        factors = Factors(counts, noise + approximation.residual_share * diagonal, lower, upper)
         return factors, correction, tf.reduce_max(diagonal - raw)
 
     def _traced_step(
@@ -273,6 +295,7 @@ class Algebra(ABC):
         ahead: tf.Tensor,
         behind: tf.Tensor,
         counts: tf.Tensor,
+        tied: tf.Tensor,
         nu: tf.Tensor,
         tau: tf.Tensor,
         mean: tf.Tensor,
@@ -282,7 +305,7 @@ class Algebra(ABC):
         *,
         correct: bool,
     ) -> tuple[tf.Tensor, ...]:
-        factors, correction, clipped = self._factors(ahead, behind, counts, explained)
+        factors, correction, clipped = self._factors(ahead, behind, counts, tied, explained)
         zero = tf.zeros([], counts.dtype)
         if not correct:
             correction = zero
@@ -301,6 +324,7 @@ class Algebra(ABC):
         ahead: tf.Tensor,
         behind: tf.Tensor,
         counts: tf.Tensor,
+        tied: tf.Tensor,
         nu: tf.Tensor,
         tau: tf.Tensor,
         mean: tf.Tensor,
@@ -310,17 +334,23 @@ class Algebra(ABC):
         variables = self.parameters.variables
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([*variables, explained])
-            factors, correction, clipped = self._factors(ahead, behind, counts, explained)
+            factors, correction, clipped = self._factors(ahead, behind, counts, tied, explained)
             held = Factors(*[None if x is None else tf.stop_gradient(x) for x in factors])
             sites = Sites(nu, tau)
             around = cavity(mean, variance, sites)
             proposal, tilted = match_all_moments(around, held)
-            # docs/method.md, section 5: d log Z_i = ½ (g² + h) dD - g d(upper)
-            by_noise = counts * 0.5 * (tilted.slope**2 + tilted.curvature)
-            target = correction + tf.reduce_sum(
-                tf.stop_gradient(by_noise) * factors.noise
-                - tf.stop_gradient(counts * tilted.slope) * factors.upper
-            )
+            # docs/method.md, section 5: d log Z_i = ½ (g² + h) dD, and what limits give
+            by_noise = 0.5 * (tilted.slope**2 + tilted.curvature)
+            by_upper, by_lower = limit_slopes(around, held, tilted)
+            target = correction
+            for slope, values in (
+                (by_noise, factors.noise),
+                (by_upper, factors.upper),
+                (by_lower, factors.lower),
+            ):
+                if slope is not None and values is not None:
+                    finite = tf.where(tf.math.is_inf(values), tf.zeros_like(values), values)
+                    target += tf.reduce_sum(tf.stop_gradient(counts * slope) * finite)
         gradient = flat_gradient(tape, target, [*variables, explained])
         split = tf.shape(gradient)[0] - self.size
         change = largest_change(sites, proposal, variance)
@@ -337,8 +367,9 @@ class RowAlgebra(Algebra):
         approximation: InducingApproximation,
         size: int,
         at_once: int = 1,
+        has_ties: bool = False,
     ) -> None:
-        super().__init__(parameters, approximation, size, at_once)
+        super().__init__(parameters, approximation, size, at_once, has_ties)
         self._sums = _RowSums.zeros(0, 0)
         self._related = _Fused(self._traced_related)
         self._pull_related = _Fused(self._traced_pull_related)
@@ -453,8 +484,9 @@ class ItemAlgebra(Algebra):
         size: int,
         items: FloatArray,
         at_once: int = 1,
+        has_ties: bool = False,
     ) -> None:
-        super().__init__(parameters, approximation, size, at_once)
+        super().__init__(parameters, approximation, size, at_once, has_ties)
         self._items = tf.constant(items, self._dtype)
         shape = (len(items), parameters.size)
         self._features = np.zeros(shape)

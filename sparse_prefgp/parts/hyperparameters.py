@@ -1,4 +1,4 @@
-"""Kernel, mean function, noise and inducing inputs, as one vector that can be sent to a part."""
+"""Kernel, mean function, noise, margin and inducing inputs, as one vector that parts are sent."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ class Hyperparameters(gpflow.Module):
         mean_function: gpflow.functions.MeanFunction | None,
         noise_variance: gpflow.Parameter,
         inducing_variable: gpflow.inducing_variables.InducingPoints,
+        margin: gpflow.Parameter | None = None,
     ) -> None:
         super().__init__()
         self.kernel = kernel
         self.mean_function = mean_function
         self.noise_variance = noise_variance
         self.inducing_variable = inducing_variable
+        self.margin = margin
 
     @property
     def size(self) -> int:
@@ -65,6 +67,7 @@ class Hyperparameters(gpflow.Module):
             else encoder.module(function, "The mean function"),
             "noise_variance": encoder.parameter(self.noise_variance, "the noise variance"),
             "inducing": encoder.parameter(self.inducing_variable.Z, "the inducing inputs"),
+            "margin": None if self.margin is None else encoder.parameter(self.margin, "the margin"),
             "parameters": encoder.parameters,
         }
         return Description(names, encoder.arrays)
@@ -78,12 +81,13 @@ class Description(NamedTuple):
 
     def rebuilt(self) -> Hyperparameters:
         decoder = Decoder(self.names["parameters"], self.arrays)
-        function = self.names["mean_function"]
+        function, margin = self.names["mean_function"], self.names.get("margin")
         return Hyperparameters(
             decoder.module(self.names["kernel"]),
             None if function is None else decoder.module(function),
             decoder.parameter(self.names["noise_variance"]),
             gpflow.inducing_variables.InducingPoints(decoder.parameter(self.names["inducing"])),
+            None if margin is None else decoder.parameter(margin),
         )
 
 

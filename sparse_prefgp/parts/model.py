@@ -27,6 +27,7 @@ from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.models.checks import check_parts, noise_parameter, warn_of_cancelling
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.outcomes import margin_parameter
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.preference_gp import DEFAULT_INDUCING, PreferenceGP
@@ -111,6 +112,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     :param engine: `PartitionedEP(parts=1)` by default: parts, local sweeps, damping, tolerance.
     :param noise_variance: sigma² per side of a duel, not trainable at first.
     :param mean_function: any GPflow mean function; None is zero.
+    :param margin: as of `PreferenceGP`; duels with ties need one.
     :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
         several parts `.0`, `.1`, … join its name. None keeps them in memory.
     :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
@@ -135,6 +137,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         engine: PartitionedEP | None = None,
         noise_variance: float = 0.5,
         mean_function: gpflow.functions.MeanFunction | None = None,
+        margin: float | None = None,
         sites: str | os.PathLike[str] | None = None,
         chunk: int | None = None,
         scheduler: str | None = None,
@@ -162,6 +165,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         self.kernel = kernel
         self.mean_function = mean_function
         self.noise_variance = noise_parameter(noise_variance)
+        self.margin = margin_parameter(margin, seen)
         self.inducing_variable = _inducing_variable(inducing_variable, duels)
         # Not parameters: kept out of tf.Module's tracking by a container it does not look into.
         self._fixed = _Fixed(duels, seen, summed, engine)
@@ -179,7 +183,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         model = cls.__new__(cls)
         BayesianModel.__init__(model)
         model.kernel, model.mean_function = parameters.kernel, parameters.mean_function
-        model.noise_variance = parameters.noise_variance
+        model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
         model.inducing_variable = parameters.inducing_variable
         model._fixed = fixed = _Fixed(None, kept.seen, approximation, engine)
         fixed.total, fixed.log_evidence, fixed.result = kept.total, kept.log_evidence, kept.result
@@ -223,8 +227,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
 
     all_duels = graph
 
-    # Streams have no ties, and no groups.
-    margin: gpflow.Parameter | None = None
+    # Streams have no groups.
     noise_ratio: gpflow.Parameter | None = None
 
     @property
@@ -250,7 +253,11 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     def hyperparameters(self) -> Hyperparameters:
         """All parameters, those of the model itself."""
         return Hyperparameters(
-            self.kernel, self.mean_function, self.noise_variance, self.inducing_variable
+            self.kernel,
+            self.mean_function,
+            self.noise_variance,
+            self.inducing_variable,
+            self.margin,
         )
 
     # Evidence and training.
@@ -360,8 +367,9 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         if self._fixed.place.scheduler is not None:
             raise ValueError(NOT_HERE)
         self._ensure_inferred(restart=self._fixed.coordinator is None)
-        sites = np.concatenate(self._pool().sites(), 1)
-        duels = stream.in_memory(_whole(stream))
+        nu, tau = np.concatenate(self._pool().sites(), 1)
+        whole = _whole(stream)
+        duels = stream.in_memory(whole)
         model = PreferenceGP(
             duels,
             copy.deepcopy(self.kernel),
@@ -369,14 +377,20 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
             inducing_variable=copy.deepcopy(self.inducing_variable),
             engine=ParallelEP(tolerance=self.engine.tolerance),
             mean_function=copy.deepcopy(self.mean_function),
+            margin=None if self.margin is None else float(self.margin.numpy()),
         )
         model.noise_variance = copy.deepcopy(self.noise_variance)
+        model.margin = copy.deepcopy(self.margin)
         graph = model.graph
         assert graph.site_of_duel is not None
+        if whole.ties is not None:  # whose sides have an order of their own there
+            ahead = whole.winners if stream.items is None else stream.items.features[whole.winners]
+            there = graph.rows[graph.winners[graph.site_of_duel]]
+            nu = np.where(whole.ties & np.any(ahead != there, 1), -nu, nu)
         # Equal duels have equal sites at the fixed point; before it their mean is as good as any.
         number = np.bincount(graph.site_of_duel, minlength=graph.num_sites)
-        nu, tau = (np.bincount(graph.site_of_duel, x, graph.num_sites) / number for x in sites)
-        model.start_from(nu, tau)
+        of_site = (np.bincount(graph.site_of_duel, x, graph.num_sites) / number for x in (nu, tau))
+        model.start_from(*of_site)
         return model
 
     def close(self) -> None:

@@ -130,10 +130,11 @@ def algebra_for(
         parameters.size,
         size,
     )
+    how = (form.at_once, streams[0].scan.ties > 0)
     if form.over_items:
         assert table is not None
-        return ItemAlgebra(parameters, approximation, form.chunk, table.features, form.at_once)
-    return RowAlgebra(parameters, approximation, form.chunk, form.at_once)
+        return ItemAlgebra(parameters, approximation, form.chunk, table.features, *how)
+    return RowAlgebra(parameters, approximation, form.chunk, *how)
 
 
 class Part:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ _NOT_KEPT = (
     "winners",
     "losers",
     "counts",
+    "ties",
     "weights",
     "rows_given",
     "counts_given",
@@ -39,7 +40,7 @@ class SeenDuels:
     Attributes:
         items: (n, D) features; for inline features (2, D), the lowest and highest values seen.
         comparisons: (n,) duels of each item.
-        num_duels: of all, counts included.
+        num_duels: of all, counts included. num_ties: of these.
         has_items: whether items have rows of their own, which inline features do not.
         item_ids, feature_names, transform: as in `Duels`.
     """
@@ -52,10 +53,10 @@ class SeenDuels:
     feature_names: tuple[str, ...] | None = None
     transform: FeatureTransform | None = None
 
-    ties: None = None
-    groups: None = None
-    group_names: None = None
     num_ties: int = 0
+
+    groups: ClassVar[None] = None
+    group_names: ClassVar[None] = None
 
     @classmethod
     def of(cls, duels: StreamedDuels) -> SeenDuels:
@@ -70,6 +71,7 @@ class SeenDuels:
                 table.ids,
                 table.feature_names,
                 table.transform,
+                totals.ties,
             )
         assert totals.low is not None and totals.high is not None
         return cls(
@@ -80,6 +82,7 @@ class SeenDuels:
             None,
             duels.feature_names,
             duels.transform,
+            totals.ties,
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -18,8 +18,8 @@ def in_order(
 ) -> Iterator[tuple[Label, Found]]:
     """What calls return, in their order, so that sums do not depend on which thread was first.
 
-    At most `at_once` calls are taken from the iterator ahead of what was returned. Meanwhile linear
-    algebra has one thread in each, so that there are not more threads than cores.
+    One call more than `at_once` is taken from the iterator ahead of what was returned, so that all
+    threads have work while what one returned is used. Linear algebra has one thread in each.
     """
     if at_once == 1:
         for label, call in calls:
@@ -30,7 +30,7 @@ def in_order(
         try:
             for label, call in calls:
                 waiting.append((label, pool.submit(call)))
-                if len(waiting) == at_once:
+                if len(waiting) > at_once:
                     first, future = waiting.popleft()
                     yield first, future.result()
             while waiting:

@@ -290,8 +290,9 @@ class _Run:
             inducing_variable=model.inducing_variable,
             engine=ParallelEP(tolerance=model.engine.tolerance),
             mean_function=model.mean_function,
+            margin=None if model.margin is None else float(model.margin.numpy()),
         )
-        part.noise_variance = model.noise_variance
+        part.noise_variance, part.margin = model.noise_variance, model.margin
         objective = Objective(part, list(part.trainable_variables))
         first = at.first or Climb(State.begin(objective.point(objective.get())))
         self._keep(replace(at, first=first, share=None, per_duel=None), write=False)

@@ -13,7 +13,7 @@ import numpy as np
 from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.folders import replaced_folder
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
-from sparse_prefgp.metrics import score
+from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.studies.choices import feature_groups
 from sparse_prefgp.studies.folder import (
     METRICS,
@@ -23,7 +23,7 @@ from sparse_prefgp.studies.folder import (
     as_json_text,
     check_folder,
 )
-from sparse_prefgp.studies.holdout import HoldoutSettings, Scores, prepare
+from sparse_prefgp.studies.holdout import DEFAULT_MARGIN, HoldoutSettings, Scores, prepare
 from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.splits import Split
 
 FITTED, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
+CONSTANT_SHARES = "constant_shares"
 # Their corrections are sums over duels.
 SUMMED = ("vfe", "fitc", "dtc", "tight-vfe", "hetero-vfe", "prior-power")
 # Training rows that the linear probit and the first inducing inputs are made of.
@@ -240,6 +241,7 @@ def fit_streamed(
         inducing_variable=kmeans_inputs(rows, wanted, rng),
         engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps),
         noise_variance=plain.noise_variance,
+        margin=DEFAULT_MARGIN if plain.margin is None and train.totals.ties else plain.margin,
         sites=settings.sites,
         chunk=settings.chunk,
         scheduler=settings.scheduler,
@@ -247,6 +249,8 @@ def fit_streamed(
     )
     if plain.fixed_inducing:
         gpflow.set_trainable(model.inducing_variable, False)
+    if plain.fixed_margin and model.margin is not None:
+        gpflow.set_trainable(model.margin, False)
     report = optimise_streamed(
         model,
         plain.max_iterations,
@@ -261,26 +265,50 @@ def fit_streamed(
     return model, report
 
 
-def score_streamed(holdout: StreamHoldout, model: StreamedGP, seed: int) -> Scores:
-    """Scores of the held-out rows, beside a linear probit of 50,000 training rows and a coin."""
+def score_streamed(holdout: StreamHoldout, model: StreamedGP, seed: int) -> tuple[Scores, Scores]:
+    """Scores of the held-out rows, beside a linear probit of 50,000 training rows and a coin.
+
+    Returns:
+        Those of the duels that one side won; and, with ties and a margin, those of win, tie and
+        loss over all, beside the shares of training.
+    """
+    from sparse_prefgp.analysis.prediction import Outcomes
+
     assert holdout.test is not None
     rng = np.random.default_rng(seed)
     probit = LinearProbit.of(holdout.train.sample(_SAMPLE, rng), rng)
     found: dict[str, list[np.ndarray]] = {FITTED: [], LINEAR_PROBIT: [], COIN: []}
-    counts = []
+    counts, tied, three = [], [], []
     table = holdout.test.items
     for chunk in holdout.test.chunks(_ROWS):
         sides = (chunk.winners, chunk.losers)
         won, lost = sides if table is None else (table.features[rows] for rows in sides)
-        found[FITTED].append(model.predict_log_duel(won, lost).numpy())
+        mean, variance = model.predict_difference(won, lost)
+        outcomes = Outcomes(
+            model.log_win(mean, variance).numpy(),
+            model.log_tie(mean, variance).numpy(),
+            model.log_win(-mean, variance).numpy(),
+            mean.numpy(),
+            variance.numpy(),
+        )
+        found[FITTED].append(outcomes.winner)
         found[LINEAR_PROBIT].append(probit.predict_log_proba(won - lost))
         found[COIN].append(Coin().predict_log_proba(won - lost))
         counts.append(chunk.counts)
-    weight = np.concatenate(counts)
-    return {
-        name: score(counts=weight, log_probabilities=np.concatenate(values))
+        tied.append(np.zeros(len(won), dtype=bool) if chunk.ties is None else chunk.ties)
+        three.append(outcomes.all_three)
+    weight, ties = np.concatenate(counts), np.concatenate(tied)
+    decided = ~ties
+    scores = {
+        name: score(counts=weight[decided], log_probabilities=np.concatenate(values)[decided])
         for name, values in found.items()
+        if decided.any()
     }
+    if not ties.any() or model.margin is None:
+        return scores, {}
+    shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(ties))
+    whole = {FITTED: np.concatenate(three), CONSTANT_SHARES: shares}
+    return scores, {name: score_outcomes(p, ties, weight) for name, p in whole.items()}
 
 
 def streamed_figures(
@@ -300,6 +328,7 @@ def streamed_figures(
             "train_rows": rows,
             "test_rows": 0 if holdout.test is None else holdout.test.num_rows,
             "train_duels": duels,
+            "train_ties": train.totals.ties,
         },
         "fit": {
             "approximation": str(plain.approximation_choice),
@@ -307,6 +336,8 @@ def streamed_figures(
             "inducing": int(model.inducing_variable.num_inducing),
             "fixed_inducing": plain.fixed_inducing,
             "noise_variance": plain.noise_variance,
+            "margin": None if model.margin is None else float(model.margin.numpy()),
+            "fixed_margin": None if model.margin is None else not model.margin.trainable,
             "gradients": report.gradients,
             "subset": report.subset,
             "evidence_left": report.evidence_left,

@@ -110,9 +110,10 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         ([], "Give --items"),
         (["--items", "{}/items.csv"], "Give one of --duels"),
         (["--items", "{}/items.csv", "--duels", "{}/none.csv"], "does not exist"),
-        (["--duels", "{}/wide.parquet", "--ties", "t.csv"], "--ties needs all duels in memory"),
+        (["--duels", "{}/wide.parquet", "--ties", "t.csv"], "are rows with 1 in a column tie"),
         (["--duels", "{}/ids", "--report"], "give one table in place of a folder"),
-        (["--duels", "{}/wide.parquet", "--fixed-margin"], "--fixed-margin needs all duels"),
+        (["--duels", "{}/wide.parquet", "--weight", "no"], "has no column 'no'"),
+        (["--duels", "{}/wide.parquet", "--noise-by", "who"], "--noise-by needs all duels"),
         (["--duels", "{}/wide.parquet", "--checkpoint-every", "-1"], "every -1 steps makes no"),
         (
             ["--duels", "{}/wide.parquet", "--checkpoint-every", "0", "--resume"],
@@ -151,6 +152,31 @@ def test_mistakes_are_told_in_one_sentence(
     assert done.exit_code == 2, done.output
     assert words in done.output and done.output.count("\n") == 1
     assert not out.exists()
+
+
+@pytest.mark.parametrize("files", [True, False])
+def test_ties_and_weights_are_fitted_and_scored(data: Path, tmp_path: Path, files: bool) -> None:
+    rng = np.random.default_rng(1)
+    duels = pd.concat(pd.read_parquet(path) for path in sorted((data / "ids").iterdir()))
+    duels["tie"] = (rng.uniform(size=len(duels)) < 0.2).astype(int)
+    duels["trust"] = rng.uniform(0.5, 1.5, size=len(duels))
+    path = tmp_path / ("duels.parquet" if files else "duels.csv")
+    if files:
+        duels.to_parquet(path, index=False)
+    else:
+        duels.to_csv(path, index=False)
+    told = ["--items", data / "items.csv", "--duels", path, "--weight", "trust", "--json"]
+    done = run(*told, "--out", tmp_path / "fitted", *PLAIN)
+    assert done.exit_code == 0, done.output
+    figures = json.loads(done.stdout)
+    assert figures["data"]["train_ties"] > 200 and figures["fit"]["margin"] != 0.3
+    assert figures["fit"]["fixed_margin"] is False
+    outcomes = figures["held_out_outcomes"]
+    assert outcomes["model"]["nlp_nats"] < outcomes["constant_shares"]["nlp_nats"]
+    assert figures["held_out"]["model"]["duels"] < outcomes["model"]["duels"] == 300
+    done = run(*told, "--out", tmp_path / "fixed", *PLAIN, "--margin", 0.5, "--fixed-margin")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["fit"]["margin"] == pytest.approx(0.5)
 
 
 def test_a_folder_is_streamed_without_being_told(data: Path, tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, WINNER
-from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows
+from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows, remedy
 
 # Counted at a time, where a dataset does not know how many it has.
 _ROWS = 1 << 18
@@ -14,9 +15,10 @@ _ROWS = 1 << 18
 
 class DatasetRows:
     """The elements of a `tf.data.Dataset`: mappings with the keys `winner`, `loser` and perhaps
-    `count`, or tuples in that order; the sides are ids or (D,) features. Batched or not."""
+    `count` and `tie`, or tuples of the first three; the sides are ids or (D,) features. Batched or
+    not. weights: the key of those."""
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Any, weights: str | None = None) -> None:
         spec = dataset.element_spec
         if isinstance(spec, tuple) and len(spec) in (2, 3):
             dataset = dataset.map(lambda *x: dict(zip((*SIDES, COUNT), x, strict=False)))
@@ -26,12 +28,18 @@ class DatasetRows:
                 f"The dataset has elements {spec}; give mappings with the keys 'winner' and "
                 "'loser', or tuples of both."
             )
-        lost = next((key for key in (TIE, *UNREAD) if key in spec), None)
+        if weights is not None and weights not in spec:
+            raise ValueError(
+                f"The dataset has no {weights!r} among the keys of its elements "
+                f"({listing(sorted(spec))}), where weights were to be; correct the name."
+            )
+        lost = next((key for key in UNREAD if key in spec and key != weights), None)
         if lost is not None:
             raise ValueError(
-                f"The dataset has elements with {lost!r}, but duels are streamed without ties or "
-                "weights; leave it out with dataset.map, or read the duels into memory."
+                f"The dataset has elements with {lost!r}, which nothing was said of; "
+                f"{remedy(lost)}, or leave it out with dataset.map."
             )
+        self._weights = weights
         rank = spec[WINNER].shape.rank
         numeric = spec[WINNER].dtype.is_floating
         if rank is None or rank - numeric not in (0, 1) or spec[LOSER].shape.rank != rank:
@@ -76,7 +84,8 @@ class DatasetRows:
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         for batch in self._batched(size, start, stop - start):
-            yield Rows(batch[WINNER], batch[LOSER], batch.get(COUNT))
+            weights = None if self._weights is None else batch[self._weights]
+            yield Rows(batch[WINNER], batch[LOSER], batch.get(COUNT), batch.get(TIE), weights)
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
         import tensorflow as tf  # there already: somebody made the dataset

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from sparse_prefgp.duels import Duels
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import parsed
-from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, joined, regular, slice_of
+from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
 
 IntArray = npt.NDArray[np.int64]
@@ -64,7 +65,7 @@ class StreamedDuels:
             if self.transform is not None and low is not None and high is not None:
                 mean, scale = np.array(self.transform.mean), np.array(self.transform.scale)
                 low, high = (low - mean) / scale, (high - mean) / scale
-            return Totals(scan.duels, scan.comparisons, low, high)
+            return Totals(scan.duels, scan.ties, scan.comparisons, low, high)
         return totals_of(self.items, self.chunks(READ_ROWS))
 
     @property
@@ -129,8 +130,8 @@ class StreamedDuels:
             rows += len(chunk.counts)
             while rows >= size:
                 whole = joined(held)
-                yield slice_of(whole, 0, size, start - self.start)
-                held, rows, start = [slice_of(whole, size, rows, 0)], rows - size, start + size
+                yield whole.rows(slice(size), start - self.start)
+                held, rows, start = [whole.rows(slice(size, rows), 0)], rows - size, start + size
         if rows:
             yield joined(held)._replace(start=start - self.start)
             start += rows
@@ -158,7 +159,7 @@ class StreamedDuels:
             low, high = max(self.start - position, 0), min(self.stop - position, length)
             position += length
             if low < high:
-                yield slice_of(chunk, low, high, 0)
+                yield chunk.rows(slice(low, high), 0)
 
     def sample(self, size: int, rng: np.random.Generator) -> Duels:
         """`size` rows drawn without replacement, in memory; all of them where there are no more."""
@@ -177,12 +178,13 @@ class StreamedDuels:
             here = chosen[np.searchsorted(chosen, chunk.start) :]
             rows = here[: np.searchsorted(here, chunk.start + len(chunk.counts))] - chunk.start
             if len(rows):
-                found.append(Chunk(0, chunk.winners[rows], chunk.losers[rows], chunk.counts[rows]))
+                found.append(chunk.rows(rows, 0))
         return self.in_memory(joined(found))
 
     def in_memory(self, chunk: Chunk) -> Duels:
         """Some of its rows as `Duels`."""
         counts = chunk.counts.astype(np.int64)
+        judged: dict[str, Any] = {"ties": chunk.ties, "weights": chunk.weights}
         if self.items is None:
             names = self.feature_names
             n = len(counts)
@@ -191,7 +193,13 @@ class StreamedDuels:
             )
             row = row.reshape(-1)
             return Duels.from_rows(
-                items, row[:n], row[n:], counts, feature_names=names, transform=self.transform
+                items,
+                row[:n],
+                row[n:],
+                counts,
+                feature_names=names,
+                transform=self.transform,
+                **judged,
             )
         return Duels.from_rows(
             self.items.features,
@@ -201,4 +209,5 @@ class StreamedDuels:
             item_ids=self.items.ids,
             feature_names=self.items.feature_names,
             transform=self.items.transform,
+            **judged,
         )

@@ -12,29 +12,13 @@ from sparse_prefgp.io.streams.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class DuelRows:
-    """The rows of `Duels`: equal duels are one row with their count.
-
-    Raises:
-        ValueError: ties or weights, which streams do not have.
-    """
+    """The rows of `Duels`: equal duels are one row with their count."""
 
     duels: Duels
 
     name = "the duels in memory"
     inline = None
     row_numbers = True
-
-    def __post_init__(self) -> None:
-        if self.duels.num_ties:
-            raise ValueError(
-                f"The duels have {self.duels.num_ties:,} ties, which streams do not take; use "
-                "PreferenceGP, or leave the ties out."
-            )
-        if self.duels.weights is not None:
-            raise ValueError(
-                "The duels have weights, which streams do not take; use PreferenceGP, or give "
-                "whole counts."
-            )
 
     def count_rows(self) -> int:
         return len(self.duels.winners)
@@ -47,7 +31,14 @@ class DuelRows:
         duels = self.duels
         for low in range(start, stop, size):
             part = slice(low, min(low + size, stop))
-            yield Rows(duels.winners[part], duels.losers[part], duels.counts[part])
+            yield Rows(
+                duels.winners[part],
+                duels.losers[part],
+                duels.counts[part],
+                None if duels.ties is None else duels.ties[part],
+                # Those of equal duels are added up.
+                None if duels.weights is None else duels.weights[part] / duels.counts[part],
+            )
 
     def where(self, row: int) -> str:
         return f"row {row} of the duels in memory (counted from 0)"

@@ -27,6 +27,7 @@ def stream_duels(
     *,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
+    weights: str | None = None,
     standardise: bool = True,
     progress: Report | None = None,
 ) -> StreamedDuels:
@@ -38,7 +39,8 @@ def stream_duels(
         duels: path of a Parquet file, of a folder of such files (read in the order of their names)
             or a list of paths; or a `tf.data.Dataset` that gives the same elements each time.
             Columns `winner` and `loser` hold ids; or `winner_x` and `loser_x` hold the feature x
-            of both sides, and so on. An optional column `count` says how often. Elements of a
+            of both sides, and so on. Optional columns are `count`, how often, and `tie`, 1 where
+            it was tied between the two and 0 where it was won. Elements of a
             dataset are mappings with these keys, or tuples; inline features are vectors there.
             Or `Duels`, which are in memory with their items: then a `StreamedGP` keeps of its own
             arrays only a chunk.
@@ -46,6 +48,7 @@ def stream_duels(
             which ids are row numbers. None for inline features.
         features, ignore: columns of the items, or inline features, to use or to leave out; columns
             of the duels that say something else may be ignored too.
+        weights: column of the duels: as how many each counts in the likelihood.
         standardise: subtract the mean and divide by the standard deviation of inline features,
             which is recorded in `transform`. Tables of items always are, arrays never.
         progress: called with the rows read so far and their number.
@@ -53,13 +56,13 @@ def stream_duels(
     Raises:
         ValueError: a file that is missing, empty or not Parquet; neither schema; ids without
             items, or items without ids; an unknown id, an item against itself, a feature that is
-            not finite, a count that is not whole and positive (each with its row); no duels;
-            columns tie, ties, weight or weights, the last three unless ignored; `Duels` with ties
-            or weights, or with items given once more.
+            not finite, a count that is not whole and positive, a tie that is neither 0 nor 1, a
+            weight that is not positive (each with its row); no duels; columns ties, weight or
+            weights that are neither named nor ignored; `Duels` with items given once more.
     """
-    source = _source(duels, ignore)
+    source = _source(duels, ignore, weights)
     if isinstance(duels, Duels):
-        _refuse_columns(items, features, ignore)
+        _refuse_columns(items, features, ignore, weights)
         items = duels
     if source.inline is None and items is None:
         raise ValueError(
@@ -91,18 +94,21 @@ def is_stream(duels: Any) -> bool:
     return isinstance(duels, str | os.PathLike) and os.path.isdir(duels)
 
 
-def _refuse_columns(items: Any, features: Sequence[str] | None, ignore: Sequence[str]) -> None:
-    """`Duels` have their items, and the features of these, already."""
-    for name, value in (("items", items), ("features", features), ("ignore", ignore or None)):
+def _refuse_columns(
+    items: Any, features: Sequence[str] | None, ignore: Sequence[str], weights: str | None
+) -> None:
+    """`Duels` have their items, the features of these, and weights already."""
+    given = {"items": items, "features": features, "ignore": ignore or None, "weights": weights}
+    for name, value in given.items():
         if value is not None:
             raise ValueError(f"Duels in memory have their own items; leave {name}= out.")
 
 
-def _source(duels: Any, ignore: Sequence[str]) -> Source:
+def _source(duels: Any, ignore: Sequence[str], weights: str | None) -> Source:
     if isinstance(duels, Duels):
         return DuelRows(duels)
     if hasattr(duels, "element_spec"):
-        return DatasetRows(duels)
+        return DatasetRows(duels, weights)
     paths = [duels] if isinstance(duels, str | os.PathLike) else duels
     if not isinstance(paths, list | tuple):
         raise ValueError(
@@ -124,7 +130,7 @@ def _source(duels: Any, ignore: Sequence[str]) -> Source:
             files += here
         else:
             files.append(path)
-    return ParquetRows.of(files, ignore).counted()
+    return ParquetRows.of(files, ignore, weights).counted()
 
 
 def _chosen(source: Source, features: Sequence[str] | None, ignore: Sequence[str]) -> Source:

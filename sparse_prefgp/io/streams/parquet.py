@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from sparse_prefgp.features import INSTALL_CLI
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, WINNER
-from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows
+from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows, remedy
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,22 @@ class ParquetRows:
     columns: tuple[str, ...] = ()
     inline: tuple[str, ...] | None = None
     sizes: tuple[int, ...] = ()
+    weights: str | None = None
 
     row_numbers = False
 
     @classmethod
-    def of(cls, paths: Sequence[str | os.PathLike[str]], ignore: Sequence[str] = ()) -> ParquetRows:
+    def of(
+        cls,
+        paths: Sequence[str | os.PathLike[str]],
+        ignore: Sequence[str] = (),
+        weights: str | None = None,
+    ) -> ParquetRows:
         """The files, whose columns must be the same.
 
         Raises:
-            ValueError: no file, one that is missing or not Parquet, or no schema of duels; columns
-                of ties or weights, the latter unless ignored.
+            ValueError: no file, one that is missing or not Parquet, or no schema of duels; no such
+                column of weights; columns that seem to be weights or ties, unless ignored.
         """
         files = tuple(os.path.abspath(path) for path in paths)
         if not files:
@@ -48,7 +54,19 @@ class ParquetRows:
                     f"The column {odd!r} is not in all of the files ({files[0]!r} and {path!r} "
                     "differ); write all with the same columns."
                 )
-        return cls(files, first, _inline_names(first, Path(files[0]).name, ignore))
+        name = Path(files[0]).name
+        if TIE in ignore and TIE in first:
+            raise ValueError(
+                f"The column {TIE!r} of {name} cannot be ignored, as ties would count as wins; "
+                "leave the rows out that are tied."
+            )
+        if weights is not None and weights not in first:
+            raise ValueError(
+                f"{name} has no column {weights!r}, where weights were to be; choose from "
+                f"{listing(first)}."
+            )
+        inline = _inline_names(first, name, {*ignore, weights})
+        return cls(files, first, inline, (), weights)
 
     @property
     def name(self) -> str:
@@ -70,7 +88,8 @@ class ParquetRows:
         return replace(self, sizes=self._sizes())
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        names = [name for name in (*self._side_columns(0), *self._side_columns(1), COUNT)]
+        names = [*self._side_columns(0), *self._side_columns(1), COUNT, TIE]
+        names += [] if self.weights is None else [self.weights]
         wanted = [name for name in names if name in self.columns]
         before = 0
         for path, rows in zip(self.paths, self._sizes(), strict=True):
@@ -87,11 +106,12 @@ class ParquetRows:
         return [f"{SIDES[side]}_{name}" for name in self.inline]
 
     def _rows(self, batch: Any) -> Rows:
-        counts = batch.column(COUNT) if COUNT in self.columns else None
+        counts, ties = (batch.column(c) if c in self.columns else None for c in (COUNT, TIE))
+        weights = None if self.weights is None else batch.column(self.weights)
         if self.inline is None:
-            return Rows(batch.column(WINNER), batch.column(LOSER), counts)
+            return Rows(batch.column(WINNER), batch.column(LOSER), counts, ties, weights)
         won, lost = ([batch.column(name) for name in self._side_columns(k)] for k in (0, 1))
-        return Rows(won, lost, counts)
+        return Rows(won, lost, counts, ties, weights)
 
     def where(self, row: int) -> str:
         names = [Path(path).name for path in self.paths]
@@ -152,24 +172,20 @@ def _batches(path: str, low: int, high: int, size: int, columns: list[str]) -> I
 
 
 def _inline_names(
-    columns: Sequence[str], name: str, ignore: Sequence[str]
+    columns: Sequence[str], name: str, known: Collection[str | None]
 ) -> tuple[str, ...] | None:
     """The features of both sides among the columns; None where the sides are ids.
 
+    known: columns that are weights, or ignored.
+
     Raises:
-        ValueError: neither schema, a feature of one side only, ties, or weights.
+        ValueError: neither schema, a feature of one side only, or what seems to be weights or ties.
     """
-    if TIE in columns:
-        raise ValueError(
-            f"{name} has a column {TIE!r}, but duels are streamed without ties; read the duels "
-            "into memory (read_duels), or write a file of won duels."
-        )
     for other in UNREAD:
-        if other in columns and other not in ignore:
+        if other in columns and other not in known:
             raise ValueError(
-                f"{name} has a column {other!r}, but duels are streamed without ties or weights; "
-                f"read the duels into memory (read_duels), or ignore the column "
-                f"(ignore=[{other!r}], --ignore {other})."
+                f"{name} has a column {other!r}, which nothing was said of; {remedy(other)}, or "
+                f"ignore it (ignore=[{other!r}], --ignore {other})."
             )
     if WINNER in columns and LOSER in columns:
         return None

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sparse_prefgp.duels import MAX_COUNT
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.judgements import TIE, TIE_FLAGS
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.rows import SIDES, Chunk, Rows, Source
 
@@ -63,13 +64,39 @@ def parsed(
                 f"The count in {source.where(position + i)} is {counts[i]:g}; counts are whole "
                 "numbers from 1 to 2**53."
             )
+    ties = None if rows.ties is None else _flags(rows.ties, source, position)
+    weights = None if rows.weights is None else _weights(rows.weights, source, position)
     digest = 0
-    for array in (*sides, counts):
-        digest = zlib.crc32(array.tobytes(), digest)
+    for array in (*sides, counts, ties, weights):
+        if array is not None:
+            digest = zlib.crc32(array.tobytes(), digest)
     if transform is not None and items is None:
         mean, scale = np.array(transform.mean), np.array(transform.scale)
         sides = [(side - mean) / scale for side in sides]
-    return Chunk(position, sides[0], sides[1], counts), digest
+    return Chunk(position, sides[0], sides[1], counts, ties, weights), digest
+
+
+def _flags(values: Any, source: Source, position: int) -> npt.NDArray[np.bool_]:
+    flags = _numbers(values, TIE, source, position)
+    bad = np.flatnonzero((flags != 0.0) & (flags != 1.0))
+    if bad.size:
+        i = int(bad[0])
+        raise ValueError(
+            f"The {TIE} in {source.where(position + i)} is {flags[i]:g}; give {TIE_FLAGS}."
+        )
+    return flags == 1.0
+
+
+def _weights(values: Any, source: Source, position: int) -> FloatArray:
+    weights = _numbers(values, "weight", source, position)
+    bad = np.flatnonzero(~((weights > 0.0) & np.isfinite(weights)))
+    if bad.size:
+        i = int(bad[0])
+        raise ValueError(
+            f"The weight in {source.where(position + i)} is {weights[i]:g}; give a positive "
+            "number, or leave the duel out."
+        )
+    return weights
 
 
 def _feature_rows(source: Source, side: int, values: Any, position: int) -> FloatArray:

@@ -9,37 +9,60 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.io.judgements import LOSER, WINNER
+from sparse_prefgp.io.judgements import LOSER, TIE, TIE_FLAGS, WINNER
 
 FloatArray = npt.NDArray[np.float64]
 
 SIDES = (WINNER, LOSER)
-# Columns of duels beside `tie`: what they evidently say would be lost.
+# Columns of duels that nobody named: what they evidently say would be lost.
 UNREAD = ("ties", "weight", "weights")
+
+
+def remedy(column: str) -> str:
+    """What to do about one of `UNREAD`."""
+    if column == "ties":
+        return f"call it {TIE!r} if it has {TIE_FLAGS}"
+    return f"give weights={column!r} (--weight {column})"
 
 
 class Rows(NamedTuple):
     """Some rows as they are read.
 
-    winners, losers: ids or rows of features, a list of columns for Parquet. counts: None for ones.
+    winners, losers: ids or rows of features, a list of columns for Parquet. counts, ties, weights:
+    None for ones, for wins, and for ones.
     """
 
     winners: Any
     losers: Any
     counts: Any
+    ties: Any = None
+    weights: Any = None
 
 
 class Chunk(NamedTuple):
     """Duels as the numerics take them.
 
     start: number of the first row among those of the stream. winners, losers: (c,) rows of the
-    items, or (c, D) features. counts: (c,).
+    items, or (c, D) features. counts: (c,). ties: (c,) which ended in a tie, None for none.
+    weights: (c,) of a duel each, None for ones.
     """
 
     start: int
     winners: npt.NDArray[Any]
     losers: npt.NDArray[Any]
     counts: FloatArray
+    ties: npt.NDArray[np.bool_] | None = None
+    weights: FloatArray | None = None
+
+    @property
+    def effective_counts(self) -> FloatArray:
+        """As how many duels each row counts in the likelihood, (c,)."""
+        return self.counts if self.weights is None else self.counts * self.weights
+
+    def rows(self, which: Any, start: int) -> Chunk:
+        """Some of its rows, by a slice or by their numbers."""
+        columns: list[Any] = [None if x is None else x[which] for x in self[1:]]
+        return Chunk(start, *columns)
 
 
 class Source(Protocol):
@@ -125,16 +148,11 @@ def _concatenated(blocks: list[Rows]) -> Rows:
 def joined(chunks: list[Chunk]) -> Chunk:
     if len(chunks) == 1:
         return chunks[0]
-    return Chunk(
-        chunks[0].start,
-        np.concatenate([c.winners for c in chunks]),
-        np.concatenate([c.losers for c in chunks]),
-        np.concatenate([c.counts for c in chunks]),
-    )
-
-
-def slice_of(chunk: Chunk, low: int, high: int, start: int) -> Chunk:
-    return Chunk(start, chunk.winners[low:high], chunk.losers[low:high], chunk.counts[low:high])
+    columns: list[Any] = [
+        None if column[0] is None else np.concatenate(column)
+        for column in zip(*(chunk[1:] for chunk in chunks), strict=True)
+    ]
+    return Chunk(chunks[0].start, *columns)
 
 
 def ahead(iterator: Iterator[Any]) -> Iterator[Any]:

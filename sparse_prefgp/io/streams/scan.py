@@ -29,14 +29,15 @@ _READ_NUMBERS = 1 << 20
 class Scan:
     """What one pass over all rows found.
 
-    rows: of the stream. duels: counts included. starts: the first row of each block, and the number
-    of rows; a block lies within one file. digests: a checksum of each block. comparisons: (n,)
-    duels of each item; for inline features mean, sd, low and high, (D,) each, of the raw features
-    over both sides.
+    rows: of the stream. duels: counts included. ties: of these. starts: the first row of each
+    block, and the number of rows; a block lies within one file. digests: a checksum of each block.
+    comparisons: (n,) duels of each item; for inline features mean, sd, low and high, (D,) each, of
+    the raw features over both sides.
     """
 
     rows: int
     duels: int
+    ties: int
     starts: tuple[int, ...]
     digests: tuple[int, ...]
     comparisons: IntArray | None = None
@@ -47,10 +48,11 @@ class Scan:
 
 
 class Totals(NamedTuple):
-    """Of some rows. duels: counts included. comparisons: (n,) duels of each item; for inline
-    features low and high, (D,) each, in model units."""
+    """Of some rows. duels: counts included. ties: of these. comparisons: (n,) duels of each item;
+    for inline features low and high, (D,) each, in model units."""
 
     duels: int
+    ties: int
     comparisons: IntArray | None
     low: FloatArray | None
     high: FloatArray | None
@@ -63,7 +65,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     every = READ_ROWS
     if source.inline is not None:
         every = max(_READ_NUMBERS // len(source.inline), 1)
-    rows, duels = 0, 0.0
+    rows, duels, ties = 0, 0.0, 0.0
     digests: list[int] = []
     compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
     moments = _Moments()
@@ -75,6 +77,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
         digests.append(digest)
         rows += len(chunk.counts)
         duels += float(chunk.counts.sum())
+        ties += _ties(chunk)
         if compared is not None:
             _compare(compared, chunk)
         else:
@@ -82,7 +85,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
             moments.add(chunk.losers)
         if progress is not None:
             progress(rows, total)
-    found = Scan(rows, int(duels), starts, tuple(digests), compared)
+    found = Scan(rows, int(duels), int(ties), starts, tuple(digests), compared)
     if compared is not None:
         return found
     sd = np.sqrt(moments.squares / moments.count)
@@ -90,19 +93,24 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
 
 
 def totals_of(items: ItemTable | None, chunks: Iterator[Chunk]) -> Totals:
-    duels = 0.0
+    duels = ties = 0.0
     compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
     moments = _Moments()
     for chunk in chunks:
         duels += float(chunk.counts.sum())
+        ties += _ties(chunk)
         if compared is None:
             moments.add(chunk.winners)
             moments.add(chunk.losers)
         else:
             _compare(compared, chunk)
     if compared is not None:
-        return Totals(int(duels), compared, None, None)
-    return Totals(int(duels), None, moments.low, moments.high)
+        return Totals(int(duels), int(ties), compared, None, None)
+    return Totals(int(duels), int(ties), None, moments.low, moments.high)
+
+
+def _ties(chunk: Chunk) -> float:
+    return 0.0 if chunk.ties is None else float(chunk.counts[chunk.ties].sum())
 
 
 def _compare(compared: IntArray, chunk: Chunk) -> None:
