@@ -36,8 +36,9 @@ class PartitionedEP(Propagation):
     gives back its new site; all parts do so at once (docs/method.md, section 15). The fixed point
     is that of `ParallelEP`, whatever the parts; with one local sweep, so is every round.
 
-    In `PreferenceGP` the parts work one after the other in this process, and the log of the rounds
-    is left out. `StreamedGP` has parts that read their own files, here or on other machines.
+    In `PreferenceGP` the parts work one after the other in this process, in one compiled loop that
+    keeps no log of its rounds. `StreamedGP` has parts that read their own files, here or on other
+    machines, or those of `stream_duels(duels)`, and logs each round.
 
     parts: P, of nearly equal size, in the order of the distinct duels.
     local_sweeps: of a part in a round; None until it has settled to the tolerance, at most 50.
