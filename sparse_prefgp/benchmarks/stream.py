@@ -91,7 +91,7 @@ def _table(t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apa
         sent, received = (max(p[key]) for key in ("bytes_sent", "bytes_received"))
         rows.append(
             (
-                "Dask workers" if p["scheduler"] else "one process",
+                "Dask" if p["scheduler"] else "here",
                 str(p["parts"]),
                 f"{p['seconds']:.1f} s",
                 str(p["sweeps"]),
@@ -111,16 +111,19 @@ def _table(t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apa
             "rounds",
             "duels a second",
             "memory",
-            "bytes to a part",
+            "to a part",
             "back",
-            "of 8 (m (m + 1) / 2 + m)",
+            "ratio",
         ),
         rows=tuple(rows),
         notes=(
-            "parts in one process work one after the other, so that time does not fall with P, and "
-            "compile within it; Dask workers on this machine, one for each core at most, are "
-            "started and have compiled before; a duel counts once in each round",
+            "here: one process, whose parts work one after the other, so that time does not fall "
+            "with P; Dask: workers on this machine, one for each part and at most one for each core",
+            "workers are started, and all is compiled, before the time begins, but with more than "
+            "a million duels; a duel counts once in each round",
             "memory is the peak above that after imports, without that of workers",
+            "to a part, back: bytes of a round, at most; ratio: the larger of the two to 8 (m (m + "
+            f"1) / 2 + m) = {8 * numbers:,}",
             f"log evidence over P differs by {_spread([p['log_evidence'] for p in found]):.1e}, "
             "relative",
             f"the first {prefix:,} duels in memory have the posterior of those streamed within "
