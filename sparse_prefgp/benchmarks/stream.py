@@ -118,7 +118,7 @@ def _table(t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apa
         rows=tuple(rows),
         notes=(
             "here: one process, whose parts work one after the other, so that time does not fall "
-            "with P; Dask: workers on this machine, one for each part and at most one for each core",
+            "with P; Dask: workers on this machine, one for each part, at most one for each core",
             "workers are started, and all is compiled, before the time begins, but with more than "
             "a million duels; a duel counts once in each round",
             "memory is the peak above that after imports, without that of workers",
