@@ -119,7 +119,9 @@ def checkpoint_foreign_files(folder: Path) -> list[str]:
             digest = str(description.get("arrays_sha256"))
             ours = {CHECKPOINT, f"{_ARRAYS}{digest[:12]}.npz"}
     except (OSError, ValueError, KeyError, TypeError):
-        pass
+        # Damaged, if the arrays beside it are ours.
+        if any(is_named_by_contents(folder / name) for name in contents(folder)):
+            ours = {CHECKPOINT}
     rest = sorted(contents(folder) - ours)
     return [name for name in rest if not is_named_by_contents(folder / name)]
 

@@ -74,7 +74,8 @@ def run_streamed(
     from sparse_prefgp.studies.streamed import sites_kept_if_done
 
     check_folder(out)
-    with checkpoints.told(), sites_kept_if_done(settings):
+    resumed = checkpoints.resume and checkpoints.there
+    with checkpoints.told(), sites_kept_if_done(settings, resumed):
         _run(console, tables, settings, out, checkpoints)
 
 
@@ -163,30 +164,53 @@ def _holdout(console: Output, tables: Tables, settings: StreamSettings) -> Strea
 def _passes(
     console: Output,
 ) -> Iterator[tuple[Callable[[StreamedStep], None], Callable[[StreamProgress], None]]]:
-    """A bar over the rows of each pass: duels a second, time left, iterations, evidence."""
+    """A bar over the rows of each pass: duels a second and time left of it; steps of the optimiser,
+    evidence per duel, and the time left if it takes all of its steps. In 80 columns."""
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=8),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        BarColumn(bar_width=4),
+        TextColumn("{task.fields[rows]}"),
         TextColumn("{task.fields[speed]}"),
-        TextColumn("{task.fields[evidence]}"),
+        TextColumn("{task.fields[steps]}"),
     )
+    began: StreamedStep | None = None
     with Bar(*columns, console=console) as bar:
-        task = bar.add_task("Preparing", total=1, speed="", evidence="")
+        task = bar.add_task("Preparing", total=1, rows="", speed="", steps="")
 
         def step(at: StreamedStep) -> None:
-            evidence = f"iteration {at.iteration}/{at.max_iterations} {at.per_duel:.4f} per duel"
-            bar.update(task, evidence=evidence)
+            nonlocal began
+            if began is None or began.of != at.of:
+                began = at
+            done, left = at.iteration - began.iteration, at.max_iterations - at.iteration
+            steps = f"step {at.iteration}/{at.max_iterations} {at.per_duel:.4f}"
+            if done:
+                steps += f" ≤ {_clock(left * (at.seconds - began.seconds) / done)}"
+            bar.update(task, steps=steps)
 
         def progress(at: StreamProgress) -> None:
             name = f"{at.what} {at.round}" if at.round else at.what
-            minutes, seconds = divmod(round(at.seconds_left), 60)
             bar.update(
                 task,
                 description=name.capitalize(),
                 total=at.total,
                 completed=at.rows,
-                speed=f"{at.duels_per_second:,.0f} duels/s, {minutes}:{seconds:02d} left",
+                rows=f"{_short(at.rows)}/{_short(at.total)}",
+                speed=f"{_short(at.duels_per_second)} duels/s {_clock(at.seconds_left)} left",
             )
 
         yield step, progress
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _short(number: float) -> str:
+    """In at most five characters."""
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if number >= unit:
+            scaled = number / (1e3 if name == "k" else unit)
+            return f"{scaled:.0f}{name}" if scaled >= 99.95 else f"{scaled:.1f}{name}"
+    return f"{number:.0f}"

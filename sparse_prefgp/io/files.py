@@ -139,6 +139,8 @@ def load(source: Source, role: str, id_columns: Callable[[list[str]], Sequence[s
                 f"The {role} are of type {type(source).__name__}; give the path of a CSV or "
                 "Parquet file, or a pandas data frame."
             ) from None
+        if path.is_dir():
+            raise ValueError(f"The {role} path {str(path)!r} is a folder; give one table.")
         if not path.is_file():
             raise ValueError(f"The {role} file {str(path)!r} does not exist; correct the path.")
         if path.stat().st_size == 0:

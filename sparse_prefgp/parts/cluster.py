@@ -29,6 +29,7 @@ from sparse_prefgp.parts.gaussian import FloatArray
 from sparse_prefgp.parts.hyperparameters import Description
 from sparse_prefgp.parts.part import Part, Reply, Seen, Task, algebra_for
 from sparse_prefgp.parts.rounds import NOT_HERE, Answer, wire_size
+from sparse_prefgp.workers import local_cluster
 
 _log = logging.getLogger(__name__)
 INSTALL = 'pip install "sparse_prefgp[scale]"'
@@ -38,8 +39,6 @@ LOCAL = "local"
 _POLL, _SCHEDULER, _BUILD, _WORKER, _LEAST = 0.5, 15.0, 600.0, 60.0, 60.0
 # How much longer than the slowest part of the last round a part may take.
 _PATIENCE = 10.0
-# Where a process reads how many threads it is to take.
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 # Relative difference of sums of features up to which only rounding is the cause.
 _SAME = 1e-9
 
@@ -244,17 +243,13 @@ class Cluster:
         if scheduler == LOCAL:
             cores = usable_cores()
             workers = min(parts, cores)
-            threads = str(cores // workers)
+            threads = cores // workers
             _log.debug("%s workers of %s threads for %s parts", workers, threads, parts)
-            self._cluster = self._dask.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,  # parts of a worker work one at a time
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-                env={"TF_CPP_MIN_LOG_LEVEL": "3", **dict.fromkeys(_THREADS, threads)},
-            )
+            self._cluster = local_cluster(self._dask, workers, threads, {})
             self._client = self._dask.Client(self._cluster, set_as_default=False)
             return
+        # That a scheduler goes away is told here, in one sentence.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             self._client = self._dask.Client(scheduler, timeout=_SCHEDULER, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -271,7 +266,11 @@ class Cluster:
         raise ValueError(NOT_HERE)
 
     def work(self, tasks: dict[int, Task]) -> dict[int, Answer]:
-        patience = self._timeout or max(_LEAST, _PATIENCE * self._slowest)
+        patience = max(_LEAST, _PATIENCE * self._slowest)
+        if self._timeout is not None:
+            # Parts of one worker work one after the other.
+            most = max(self._place.count(worker) for worker in set(self._place))
+            patience = self._timeout * most
         if self._timeout is None and self._slowest == 0.0:
             patience = _BUILD  # the first work compiles
         started = time.perf_counter()
@@ -410,7 +409,7 @@ class Cluster:
                 elif call.status in ("lost", "cancelled"):
                     lost = f"the call to the worker {worker} was lost"
                 elif time.perf_counter() > deadline:
-                    lost = f"the worker {worker} did not answer within {patience:.0f} s"
+                    lost = f"the worker {worker} did not answer within {patience:g} s"
                 else:
                     continue
                 del pending[k]

@@ -120,9 +120,9 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     :param scheduler: None works in this process; "local" starts a Dask cluster on this machine
         with as many workers as parts, at most one for each core; "tcp://…" is the address of a
         Dask scheduler. Parts read their own files there, with the sites in their memory.
-    :param timeout: seconds after which a part that has not answered counts as lost and is made
-        anew on another worker; None is ten times what the slowest part took in the last round,
-        at least 60.
+    :param timeout: seconds for each part of a worker, after which those that have not answered
+        count as lost and are made anew on another worker; None is ten times what the last round
+        took, at least 60.
     :raises ValueError: a value that makes no sense, named in the message; an approximation that
         needs all duels at once.
     """
@@ -216,6 +216,11 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     @property
     def engine(self) -> PartitionedEP:
         return self._fixed.engine
+
+    @property
+    def rebuilt(self) -> tuple[str, ...]:
+        """What was lost on other machines and made anew since the model was made, in words."""
+        return tuple(self._fixed.rebuilt)
 
     @property
     def graph(self) -> Any:
@@ -438,6 +443,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         fixed, parameters = self._fixed, self.hyperparameters()
         fixed.values, fixed.modules = parameters.values(), parameters.modules()
         fixed.total, fixed.posterior = outcome.total, None
+        fixed.rebuilt += [text for round_ in outcome.rounds for text in round_.rebuilt]
         fixed.log_evidence = outcome.log_evidence
         place = fixed.place
         where = "in memory" if place.sites is None else f"in {str(place.sites)!r}"
@@ -544,6 +550,11 @@ class _Place:
             )
         if timeout is not None and not (is_number(timeout) and timeout > 0.0):
             raise ValueError(f"timeout is {timeout!r}; give positive seconds.")
+        if timeout is not None and scheduler is None:
+            raise ValueError(
+                f"timeout is {timeout!r}, but without a scheduler there is nothing to wait for; "
+                "give one, or leave timeout out."
+            )
         size = None if chunk is None else whole_number("chunk", chunk, 1)
         return cls(sites, size, scheduler, timeout)
 
@@ -600,6 +611,7 @@ class _Fixed:
         self.log_evidence = np.nan
         self.posterior: Posterior | None = None
         self.result: StreamedResult | None = None
+        self.rebuilt: list[str] = []
 
 
 def _same(modules: Sequence[tf.Module], others: Sequence[tf.Module]) -> bool:

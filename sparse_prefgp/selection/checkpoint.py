@@ -60,7 +60,7 @@ class Checkpoint:
     the checkpoint that is there; without one, begin.
 
     Raises:
-        ValueError: every below 1.
+        ValueError: every that is no whole number of at least 1; no path.
     """
 
     path: str | os.PathLike[str]
@@ -68,6 +68,12 @@ class Checkpoint:
     resume: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.path, str | os.PathLike):
+            raise ValueError(f"A checkpoint was asked for at {self.path!r}; give a folder's path.")
+        if isinstance(self.every, bool) or not isinstance(self.every, int | np.integer):
+            raise ValueError(
+                f"A checkpoint every {self.every!r} iterations makes no sense; give a whole number."
+            )
         if self.every < 1:
             raise ValueError(
                 f"A checkpoint every {self.every} iterations makes no sense; give at least 1."

@@ -59,7 +59,7 @@ class StreamedReport:
     all_rows: the subset left none out, so that it cost nothing.
     message: why it stopped. history: log evidence after each iteration, of what it is about.
     resumed_at: iterations, of polish too, that were read from a checkpoint; evaluations and seconds
-    are those of all runs.
+    are those of all runs. rebuilt: parts that were lost on the way and made anew, in words.
     """
 
     gradients: str
@@ -79,6 +79,7 @@ class StreamedReport:
     polished: float = 0.0
     all_rows: bool = False
     resumed_at: int = 0
+    rebuilt: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.subset is None:
@@ -100,6 +101,8 @@ class StreamedReport:
                 text += f"; the subset cost about {left} that are still to gain"
         if self.resumed_at:
             text += f"; {self.resumed_at} iterations came from a checkpoint"
+        if self.rebuilt:
+            text += f"; {len(self.rebuilt)} times a part was lost and made anew: {self.rebuilt[0]}"
         if not self.inference.converged:
             text += f"; the last inference: {self.inference}"
         return text
@@ -188,6 +191,7 @@ class _Run:
         self._max_iterations, self._polish = max_iterations, polish
         self._book, self._callback, self._progress = book, callback, progress
         self._full = _Full(model, progress)
+        self._rebuilt_before = len(model.rebuilt)
         self._started = time.perf_counter()
         self._begun_at = self._full.prior.get()
         self._reached = found = None if book is None else book.found
@@ -247,6 +251,7 @@ class _Run:
             inference,
             first.history,
             resumed_at=self._resumed_at,
+            rebuilt=self._model.rebuilt[self._rebuilt_before :],
             **extra,
         )
 

@@ -134,12 +134,15 @@ class StreamSettings:
 
 
 @contextmanager
-def sites_kept_if_done(settings: StreamSettings) -> Iterator[None]:
+def sites_kept_if_done(settings: StreamSettings, resumed: bool = False) -> Iterator[None]:
     """Check the files of the sites before anything slow; none stays unless all goes well, so that a
     fit that is resumed can make them again.
 
+    resumed: whether the run that is gone on with may have been killed, and so have left them.
+
     Raises:
-        ValueError: a file that exists already, or lies in no folder; sites with a scheduler.
+        ValueError: a file that exists already, is no .npy file, or lies in no folder; sites with a
+            scheduler.
     """
     files = settings.sites_files
     if files and settings.scheduler is not None:
@@ -147,6 +150,12 @@ def sites_kept_if_done(settings: StreamSettings) -> Iterator[None]:
             "With --scheduler the sites stay in the memory of the workers; leave --sites out."
         )
     for path in files:
+        if path.suffix != ".npy":
+            raise ValueError(
+                f"The file for the sites {str(path)!r} is no .npy file; let its name end so."
+            )
+        if resumed and is_sites_file(path):
+            path.unlink()
         if path.exists():
             raise ValueError(
                 f"The file for the sites {str(path)!r} exists already; remove it, or give another "
@@ -163,6 +172,15 @@ def sites_kept_if_done(settings: StreamSettings) -> Iterator[None]:
         for path in files:
             path.unlink(missing_ok=True)
         raise
+
+
+def is_sites_file(path: Path) -> bool:
+    """Whether it is an array of sites, nu and tau, as a fit keeps it."""
+    try:
+        array = np.load(path, mmap_mode="r")
+    except (OSError, ValueError):
+        return False
+    return bool(array.ndim == 2 and len(array) == 2 and array.dtype == np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,7 +379,7 @@ def streamed_figures(
             "inference": str(report.inference),
             "rounds": len(report.inference.rounds),
             "round_log": [asdict(round_) for round_ in report.inference.rounds],
-            "rebuilt": list(report.inference.rebuilt),
+            "rebuilt": list(report.rebuilt),
             "jitter": report.inference.jitter,
             "clipped": report.inference.clipped,
         },

@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "linalg",
         "machine",
         "packed",
+        "workers",
         "features",
         "io",
         "transform",

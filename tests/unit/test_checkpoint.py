@@ -19,6 +19,7 @@ import sparse_prefgp as spg
 from sparse_prefgp import checkpoint_folder as module
 from sparse_prefgp.checkpoint_folder import has_checkpoint
 from sparse_prefgp.folders import contents
+from sparse_prefgp.model_folder import checkpoint_foreign_files
 from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted
 from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
 from tests.tolerances import FIXED_POINT
@@ -253,6 +254,15 @@ def test_other_versions_and_damage_are_refused(kept: Path, tmp_path: Path) -> No
     damaged = _edited(kept, tmp_path / "damaged")
     next(damaged.glob("arrays-*.npz")).write_bytes(b"not an archive")
     refused(damaged, "is damaged")
+    for number, text in enumerate(("{", "{}", "[1]")):
+        damaged = _edited(kept, tmp_path / f"damaged {number}")
+        (damaged / "checkpoint.json").write_text(text)
+        assert not checkpoint_foreign_files(damaged)
+        refused(damaged, "is damaged")
+    with pytest.raises(ValueError, match=r"every 1\.5 iterations makes no sense"):
+        Checkpoint(tmp_path, every=1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="asked for at 3; give a folder"):
+        Checkpoint(3)  # type: ignore[arg-type]
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("mine")

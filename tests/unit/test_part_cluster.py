@@ -80,7 +80,7 @@ def compare(mine: spg.StreamedGP, theirs: spg.StreamedGP) -> None:
         np.testing.assert_allclose(a, b, atol=FIXED_POINT)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("parts", [1, 2, 4, 8])
 def test_two_workers_give_the_posterior_of_one_process(duels, workers, parts) -> None:
     model = make(duels, parts, workers.scheduler_address)
     result = model.infer()
@@ -114,6 +114,50 @@ def test_a_worker_killed_within_a_round_changes_nothing(duels, workers) -> None:
     assert killed[0] in str(result)
     compare(model, make(duels, 1))
     model.close()
+
+
+def test_what_was_lost_while_it_learned_is_told(duels, workers) -> None:
+    model, whole = make(duels, 4, workers.scheduler_address), make(duels, 1)
+
+    def kill(step: Any) -> None:
+        if step.iteration == 1:
+            pool = model._pool()
+            os.kill(pool._client.run(os.getpid)[pool._place[0]], signal.SIGKILL)
+
+    report = spg.optimise_streamed(model, 3, callback=kill)
+    assert report.rebuilt and "was rebuilt from its last message" in report.rebuilt[0]
+    assert "a part was lost and made anew" in str(report)
+    assert report.log_evidence == pytest.approx(
+        spg.optimise_streamed(whole, 3).log_evidence, rel=FIXED_POINT
+    )
+    model.close()
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_workers_of_a_command_say_nothing(duels, tmp_path, interrupted) -> None:
+    items = pd.DataFrame(np.random.default_rng(1).normal(size=(N, 2)), columns=["a", "b"])
+    items.assign(item_id=range(N)).to_csv(tmp_path / "items.csv", index=False)
+    words = ["fit", "--items", str(tmp_path / "items.csv"), "--duels", str(duels), "--quiet"]
+    words += ["--parts", "2", "--scheduler", "local", "--inducing", "8", "--kernel", "se"]
+    words += ["--max-iterations", "3000" if interrupted else "2", "--checkpoint-every", "1"]
+    out = tmp_path / "fitted"
+    program = "from sparse_prefgp.cli.app import app; app()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *words, "--out", str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # so that all of it can be interrupted, as by a terminal
+    )
+    if interrupted:
+        deadline = time.monotonic() + 120.0
+        while not list(out.glob("checkpoint/*/checkpoint.json")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(1.0)
+        os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == (130 if interrupted else 0), said
+    assert "Traceback" not in said and "oneDNN" not in said and "cuda" not in said
+    assert said.count("\n") <= (1 if interrupted else 0), said
 
 
 def test_a_worker_that_does_not_answer_is_done_without(duels, workers) -> None:

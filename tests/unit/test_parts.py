@@ -419,6 +419,7 @@ def test_packing_keeps_every_number() -> None:
         ({"chunk": "a"}, "chunk is 'a'; give a whole number"),
         ({"sites": 3}, "sites is 3; give the path"),
         ({"scheduler": 8786}, "scheduler is 8786; give 'local'"),
+        ({"timeout": 3.0}, "without a scheduler there is nothing to wait for"),
         ({"timeout": "soon"}, "timeout is 'soon'; give positive seconds"),
         ({"inducing_variable": np.zeros((3, 5))}, r"must be \(m, 2\)"),
         ({"inducing_variable": np.zeros((3, 2))}, "equal rows"),

@@ -121,6 +121,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         ),
         (["--duels", "{}/wide.parquet", "--gradients", "chunks:5"], "chunks are of all duels"),
         (["--duels", "{}/wide.parquet", "--sites", "{}/no/s.npy"], "lies in no folder"),
+        (["--duels", "{}/wide.parquet", "--sites", "s.txt"], "is no .npy file"),
         (["--duels", "{}/wide.parquet", "--split", "items"], "--split items needs all duels"),
         (["--duels", "{}/wide.parquet", "--engine", "laplace"], "--engine laplace needs"),
         (["--duels", "{}/wide.parquet", "--approximation", "exact"], "needs all duels at once"),
@@ -211,6 +212,34 @@ def test_files_of_sites_are_checked_before_anything_is_read(data: Path, tmp_path
     done = run("--duels", data / "no.parquet", *more)
     assert done.exit_code == 2 and "s.1.npy' exists already" in done.output
     assert [path.name for path in tmp_path.iterdir()] == ["s.1.npy"]
+
+
+def test_only_files_of_sites_are_made_anew(tmp_path: Path) -> None:
+    from sparse_prefgp.studies.streamed import is_sites_file
+
+    np.save(tmp_path / "sites.npy", np.zeros((2, 7)))
+    np.save(tmp_path / "other.npy", np.zeros((3, 7)))
+    (tmp_path / "words.npy").write_text("no array")
+    names = ("sites", "other", "words", "none")
+    assert [is_sites_file(tmp_path / f"{name}.npy") for name in names] == [True, *[False] * 3]
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (0, "0"),
+        (999.6, "1000"),
+        (12_345, "12.3k"),
+        (1_197_768, "1.2M"),
+        (1e7, "10.0M"),
+        (2e8, "200M"),
+    ],
+)
+def test_numbers_of_the_bar_are_short(number: float, words: str) -> None:
+    from sparse_prefgp.cli.streaming import _clock, _short
+
+    assert _short(number) == words
+    assert _clock(59.6) == "1:00" and _clock(3661.0) == "1:01:01"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
@@ -323,12 +352,8 @@ def test_killed_fit_goes_on(data: Path, tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     assert not (out / "metrics.json").exists()
-    # Nobody could remove the sites.
-    again = [*program, *words, "--resume"]
-    refused = subprocess.run(again, env=environment, capture_output=True, text=True, check=False)
-    assert refused.returncode == 2 and "exists already; remove it" in refused.stderr
-    sites.unlink()
-    subprocess.run(again, env=environment, check=True)
+    assert sites.exists()  # nobody could remove it
+    subprocess.run([*program, *words, "--resume"], env=environment, check=True)
     assert sites.exists() and not (out / CHECKPOINTS).exists()
     assert run(*command(data, whole, *more)).exit_code == 0
     assert 1 <= told(out)["resumed_at"] <= told(whole)["iterations"]

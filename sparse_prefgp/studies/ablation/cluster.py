@@ -21,21 +21,15 @@ from sparse_prefgp.studies.ablation.records import StudyFolder
 from sparse_prefgp.studies.ablation.reference import Reference, make_reference
 from sparse_prefgp.studies.ablation.runs import ReferenceKey, RunSettings, reference_of
 from sparse_prefgp.studies.ablation.sources import check_unchanged
+from sparse_prefgp.workers import local_cluster
 
 LOCAL = "local"
 SECONDS_TO_ANSWER = 10
 SECONDS_FOR_A_WORKER = 60
 # How often a run is begun again when it was lost on the way.
 RETRIES = 2
-# Read by TensorFlow and NumPy's libraries when a process starts.
-_ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "TF_NUM_INTRAOP_THREADS": "1",
-    "TF_NUM_INTEROP_THREADS": "1",
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-}
+# TensorFlow would run several operations of a run side by side.
+_ONE_OPERATION = {"TF_NUM_INTEROP_THREADS": "1"}
 
 
 def records_of(
@@ -152,14 +146,7 @@ def _client(address: str, workers: int | None) -> Iterator[Any]:
         ) from None
     if address == LOCAL:
         with (
-            distributed.LocalCluster(
-                n_workers=workers or usable_cores(),
-                threads_per_worker=1,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-                memory_limit=0,
-                env=_ONE_THREAD,
-            ) as cluster,
+            local_cluster(distributed, workers or usable_cores(), 1, _ONE_OPERATION) as cluster,
             distributed.Client(cluster) as client,
         ):
             yield client
