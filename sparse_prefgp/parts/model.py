@@ -62,7 +62,8 @@ class StreamedResult(InferenceResult):
 
     def __str__(self) -> str:
         text = (
-            f"{super().__str__()}; {self.duels:,} duels in {self.parts} parts, sites {self.sites}"
+            f"{super().__str__()}; {self.duels:,} duels in {self.parts} "
+            f"{'part' if self.parts == 1 else 'parts'}, sites {self.sites}"
         )
         return "; ".join([text, *self.rebuilt])
 

@@ -134,7 +134,10 @@ def test_both_forms_of_the_sums_are_taken(case: Case) -> None:
 
 
 @pytest.mark.parametrize("schema", ["ids", "inline"])
-@pytest.mark.parametrize(("parts", "local_sweeps"), [(2, 1), (4, 1), (8, 1), (3, 2), (2, None)])
+@pytest.mark.parametrize(
+    ("parts", "local_sweeps"),
+    [pytest.param(2, 1, marks=pytest.mark.slow), (4, 1), (8, 1), (3, 2), (2, None)],
+)
 def test_parts_have_the_posterior_of_one(
     case: Case, parts: int, local_sweeps: int | None, schema: str
 ) -> None:
@@ -271,7 +274,7 @@ def test_parameters_that_could_not_be_prepared_are_prepared_again(
     assert np.array_equal(used._features, features)
 
 
-@pytest.mark.parametrize("schema", ["ids", "inline"])
+@pytest.mark.parametrize("schema", ["ids", pytest.param("inline", marks=pytest.mark.slow)])
 def test_what_is_put_in_place_of_another_is_followed(
     case: Case, schema: str, tmp_path: Path
 ) -> None:

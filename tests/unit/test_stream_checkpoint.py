@@ -68,7 +68,7 @@ def uninterrupted(limit: int, **settings: Any) -> tuple[Any, np.ndarray]:
     ("settings", "of", "stop", "kept"),
     [
         ({}, "chunks", 3, 3),
-        (SUBSET, "subset", 2, 2),
+        pytest.param(SUBSET, "subset", 2, 2, marks=pytest.mark.slow),
         ({**SUBSET, "polish": 3}, "all duels", 1, LIMIT + 1),
     ],
     ids=["chunks", "subset", "polish"],
@@ -135,7 +135,10 @@ def test_a_longer_run_goes_on_from_a_limit(tmp_path: Path) -> None:
         learn(build(), 3, checkpoint=checkpoint)
 
 
-@pytest.mark.parametrize("within", ["sample", "evaluation", "inference"])
+@pytest.mark.parametrize(
+    "within",
+    [*(pytest.param(x, marks=pytest.mark.slow) for x in ("sample", "evaluation")), "inference"],
+)
 def test_interrupted_between_iterations(
     within: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +167,7 @@ def test_interrupted_between_iterations(
     assert again.log_evidence == pytest.approx(whole.log_evidence, rel=FIXED_POINT)
 
 
+@pytest.mark.slow
 def test_rows_drawn_by_no_seed_are_drawn_once(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     with pytest.raises(Interrupted):

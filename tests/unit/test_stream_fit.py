@@ -155,7 +155,7 @@ def test_mistakes_are_told_in_one_sentence(
     assert not out.exists()
 
 
-@pytest.mark.parametrize("files", [True, False])
+@pytest.mark.parametrize("files", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_ties_and_weights_are_fitted_and_scored(data: Path, tmp_path: Path, files: bool) -> None:
     rng = np.random.default_rng(1)
     duels = pd.concat(pd.read_parquet(path) for path in sorted((data / "ids").iterdir()))
@@ -276,7 +276,10 @@ SUBSET = ("--gradients", "subset:400", "--polish", "2")
 
 @pytest.mark.parametrize(
     ("more", "kept", "of"),
-    [((), 2, "parameters or inducing inputs at the start"), (SUBSET, 4, "gradients, another")],
+    [
+        ((), 2, "parameters or inducing inputs at the start"),
+        pytest.param(SUBSET, 4, "gradients, another", marks=pytest.mark.slow),
+    ],
     ids=["chunks", "polish"],
 )
 def test_interrupted_and_resumed(

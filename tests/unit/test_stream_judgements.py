@@ -131,7 +131,7 @@ def test_saved_ordinary_and_learned(judged: Judged, tmp_path: Path) -> None:
         assert scores["held_out_outcomes"]["model"][name] == pytest.approx(value, abs=PARTS)
 
 
-@pytest.mark.parametrize("gradients", ["chunks", "subset"])
+@pytest.mark.parametrize("gradients", ["chunks", pytest.param("subset", marks=pytest.mark.slow)])
 def test_the_margin_is_learned(judged: Judged, gradients: str) -> None:
     model = judged.streamed("ids", "VFE")
     gpflow.set_trainable(model.inducing_variable, False)
