@@ -9,6 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.prediction import Outcomes, predicted
+from sparse_prefgp.analysis.stream_evaluation import (
+    COIN,
+    CONSTANT_SHARES,
+    LINEAR_PROBIT,
+    MODEL,
+    Scores,
+    in_units_of,
+    is_streamed,
+    score_stream,
+)
 from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.checks import whole_number
 from sparse_prefgp.duels import Duels
@@ -22,10 +32,6 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-Scores = dict[str, dict[str, float | int]]
-
-MODEL, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
-CONSTANT_SHARES = "constant_shares"
 
 
 def evaluate(
@@ -43,6 +49,9 @@ def evaluate(
             `StreamedGP`, which does not have them, is scored beside the coin alone.
         duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or a
             `Duels` in the units of the model, whose groups count if the model has noise by group.
+            A folder of Parquet files is read in chunks, and so is one file for a model whose duels
+            had features of their own; or `StreamedDuels` in the units of the model. The pairs are
+            not told apart then, nor, without items, what lies outside the range: None.
         items: raw items, as `predict`; not for a `Duels`, which has its own.
         seed: of the folds that choose the width of the linear probit's prior.
         groups: name of the column that says who judged, for a model with noise by group.
@@ -67,6 +76,8 @@ def evaluate(
             for a model with one noise for all, a negative seed, and what `resolve_items` raises.
     """
     seed = whole_number("seed", seed, 0)
+    if is_streamed(model, duels, items):
+        return _of_stream(model, duels, items, seed, groups)
     if isinstance(duels, Duels):
         if items is not None:
             raise ValueError(
@@ -124,6 +135,44 @@ def evaluate(
     }
 
 
+def _of_stream(
+    model: PreferenceGP, duels: Any, items: Any, seed: int, groups: str | None
+) -> dict[str, Any]:
+    if groups is not None:
+        raise ValueError(f"Duels are read in chunks without groups; leave out {groups!r}.")
+    stream, found = in_units_of(model, duels, items)
+    if stream.totals.ties == stream.totals.duels:
+        raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
+    probit = None
+    if not isinstance(model.duels, SeenDuels):
+        probit = LinearProbit.of(model.duels, np.random.default_rng(seed))
+    held_out, outcomes = score_stream(model, stream, probit)
+    if stream.totals.ties and model.margin is None:
+        _warn_of_ties(stream.totals.ties)
+    there = None
+    if found is not None:
+        assert stream.totals.comparisons is not None
+        there = found.select(np.flatnonzero(stream.totals.comparisons))
+    return {
+        "held_out": held_out,
+        "held_out_unseen_pairs": {},
+        "held_out_outcomes": outcomes,
+        "duels": stream.totals.duels,
+        "ties": stream.totals.ties,
+        "items_outside_range": None if there is None else int(there.outside.sum()),
+        "outside_features": None if there is None else there.outside_features,
+        "unknown_levels": None if there is None else there.unknown_levels,
+    }
+
+
+def _warn_of_ties(number: int) -> None:
+    warnings.warn(
+        f"{number:,} of the duels are ties, which a model without a margin cannot predict; only "
+        "the others are scored.",
+        stacklevel=4,
+    )
+
+
 def _labelled(model: PreferenceGP, duels: Duels) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
     labels = None
@@ -138,11 +187,7 @@ def _outcome_scores(model: PreferenceGP, outcomes: Outcomes, duels: LabelledDuel
     if not duels.ties.any():
         return {}
     if model.margin is None:
-        warnings.warn(
-            f"{int(duels.counts[duels.ties].sum()):,} of the duels are ties, which a model without "
-            "a margin cannot predict; only the others are scored.",
-            stacklevel=3,
-        )
+        _warn_of_ties(int(duels.counts[duels.ties].sum()))
         return {}
     shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(duels.ties))
     return {

@@ -35,7 +35,8 @@ def evaluate(
     duels: Annotated[
         Path,
         typer.Option(
-            help="Duels: columns winner and loser hold item ids; count and tie are optional."
+            help="Duels: columns winner and loser hold item ids; count and tie are optional. A "
+            "folder of Parquet files is read in chunks."
         ),
     ],
     items: Items = None,

@@ -166,7 +166,11 @@ def fit(
         ),
     ] = None,
     local_sweeps: Annotated[
-        int, typer.Option(help="With --parts: sweeps of a part over its own duels in a round.")
+        int,
+        typer.Option(
+            help="With --parts: sweeps of a part over its own duels in a round; 0 until it has "
+            "settled, at most 50."
+        ),
     ] = 1,
     chunk: Annotated[
         int | None,

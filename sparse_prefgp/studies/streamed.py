@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.baselines import Coin, LinearProbit
+from sparse_prefgp.baselines import LinearProbit
 from sparse_prefgp.folders import replaced_folder
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
-from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.studies.choices import feature_groups
 from sparse_prefgp.studies.folder import (
     METRICS,
@@ -34,14 +33,10 @@ if TYPE_CHECKING:
     from sparse_prefgp.selection.streamed import StreamedReport, StreamedStep
     from sparse_prefgp.splits import Split
 
-FITTED, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
-CONSTANT_SHARES = "constant_shares"
 # Their corrections are sums over duels.
 SUMMED = ("vfe", "fitc", "dtc", "tight-vfe", "hetero-vfe", "prior-power")
 # Training rows that the linear probit and the first inducing inputs are made of.
 _SAMPLE = 50_000
-# Held-out rows predicted at a time.
-_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -50,9 +45,9 @@ class StreamSettings:
 
     parts: of the duels. scheduler: of the parts, None for this process. gradients: "chunks",
     "subset", or "subset:ROWS". polish: exact steps after those on a subset. sites: file for the
-    sites, None for memory. local_sweeps: of a part in a round. chunk: duels worked on at a time,
-    None chooses. timeout: seconds that a part on a scheduler has for an answer, None goes by the
-    last round.
+    sites, None for memory. local_sweeps: of a part in a round, 0 until it has settled. chunk:
+    duels worked on at a time, None chooses. timeout: seconds that a part on a scheduler has for an
+    answer, None goes by the last round.
 
     Raises:
         ValueError: gradients of neither kind, no number of parts, a timeout without a scheduler,
@@ -72,8 +67,11 @@ class StreamSettings:
     def __post_init__(self) -> None:
         if self.parts < 1:
             raise ValueError(f"The number of parts is {self.parts}; give at least 1.")
-        if self.local_sweeps < 1:
-            raise ValueError(f"The number of local sweeps is {self.local_sweeps}; give at least 1.")
+        if self.local_sweeps < 0:
+            raise ValueError(
+                f"The number of local sweeps is {self.local_sweeps}; give at least 1, or 0 to go "
+                "on until a part has settled."
+            )
         if self.chunk is not None and self.chunk < 1:
             raise ValueError(f"A chunk of {self.chunk} duels makes no sense; give at least 1.")
         if self.timeout is not None and self.scheduler is None:
@@ -257,7 +255,7 @@ def fit_streamed(
         plain.kernel_choice.build(train.num_features, groups),
         approximation=plain.approximation_choice.build(plain.seed),
         inducing_variable=kmeans_inputs(rows, wanted, rng),
-        engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps),
+        engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None),
         noise_variance=plain.noise_variance,
         margin=DEFAULT_MARGIN if plain.margin is None and train.totals.ties else plain.margin,
         sites=settings.sites,
@@ -284,49 +282,14 @@ def fit_streamed(
 
 
 def score_streamed(holdout: StreamHoldout, model: StreamedGP, seed: int) -> tuple[Scores, Scores]:
-    """Scores of the held-out rows, beside a linear probit of 50,000 training rows and a coin.
-
-    Returns:
-        Those of the duels that one side won; and, with ties and a margin, those of win, tie and
-        loss over all, beside the shares of training.
-    """
-    from sparse_prefgp.analysis.prediction import Outcomes
+    """Scores of the held-out rows, as by `score_stream`, beside a linear probit of 50,000 training
+    rows and a coin."""
+    from sparse_prefgp.analysis.stream_evaluation import score_stream
 
     assert holdout.test is not None
     rng = np.random.default_rng(seed)
     probit = LinearProbit.of(holdout.train.sample(_SAMPLE, rng), rng)
-    found: dict[str, list[np.ndarray]] = {FITTED: [], LINEAR_PROBIT: [], COIN: []}
-    counts, tied, three = [], [], []
-    table = holdout.test.items
-    for chunk in holdout.test.chunks(_ROWS):
-        sides = (chunk.winners, chunk.losers)
-        won, lost = sides if table is None else (table.features[rows] for rows in sides)
-        mean, variance = model.predict_difference(won, lost)
-        outcomes = Outcomes(
-            model.log_win(mean, variance).numpy(),
-            model.log_tie(mean, variance).numpy(),
-            model.log_win(-mean, variance).numpy(),
-            mean.numpy(),
-            variance.numpy(),
-        )
-        found[FITTED].append(outcomes.winner)
-        found[LINEAR_PROBIT].append(probit.predict_log_proba(won - lost))
-        found[COIN].append(Coin().predict_log_proba(won - lost))
-        counts.append(chunk.counts)
-        tied.append(np.zeros(len(won), dtype=bool) if chunk.ties is None else chunk.ties)
-        three.append(outcomes.all_three)
-    weight, ties = np.concatenate(counts), np.concatenate(tied)
-    decided = ~ties
-    scores = {
-        name: score(counts=weight[decided], log_probabilities=np.concatenate(values)[decided])
-        for name, values in found.items()
-        if decided.any()
-    }
-    if not ties.any() or model.margin is None:
-        return scores, {}
-    shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(ties))
-    whole = {FITTED: np.concatenate(three), CONSTANT_SHARES: shares}
-    return scores, {name: score_outcomes(p, ties, weight) for name, p in whole.items()}
+    return score_stream(model, holdout.test, probit)
 
 
 def streamed_figures(

@@ -347,6 +347,13 @@ def test_new_duels_are_scored_beside_a_coin_alone(case: Case) -> None:
     own, other = (scores["held_out"]["model"] for scores in (found, whole))
     assert own["duels"] == other["duels"] == duels.num_duels
     assert abs(own["nlp_nats"] - other["nlp_nats"]) < 1e-8
+    chunks = spg.evaluate(model.in_memory(), case.by_ids)
+    assert chunks["duels"] == duels.num_duels and set(chunks["held_out"]) == set(whole["held_out"])
+    for name, scores in whole["held_out"].items():
+        assert chunks["held_out"][name] == pytest.approx(scores, rel=1e-9)
+    assert spg.evaluate(model, case.stream("ids"))["held_out"]["model"] == pytest.approx(own)
+    with pytest.raises(ValueError, match="read in chunks without groups; leave out 'who'"):
+        spg.evaluate(model, case.by_ids, groups="who")
 
 
 @pytest.mark.parametrize("schema", ["ids", "inline"])

@@ -82,6 +82,29 @@ def test_a_folder_of_ids_is_fitted_scored_ranked_and_saved(data: Path, tmp_path:
     assert "whose duels are not kept" in " ".join(scored.output.split())
     again = json.loads((tmp_path / "scores.json").read_text())["held_out"]
     assert again["model"] == pytest.approx(scores["model"], rel=1e-6)
+    whole = CliRunner().invoke(app, [*told[:-1], str(data / "ids"), "--json"])
+    assert whole.exit_code == 0, whole.output
+    figures = json.loads(whole.stdout)
+    assert figures["duels"] == figures["held_out"]["model"]["duels"] == 1500
+    assert figures["items_outside_range"] == 0
+
+
+def test_inline_duels_are_evaluated_too(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "fitted"
+    done = run("--duels", data / "wide.parquet", "--out", out, *PLAIN, "--json")
+    assert done.exit_code == 0, done.output
+    held_out = json.loads(done.stdout)["held_out"]["model"]
+    new = pd.read_parquet(data / "wide.parquet")[-300:]
+    new.to_parquet(tmp_path / "new.parquet", index=False)
+    told = ["evaluate", "--model", str(out), "--duels", str(tmp_path / "new.parquet"), "--json"]
+    scored = CliRunner().invoke(app, told)
+    assert scored.exit_code == 0, scored.output
+    found = json.loads(scored.stdout)
+    assert found["held_out"]["model"] == pytest.approx(held_out, rel=1e-6)
+    assert found["items_outside_range"] is None
+    new.drop(columns=["winner_a", "loser_a"]).to_parquet(tmp_path / "new.parquet", index=False)
+    refused = CliRunner().invoke(app, told)
+    assert refused.exit_code == 2 and "'a' is not among" in refused.output
 
 
 @pytest.mark.slow
@@ -130,7 +153,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--gradients", "subset:x"], "a whole number of rows"),
         (["--duels", "{}/wide.parquet", "--polish", "3"], "--polish 3 is about steps after"),
         (["--duels", "{}/wide.parquet", "--parts", "0"], "number of parts is 0"),
-        (["--duels", "{}/wide.parquet", "--local-sweeps", "0"], "local sweeps is 0"),
+        (["--duels", "{}/wide.parquet", "--local-sweeps", "-1"], "local sweeps is -1"),
         (["--duels", "{}/wide.parquet", "--chunk", "0"], "chunk of 0 duels"),
         (["--duels", "{}/wide.parquet", "--timeout", "9"], "about parts on a scheduler"),
         (

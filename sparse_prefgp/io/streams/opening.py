@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
@@ -28,7 +29,7 @@ def stream_duels(
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     weights: str | None = None,
-    standardise: bool = True,
+    standardise: bool | FeatureTransform = True,
     progress: Report | None = None,
 ) -> StreamedDuels:
     """Duels that are read in chunks, again and again, and need not be held in memory.
@@ -50,7 +51,8 @@ def stream_duels(
             of the duels that say something else may be ignored too.
         weights: column of the duels: as how many each counts in the likelihood.
         standardise: subtract the mean and divide by the standard deviation of inline features,
-            which is recorded in `transform`. Tables of items always are, arrays never.
+            which is recorded in `transform`; or do so by a transform that was recorded, with its
+            features. Tables of items always are, arrays never.
         progress: called with the rows read so far and their number.
 
     Raises:
@@ -79,11 +81,15 @@ def stream_duels(
     others = source.columns if isinstance(source, ParquetRows) else ()
     table = None if items is None else ItemTable.of(items, features, ignore, others)
     if table is None:
+        if isinstance(standardise, FeatureTransform):
+            features = standardise.feature_names
         source = _chosen(source, features, ignore)
     scan = scan_of(source, table, progress)
     names = source.inline if table is None else table.feature_names
     transform = None if table is None else table.transform
-    if table is None and standardise:
+    if table is None and isinstance(standardise, FeatureTransform):
+        transform = standardise
+    elif table is None and standardise:
         transform = standardised(source, scan)
         names = transform.feature_names
     return StreamedDuels(source, table, transform, names, scan, 0, scan.rows)

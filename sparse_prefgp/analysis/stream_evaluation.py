@@ -1,0 +1,100 @@
+"""Scores of a model on duels that are read in chunks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.analysis.prediction import Outcomes
+from sparse_prefgp.baselines import Coin, LinearProbit
+from sparse_prefgp.io.streams import ItemTable, StreamedDuels, is_stream, stream_duels
+from sparse_prefgp.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.models.items import ItemSet, known_items
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.parts import StreamedGP
+
+Scores = dict[str, dict[str, float | int]]
+
+MODEL, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
+CONSTANT_SHARES = "constant_shares"
+# Rows predicted at a time.
+_ROWS = 50_000
+
+
+def is_streamed(model: PreferenceGP | StreamedGP, duels: Any, items: Any) -> bool:
+    """Whether duels are to be read in chunks: streams, folders of files, and files for a model that
+    has no items, where they can only have features of their own."""
+    if isinstance(duels, StreamedDuels) or is_stream(duels):
+        return True
+    path = isinstance(duels, str | os.PathLike)
+    return path and not model.duels.has_items and items is None
+
+
+def in_units_of(
+    model: PreferenceGP | StreamedGP, duels: Any, items: Any
+) -> tuple[StreamedDuels, ItemSet | None]:
+    """Duels of files in the units of the model, and the items that they name, if they do.
+
+    Raises:
+        ValueError: what `stream_duels` and `resolve_items` raise.
+    """
+    own = model.duels
+    if isinstance(duels, StreamedDuels):
+        return duels, None
+    if not own.has_items and items is None:
+        standardise = False if own.transform is None else own.transform
+        return stream_duels(duels, features=own.feature_names, standardise=standardise), None
+    found = known_items(model, items)
+    return stream_duels(duels, ItemTable(found.inputs, found.ids, own.feature_names)), found
+
+
+def score_stream(
+    model: PreferenceGP | StreamedGP, duels: StreamedDuels, probit: LinearProbit | None
+) -> tuple[Scores, Scores]:
+    """Scores of rows in the units of the model, beside a linear probit, if any, and a coin.
+
+    Returns:
+        Those of the duels that one side won, empty without any; and, with ties and a margin, those
+        of win, tie and loss over all, beside the shares of training.
+    """
+    found: dict[str, list[np.ndarray]] = {MODEL: []}
+    others: dict[str, LinearProbit | Coin] = {COIN: Coin()}
+    if probit is not None:
+        others = {LINEAR_PROBIT: probit, **others}
+    found |= {name: [] for name in others}
+    counts, tied, three = [], [], []
+    columns = model.duels.num_features  # after which there may be the number of the item
+    for chunk in duels.chunks(_ROWS):
+        sides = (chunk.winners, chunk.losers)
+        table = duels.items
+        won, lost = sides if table is None else (table.features[rows] for rows in sides)
+        mean, variance = model.predict_difference(won, lost)
+        outcomes = Outcomes(
+            model.log_win(mean, variance).numpy(),
+            model.log_tie(mean, variance).numpy(),
+            model.log_win(-mean, variance).numpy(),
+            mean.numpy(),
+            variance.numpy(),
+        )
+        found[MODEL].append(outcomes.winner)
+        for name, other in others.items():
+            found[name].append(other.predict_log_proba((won - lost)[:, :columns]))
+        counts.append(chunk.counts)
+        tied.append(np.zeros(len(won), dtype=bool) if chunk.ties is None else chunk.ties)
+        three.append(outcomes.all_three)
+    weight, ties = np.concatenate(counts), np.concatenate(tied)
+    decided = ~ties
+    scores = {
+        name: score(counts=weight[decided], log_probabilities=np.concatenate(values)[decided])
+        for name, values in found.items()
+        if decided.any()
+    }
+    if not ties.any() or model.margin is None:
+        return scores, {}
+    shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(ties))
+    whole = {MODEL: np.concatenate(three), CONSTANT_SHARES: shares}
+    return scores, {name: score_outcomes(p, ties, weight) for name, p in whole.items()}
