@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import pickle
+import sys
+import threading
 from typing import Any
 
 from sparse_prefgp.streams import held_back_stderr
+
+# The error stream is that of the whole process: one thread at a time holds it back.
+_lock = threading.Lock()
 
 
 def call(packed: bytes) -> Any:
     """Call a function pickled with its arguments.
 
-    A Dask scheduler unpickles what it passes on. This module needs nothing beyond Python, so that
-    it neither imports TensorFlow there, which blocks it for seconds, nor opens files.
+    A Dask scheduler unpickles what it passes on. This module needs nothing beyond Python and what
+    itself needs nothing else, so that it neither imports TensorFlow there, which blocks it for
+    seconds, nor opens files.
     """
-    with held_back_stderr():  # the first call of a worker imports TensorFlow, which prints notices
-        function, arguments = pickle.loads(packed)
+    with _lock:
+        if "tensorflow" in sys.modules:
+            function, arguments = pickle.loads(packed)
+        else:
+            with held_back_stderr():  # the first call imports TensorFlow, which prints notices
+                function, arguments = pickle.loads(packed)
     return function(*arguments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from sparse_prefgp.analysis.stream_evaluation import (
     in_units_of,
     is_streamed,
     score_stream,
+    warn_of_ties,
 )
 from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.checks import whole_number
@@ -147,8 +147,6 @@ def _of_stream(
     if not isinstance(model.duels, SeenDuels):
         probit = LinearProbit.of(model.duels, np.random.default_rng(seed))
     held_out, outcomes = score_stream(model, stream, probit)
-    if stream.totals.ties and model.margin is None:
-        _warn_of_ties(stream.totals.ties)
     there = None
     if found is not None:
         assert stream.totals.comparisons is not None
@@ -165,14 +163,6 @@ def _of_stream(
     }
 
 
-def _warn_of_ties(number: int) -> None:
-    warnings.warn(
-        f"{number:,} of the duels are ties, which a model without a margin cannot predict; only "
-        "the others are scored.",
-        stacklevel=4,
-    )
-
-
 def _labelled(model: PreferenceGP, duels: Duels) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
     labels = None
@@ -187,7 +177,7 @@ def _outcome_scores(model: PreferenceGP, outcomes: Outcomes, duels: LabelledDuel
     if not duels.ties.any():
         return {}
     if model.margin is None:
-        _warn_of_ties(int(duels.counts[duels.ties].sum()))
+        warn_of_ties(int(duels.counts[duels.ties].sum()))
         return {}
     shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(duels.ties))
     return {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparse_prefgp.analysis.prediction import Outcomes
 from sparse_prefgp.baselines import Coin, LinearProbit
-from sparse_prefgp.io.streams import ItemTable, StreamedDuels, is_stream, stream_duels
+from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
+from sparse_prefgp.io.streams.rows import SIDES
 from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.models.items import ItemSet, known_items
 
@@ -21,6 +23,7 @@ Scores = dict[str, dict[str, float | int]]
 
 MODEL, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
 CONSTANT_SHARES = "constant_shares"
+_WEIGHTS = ("weight", "weights")
 # Rows predicted at a time.
 _ROWS = 50_000
 
@@ -44,12 +47,32 @@ def in_units_of(
     """
     own = model.duels
     if isinstance(duels, StreamedDuels):
+        if items is not None:
+            raise ValueError(
+                "duels are streamed, with items of their own, but items were given too; leave them "
+                "out, or give the duels as files."
+            )
+        if model.has_item_effect:
+            raise ValueError(
+                "A model with an item effect needs to know the items; give the duels as files, or "
+                "as Duels."
+            )
         return duels, None
-    if not own.has_items and items is None:
+    columns = columns_of(duels)
+    # A score counts duels as they were, whatever weight they had in a fit.
+    ignore = [name for name in _WEIGHTS if name in columns]
+    if not {*SIDES} <= {*columns} and items is None:
+        if own.transform is not None and own.transform.categorical:
+            raise ValueError(
+                "The duels have features of both sides, which are numbers, but the model has the "
+                f"categorical feature {own.transform.categorical[0]!r}; give duels between items."
+            )
         standardise = False if own.transform is None else own.transform
-        return stream_duels(duels, features=own.feature_names, standardise=standardise), None
+        more: dict[str, Any] = {"standardise": standardise, "ignore": ignore}
+        return stream_duels(duels, features=own.feature_names, **more), None
     found = known_items(model, items)
-    return stream_duels(duels, ItemTable(found.inputs, found.ids, own.feature_names)), found
+    table = ItemTable(found.inputs, found.ids, own.feature_names)
+    return stream_duels(duels, table, ignore=ignore), found
 
 
 def score_stream(
@@ -60,12 +83,18 @@ def score_stream(
     Returns:
         Those of the duels that one side won, empty without any; and, with ties and a margin, those
         of win, tie and loss over all, beside the shares of training.
+
+    Warns:
+        UserWarning: ties that a model without a margin cannot predict.
     """
     found: dict[str, list[np.ndarray]] = {MODEL: []}
     others: dict[str, LinearProbit | Coin] = {COIN: Coin()}
     if probit is not None:
         others = {LINEAR_PROBIT: probit, **others}
     found |= {name: [] for name in others}
+    with_outcomes = duels.totals.ties > 0 and model.margin is not None
+    if duels.totals.ties and model.margin is None:
+        warn_of_ties(duels.totals.ties)
     counts, tied, three = [], [], []
     columns = model.duels.num_features  # after which there may be the number of the item
     for chunk in duels.chunks(_ROWS):
@@ -85,7 +114,8 @@ def score_stream(
             found[name].append(other.predict_log_proba((won - lost)[:, :columns]))
         counts.append(chunk.counts)
         tied.append(np.zeros(len(won), dtype=bool) if chunk.ties is None else chunk.ties)
-        three.append(outcomes.all_three)
+        if with_outcomes:
+            three.append(outcomes.all_three)
     weight, ties = np.concatenate(counts), np.concatenate(tied)
     decided = ~ties
     scores = {
@@ -93,8 +123,17 @@ def score_stream(
         for name, values in found.items()
         if decided.any()
     }
-    if not ties.any() or model.margin is None:
+    if not with_outcomes:
         return scores, {}
     shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(ties))
     whole = {MODEL: np.concatenate(three), CONSTANT_SHARES: shares}
     return scores, {name: score_outcomes(p, ties, weight) for name, p in whole.items()}
+
+
+def warn_of_ties(number: int) -> None:
+    """Tell that ties are left out of scores."""
+    warnings.warn(
+        f"{number:,} of the duels are ties, which a model without a margin cannot predict; only "
+        "the others are scored.",
+        stacklevel=4,
+    )

@@ -18,10 +18,11 @@ _LARGE = 1e8
 # Features of the items of one chunk; kernel and solve keep some ten arrays of this size.
 _CHUNK_BYTES, _LEAST_CHUNK_BYTES = 96 << 20, 4 << 20
 _ARRAYS_OF_A_CHUNK = 10
-# Of streams: arrays of the size of the features of all items, once and for each chunk; numbers of
-# all of them where free memory is unknown; numbers of a chunk's features, the least and the largest
-# chunk.
+# Of streams: arrays of the size of B, once and for each chunk; arrays as large as the features of
+# one side of a chunk; numbers of all of them where free memory is unknown; numbers of a chunk's
+# Phi; the least and the largest chunk.
 _ARRAYS_OF_ITEMS, _ARRAYS_OF_ITEM_CHUNK = 6, 2
+_ARRAYS_OF_SIDES = 4
 _UNKNOWN_ROOM = 1 << 30
 _STREAM_NUMBERS = 1 << 22
 _LEAST_STREAM, _LEAST_ITEM_CHUNK, _MOST_STREAM = 1 << 12, 1 << 14, 1 << 18
@@ -71,42 +72,42 @@ def choose_form(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -
     return form
 
 
-def choose_stream_form(n: int | None, t: int, m: int, chunk: int | None = None) -> Form:
+def choose_stream_form(
+    n: int | None, t: int, m: int, columns: int, chunk: int | None = None
+) -> Form:
     """The form for at most t streamed duels in a part, m inducing inputs and n items in memory.
 
     Over items where duels share them and six (n, m) arrays, and two for each thread, fit into half
     of the free memory: then in chunks of at most 2^18 duels, or n, of which no (chunk, m) array is
-    made, one for each thread. Else over duels, in chunks with 2^22 / m of them; ten arrays of each
-    chunk are to fit into half of the free memory. Threads work on a chunk each, fewer where memory
-    is short.
+    made, one for each thread. Else over duels, in chunks with 2^22 / m of them, ten arrays of each.
+    Beside these are the features of both sides. Chunks are shorter, and fewer worked on at a time,
+    where half of the free memory is less.
 
-    n: None where duels have features of their own. chunk: where the user has decided.
+    n: None where duels have features of their own. columns: D. chunk: where the user has decided.
     """
     free, threads = free_memory(), usable_threads()
     room = None if free is None else free // 16  # numbers in half of it
 
-    def numbers_over_items(at_once: int) -> int:
-        assert n is not None
-        return (_ARRAYS_OF_ITEMS + _ARRAYS_OF_ITEM_CHUNK * at_once) * n * m
+    def over_all(at_once: int) -> int:
+        return 0 if n is None else (_ARRAYS_OF_ITEMS + _ARRAYS_OF_ITEM_CHUNK * at_once) * n * m
 
     most = _UNKNOWN_ROOM if room is None else room
-    over_items = n is not None and n <= t and numbers_over_items(1) <= most
-    if over_items:
-        assert n is not None
-        least = max(_LEAST_ITEM_CHUNK, n)
-        length = max(min(-(-t // threads), _MOST_STREAM), least) if chunk is None else chunk
-    elif chunk is None:
-        length = max(_STREAM_NUMBERS // m, _LEAST_STREAM)
-        if room is not None:
-            length = min(length, max(1, room // (_ARRAYS_OF_A_CHUNK * m)))
-    else:
-        length = chunk
-    length = max(1, min(length, t))
+    over_items = n is not None and n <= t and over_all(1) <= most
+    of_a_duel = _ARRAYS_OF_SIDES * columns + (0 if over_items else _ARRAYS_OF_A_CHUNK * m)
 
     def numbers(at_once: int) -> int:
-        each = _ARRAYS_OF_A_CHUNK * length * m
-        return numbers_over_items(at_once) if over_items else at_once * each
+        return (over_all(at_once) if over_items else 0) + at_once * length * of_a_duel
 
+    if chunk is not None:
+        length = chunk
+    else:
+        length = max(_STREAM_NUMBERS // m, _LEAST_STREAM)
+        if over_items:
+            assert n is not None
+            length = max(min(-(-t // threads), _MOST_STREAM), _LEAST_ITEM_CHUNK, n)
+        if room is not None:
+            length = min(length, (room - (over_all(1) if over_items else 0)) // of_a_duel)
+    length = max(1, min(length, t))
     at_once = min(threads, -(-t // length))
     while at_once > 1 and room is not None and numbers(at_once) > room:
         at_once -= 1

@@ -115,8 +115,11 @@ def _run(
         with console.status("Scoring the held-out duels …"):
             scores, outcomes = score_streamed(holdout, model, settings.plain.seed)
             figures["held_out"], figures["held_out_outcomes"] = scores, outcomes
-        title = "Held-out duels that one side won" if outcomes else "Held-out duels"
-        console.print(scores_table(title, {"": scores}))
+        title = "Held-out duels"
+        if holdout.test.totals.ties:
+            title += " that one side won"
+        if scores:
+            console.print(scores_table(title, {"": scores}))
         if outcomes:
             console.print(outcomes_table(outcomes))
     figures["seconds"] = time.perf_counter() - started

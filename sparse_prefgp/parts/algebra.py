@@ -58,8 +58,7 @@ class SiteSums(NamedTuple):
 
     def plus(self, other: SiteSums) -> SiteSums:
         return SiteSums(
-            # A NaN in either must show.
-            self.change if not self.change <= other.change else other.change,
+            float(np.maximum(self.change, other.change)),  # a NaN in either shows
             self.evidence + other.evidence,
             self.correction + other.correction,
             max(self.clipped, other.clipped),

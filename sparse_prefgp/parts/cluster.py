@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels
@@ -84,7 +85,8 @@ class _Items(NamedTuple):
 class _Blueprint(NamedTuple):
     """What a worker needs to make the parts of a run.
 
-    streams: all parts. size: duels in a chunk, None chooses. items: what they are to be.
+    streams: all parts. size: duels in a chunk, None chooses. items: what they are to be. threads:
+    of a worker, None for as many as whoever started it said.
     """
 
     streams: tuple[StreamedDuels, ...]
@@ -92,6 +94,7 @@ class _Blueprint(NamedTuple):
     approximation: InducingApproximation
     size: int | None
     items: _Items | None
+    threads: int | None
 
 
 _blueprints: dict[str, _Blueprint] = {}
@@ -111,6 +114,9 @@ def _build(run: str, number: int, generation: int, packed: bytes) -> int:
         if blueprint is None:
             blueprint = _unpacked(packed)
             _blueprints[run] = blueprint
+            if blueprint.threads is not None:
+                # NumPy was there before the environment of the worker was.
+                threadpool_limits(blueprint.threads, user_api="blas")
         if run not in _algebras:
             _algebras[run] = algebra_for(
                 blueprint.streams,
@@ -219,7 +225,14 @@ class Cluster:
         self._run = uuid.uuid4().hex
         # How often each item was compared is nobody's business there.
         light = tuple(replace(p, scan=replace(p.scan, comparisons=None)) for p in parts)
-        blueprint = _Blueprint(light, description, approximation, size, _Items.of(parts[0].items))
+        self._workers, threads = len(parts), None
+        if scheduler == LOCAL:
+            cores = usable_cores()
+            self._workers = min(len(parts), cores)
+            threads = cores // self._workers
+            _log.debug("%s workers of %s threads for %s parts", self._workers, threads, len(parts))
+        items = _Items.of(parts[0].items)
+        blueprint = _Blueprint(light, description, approximation, size, items, threads)
         self._packed: bytes = cloudpickle.dumps(blueprint)  # tells of duels that cannot be sent
         self._generation = [0] * len(parts)
         self._place: list[str] = [""] * len(parts)
@@ -228,7 +241,7 @@ class Cluster:
         self._client: Any = None
         self._let_go: weakref.finalize[..., Cluster] | None = None
         try:
-            self._connect(scheduler, len(parts))
+            self._connect(scheduler, threads)
             # A model that is deleted without being closed.
             self._let_go = weakref.finalize(
                 self, _let_go_later, distributed, self._client, self._cluster, self._run
@@ -239,13 +252,9 @@ class Cluster:
             self.close()
             raise
 
-    def _connect(self, scheduler: str, parts: int) -> None:
-        if scheduler == LOCAL:
-            cores = usable_cores()
-            workers = min(parts, cores)
-            threads = cores // workers
-            _log.debug("%s workers of %s threads for %s parts", workers, threads, parts)
-            self._cluster = local_cluster(self._dask, workers, threads, {})
+    def _connect(self, scheduler: str, threads: int | None) -> None:
+        if threads is not None:
+            self._cluster = local_cluster(self._dask, self._workers, threads, {})
             self._client = self._dask.Client(self._cluster, set_as_default=False)
             return
         # That a scheduler goes away is told here, in one sentence.

@@ -128,6 +128,7 @@ def algebra_for(
         None if table is None else table.num_items,
         max(stream.num_rows for stream in streams),
         parameters.size,
+        streams[0].num_features,
         size,
     )
     how = (form.at_once, streams[0].scan.ties > 0)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
+_lock = threading.Lock()
+_limits: list[threadpool_limits] = []
+_users = 0
 Label = TypeVar("Label")
 Found = TypeVar("Found")
 
@@ -26,7 +31,7 @@ def in_order(
             yield label, call()
         return
     waiting: deque[tuple[Label, Future[Found]]] = deque()
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(at_once) as pool:
+    with _one_thread_each(), ThreadPoolExecutor(at_once) as pool:
         try:
             for label, call in calls:
                 waiting.append((label, pool.submit(call)))
@@ -39,3 +44,21 @@ def in_order(
         finally:  # left early: nothing of it is to begin any more
             for _, future in waiting:
                 future.cancel()
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Linear algebra on one thread, until the last who asked for it is done: it is of the process,
+    in which several models may work."""
+    global _users
+    with _lock:
+        if _users == 0:
+            _limits.append(threadpool_limits(1, user_api="blas"))
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limits.pop().restore_original_limits()

@@ -152,9 +152,7 @@ def sites_kept_if_done(settings: StreamSettings, resumed: bool = False) -> Itera
             raise ValueError(
                 f"The file for the sites {str(path)!r} is no .npy file; let its name end so."
             )
-        if resumed and is_sites_file(path):
-            path.unlink()
-        if path.exists():
+        if path.exists() and not (resumed and is_sites_file(path)):
             raise ValueError(
                 f"The file for the sites {str(path)!r} exists already; remove it, or give another "
                 "name."
@@ -164,19 +162,29 @@ def sites_kept_if_done(settings: StreamSettings, resumed: bool = False) -> Itera
                 f"The file for the sites {str(path)!r} lies in no folder; make the folder "
                 f"{str(path.parent)!r} first."
             )
+    # Not lost unless the fit is done: it may be refused.
+    left = {path: path.with_name(f"{path.name}.left") for path in files if path.exists()}
+    for path, aside in left.items():
+        path.replace(aside)
     try:
         yield
     except BaseException:  # Ctrl-C too
         for path in files:
             path.unlink(missing_ok=True)
+        for path, aside in left.items():
+            aside.replace(path)
         raise
+    for aside in left.values():
+        aside.unlink()
 
 
 def is_sites_file(path: Path) -> bool:
     """Whether it is an array of sites, nu and tau, as a fit keeps it."""
     try:
         array = np.load(path, mmap_mode="r")
-    except (OSError, ValueError):
+    except (OSError, ValueError, EOFError):
+        return False
+    if not isinstance(array, np.ndarray):  # an archive of several
         return False
     return bool(array.ndim == 2 and len(array) == 2 and array.dtype == np.float64)
 

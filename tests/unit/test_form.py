@@ -97,9 +97,19 @@ def test_the_choice_is_said_and_too_little_memory_too(free, caplog) -> None:
 def test_forms_of_streams(free, monkeypatch, n, t, m, memory, over_items, chunk, at_once) -> None:
     monkeypatch.setattr(form_module, "usable_threads", lambda: 4)
     free(memory)
-    form = choose_stream_form(n, t, m)
+    form = choose_stream_form(n, t, m, 1)
     assert (form.over_items, form.chunk, form.at_once) == (over_items, chunk, at_once)
-    assert choose_stream_form(n, t, m, 17).chunk == 17
+    assert choose_stream_form(n, t, m, 1, 17).chunk == 17
+
+
+@pytest.mark.parametrize("n", [10_000, None])
+def test_many_features_mean_shorter_chunks(free, monkeypatch, n: int | None) -> None:
+    monkeypatch.setattr(form_module, "usable_threads", lambda: 4)
+    free(4 * GIB)
+    few, many = (choose_stream_form(n, 10**7, 128, columns) for columns in (4, 768))
+    assert many.over_items is few.over_items is (n is not None)
+    assert many.at_once * many.chunk < few.at_once * few.chunk
+    assert 4 * 768 * many.at_once * many.chunk <= 4 * GIB // 16 and many.bytes <= 2 * GIB
 
 
 def test_threads_are_as_many_as_linear_algebra_takes() -> None:

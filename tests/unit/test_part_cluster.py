@@ -21,6 +21,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.io.streams import ItemTable
+from sparse_prefgp.machine import usable_cores
 from sparse_prefgp.parts import cluster, rounds
 from sparse_prefgp.parts.gaussian import numbers_of
 from tests.tolerances import FIXED_POINT, PARTS, SOLVER
@@ -113,6 +114,23 @@ def test_a_worker_killed_within_a_round_changes_nothing(duels, workers) -> None:
     assert any(killed[0] in text for text in result.rebuilt)
     assert killed[0] in str(result)
     compare(model, make(duels, 1))
+    model.close()
+
+
+def _threads() -> int:
+    from sparse_prefgp.machine import usable_threads
+
+    return usable_threads()
+
+
+def test_local_workers_share_the_cores(duels, monkeypatch) -> None:
+    monkeypatch.setattr(cluster, "usable_cores", lambda: 4)
+    model = make(duels, 2, "local")
+    compare(model, make(duels, 1))
+    found = model._pool()._client.run(lambda: os.environ["TF_NUM_INTRAOP_THREADS"])
+    assert list(found.values()) == ["2", "2"]
+    told = model._pool()._client.run(_threads)
+    assert set(told.values()) == {min(2, usable_cores())}
     model.close()
 
 

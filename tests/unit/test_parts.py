@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import form
@@ -515,6 +516,24 @@ def test_the_number_of_threads_changes_nothing(case: Case, monkeypatch, schema: 
         found.append([np.float64(evidence), *gradient, *model._pool().sites()])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_linear_algebra_has_its_threads_again_when_the_last_is_done() -> None:
+    def threads() -> int:
+        return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+
+    with threadpool_limits(2, user_api="blas"):
+        one, other = (in_order(((k, int) for k in range(5)), 2) for _ in range(2))
+        next(one), next(other)
+        assert threads() == 1
+        assert len(list(one)) == 4 and threads() == 1
+        assert len(list(other)) == 4 and threads() == 2
+
+
+def test_a_change_that_is_no_number_shows() -> None:
+    sums = [algebra.SiteSums(change) for change in (0.1, float("nan"), 0.2)]
+    assert np.isnan(sums[0].plus(sums[1]).plus(sums[2]).change)
+    assert sums[0].plus(sums[2]).change == 0.2
 
 
 def test_calls_in_threads_come_back_in_order() -> None:

@@ -158,6 +158,7 @@ def test_a_sample_keeps_ties_and_weights(judged: Judged) -> None:
     ("change", "more", "words"),
     [
         ({}, {}, "has a column 'weight', which nothing was said of; give weights='weight'"),
+        ({}, {"weights": "count"}, "The column 'count' cannot hold weights"),
         ({}, {"weights": "wait"}, "has no column 'wait', where weights were to be"),
         ({"ties": 0}, {"weights": "weight"}, "has a column 'ties'.* call it 'tie' if it has 1 for"),
         ({"tie": 2}, {"weights": "weight"}, "The tie in row 0 of .* is 2; give 1 for a tie"),
@@ -172,6 +173,22 @@ def test_bad_columns_are_named(judged: Judged, tmp_path: Path, change, more, wor
     frame.to_parquet(path, index=False)
     with pytest.raises(ValueError, match=words):
         spg.stream_duels(path, judged.items, **more)
+
+
+def test_ties_that_no_margin_was_learned_for_are_told(judged: Judged, tmp_path: Path) -> None:
+    won = judged.frame[judged.frame.tie == 0].drop(columns=["tie", "trust"])
+    won.to_parquet(tmp_path / "won.parquet", index=False)
+    settings = judged.settings("VFE") | {"margin": None}
+    model = spg.StreamedGP(spg.stream_duels(tmp_path / "won.parquet", judged.items), **settings)
+    (tmp_path / "new").mkdir()
+    renamed = judged.frame.rename(columns={"trust": "weight"})
+    renamed.to_parquet(tmp_path / "new" / "0.parquet", index=False)
+    with pytest.warns(UserWarning, match="of the duels are ties, which a model without a margin"):
+        found = spg.evaluate(model, tmp_path / "new")
+    assert found["held_out_outcomes"] == {} and found["ties"] == judged.duels.num_ties
+    assert found["held_out"]["model"]["duels"] == judged.duels.num_duels - judged.duels.num_ties
+    with pytest.raises(ValueError, match="items were given too; leave them out"):
+        spg.evaluate(model, judged.stream("ids"), judged.items)
 
 
 def test_ties_need_a_margin(judged: Judged) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io.files import listing
+from sparse_prefgp.io.judgements import COUNT, TIE
 from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.memory import DuelRows
 from sparse_prefgp.io.streams.parquet import ParquetRows
-from sparse_prefgp.io.streams.rows import Source
+from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Source
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
 
 PARQUET = (".parquet", ".pq")
@@ -62,6 +63,11 @@ def stream_duels(
             weight that is not positive (each with its row); no duels; columns ties, weight or
             weights that are neither named nor ignored; `Duels` with items given once more.
     """
+    if weights in (*SIDES, COUNT, TIE):
+        raise ValueError(
+            f"The column {weights!r} cannot hold weights, for it says something else of each duel; "
+            "give another."
+        )
     source = _source(duels, ignore, weights)
     if isinstance(duels, Duels):
         _refuse_columns(items, features, ignore, weights)
@@ -100,6 +106,15 @@ def is_stream(duels: Any) -> bool:
     return isinstance(duels, str | os.PathLike) and os.path.isdir(duels)
 
 
+def columns_of(duels: Any) -> tuple[str, ...]:
+    """Columns of Parquet files, or of all in a folder, unread.
+
+    Raises:
+        ValueError: what `stream_duels` raises of them.
+    """
+    return ParquetRows.of(_files_of([duels]), UNREAD).columns
+
+
 def _refuse_columns(
     items: Any, features: Sequence[str] | None, ignore: Sequence[str], weights: str | None
 ) -> None:
@@ -121,6 +136,11 @@ def _source(duels: Any, ignore: Sequence[str], weights: str | None) -> Source:
             f"The duels are of type {type(duels).__name__}; give Parquet files, a folder of them, "
             "a tf.data.Dataset, or Duels."
         )
+    return ParquetRows.of(_files_of(paths), ignore, weights).counted()
+
+
+def _files_of(paths: Sequence[Any]) -> list[Any]:
+    """The paths, folders being replaced by the Parquet files in them."""
     files: list[Any] = []
     for path in paths:
         if not isinstance(path, str | os.PathLike):
@@ -136,7 +156,7 @@ def _source(duels: Any, ignore: Sequence[str], weights: str | None) -> Source:
             files += here
         else:
             files.append(path)
-    return ParquetRows.of(files, ignore, weights).counted()
+    return files
 
 
 def _chosen(source: Source, features: Sequence[str] | None, ignore: Sequence[str]) -> Source:
