@@ -133,7 +133,7 @@ CASES: dict[str, Case] = {
     ),
     "items a folder": Case(
         FIT,
-        ("items.csv", "does not exist"),
+        ("items.csv", "is a folder; give one table"),
         lambda f: ((f / "items.csv").unlink(), (f / "items.csv").mkdir()),
     ),
     "items empty": Case(FIT, ("empty",), write("items.csv", "")),

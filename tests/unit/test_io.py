@@ -295,7 +295,7 @@ def test_bad_files(tmp_path):
     good = write(tmp_path / "i.csv", "item_id,x\n1,1\n2,2\n")
     duels = write(tmp_path / "d.csv", "winner,loser\n1,2\n")
     refused(tmp_path / "none.csv", duels, "none.csv", "does not exist")
-    refused(good, tmp_path, "does not exist")
+    refused(good, tmp_path, "is a folder; give one table")
     refused(write(tmp_path / "e.csv", ""), duels, "e.csv", "empty")
     refused(write(tmp_path / "e.csv", "\n\n"), duels, "e.csv", "empty")
     refused(write(tmp_path / "h.csv", "item_id,x\n"), duels, "no items")
