@@ -11,8 +11,9 @@ import io
 import json
 import os
 import shlex
+import warnings
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,25 @@ def write(
     with replaced_folder(folder, _check_replaceable) as new:
         (new / _ARRAYS.format(digest[:12])).write_bytes(data)
         (new / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
+
+
+class Attempts:
+    """Writes of checkpoints that may fail, which is told once: hours of work are not thrown away
+    because the disk is full."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def succeed(self, write: Callable[[], None]) -> bool:
+        """Whether it could be written; called by what the run itself calls."""
+        try:
+            write()
+        except (OSError, ValueError) as error:
+            if not self._told:
+                warnings.warn(f"No checkpoint could be written: {error}", stacklevel=5)
+            self._told = True
+            return False
+        return True
 
 
 def read(

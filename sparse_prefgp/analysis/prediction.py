@@ -154,19 +154,21 @@ def predicted(
         same = first[part] == second[part]
         mean, variance = (as_float(np.where(same, 0.0, x.numpy())) for x in found)
         who = None if labels is None else labels[part]
-        for values, more in zip(
-            result,
-            (
-                model.log_win(mean, variance, who),
-                model.log_tie(mean, variance, who),
-                model.log_win(-mean, variance, who),
-                mean,
-                variance,
-            ),
-            strict=True,
-        ):
-            values[part] = more.numpy()
+        for values, more in zip(result, outcomes_of(model, mean, variance, who), strict=True):
+            values[part] = more
     return result
+
+
+def outcomes_of(
+    model: PreferenceGP, mean: Any, variance: Any, groups: npt.NDArray[np.object_] | None = None
+) -> Outcomes:
+    """From mean and variance of differences, tensors (N,) each."""
+    logs = (
+        model.log_win(mean, variance, groups),
+        model.log_tie(mean, variance, groups),
+        model.log_win(-mean, variance, groups),
+    )
+    return Outcomes(*(x.numpy() for x in (*logs, mean, variance)))
 
 
 def sides_of(header: list[str]) -> tuple[str, str]:

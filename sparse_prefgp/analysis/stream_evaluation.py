@@ -8,27 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.prediction import Outcomes
+from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
-from sparse_prefgp.io.streams.rows import SIDES
+from sparse_prefgp.io.streams.rows import SIDES, WEIGHTS
 from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.models.items import ItemSet, known_items
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.parts import StreamedGP
 
 Scores = dict[str, dict[str, float | int]]
 
 MODEL, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
 CONSTANT_SHARES = "constant_shares"
-_WEIGHTS = ("weight", "weights")
 # Rows predicted at a time.
 _ROWS = 50_000
 
 
-def is_streamed(model: PreferenceGP | StreamedGP, duels: Any, items: Any) -> bool:
+def is_streamed(model: PreferenceGP, duels: Any, items: Any) -> bool:
     """Whether duels are to be read in chunks: streams, folders of files, and files for a model that
     has no items, where they can only have features of their own."""
     if isinstance(duels, StreamedDuels) or is_stream(duels):
@@ -38,7 +36,7 @@ def is_streamed(model: PreferenceGP | StreamedGP, duels: Any, items: Any) -> boo
 
 
 def in_units_of(
-    model: PreferenceGP | StreamedGP, duels: Any, items: Any
+    model: PreferenceGP, duels: Any, items: Any
 ) -> tuple[StreamedDuels, ItemSet | None]:
     """Duels of files in the units of the model, and the items that they name, if they do.
 
@@ -60,7 +58,7 @@ def in_units_of(
         return duels, None
     columns = columns_of(duels)
     # A score counts duels as they were, whatever weight they had in a fit.
-    ignore = [name for name in _WEIGHTS if name in columns]
+    ignore = [name for name in WEIGHTS if name in columns]
     if not {*SIDES} <= {*columns} and items is None:
         if own.transform is not None and own.transform.categorical:
             raise ValueError(
@@ -76,7 +74,7 @@ def in_units_of(
 
 
 def score_stream(
-    model: PreferenceGP | StreamedGP, duels: StreamedDuels, probit: LinearProbit | None
+    model: PreferenceGP, duels: StreamedDuels, probit: LinearProbit | None
 ) -> tuple[Scores, Scores]:
     """Scores of rows in the units of the model, beside a linear probit, if any, and a coin.
 
@@ -92,23 +90,16 @@ def score_stream(
     if probit is not None:
         others = {LINEAR_PROBIT: probit, **others}
     found |= {name: [] for name in others}
-    with_outcomes = duels.totals.ties > 0 and model.margin is not None
-    if duels.totals.ties and model.margin is None:
-        warn_of_ties(duels.totals.ties)
+    with_outcomes = duels.num_ties > 0 and model.margin is not None
+    if duels.num_ties and model.margin is None:
+        warn_of_ties(duels.num_ties)
     counts, tied, three = [], [], []
     columns = model.duels.num_features  # after which there may be the number of the item
     for chunk in duels.chunks(_ROWS):
         sides = (chunk.winners, chunk.losers)
         table = duels.items
         won, lost = sides if table is None else (table.features[rows] for rows in sides)
-        mean, variance = model.predict_difference(won, lost)
-        outcomes = Outcomes(
-            model.log_win(mean, variance).numpy(),
-            model.log_tie(mean, variance).numpy(),
-            model.log_win(-mean, variance).numpy(),
-            mean.numpy(),
-            variance.numpy(),
-        )
+        outcomes = outcomes_of(model, *model.predict_difference(won, lost))
         found[MODEL].append(outcomes.winner)
         for name, other in others.items():
             found[name].append(other.predict_log_proba((won - lost)[:, :columns]))

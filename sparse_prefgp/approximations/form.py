@@ -87,31 +87,26 @@ def choose_stream_form(
     """
     free, threads = free_memory(), usable_threads()
     room = None if free is None else free // 16  # numbers in half of it
-
-    def over_all(at_once: int) -> int:
-        return 0 if n is None else (_ARRAYS_OF_ITEMS + _ARRAYS_OF_ITEM_CHUNK * at_once) * n * m
-
-    most = _UNKNOWN_ROOM if room is None else room
-    over_items = n is not None and n <= t and over_all(1) <= most
-    of_a_duel = _ARRAYS_OF_SIDES * columns + (0 if over_items else _ARRAYS_OF_A_CHUNK * m)
-
-    def numbers(at_once: int) -> int:
-        return (over_all(at_once) if over_items else 0) + at_once * length * of_a_duel
-
+    # Numbers that there are once, for each chunk, and for each duel of a chunk.
+    once, of_a_chunk, of_a_duel = 0, 0, _ARRAYS_OF_SIDES * columns + _ARRAYS_OF_A_CHUNK * m
+    length = max(_STREAM_NUMBERS // m, _LEAST_STREAM)
+    over_items = False
+    if n is not None and n <= t:
+        items = (_ARRAYS_OF_ITEMS * n * m, _ARRAYS_OF_ITEM_CHUNK * n * m)
+        over_items = sum(items) <= (_UNKNOWN_ROOM if room is None else room)
+        if over_items:
+            (once, of_a_chunk), of_a_duel = items, _ARRAYS_OF_SIDES * columns
+            length = max(min(-(-t // threads), _MOST_STREAM), _LEAST_ITEM_CHUNK, n)
     if chunk is not None:
         length = chunk
-    else:
-        length = max(_STREAM_NUMBERS // m, _LEAST_STREAM)
-        if over_items:
-            assert n is not None
-            length = max(min(-(-t // threads), _MOST_STREAM), _LEAST_ITEM_CHUNK, n)
-        if room is not None:
-            length = min(length, (room - (over_all(1) if over_items else 0)) // of_a_duel)
+    elif room is not None:
+        length = min(length, (room - once - of_a_chunk) // of_a_duel)
     length = max(1, min(length, t))
+    each = of_a_chunk + length * of_a_duel
     at_once = min(threads, -(-t // length))
-    while at_once > 1 and room is not None and numbers(at_once) > room:
-        at_once -= 1
-    form = Form(over_items, length, 8 * numbers(at_once), free, at_once)
+    if room is not None:
+        at_once = max(1, min(at_once, (room - once) // each))
+    form = Form(over_items, length, 8 * (once + at_once * each), free, at_once)
     _tell(form, n, t, m)
     return form
 

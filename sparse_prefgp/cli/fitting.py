@@ -20,6 +20,7 @@ from sparse_prefgp.cli.console import (
     counting_bar,
     import_tensorflow,
     outcomes_table,
+    print_margin,
     progress_bar,
     rows_table,
     scores_table,
@@ -289,9 +290,7 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
         )
     variances = ", ".join(f"{name} {value:.3g}" for name, value in fit["kernel_variances"].items())
     console.print(Text(f"Kernel variance: {variances}"))
-    if fit["margin"] is not None:
-        how = "as given" if fit["fixed_margin"] else "learned"
-        console.print(Text(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {how}"))
+    print_margin(console, fit)
     ratios = fit["noise_ratios"]
     if ratios is not None:
         console.print(

@@ -18,6 +18,7 @@ from sparse_prefgp.cli.console import (
     counting_bar,
     import_tensorflow,
     outcomes_table,
+    print_margin,
     scores_table,
 )
 from sparse_prefgp.cli.tables import Tables, names
@@ -107,16 +108,13 @@ def _run(
     figures = streamed_figures(holdout, settings, model, report)
     console.print(Text(str(report)))
     console.print(Text(f"Inference {report.inference}"))
-    margin = figures["fit"]["margin"]
-    if margin is not None:
-        how = "as given" if figures["fit"]["fixed_margin"] else "learned"
-        console.print(Text(f"Margin within which a duel is a tie: {margin:.3g}, {how}"))
+    print_margin(console, figures["fit"])
     if holdout.test is not None:
         with console.status("Scoring the held-out duels …"):
             scores, outcomes = score_streamed(holdout, model, settings.plain.seed)
             figures["held_out"], figures["held_out_outcomes"] = scores, outcomes
         title = "Held-out duels"
-        if holdout.test.totals.ties:
+        if holdout.test.num_ties:
             title += " that one side won"
         if scores:
             console.print(scores_table(title, {"": scores}))

@@ -20,11 +20,12 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import linalg, sparse
 
+from sparse_prefgp.approximations.form import Form
 from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
 from sparse_prefgp.covariances.kernels import pair_difference_variance
 from sparse_prefgp.evidence import ep_log_evidence
 from sparse_prefgp.graph import fused_squared_distances
-from sparse_prefgp.io.streams import Chunk
+from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.parts.gaussian import FloatArray, Natural, Posterior
 from sparse_prefgp.parts.hyperparameters import Hyperparameters, flat_gradient
@@ -123,22 +124,20 @@ class View(ABC):
 class Algebra(ABC):
     """What both forms share: factors, sites, evidence, and the gradient outside of Phi.
 
-    :param size: duels in a chunk. at_once: chunks worked on at a time, by as many threads.
-        has_ties: whether any duel is one.
+    :param form: how long chunks are, and how many are worked on at a time.
+    :param stream: of a part: for its items, and for whether any duel is a tie.
     """
 
     def __init__(
         self,
         parameters: Hyperparameters,
         approximation: InducingApproximation,
-        size: int,
-        at_once: int = 1,
-        has_ties: bool = False,
+        form: Form,
+        stream: StreamedDuels,
     ) -> None:
         self.parameters = parameters
-        self.size = size
-        self.at_once = at_once
-        self._has_ties = has_ties
+        self.size, self.at_once = form.chunk, form.at_once
+        self._has_ties = stream.scan.ties > 0
         self._approximation = approximation
         m = parameters.size
         self._dtype = gpflow.default_float()
@@ -364,11 +363,10 @@ class RowAlgebra(Algebra):
         self,
         parameters: Hyperparameters,
         approximation: InducingApproximation,
-        size: int,
-        at_once: int = 1,
-        has_ties: bool = False,
+        form: Form,
+        stream: StreamedDuels,
     ) -> None:
-        super().__init__(parameters, approximation, size, at_once, has_ties)
+        super().__init__(parameters, approximation, form, stream)
         self._sums = _RowSums.zeros(0, 0)
         self._related = _Fused(self._traced_related)
         self._pull_related = _Fused(self._traced_pull_related)
@@ -480,12 +478,12 @@ class ItemAlgebra(Algebra):
         self,
         parameters: Hyperparameters,
         approximation: InducingApproximation,
-        size: int,
-        items: FloatArray,
-        at_once: int = 1,
-        has_ties: bool = False,
+        form: Form,
+        stream: StreamedDuels,
     ) -> None:
-        super().__init__(parameters, approximation, size, at_once, has_ties)
+        super().__init__(parameters, approximation, form, stream)
+        assert stream.items is not None
+        items = stream.items.features
         self._items = tf.constant(items, self._dtype)
         shape = (len(items), parameters.size)
         self._features = np.zeros(shape)

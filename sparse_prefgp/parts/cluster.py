@@ -225,12 +225,12 @@ class Cluster:
         self._run = uuid.uuid4().hex
         # How often each item was compared is nobody's business there.
         light = tuple(replace(p, scan=replace(p.scan, comparisons=None)) for p in parts)
-        self._workers, threads = len(parts), None
+        workers, threads = len(parts), None
         if scheduler == LOCAL:
             cores = usable_cores()
-            self._workers = min(len(parts), cores)
-            threads = cores // self._workers
-            _log.debug("%s workers of %s threads for %s parts", self._workers, threads, len(parts))
+            workers = min(len(parts), cores)
+            threads = cores // workers
+            _log.debug("%s workers of %s threads for %s parts", workers, threads, len(parts))
         items = _Items.of(parts[0].items)
         blueprint = _Blueprint(light, description, approximation, size, items, threads)
         self._packed: bytes = cloudpickle.dumps(blueprint)  # tells of duels that cannot be sent
@@ -241,7 +241,7 @@ class Cluster:
         self._client: Any = None
         self._let_go: weakref.finalize[..., Cluster] | None = None
         try:
-            self._connect(scheduler, threads)
+            self._connect(scheduler, workers, threads)
             # A model that is deleted without being closed.
             self._let_go = weakref.finalize(
                 self, _let_go_later, distributed, self._client, self._cluster, self._run
@@ -252,9 +252,10 @@ class Cluster:
             self.close()
             raise
 
-    def _connect(self, scheduler: str, threads: int | None) -> None:
+    def _connect(self, scheduler: str, workers: int, threads: int | None) -> None:
+        """To a cluster of so many workers with so many threads; None for one that is there."""
         if threads is not None:
-            self._cluster = local_cluster(self._dask, self._workers, threads, {})
+            self._cluster = local_cluster(self._dask, workers, threads, {})
             self._client = self._dask.Client(self._cluster, set_as_default=False)
             return
         # That a scheduler goes away is told here, in one sentence.

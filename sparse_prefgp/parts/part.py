@@ -131,11 +131,8 @@ def algebra_for(
         streams[0].num_features,
         size,
     )
-    how = (form.at_once, streams[0].scan.ties > 0)
-    if form.over_items:
-        assert table is not None
-        return ItemAlgebra(parameters, approximation, form.chunk, table.features, *how)
-    return RowAlgebra(parameters, approximation, form.chunk, *how)
+    kind = ItemAlgebra if form.over_items else RowAlgebra
+    return kind(parameters, approximation, form, streams[0])
 
 
 class Part:

@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
-_limits: list[threadpool_limits] = []
+_limits: list[Any] = []
 _users = 0
 Label = TypeVar("Label")
 Found = TypeVar("Found")
@@ -46,6 +47,12 @@ def in_order(
                 future.cancel()
 
 
+@cache
+def _controller() -> ThreadpoolController:
+    """Looking for the libraries takes milliseconds, and each pass would do so."""
+    return ThreadpoolController()
+
+
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
     """Linear algebra on one thread, until the last who asked for it is done: it is of the process,
@@ -53,7 +60,7 @@ def _one_thread_each() -> Iterator[None]:
     global _users
     with _lock:
         if _users == 0:
-            _limits.append(threadpool_limits(1, user_api="blas"))
+            _limits.append(_controller().limit(limits=1, user_api="blas"))
         _users += 1
     try:
         yield

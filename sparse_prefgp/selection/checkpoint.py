@@ -18,6 +18,7 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp.checkpoint_folder import (
+    Attempts,
     again,
     check_writable,
     digest_of,
@@ -245,7 +246,7 @@ class Book(Generic[T]):
         self._every = checkpoint.every
         self._identity = identity
         self._pack = pack
-        self._warned = False
+        self._attempts = Attempts()
         check_writable(folder)
         if not checkpoint.resume:
             if has_checkpoint(folder):
@@ -295,13 +296,8 @@ class Book(Generic[T]):
         )
 
     def _write(self) -> bool:
-        assert self.latest is not None
-        try:
-            write(self.folder, self._identity, *self._pack(self.latest))
-        except (OSError, ValueError) as error:
-            # Hours of work are not thrown away because the disk is full.
-            if not self._warned:
-                warnings.warn(f"No checkpoint could be written: {error}", stacklevel=4)
-            self._warned = True
-            return False
-        return True
+        latest = self.latest
+        assert latest is not None
+        return self._attempts.succeed(
+            lambda: write(self.folder, self._identity, *self._pack(latest))
+        )

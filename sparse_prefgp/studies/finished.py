@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.checkpoint_folder import (
+    Attempts,
     check_writable,
     digest_of,
     has_checkpoint,
@@ -75,7 +76,7 @@ class FinishedFits:
         self.folder, self.reused = folder, 0
         self._fingerprints = fingerprints or {}
         self._fits: dict[FitKey, FinishedFit] = {}
-        self._warned = False
+        self._attempts = Attempts()
         if folder is None:
             return
         check_writable(folder)
@@ -109,16 +110,12 @@ class FinishedFits:
         return bool(self._fits) and self._write()
 
     def _write(self) -> bool:
-        if self.folder is None:
+        folder = self.folder
+        if folder is None:
             return False
-        try:
-            write(self.folder, self._fingerprints, *_packed(self._fits))
-        except (OSError, ValueError) as error:
-            if not self._warned:
-                warnings.warn(f"No checkpoint could be written: {error}", stacklevel=4)
-            self._warned = True
-            return False
-        return True
+        return self._attempts.succeed(
+            lambda: write(folder, self._fingerprints, *_packed(self._fits))
+        )
 
 
 def fingerprints_of(plan: FoldPlan, settings: Sequence[Any]) -> dict[str, str]:

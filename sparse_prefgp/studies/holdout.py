@@ -37,6 +37,7 @@ from sparse_prefgp.studies.choices import (
 if TYPE_CHECKING:
     from sparse_prefgp.approximations import Approximation
     from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.parts import StreamedGP
     from sparse_prefgp.selection import AutoInputs, OptimisationReport, Progress
     from sparse_prefgp.selection.checkpoint import Checkpoint
 
@@ -96,6 +97,10 @@ class HoldoutSettings:
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)
     engine_choice: EngineChoice = field(init=False, repr=False)
+
+    def first_margin(self, num_ties: int) -> float | None:
+        """The margin to start from, for duels of which so many are ties."""
+        return DEFAULT_MARGIN if self.margin is None and num_ties else self.margin
 
     def __post_init__(self) -> None:
         split_columns(self.split)
@@ -174,8 +179,7 @@ class Holdout:
     @property
     def margin(self) -> float | None:
         """The margin to start from."""
-        asked = self.settings.margin
-        return DEFAULT_MARGIN if asked is None and self.table.num_ties else asked
+        return self.settings.first_margin(self.table.num_ties)
 
     @property
     def decided_rows(self) -> npt.NDArray[np.int64]:
@@ -354,7 +358,7 @@ def fit_model(
         margin=holdout.margin,
         noise_by_group=settings.noise_by_group,
     )
-    _fix(model, settings)
+    fix(model, settings)
     return model, optimise(
         model,
         settings.max_iterations,
@@ -396,7 +400,7 @@ def refit_model(
         margin=None if model.margin is None else float(model.margin.numpy()),
         noise_by_group=settings.noise_by_group,
     )
-    _fix(again, settings)
+    fix(again, settings)
     if again.noise_ratio is not None and model.noise_ratio is not None:
         known = dict(zip(model.duels.group_names or (), model.noise_ratio.numpy(), strict=True))
         names = again.duels.group_names or ()
@@ -579,7 +583,7 @@ def _noise_ratios(model: PreferenceGP) -> dict[str, float | int] | None:
     }
 
 
-def _fix(model: PreferenceGP, settings: HoldoutSettings) -> None:
+def fix(model: PreferenceGP | StreamedGP, settings: HoldoutSettings) -> None:
     """What the settings say is not to be learned."""
     import gpflow
 

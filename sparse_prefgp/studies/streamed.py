@@ -22,7 +22,7 @@ from sparse_prefgp.studies.folder import (
     as_json_text,
     check_folder,
 )
-from sparse_prefgp.studies.holdout import DEFAULT_MARGIN, HoldoutSettings, Scores, prepare
+from sparse_prefgp.studies.holdout import HoldoutSettings, Scores, fix, prepare
 from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
@@ -243,8 +243,6 @@ def fit_streamed(
     step: after each iteration of the optimiser; progress: after each chunk. checkpoint: for a fit
     that may be killed.
     """
-    import gpflow
-
     from sparse_prefgp.engines import PartitionedEP
     from sparse_prefgp.models import kmeans_inputs
     from sparse_prefgp.models.preference_gp import DEFAULT_INDUCING
@@ -265,16 +263,13 @@ def fit_streamed(
         inducing_variable=kmeans_inputs(rows, wanted, rng),
         engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None),
         noise_variance=plain.noise_variance,
-        margin=DEFAULT_MARGIN if plain.margin is None and train.totals.ties else plain.margin,
+        margin=plain.first_margin(train.num_ties),
         sites=settings.sites,
         chunk=settings.chunk,
         scheduler=settings.scheduler,
         timeout=settings.timeout,
     )
-    if plain.fixed_inducing:
-        gpflow.set_trainable(model.inducing_variable, False)
-    if plain.fixed_margin and model.margin is not None:
-        gpflow.set_trainable(model.margin, False)
+    fix(model, plain)
     report = optimise_streamed(
         model,
         plain.max_iterations,
@@ -317,7 +312,7 @@ def streamed_figures(
             "train_rows": rows,
             "test_rows": 0 if holdout.test is None else holdout.test.num_rows,
             "train_duels": duels,
-            "train_ties": train.totals.ties,
+            "train_ties": train.num_ties,
         },
         "fit": {
             "approximation": str(plain.approximation_choice),

@@ -56,6 +56,11 @@ class StreamedDuels:
         """Duels of these rows, counts included."""
         return self.totals.duels
 
+    @property
+    def num_ties(self) -> int:
+        """How many of them are ties; read only where there are any in the whole."""
+        return self.totals.ties if self.scan.ties else 0
+
     @cached_property
     def totals(self) -> Totals:
         """Numbers of these rows; those of a part are counted by a pass over it."""

@@ -15,7 +15,8 @@ FloatArray = npt.NDArray[np.float64]
 
 SIDES = (WINNER, LOSER)
 # Columns of duels that nobody named: what they evidently say would be lost.
-UNREAD = ("ties", "weight", "weights")
+WEIGHTS = ("weight", "weights")
+UNREAD = ("ties", *WEIGHTS)
 
 
 def remedy(column: str) -> str:
