@@ -54,6 +54,11 @@ class Checkpoints:
     def there(self) -> bool:
         return is_checkpoint(self.folder) and bool(contents(self.folder))
 
+    @property
+    def resumes(self) -> bool:
+        """Whether a command that was interrupted goes on."""
+        return self.resume and self.there
+
     def stage(self, name: str) -> Checkpoint | None:
         """That of one run of the optimiser; a later one has none when the earlier was cut off."""
         if not self.every:

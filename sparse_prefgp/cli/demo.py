@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from sparse_prefgp.cli.console import sentences
-from sparse_prefgp.cli.manners import AsJson, Quiet, Seed, Threads
+from sparse_prefgp.cli.manners import AsJson, Overwrite, Quiet, Seed, Threads
 
 EXAMPLE = "Example: sparse-prefgp demo"
 
@@ -28,6 +28,7 @@ def demo(
     report: Annotated[
         bool, typer.Option("--report", metavar="", help="With --out, also write report.html.")
     ] = False,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     threads: Threads = None,
@@ -37,8 +38,11 @@ def demo(
         from sparse_prefgp.cli.fitting import run
         from sparse_prefgp.io import read_table
         from sparse_prefgp.studies.examples import NOISE_SHARE, diabetes_duels
+        from sparse_prefgp.studies.folder import check_folder
         from sparse_prefgp.studies.holdout import HoldoutSettings
 
+        if out is not None:
+            check_folder(out, overwrite)
         settings = HoldoutSettings(
             approximation=approximation,
             inducing=inducing,

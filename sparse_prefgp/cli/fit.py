@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparse_prefgp.cli.console import sentences
-from sparse_prefgp.cli.manners import AsJson, Quiet, Seed, Threads
+from sparse_prefgp.cli.manners import AsJson, Overwrite, Quiet, Seed, Threads
 from sparse_prefgp.cli.tables import (
     Choices,
     Context,
@@ -127,6 +127,7 @@ def fit(
         typer.Option("--report", metavar="", help="Also write report.html: tables and pictures."),
     ] = False,
     resume: Resume = False,
+    overwrite: Overwrite = False,
     checkpoint_every: Annotated[
         int,
         typer.Option(
@@ -289,6 +290,7 @@ def fit(
                 timeout,
             )
             checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
+            check_folder(out, overwrite or checkpoints.resumes)
             run_streamed(console, tables, streamed, out, checkpoints)
             return
         refuse_without_stream(
@@ -304,7 +306,8 @@ def fit(
             }
         )
         checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
-        check_folder(out)  # before a large table is read in vain
+        # Before a large table is read in vain. Whoever began what goes on has said --overwrite.
+        check_folder(out, overwrite or checkpoints.resumes)
         table = tables.read(split)
         run(
             console,

@@ -35,7 +35,6 @@ from sparse_prefgp.studies.folder import (
     PROGRAM,
     REFIT_STAGE,
     FitOutput,
-    check_folder,
     write_fit,
 )
 from sparse_prefgp.studies.holdout import (
@@ -90,9 +89,7 @@ def _run(
     automatic: tuple[str, str] | None,
 ) -> None:
     started = time.perf_counter()
-    if out is not None:
-        check_folder(out)
-    elif report:
+    if report and out is None:
         raise ValueError("--report was given without --out; give a folder to write it to.")
     chosen = None
     if automatic is not None:

@@ -23,7 +23,7 @@ from sparse_prefgp.cli.console import (
 )
 from sparse_prefgp.cli.tables import Tables, names
 from sparse_prefgp.io.streams import PARQUET, is_stream, stream_duels
-from sparse_prefgp.studies.folder import FIT_STAGE, check_folder
+from sparse_prefgp.studies.folder import FIT_STAGE
 
 if TYPE_CHECKING:
     from sparse_prefgp.parts.model import StreamProgress
@@ -74,9 +74,7 @@ def run_streamed(
     """Read, fit, score, print, and write to `out`."""
     from sparse_prefgp.studies.streamed import sites_kept_if_done
 
-    check_folder(out)
-    resumed = checkpoints.resume and checkpoints.there
-    with checkpoints.told(), sites_kept_if_done(settings, resumed):
+    with checkpoints.told(), sites_kept_if_done(settings, checkpoints.resumes):
         _run(console, tables, settings, out, checkpoints)
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from sparse_prefgp.cli.console import open_model, progress_bar, sentences
-from sparse_prefgp.cli.manners import AsJson, Items, Model, Quiet, Threads
+from sparse_prefgp.cli.manners import AsJson, Items, Model, Overwrite, Quiet, Threads
 
 EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --out updated"
 
@@ -37,13 +37,14 @@ def update(
     max_iterations: Annotated[
         int, typer.Option(help="Also move the hyperparameters, by at most so many steps.")
     ] = 0,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
     threads: Threads = None,
 ) -> None:
     """Add duels to a saved model; hyperparameters stay unless --max-iterations is given."""
     with sentences(quiet, as_json, threads) as console:
-        from sparse_prefgp.folders import check_place
+        from sparse_prefgp.folders import check_place, contents
         from sparse_prefgp.model_folder import check_replaceable
         from sparse_prefgp.studies.folder import check_not_of_a_fit
 
@@ -54,6 +55,11 @@ def update(
         check_place(out.absolute().parent, out)
         check_not_of_a_fit(out)
         check_replaceable(out)
+        if contents(out) and not overwrite:
+            raise ValueError(
+                f"The output folder {str(out)!r} holds a saved model; give another folder, or "
+                "--overwrite."
+            )
         fitted = open_model(console, model)
         from sparse_prefgp.models.saving import save
         from sparse_prefgp.models.updating import update as add_duels

@@ -29,18 +29,30 @@ CHECKPOINTS = "checkpoint"
 COMPARE_STAGE, FIT_STAGE, REFIT_STAGE = CHECKPOINT_STAGES = ("compare", "fit", "refit")
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made, or whose files are not those of an earlier fit.
+def check_folder(folder: Path, overwrite: bool = False) -> None:
+    """Refuse a folder that cannot be made, or whose files must not be replaced.
+
+    overwrite: the files of an earlier fit may be.
 
     Raises:
-        ValueError: it is a file, or holds something that a fit did not write; a parent is a file,
-            or cannot be written to.
+        ValueError: it is a file, or holds something that a fit did not write, or, unless
+            `overwrite`, a finished fit; a parent is a file, or cannot be written to.
     """
-    _check_contents(folder)
+    check_contents(folder)
+    if _is_ours(folder) and not overwrite:
+        raise ValueError(
+            f"The output folder {str(folder)!r} holds a finished fit; give another folder, or "
+            "--overwrite."
+        )
     check_place(Path(os.path.realpath(folder)).parent, folder)
 
 
-def _check_contents(folder: Path) -> None:
+def check_contents(folder: Path) -> None:
+    """Refuse a folder that holds something other than a fit or its checkpoint.
+
+    Raises:
+        ValueError: it is a file, or holds something that a fit did not write.
+    """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
     # What a killed fit goes on from is removed when the finished one takes its place.
@@ -177,7 +189,7 @@ def write_fit(
         "ranking": ranking.figures(),
         "versions": versions(),
     }
-    with replaced_folder(folder, _check_contents) as new:
+    with replaced_folder(folder, check_contents) as new:
         (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
         (new / MODEL).mkdir()
         write_files(new / MODEL, files)

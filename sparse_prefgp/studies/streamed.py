@@ -20,7 +20,7 @@ from sparse_prefgp.studies.folder import (
     PROGRAM,
     RANKING,
     as_json_text,
-    check_folder,
+    check_contents,
 )
 from sparse_prefgp.studies.holdout import HoldoutSettings, Scores, fix, prepare
 from sparse_prefgp.versions import versions
@@ -371,7 +371,7 @@ def write_streamed(
     everything = {"program": PROGRAM, **figures, "versions": versions()}
     if ranking is not None:
         everything["ranking"] = ranking.figures()
-    with replaced_folder(folder, check_folder) as new:
+    with replaced_folder(folder, check_contents) as new:
         if ranking is not None:
             (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
         (new / MODEL).mkdir()

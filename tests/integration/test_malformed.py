@@ -297,6 +297,15 @@ CASES: dict[str, Case] = {
     "report without out": Case("demo --duels 50 --report", ("--report", "--out")),
     "out is a file": Case(FIT.replace("/new", "/pairs.csv"), ("is a file",)),
     "out not ours": Case(FIT, ("did not write",), foreign),
+    "out a finished fit": Case(
+        FIT.replace("/new", "/fitted"), ("holds a finished fit", "--overwrite")
+    ),
+    "out a finished fit, with nothing to resume": Case(
+        FIT.replace("/new", "/fitted") + " --resume", ("holds a finished fit", "--overwrite")
+    ),
+    "out a finished fit, for the demo": Case(
+        "demo --duels 50 --out {}/fitted", ("holds a finished fit", "--overwrite")
+    ),
     # select, and automatic choices.
     "candidate twice": Case(SELECT + " --candidates se/vfe,se/vfe", ("se/vfe", "twice")),
     "candidate unknown": Case(SELECT + " --candidates sse/vfe", ("sse", "choose from")),
@@ -424,6 +433,11 @@ CASES: dict[str, Case] = {
         UPDATE, ("need a margin",), write("new.csv", "winner,loser,tie\ni0,i1,1\n")
     ),
     "update with nobody": Case(UPDATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
+    "update into a saved model": Case(
+        UPDATE,
+        ("holds a saved model", "--overwrite"),
+        lambda f: shutil.copytree(f / "fitted" / "model", f / "updated"),
+    ),
     "update into a foreign folder": Case(
         UPDATE.replace("/updated", "/new"), ("'photo.txt'",), foreign
     ),

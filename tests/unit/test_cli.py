@@ -151,7 +151,8 @@ def test_fit_again_replaces_its_own_files(tables: tuple[Path, Path], tmp_path: P
     out.mkdir()  # an empty folder may be used
     assert fit(tables, out, "--approximation", "exact", "--seed", 1).exit_code == 0
     assert metrics(out)["fit"]["inducing"] is None
-    result = fit(tables, out, "--approximation", "fitc", "--split", "group:person", "--refit")
+    more = ("--approximation", "fitc", "--split", "group:person", "--refit", "--overwrite")
+    result = fit(tables, out, *more)
     assert result.exit_code == 0, result.output
     found = metrics(out)
     assert found["fit"]["approximation"] == "fitc"
@@ -282,6 +283,22 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     refused(fit((tmp_path / "no.csv", tmp_path / "no.csv"), tmp_path / "out"), "no.csv")
 
 
+def test_a_finished_fit_is_replaced_only_if_asked_to(
+    tables: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    assert fit(tables, out, "--kernel", "se").exit_code == 0
+    before = contents(tmp_path)
+    for more in ((), ("--resume",), ("--report", "--seed", 1)):
+        refused(fit(tables, out, *more), "holds a finished fit", "--overwrite")
+        assert contents(tmp_path) == before
+    refused(call("demo", "--duels", 200, "--out", out), "holds a finished fit", "--overwrite")
+    refused(fit(tables, out, "--overwrite", "--features", "depth"), "'depth'")
+    assert contents(tmp_path) == before, "what fails leaves the old fit"
+    assert fit(tables, out, "--kernel", "linear", "--overwrite").exit_code == 0
+    assert metrics(out)["fit"]["kernel"] == "linear"
+
+
 def test_foreign_folder_is_left_alone(tables: tuple[Path, Path], tmp_path: Path) -> None:
     foreign = tmp_path / "holidays"
     foreign.mkdir()
@@ -292,7 +309,7 @@ def test_foreign_folder_is_left_alone(tables: tuple[Path, Path], tmp_path: Path)
     refused(fit(tables, foreign), "did not write")
     refused(fit(tables, tables[0]), "is a file")
     (foreign / "metrics.json").write_text('{"program": "sparse-prefgp"}', encoding="utf-8")
-    refused(fit(tables, foreign), "photo.txt")
+    refused(fit(tables, foreign, "--overwrite"), "photo.txt")
     (foreign / "metrics.json").unlink()
     assert contents(tmp_path) == before
 
@@ -351,7 +368,7 @@ def test_a_failure_leaves_the_earlier_fit(
     out = tmp_path / "out"
     assert fit(tables, out).exit_code == 0
     before = contents(tmp_path)
-    refused(fit(tables, out, "--kernel", "cubic"), "cubic")
+    refused(fit(tables, out, "--kernel", "cubic", "--overwrite"), "cubic")
     assert contents(tmp_path) == before
 
     def broken(*_: Any) -> None:
@@ -359,7 +376,7 @@ def test_a_failure_leaves_the_earlier_fit(
 
     with monkeypatch.context() as patched:
         patched.setattr("sparse_prefgp.models.saving.write_files", broken)
-        refused(fit(tables, out, "--seed", 3), "read-only")
+        refused(fit(tables, out, "--seed", 3, "--overwrite"), "read-only")
     after = contents(tmp_path)
     assert {name for name in after if name not in before} == {
         name for name in after if name.startswith("out/checkpoint/")

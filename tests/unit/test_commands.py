@@ -192,15 +192,15 @@ def test_update(folder: Path, fitted: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         old.kernel.kernels[1].lengthscales.numpy(), new.kernel.kernels[1].lengthscales.numpy()
     )
-    result = call("update", "--model", fitted, *more, "--max-iterations", 2)
+    refused = call("update", "--model", fitted, *more, "--max-iterations", 2)
+    assert refused.exit_code == 2 and "holds a saved model" in refused.stderr
+    result = call("update", "--model", fitted, *more, "--max-iterations", 2, "--overwrite")
     assert result.exit_code == 0, result.output
     assert "30 duels and 0 items added" in result.stdout
     moved = spg.load(out)
     assert moved.log_evidence() > new.log_evidence()
     # In place, too.
-    assert (
-        call("update", "--model", out, "--duels", folder / "later.csv", "--out", out).exit_code == 0
-    )
+    assert call("update", "--model", out, *more, "--overwrite").exit_code == 0
     assert spg.load(out).duels.num_duels == old.duels.num_duels + 60
 
 
