@@ -44,6 +44,7 @@ class Explanation:
             for an integrated path).
         difference, sd: expected utility difference and its posterior standard deviation.
         probability: that the first beats the second.
+        tie_probability: of a tie; None for a model without a margin.
         method: `exact: the utility is additive over the features`, or `integrated path`.
         residual: the difference less the sum of the contributions.
         tolerance: the largest residual and the largest change by twice the steps that were aimed
@@ -65,6 +66,7 @@ class Explanation:
     steps: int | None
     converged: bool
     negative_variances: int = 0
+    tie_probability: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings, ready for JSON; NaN becomes None."""
@@ -74,6 +76,7 @@ class Explanation:
             "difference": self.difference,
             "sd": self.sd,
             "probability": self.probability,
+            "tie_probability": self.tie_probability,
             "method": self.method,
             "residual": self.residual,
             "tolerance": self.tolerance,
@@ -89,15 +92,18 @@ class Explanation:
     def __repr__(self) -> str:
         return (
             f"Explanation({self.first!r} against {self.second!r}, difference "
-            f"{self.difference:.3g}, {self.method})"
+            f"{self.difference:z.3g}, {self.method})"
         )
 
     @property
     def headline(self) -> str:
         """The text without the table: who is preferred, by how much, and how that was explained."""
+        tie = ""
+        if self.tie_probability is not None:
+            tie = f", and of a tie {self.tie_probability:.3f}"
         lines = [
-            f"The probability that {self.first} beats {self.second} is {self.probability:.3f}; its "
-            f"expected utility is {abs(self.difference):.3f} "
+            f"The probability that {self.first} beats {self.second} is {self.probability:.3f}{tie}"
+            f"; its expected utility is {abs(self.difference):.3f} "
             f"{'above' if self.difference >= 0.0 else 'below'} the other's, sd {self.sd:.3f}."
         ]
         if self.steps is None:
@@ -123,7 +129,7 @@ class Explanation:
         for row in shown.itertuples(index=False):
             sd = "" if math.isnan(row.sd) else f"{row.sd:.3f}"
             cells.append(
-                (row.feature, _text(row.first), _text(row.second), f"{row.contribution:+.3f}", sd)
+                (row.feature, _text(row.first), _text(row.second), f"{row.contribution:+z.3f}", sd)
             )
         widths = [max(len(row[k]) for row in cells) for k in range(5)]
         lines = [self.headline]
@@ -133,7 +139,7 @@ class Explanation:
             lines.append("  ".join(texts).rstrip())
         rest, nothing = differing.iloc[len(shown) :], len(self.frame) - len(differing)
         if len(rest):
-            lines.append(f"and {len(rest)} more, {rest['contribution'].sum():+.3f} together")
+            lines.append(f"and {len(rest)} more, {rest['contribution'].sum():+z.3f} together")
         if nothing:
             lines.append(f"and {nothing} that contribute nothing")
         return "\n".join(lines)
@@ -173,7 +179,7 @@ def explain(
     d = model.duels.num_features
     sides = inputs[:, :d]
     mean, variance = (np.asarray(x)[0] for x in model.predict_difference(inputs[:1], inputs[1:]))
-    probability = float(np.asarray(model.predict_duel(inputs[:1], inputs[1:]))[0])
+    won, tied, _ = model.predict_outcome(inputs[:1], inputs[1:]).numpy()[0]
 
     means, variances = _one_by_one(model, sides, columns)
     method, points, tolerance, converged = EXACT, None, None, True
@@ -194,7 +200,7 @@ def explain(
         known = [_acquaintance(model.duels, int(number)) for number in numbers]
         rows.append((ITEM_EFFECT, known[0], known[1]))
     frame = require_pandas().DataFrame(rows, columns=["feature", "first", "second"])
-    frame["contribution"] = means
+    frame["contribution"] = means + 0.0
     frame["sd"] = np.sqrt(np.maximum(variances, 0.0))
     order = np.argsort(-np.abs(means), kind="stable")
     return Explanation(
@@ -203,13 +209,14 @@ def explain(
         frame=frame.iloc[order].reset_index(drop=True),
         difference=float(mean),
         sd=math.sqrt(max(variance, 0.0)),
-        probability=probability,
+        probability=float(won),
         method=method,
         residual=float(mean - means.sum()),
         tolerance=tolerance,
         steps=points,
         converged=converged,
         negative_variances=int(variance < 0.0) + int((variances < 0.0).sum()),
+        tie_probability=None if model.margin is None else float(tied),
     )
 
 
@@ -262,13 +269,13 @@ def _value(duels: Duels, name: str, entries: FloatArray) -> Hashable:
     """A feature of one item as it was in the raw table, where the transform allows."""
     transform = duels.transform
     if transform is None:
-        return float(entries[0])
+        return float(entries[0]) + 0.0
     if name in transform.numeric:
         j = transform.numeric.index(name)
         mean, scale = transform.mean[j], transform.scale[j]
         # Standardising keeps about so many digits; the others would be noise.
         decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
-        return round(float(entries[0] * scale + mean), decimals)
+        return round(float(entries[0] * scale + mean), decimals) + 0.0  # never -0.0
     levels = transform.categories[transform.categorical.index(name)]
     if not entries.any():
         return UNKNOWN_LEVEL
@@ -432,7 +439,7 @@ def _additive_mean(function: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:z.6g}" if isinstance(value, float) else str(value)
 
 
 def _plain(value: Any) -> Any:

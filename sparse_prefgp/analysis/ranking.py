@@ -141,7 +141,7 @@ class Ranking:
         return text
 
     def __str__(self) -> str:
-        table = self.frame.head(self.top_k).to_string(index=False, float_format="{:.4f}".format)
+        table = self.frame.head(self.top_k).to_string(index=False, float_format="{:z.4f}".format)
         return "\n".join([f"{len(self.frame):,} items", table, *self.notes()])
 
     __repr__ = __str__

@@ -124,7 +124,7 @@ class Suggestions:
         return text
 
     def __str__(self) -> str:
-        table = self.frame.to_string(index=False, float_format="{:.4f}".format)
+        table = self.frame.to_string(index=False, float_format="{:z.4f}".format)
         return "\n".join([f"{len(self.frame):,} duels to ask next", table, *self.notes()])
 
     __repr__ = __str__

@@ -268,7 +268,7 @@ def cells_table(title: str, columns: Mapping[str, Iterable[str]], left: Sequence
 
 def intervals(lower: Iterable[float], upper: Iterable[float]) -> list[str]:
     """Intervals as text."""
-    return [f"{low:.3f} to {high:.3f}" for low, high in zip(lower, upper, strict=True)]
+    return [f"{low:z.3f} to {high:z.3f}" for low, high in zip(lower, upper, strict=True)]
 
 
 def chances(values: Iterable[float]) -> list[str]:

@@ -88,7 +88,7 @@ def _table(frame: Any, total: int) -> Table:
         second: [str(item) for item in frame[second]],
         "probability": chances(frame["probability"]),
         **({"tie": chances(frame[TIE])} if TIE in frame else {}),
-        "difference": [f"{value:.3f}" for value in frame["difference"]],
+        "difference": [f"{value:z.3f}" for value in frame["difference"]],
         "interval": intervals(frame["lower"], frame["upper"]),
     }
     if frame["outside_range"].any():

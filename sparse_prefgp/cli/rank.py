@@ -90,7 +90,7 @@ def _table(frame: Any, top_k: int, total: int) -> Table:
     columns = {
         "rank": [f"{rank:,}" for rank in frame["rank"]],
         "item": [str(item) for item in frame["item_id"]],
-        "utility": [f"{value:.3f}" for value in frame["utility"]],
+        "utility": [f"{value:z.3f}" for value in frame["utility"]],
         "interval": intervals(frame["lower"], frame["upper"]),
         "best": chances(frame["p_best"]),
         f"top {top_k}": chances(frame["p_top_k"]),

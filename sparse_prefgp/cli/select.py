@@ -258,11 +258,11 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _with_error(value: float, error: float) -> str:
-    return "" if value != value else f"{value:.4f} ± {error:.4f}"
+    return "" if value != value else f"{value:z.4f} ± {error:.4f}"
 
 
 def _number(value: float) -> str:
-    return "" if value != value else f"{value:.4f}"
+    return "" if value != value else f"{value:z.4f}"
 
 
 def _quiet(console: Output) -> Output:

@@ -120,10 +120,10 @@ def _table(frame: Any) -> Table:
     columns = {
         "first": [str(item) for item in frame["first"]],
         "second": [str(item) for item in frame["second"]],
-        "score": [f"{value:.4f}" for value in frame["score"]],
+        "score": [f"{value:z.4f}" for value in frame["score"]],
         "probability": chances(frame["probability"]),
         **({"tie": chances(frame[TIE])} if TIE in frame.columns else {}),
-        "difference": [f"{value:.3f}" for value in frame["difference"]],
+        "difference": [f"{value:z.3f}" for value in frame["difference"]],
         "sd": [f"{value:.3f}" for value in frame["sd"]],
     }
     if frame["outside_range"].any():

@@ -280,7 +280,7 @@ def _ranking_cell(name: str, value: Any) -> str:
         return f"{int(value):,}"
     if name in ("p_best", "p_top_k"):
         return chance_text(value)
-    return _signed(f"{float(value):.3f}")
+    return _signed(f"{float(value):z.3f}")
 
 
 def _embedded(folder: Path, picture: Picture) -> dict[str, str]:
@@ -324,8 +324,8 @@ def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("fixed_margin", "margin held fixed", _yes_no),
             ("noise_ratios", "noise of groups, times that", _ratios),
             ("duels", "duels", _count),
-            ("log_evidence", "log evidence, nats", lambda value: _signed(f"{value:,.2f}")),
-            ("log_evidence_per_duel", "per duel, nats", lambda value: _signed(f"{value:.4f}")),
+            ("log_evidence", "log evidence, nats", lambda value: _signed(f"{value:z,.2f}")),
+            ("log_evidence_per_duel", "per duel, nats", lambda value: _signed(f"{value:z.4f}")),
             ("inference", "inference", str),
             ("iterations", "iterations", _count),
             ("max_iterations", "limit of iterations", _count),

@@ -1,11 +1,14 @@
 """Contributions of features to the utility difference of two items."""
 
 import json
+import math
+import re
 
 import gpflow
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import special
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import explanation as room
@@ -261,6 +264,31 @@ def test_new_items_and_json(cars):
     as_dict = json.loads(json.dumps(found.to_dict()))
     assert as_dict["method"] == PATH and as_dict["contributions"][0]["sd"] is None
     assert {row["feature"] for row in as_dict["contributions"]} == {"price", "fuel"}
+
+
+def test_ties_have_a_probability(duels):
+    model = spg.PreferenceGP(duels, KINDS.Linear(), margin=0.4)
+    found = explain(model, 3, 8)
+    scale = math.sqrt(found.sd**2 + 2.0 * float(model.noise_variance.numpy()))
+    won, not_lost = special.ndtr((found.difference + np.array([-0.4, 0.4])) / scale)
+    assert found.probability == pytest.approx(won, abs=IDENTITY)
+    assert found.tie_probability == pytest.approx(not_lost - won, abs=IDENTITY)
+    assert f"is {won:.3f}, and of a tie {not_lost - won:.3f}; its expected" in str(found)
+    assert found.to_dict()["tie_probability"] == found.tie_probability
+    plain = explain(spg.PreferenceGP(duels, KINDS.Linear()), 3, 8)
+    assert plain.to_dict()["tie_probability"] is None and "tie" not in str(plain)
+
+
+def test_zero_has_no_sign():
+    items = pd.DataFrame({"item_id": ["a", "b", "c"], "x": [-0.1, 0.0, 0.4], "y": [0.0, 1.0, 0.0]})
+    votes = pd.DataFrame({"winner": ["a", "b", "c"], "loser": ["b", "c", "a"]})
+    data = read_duels(items, votes)
+    for first, second in (("a", "b"), ("b", "c"), ("c", "a")):
+        # The slope is zero but for rounding: votes in a circle.
+        found = explain(spg.PreferenceGP(data, KINDS.Linear(1e-9)), first, second)
+        values = found.frame[["first", "second", "contribution"]].to_numpy().astype(float)
+        assert not np.signbit(values[values == 0.0]).any()
+        assert not re.search(r"-0(\.0+)?( |$)", str(found), re.MULTILINE), str(found)
 
 
 @pytest.mark.parametrize(

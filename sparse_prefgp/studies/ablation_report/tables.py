@@ -137,7 +137,7 @@ def digits(mean: float, error: float) -> tuple[str, str, int | None]:
         decimals = 0
     decimals = min(max(decimals, 0), MOST_DECIMALS)
     shown = (f"{error:.{decimals}f}" if error > 0.0 else "0") if known else ""
-    return f"{mean:.{decimals}f}", shown, exponent
+    return f"{mean:z.{decimals}f}", shown, exponent
 
 
 def metric_table(arrangement: Arrangement, metric: Metric) -> Table:
@@ -387,7 +387,7 @@ def _interval(row: Difference, metric: Metric) -> str:
     mean, _, exponent = digits(row.mean * metric.factor, row.error * metric.factor)
     decimals = len(mean.partition(".")[2])
     low_text, high_text = (
-        f"{value / 10.0 ** (exponent or 0):.{decimals}f}".replace("-", "−") for value in (low, high)
+        f"{value / 10.0 ** (exponent or 0):z.{decimals}f}".replace("-", "−") for value in (low, high)
     )
     if exponent is None:
         return f"{low_text} to {high_text}"
