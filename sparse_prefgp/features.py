@@ -123,18 +123,65 @@ class FeatureTransform:
         ]
         for name, levels in zip(self.categorical, self.categories, strict=True):
             text = text_column(frame, name, where)
-            unknown = Counter(str(value) for value in text if value not in levels)
-            if unknown:
-                shown = ", ".join(repr(level) for level in list(unknown)[:5])
-                warnings.warn(
-                    f"Column {name!r}: {sum(unknown.values())} of {len(text)} items have levels "
-                    f"not seen in training ({shown}), encoded as none of the known ones.",
-                    stacklevel=2,
-                )
-            known = np.array(levels, dtype=object)
-            encoder = _encoder([known]).fit(known[:, None])
-            columns.append(np.asarray(encoder.transform(text[:, None]), dtype=np.float64))
+            columns.append(_one_hot(name, levels, text, stacklevel=3))
         return np.ascontiguousarray(np.concatenate(columns, axis=1))
+
+    def convert(self, features: FloatArray, made_by: FeatureTransform) -> FloatArray:
+        """Features (n, D) of items whose features (n, E) another transform made.
+
+        Raw values are taken back by the other one and made anew by this one; what both make alike
+        stays as it is, to the bit. Raw columns that only the other one has are left out. Levels
+        that only the other one knows are told, as by `apply`.
+
+        Raises:
+            ValueError: a raw column that the other one lacks, left out as constant or has in
+                another form; an item with a level that the other one did not know; features that
+                the other one cannot have made.
+        """
+        if made_by == self:
+            return features
+        if features.shape[1] != len(made_by.feature_names):
+            raise ValueError(
+                f"The items have {features.shape[1]} columns, but the transform that they record "
+                f"makes {len(made_by.feature_names)}; give the transform that made them, or none."
+            )
+        columns = []
+        for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True):
+            j = made_by._place(name, made_by.numeric)
+            values, (their_mean, their_scale) = features[:, j], (made_by.mean[j], made_by.scale[j])
+            if (their_mean, their_scale) != (mean, scale):
+                values = ((their_mean - mean) + their_scale * values) / scale
+            columns.append(values[:, None])
+        ends = len(made_by.numeric) + np.cumsum([0, *map(len, made_by.categories)])
+        for name, levels in zip(self.categorical, self.categories, strict=True):
+            j = made_by._place(name, made_by.categorical)
+            block, theirs = features[:, ends[j] : ends[j + 1]], made_by.categories[j]
+            if theirs == levels:
+                columns.append(block)
+                continue
+            none = np.flatnonzero(~block.any(1))
+            if none.size:
+                raise ValueError(
+                    f"Item {none[0]} (counted from 0) has a level of {name!r} that its duels did "
+                    "not know, so that it cannot be told which; give the items as a raw table."
+                )
+            text = np.array(theirs, dtype=object)[block.argmax(1)]
+            columns.append(_one_hot(name, levels, text, stacklevel=3))
+        return np.ascontiguousarray(np.concatenate(columns, axis=1))
+
+    def _place(self, name: str, columns: tuple[str, ...]) -> int:
+        """Where a raw column is among the numeric or the categorical ones."""
+        if name in columns:
+            return columns.index(name)
+        why = "have none of that name"
+        if name in self.dropped:
+            why = "left it out as constant, without its value"
+        elif name in (*self.numeric, *self.categorical):
+            why = f"have it as {'numbers' if name in self.numeric else 'categories'}"
+        raise ValueError(
+            f"The model has the feature {name!r}, but the duels {why}; give the items as a raw "
+            "table with that column."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings, ready for JSON; floats keep every bit."""
@@ -260,6 +307,23 @@ def _is_missing(value: Any) -> bool:
 
 def _plain_row(i: int) -> str:
     return f"row {i} (counted from 0)"
+
+
+def _one_hot(
+    name: str, levels: tuple[str, ...], text: npt.NDArray[np.object_], stacklevel: int
+) -> FloatArray:
+    """One 0/1 column per level, (n, levels); what is none of them is told."""
+    unknown = Counter(str(value) for value in text if value not in levels)
+    if unknown:
+        shown = ", ".join(repr(level) for level in list(unknown)[:5])
+        warnings.warn(
+            f"Column {name!r}: {sum(unknown.values())} of {len(text)} items have levels "
+            f"not seen in training ({shown}), encoded as none of the known ones.",
+            stacklevel=stacklevel,
+        )
+    known = np.array(levels, dtype=object)
+    encoder = _encoder([known]).fit(known[:, None])
+    return np.asarray(encoder.transform(text[:, None]), dtype=np.float64)
 
 
 def _encoder(categories: Any = "auto") -> Any:

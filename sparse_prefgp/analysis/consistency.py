@@ -255,8 +255,8 @@ def consistency(
 
     Args:
         duels: the votes.
-        model: its features must be those of `duels`, in the same units; usually `duels` is
-            `model.duels`.
+        model: its features must be those of `duels`, which are converted to its units where they
+            record another transform; usually `duels` is `model.duels`.
         simulations: how often data are redrawn.
         seed: of the draws.
 
@@ -265,7 +265,7 @@ def consistency(
 
     Raises:
         ValueError: fewer than 100 simulations, which decide nothing; a negative seed; features
-            that are not the model's; only ties.
+            that are not the model's, or cannot be converted to its units; only ties.
     """
     simulations = whole_number("simulations", simulations, MIN_SIMULATIONS)
     seed = whole_number("seed", seed, 0)

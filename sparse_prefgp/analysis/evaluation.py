@@ -48,10 +48,12 @@ def evaluate(
         model: whose predictions are scored. The linear probit is fitted to its training duels; a
             `StreamedGP`, which does not have them, is scored beside the coin alone.
         duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or a
-            `Duels` in the units of the model, whose groups count if the model has noise by group.
+            `Duels`, whose groups count if the model has noise by group.
             A folder of Parquet files is read in chunks, and so is one file for a model whose duels
-            had features of their own; or `StreamedDuels` in the units of the model. The pairs are
-            not told apart then, nor, without items, what lies outside the range: None.
+            had features of their own; or `StreamedDuels`. The pairs are not told apart then, nor,
+            without items, what lies outside the range: None. `Duels` and streams that record
+            another transform than the model are converted to its units by way of the raw values;
+            without a recorded one they are taken to be in its units.
         items: raw items, as `predict`; not for a `Duels`, which has its own.
         seed: of the folds that choose the width of the linear probit's prior.
         groups: name of the column that says who judged, for a model with noise by group.
@@ -73,7 +75,8 @@ def evaluate(
     Raises:
         ValueError: no duels, none that one side won, an unknown id (with its row), an item against
             itself, counts that are not whole and positive, ties that are neither 0 nor 1, groups
-            for a model with one noise for all, a negative seed, and what `resolve_items` raises.
+            for a model with one noise for all, a negative seed, features that cannot be converted
+            to the units of the model, and what `resolve_items` raises.
     """
     seed = whole_number("seed", seed, 0)
     if is_streamed(model, duels, items):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.baselines import Coin, LinearProbit
+from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.rows import SIDES, WEIGHTS
 from sparse_prefgp.metrics import constant_shares, score, score_outcomes
-from sparse_prefgp.models.items import ItemSet, known_items
+from sparse_prefgp.models.items import ItemSet, features_in_units_of, known_items
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -55,7 +57,7 @@ def in_units_of(
                 "A model with an item effect needs to know the items; give the duels as files, or "
                 "as Duels."
             )
-        return duels, None
+        return _converted(own, duels), None
     columns = columns_of(duels)
     # A score counts duels as they were, whatever weight they had in a fit.
     ignore = [name for name in WEIGHTS if name in columns]
@@ -71,6 +73,28 @@ def in_units_of(
     found = known_items(model, items)
     table = ItemTable(found.inputs, found.ids, own.feature_names)
     return stream_duels(duels, table, ignore=ignore), found
+
+
+def _converted(own: Any, duels: StreamedDuels) -> StreamedDuels:
+    """The same stream with features in the units of a model's duels."""
+    table, transform = duels.items, duels.transform
+    if table is not None:
+        features = features_in_units_of(own, table.features, table.transform)
+        if features is table.features:
+            return duels
+        items = ItemTable(features, table.ids, own.feature_names, own.transform)
+        return replace(duels, items=items, feature_names=own.feature_names)
+    if transform is None or transform == own.transform:
+        return duels
+    wanted = None if own.transform is None else own.transform.feature_names
+    if wanted != transform.feature_names:
+        has = "none" if wanted is None else listing(wanted)
+        raise ValueError(
+            f"The stream standardises the features {listing(transform.feature_names)}, but those "
+            f"that the model standardises are {has}; make the stream with "
+            f"standardise={'False' if wanted is None else 'model.duels.transform'}."
+        )
+    return replace(duels, transform=own.transform)  # of raw values, which are in the stream
 
 
 def score_stream(

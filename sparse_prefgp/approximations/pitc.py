@@ -42,9 +42,11 @@ class PITC(Approximation):
 
     Duels of one block are related as the kernel says, duels of different blocks through the
     inducing inputs alone. One block is `Exact()`. Blocks of one duel each are `FITC()` to EP; other
-    engines see the residual as part of z here, and as noise there. Equal duels are merged within a
-    block only. A sweep costs O(t b² + t m²) for blocks of b duels; evidence and
-    its gradient need O(t b) memory.
+    engines see the residual as part of z here, and as noise there. A row with a count, or with a
+    weight other than 1, is as many duels in one block, which share a residual, where `FITC()` gives
+    each its own: for blocks of one, give each duel a row. Equal duels are merged within a block
+    only. A sweep costs O(t b² + t m²) for blocks of b duels; evidence and its gradient need O(t b)
+    memory.
 
     `predict_f` predicts from q(u), as for `FITC()`; `predict_f_in_block` lets the new items share
     what a block knows beside u.

@@ -226,7 +226,11 @@ class LowRankOverItems(_LowRank):
         self._constant = tf.stop_gradient(features)
         self._graph = graph
         self._single = single_precision
-        self._gathered = tf.cast(self._constant, tf.float32) if single_precision else self._constant
+        self._gathered = self._constant
+        if single_precision:
+            # What all items share cancels in a duel, but would take digits from its float32.
+            shared = tf.reduce_mean(self._constant, 0, keepdims=True)
+            self._gathered = tf.cast(self._constant - shared, tf.float32)
 
     @property
     def _dtype(self) -> tf.DType:

@@ -25,11 +25,15 @@ from sparse_prefgp.io.judgements import (
 )
 
 if TYPE_CHECKING:
+    from sparse_prefgp.features import FeatureTransform
     from sparse_prefgp.models.preference_gp import PreferenceGP
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+# Standardised values of one raw value, read or computed twice, differ by less.
+ROUNDING = 1e-9
 
 
 class LabelledDuels(NamedTuple):
@@ -301,17 +305,54 @@ def items_of(model: PreferenceGP, duels: Duels) -> ItemSet:
     where both have equal items and no ids, else unknown.
 
     Raises:
-        ValueError: another number of features.
+        ValueError: another number of features, and what `features_in_units_of` raises.
     """
-    given = resolve_items(model, duels.items)
-    own = model.duels
-    numbers = given.numbers
+    own, numbers = model.duels, np.full(duels.num_items, -1)
+    features = features_in_units_of(own, duels.items, duels.transform)
+    given = resolve_items(model, features)
     if duels.item_ids is not None and own.item_ids is not None:
         numbers = _known_numbers(model, {id_text(id): i for i, id in enumerate(duels.item_ids)})
-    elif duels.item_ids is None and own.item_ids is None and np.array_equal(duels.items, own.items):
+    elif duels.item_ids is None and own.item_ids is None and np.array_equal(features, own.items):
         numbers = np.arange(duels.num_items)
     ids = given.ids if duels.item_ids is None else duels.item_ids
-    return _item_set(model, ids, duels.items, numbers, {}, "the items of the duels")
+    return _item_set(model, ids, features, numbers, {}, "the items of the duels")
+
+
+def features_in_units_of(
+    own: Duels, features: FloatArray, transform: FeatureTransform | None
+) -> FloatArray:
+    """Features of other items, (n, D), in the units of a model's duels.
+
+    Args:
+        own: the duels of the model, or what stands for them where they are streamed.
+        features: (n, E). transform: how they were made, as recorded beside them; None says that
+            they are in the units of the model.
+
+    Features that another transform made are converted by way of the raw values; equal ones of the
+    model and of the new items come out equal to the bit.
+
+    Raises:
+        ValueError: a recorded transform beside a model that has none, unless the items are the
+            model's own; what `FeatureTransform.convert` raises.
+    """
+    if transform is None or transform == own.transform:
+        return features
+    if own.transform is None:
+        if np.array_equal(features, own.items):
+            return features
+        raise ValueError(
+            "The duels record how their features were made from a raw table, but the model records "
+            "nothing, so that they cannot be brought into its units; give Duels(…) with items in "
+            "the units of model.duels.items and without a transform."
+        )
+    converted = own.transform.convert(features, transform)
+    for values, known in zip(converted.T, own.items.T, strict=True):  # the columns, in place
+        levels = np.unique(known)
+        place = np.searchsorted(levels, values)
+        for near in (np.minimum(place, len(levels) - 1), np.maximum(place - 1, 0)):
+            equal = np.abs(values - levels[near]) <= ROUNDING * (1.0 + np.abs(values))
+            values[equal] = levels[near][equal]
+    return converted
 
 
 def own_items(model: PreferenceGP) -> ItemSet:

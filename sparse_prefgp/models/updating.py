@@ -16,6 +16,7 @@ from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.items import (
+    ROUNDING,
     ItemSet,
     LabelledDuels,
     feature_columns,
@@ -27,9 +28,6 @@ from sparse_prefgp.models.preference_gp import PreferenceGP
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-
-# Standardised values of one raw value, read or computed twice, differ by less.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -292,7 +290,7 @@ def _refuse_changed(old: Duels, found: ItemSet) -> None:
     known = np.flatnonzero(found.numbers >= 0)
     ours = old.items[found.numbers[known]]
     theirs = found.inputs[known, : old.num_features]
-    bad = np.argwhere(np.abs(ours - theirs) > _ROUNDING * (1.0 + np.abs(ours)))
+    bad = np.argwhere(np.abs(ours - theirs) > ROUNDING * (1.0 + np.abs(ours)))
     if len(bad) == 0:
         return
     i, j = (int(k) for k in bad[0])

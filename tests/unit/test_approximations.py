@@ -406,6 +406,29 @@ def test_subset_larger_than_the_data_is_refused() -> None:
         )
 
 
+def test_what_all_items_share_takes_no_digits_from_single_precision() -> None:
+    def build(single: bool) -> spg.PreferenceGP:
+        return spg.PreferenceGP(
+            random_duels(0, items=100, duels=3000),
+            gpflow.kernels.Matern52(variance=1e4, lengthscales=20.0),
+            approximation=spg.VFE(over="items", single_precision=single),
+            inducing_variable=np.random.default_rng(0).normal(size=(16, 2)),
+        )
+
+    double, single = build(False), build(True)
+    assert single.infer().converged and single.infer().sweeps == double.infer().sweeps
+    # Nearly the whole of the features is one row that all items share and that no duel sees.
+    features = double.approximation.prior(double.problem()).features(double.duels.items)
+    shared, rest = np.mean(features, 0), np.std(features, 0)
+    assert np.linalg.norm(shared) > 10.0 * np.linalg.norm(rest)
+    assert single.log_evidence() == pytest.approx(double.log_evidence(), rel=SINGLE_SUMS / 10)
+    pairs = double.duels.items[:50], double.duels.items[50:]
+    for one, other in zip(
+        single.predict_difference(*pairs), double.predict_difference(*pairs), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=SINGLE_SUMS, atol=SINGLE_SUMS)
+
+
 def test_approximations_are_values() -> None:
     assert spg.PriorPower(0.5) == spg.PriorPower(0.5) != spg.PriorPower(0.6)
     assert hash(spg.TightVFE()) == hash(spg.TightVFE())

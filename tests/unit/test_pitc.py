@@ -118,6 +118,27 @@ def test_blocks_of_one_are_fitc_and_one_block_is_exact(index: int) -> None:
         np.testing.assert_allclose(cov[0], expected["cov"], atol=FIXED_POINT, rtol=0)
 
 
+def test_a_count_is_as_many_duels_of_one_block() -> None:
+    # To FITC each of equal duels has a residual of its own; in a block they share one.
+    duels, _ = contradictory()
+    rows, counts = duels.num_pairs, 1 + np.arange(duels.num_pairs) % 4
+    counted = spg.Duels(duels.items, duels.winners, duels.losers, counts)
+    ends = np.repeat([duels.winners, duels.losers], counts, axis=1)
+    apart = spg.Duels(duels.items, *ends)
+    single = build(counted, spg.PITC(range(rows))).log_evidence()
+    together = build(apart, spg.PITC(np.repeat(np.arange(rows), counts)))
+    each = build(apart, spg.PITC(range(len(ends[0]))))
+    fitc = build(counted, spg.FITC()).log_evidence()
+    assert single == pytest.approx(
+        dense(apart, "pitc", blocks=np.repeat(np.arange(rows), counts)).log_evidence,
+        abs=EVIDENCE,
+        rel=0,
+    )
+    assert together.log_evidence() == pytest.approx(single, abs=EVIDENCE, rel=0)
+    assert each.log_evidence() == pytest.approx(fitc, abs=EVIDENCE, rel=0)
+    assert abs(single - fitc) > 1.0
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_repeats_within_and_across_blocks_against_separate_duels(engine: str) -> None:
     duels, blocks = contradictory()
