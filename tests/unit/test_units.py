@@ -171,7 +171,7 @@ def test_levels_and_columns_that_nobody_knows_are_refused(model: spg.PreferenceG
     lost = other.items.copy()
     lost[3, 2:] = 0.0  # a level that the transform of these duels did not know
     duels = spg.Duels.from_rows(lost, other.winners, other.losers, transform=other.transform)
-    with pytest.raises(ValueError, match="Item 3 .* has a level of 'colour' that its duels"):
+    with pytest.raises(ValueError, match=r"Item 3 .* has a level of 'colour' that its duels"):
         spg.evaluate(model, duels)
     duels = spg.Duels.from_rows(lost[:, :2], other.winners, other.losers, transform=other.transform)
     with pytest.raises(ValueError, match="The items have 2 columns, but the transform"):
@@ -183,5 +183,5 @@ def test_a_transform_beside_a_model_without_one_is_refused() -> None:
     bare = spg.Duels(own.items, own.winners, own.losers)
     model = spg.PreferenceGP(bare, gpflow.kernels.SquaredExponential())
     for ask in (spg.evaluate, lambda m, d: spg.consistency(d, m)):
-        with pytest.raises(ValueError, match="the model records nothing, .*without a transform"):
+        with pytest.raises(ValueError, match=r"the model records nothing, .*without a transform"):
             ask(model, read(TEST))
