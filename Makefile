@@ -1,33 +1,50 @@
-# Needs Python 3.11, make and a package index; everything else is set up here, in .venv.
+# Needs Python 3.11, 3.12 or 3.13, make and a package index; everything else is set up here, in
+# .venv for 3.11 and in .venv-3.12 and .venv-3.13 beside it.
 
-VENV := .venv
+# A command such as python3.12, or the path of an interpreter.
+PYTHON ?= python3.11
+VERSION := $(shell sh tools/make_venv.sh --version '$(PYTHON)')
+VENV := .venv$(patsubst -3.11,,-$(or $(VERSION),unknown))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# TensorFlow's start-up notices hide what a person wants to read.
-export TF_CPP_MIN_LOG_LEVEL ?= 2
+CONSTRAINTS := constraints/python$(VERSION).txt
+EXTRAS := cli,dev,docs,studies,scale
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 # One process per core in the tests; more threads inside each only get in each other's way.
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help setup demo lint test test-all docs clean
+# Beside NumPy 2, which Python 3.13 needs, pip installs GPflow only without its requirements.
+WITHOUT_REQUIREMENTS := $(if $(filter 3.13,$(VERSION)),$(shell grep '^gpflow==' $(CONSTRAINTS)))
+
+.PHONY: help setup demo lint test test-all test-data smoke smoke-tests docs clean
 
 help:
-	@echo "make demo      set up, then fit and score a model on duels made without any download"
-	@echo "make test      set up, then lint, type check and run the tests"
-	@echo "make test-all  as make test, with the slow tests"
-	@echo "make lint      set up, then lint and type check"
-	@echo "make docs      set up, then build the documentation into site/, without network"
-	@echo "make clean     remove the environment and all caches"
+	@echo "make demo       set up, then fit and score a model on duels made without any download"
+	@echo "make test       set up, then lint, type check and run the tests"
+	@echo "make test-all   as make test, with the slow tests"
+	@echo "make test-data  set up, then run the tests that touch data with none within reach"
+	@echo "make smoke      install into a fresh environment, then run the demo and the main tests"
+	@echo "make lint       set up, then lint and type check"
+	@echo "make docs       set up, then build the documentation into site/, without network"
+	@echo "make clean      remove the environments and all caches"
+	@echo "Each takes another Python, as in make demo PYTHON=python3.12; 3.11 to 3.13 will do."
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt tools/make_venv.sh
-	@sh tools/make_venv.sh $(VENV)
+$(STAMP): pyproject.toml $(wildcard constraints/*.txt) tools/make_venv.sh
+	@sh tools/make_venv.sh '$(VENV)' '$(PYTHON)'
 	@echo "Installing packages, which takes a minute or two."
+ifneq ($(WITHOUT_REQUIREMENTS),)
+	@# What is there from an earlier time would be called a conflict.
+	@$(BIN)/python -m pip uninstall --yes -qq gpflow
+endif
 	@# The variable, unlike the option, also holds for the packages that build this one.
-	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable ".[cli,dev,docs,studies,scale]"
+	@PIP_CONSTRAINT=$(CONSTRAINTS) $(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
+ifneq ($(WITHOUT_REQUIREMENTS),)
+	@$(BIN)/python -m pip install --quiet --no-deps $(WITHOUT_REQUIREMENTS)
+endif
 	@touch $@
 
 demo: setup
@@ -44,11 +61,32 @@ test: lint
 test-all: lint
 	$(PYTEST)
 
+# Copied to where no folder with data lies beside it: what a stranger's clone has.
+test-data: setup
+	sh tools/without_data.sh $(abspath $(BIN))/python -m pytest -n $(WORKERS) -m "data and not slow"
+
+# What everything else stands on: normals, reference cases of EP, gradients, files, commands.
+CENTRAL := $(addprefix tests/,integration/test_readme.py $(patsubst %,unit/test_%.py,\
+	truncated_normal evidence gradients saving io commands))
+# Of its own, so that what pip does today is seen, and removed when all went well.
+SMOKE := build/smoke-$(VERSION)
+
+smoke:
+	rm -rf $(SMOKE)
+	$(MAKE) --no-print-directory setup VENV=$(SMOKE)
+	$(SMOKE)/bin/python tools/check_packages.py $(CONSTRAINTS)
+	$(SMOKE)/bin/sparse-prefgp demo
+	$(MAKE) --no-print-directory smoke-tests VENV=$(SMOKE)
+	rm -rf $(SMOKE)
+
+smoke-tests:
+	$(PYTEST) -m "not slow" $(CENTRAL)
+
 docs: setup
 	@# mkdocs-material advertises its successor otherwise.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Open site/index.html."
 
 clean:
-	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-3.* build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

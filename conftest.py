@@ -5,7 +5,7 @@ import os
 from hypothesis import settings
 
 # TensorFlow reads these when it is first imported; `make test` sets the numbers of threads.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 # The first call of a compiled function takes seconds, so a time limit for an example means nothing.
 settings.register_profile("default", deadline=None)

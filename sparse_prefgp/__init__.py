@@ -5,10 +5,24 @@ Names are imported when they are first used, so that `import sparse_prefgp` cost
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if "gpflow" not in sys.modules and find_spec("gpflow") is None:
+    raise ModuleNotFoundError(
+        "sparse_prefgp needs GPflow, which pip does not install of its own accord beside NumPy 2: "
+        "run `pip install --no-deps gpflow==2.11.2`.",
+        name="gpflow",
+    )
+
+# TensorFlow reads it once, when it is first imported; fatal errors only.
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+os.environ.setdefault(_LOG_LEVEL, "3")
 
 _HOME = {
     "AutoInputs": "selection",
@@ -260,10 +274,20 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name == "datasets":  # used as `spg.datasets.boston()`
-        return import_module(f"{__name__}.datasets")
+        return _room("datasets")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(_room(_HOME[name]), name)
+
+
+def _room(name: str) -> Any:
+    full = f"{__name__}.{name}"
+    if "tensorflow" in sys.modules or os.environ.get(_LOG_LEVEL) == "0":
+        return import_module(full)
+    from sparse_prefgp.streams import held_back_stderr
+
+    with held_back_stderr():  # TensorFlow prints notices before it reads its level
+        return import_module(full)
 
 
 def __dir__() -> list[str]:

@@ -6,27 +6,32 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 
 @contextmanager
 def held_back_stderr() -> Iterator[None]:
     """Keep what libraries print to the error stream to themselves, unless the block fails.
 
-    TensorFlow's compiled part prints notices before it reads its own log level.
+    TensorFlow's compiled part prints notices before it reads its own log level. Where there is no
+    error stream, or no place for a temporary file, nothing is held back.
     """
-    sys.stderr.flush()
-    visible = os.dup(2)
-    try:
-        with tempfile.TemporaryFile() as held:
-            os.dup2(held.fileno(), 2)
-            try:
-                yield
-            except Exception:
-                os.dup2(visible, 2)
-                held.seek(0)
-                os.write(2, held.read())
-                raise
-    finally:
-        os.dup2(visible, 2)
-        os.close(visible)
+    with ExitStack() as stack:
+        try:
+            visible = os.dup(2)
+            stack.callback(os.close, visible)
+            held = stack.enter_context(tempfile.TemporaryFile())
+        except OSError:
+            yield
+            return
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        stack.callback(os.dup2, visible, 2)
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            os.dup2(visible, 2)
+            held.seek(0)
+            os.write(2, held.read())
+            raise

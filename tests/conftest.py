@@ -1,11 +1,46 @@
 """Fixtures shared by all tests."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+# Set by pytest for each phase of a test, and by TensorFlow and its companions when first imported.
+NOT_OURS = (
+    "PYTEST_",
+    "TF2_BEHAVIOR",
+    "TPU_ML_PLATFORM",
+    "ENABLE_RUNTIME_UPTIME_TELEMETRY",
+    "HDF5_PLUGIN_PATH",
+    "KMP_",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use real data."""
+    for item in items:
+        if "data_dir" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.data)
+
+
+def _surroundings() -> tuple[str, dict[str, str]]:
+    known = {k: v for k, v in os.environ.items() if not k.startswith(NOT_OURS)}
+    return os.getcwd(), known
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_changed() -> Iterator[None]:
+    """Fail a test that leaves the working directory or an environment variable changed."""
+    before = _surroundings()
+    yield
+    folder, known = _surroundings()
+    changed = {k for k in known | before[1] if known.get(k) != before[1].get(k)}
+    assert not changed, f"left with another value: {', '.join(sorted(changed))}"
+    assert folder == before[0], f"left in the working directory {folder}"
 
 
 @pytest.fixture(scope="session")

@@ -66,10 +66,8 @@ def run(page: Path, folder: Path) -> list[str]:
     Raises:
         subprocess.CalledProcessError: a command failed; and whatever the Python code raises.
     """
-    os.environ.setdefault(DATA, str(ROOT.parent / "shared" / "data"))
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     printed = []
-    with contextlib.chdir(folder), _plain():
+    with contextlib.chdir(folder), _environment(), _plain():
         scope: dict[str, Any] = {"__name__": "__main__"}
         for block in blocks(page):
             if block.kind == "sh":
@@ -82,6 +80,20 @@ def run(page: Path, folder: Path) -> list[str]:
                 exec(compile(source, str(page), "exec"), scope)
             printed.append(stream.getvalue())
     return printed
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """The data beside the repository, where they are, and the variables as they were afterwards."""
+    before = dict(os.environ)
+    data = ROOT.parent / "shared" / "data"
+    if data.is_dir():
+        os.environ.setdefault(DATA, str(data))
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextlib.contextmanager

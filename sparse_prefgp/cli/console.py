@@ -129,7 +129,6 @@ def open_model(console: Output, path: Path) -> PreferenceGP:
 
 def import_tensorflow(console: Output) -> None:
     """Import the slow packages without the notices they print at the start."""
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     logging.getLogger("absl").setLevel(logging.ERROR)
     with console.status("Loading TensorFlow …"), held_back_stderr():
         import tensorflow as tf

@@ -14,6 +14,8 @@ from tools import examples
 
 pytest.importorskip("matplotlib")
 
+pytestmark = pytest.mark.data
+
 DOCS = ROOT / "docs"
 SLOW = pytest.mark.slow
 # Pages and the data set that each needs, None for none.
@@ -102,4 +104,22 @@ def test_a_page_is_run_in_one_scope_and_refreshed(tmp_path):
     assert "old" not in text
     assert text.count("```text") == 2
     assert Path.cwd() != folder
-    assert os.environ[examples.DATA]
+
+
+def test_what_a_page_sets_is_undone(tmp_path, monkeypatch):
+    """A variable that names a folder which is not there would fail every test after this one."""
+    monkeypatch.delenv(examples.DATA, raising=False)
+    monkeypatch.setattr(examples, "ROOT", tmp_path / "clone")
+    page = tmp_path / "page.md"
+    code = (
+        "import os",
+        f"print(os.environ.get({examples.DATA!r}))",
+        f"os.environ[{examples.DATA!r}] = 'nowhere'",
+    )
+    page.write_text("\n".join(("```python", *code, "```\n")))
+    before = dict(os.environ)
+    assert examples.run(page, tmp_path) == ["None\n"]
+    assert os.environ == before
+    (tmp_path / "shared" / "data").mkdir(parents=True)
+    assert examples.run(page, tmp_path) == [f"{tmp_path / 'shared' / 'data'}\n"]
+    assert os.environ == before

@@ -24,6 +24,8 @@ from typer.testing import CliRunner
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.model_folder import checksum
 
+pytestmark = pytest.mark.data
+
 N = 12
 
 

@@ -21,6 +21,8 @@ from tests.conftest import ROOT
 from tests.unit.test_ablation_configuration import changed
 from tests.unit.test_ablation_runner import stub_record
 
+pytestmark = pytest.mark.data
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

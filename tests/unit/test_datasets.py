@@ -23,6 +23,8 @@ from sparse_prefgp.datasets.fetching import CACHE_VARIABLE, DATA_VARIABLE
 from sparse_prefgp.splits import split_duels
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.data
+
 
 @pytest.fixture
 def local(data_dir, monkeypatch):

@@ -18,6 +18,8 @@ from sparse_prefgp.datasets import arguments, choices, tables, tennis, texts
 from tests.reference import slow_tennis
 from tests.tolerances import ROUNDING
 
+pytestmark = pytest.mark.data
+
 
 def match(when=19910107, winner=1, loser=2, **other):
     """A row of a tennis file."""

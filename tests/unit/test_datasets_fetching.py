@@ -16,6 +16,8 @@ from sparse_prefgp.datasets import fetching, loading
 from sparse_prefgp.datasets.registry import REGRESSION, SETS, DataSet, RemoteFile
 from sparse_prefgp.folders import contents
 
+pytestmark = pytest.mark.data
+
 ARFF = b"@relation r\n@attribute a real\n@attribute b real\n@data\n1,2\n3,5\n"
 OTHER = ARFF.replace(b"5", b"6")
 

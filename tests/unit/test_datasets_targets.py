@@ -13,6 +13,8 @@ from sparse_prefgp.datasets import duels_from_targets, item_parts
 from sparse_prefgp.splits import split_duels
 from tests.tolerances import MONTE_CARLO_STANDARD_ERRORS, ROUNDING
 
+pytestmark = pytest.mark.data
+
 TARGET = np.array([3.0, 1.0, 2.0, 2.0, 5.0, 9.0, 1.0])
 FEATURES = np.arange(14.0).reshape(7, 2)
 

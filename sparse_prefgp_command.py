@@ -1,0 +1,21 @@
+"""What the command `sparse-prefgp` starts.
+
+It is no part of the package: where GPflow is missing, importing the package fails, and whoever
+gave a command is to read one sentence and no traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; exit code 2 where GPflow is missing."""
+    try:
+        from sparse_prefgp.cli import main as run
+    except ModuleNotFoundError as error:
+        if error.name != "gpflow":
+            raise
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
+    run()

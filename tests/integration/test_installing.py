@@ -1,0 +1,100 @@
+"""What the first import says and sets, and that requirements and constraints agree."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from tests.conftest import ROOT
+
+WITHOUT_GPFLOW = """
+import importlib.util, sys
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "gpflow" else real(name, *more)
+try:
+    import sparse_prefgp
+except ModuleNotFoundError as error:
+    assert error.name == "gpflow"
+    print(error)
+from sparse_prefgp_command import main
+main()
+"""
+
+QUIET = """
+import os, sys
+level = "TF_CPP_MIN_LOG_LEVEL"
+os.environ[level] = "1"
+import sparse_prefgp
+assert os.environ[level] == "1", "a level that was set is kept"
+del os.environ[level], sys.modules["sparse_prefgp"]
+import sparse_prefgp as spg
+assert os.environ[level] == "3"
+spg.truncated_normal_ep([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]])
+assert "tensorflow" in sys.modules
+"""
+
+PINS = {path.stem.removeprefix("python"): path for path in (ROOT / "constraints").glob("*.txt")}
+
+
+def _run(code: str) -> subprocess.CompletedProcess[str]:
+    known = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**known, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def _pins(version: str) -> dict[str, str]:
+    lines = PINS[version].read_text(encoding="utf-8").splitlines()
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line) for line in lines)
+    assert len({line.partition("==")[0].lower() for line in lines}) == len(lines)
+    return dict(line.split("==") for line in lines)
+
+
+def test_without_gpflow_one_sentence_says_what_to_run() -> None:
+    done = _run(WITHOUT_GPFLOW)
+    sentence = done.stdout.strip()
+    command = f"pip install --no-deps gpflow=={_pins('3.13')['gpflow']}"
+    assert done.returncode == 2
+    assert f"`{command}`" in sentence
+    assert sentence.count("\n") == 0
+    assert done.stderr == f"Error: {sentence}\n"
+    for page in ("README.md", "docs/get-started.md", "pyproject.toml"):
+        assert command in (ROOT / page).read_text(encoding="utf-8"), page
+
+
+def test_tensorflow_prints_nothing_of_its_own() -> None:
+    done = _run(QUIET)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_constraints_of_every_version_are_pins() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    versions = [
+        found[1]
+        for line in project["classifiers"]
+        if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))
+    ]
+    assert sorted(PINS) == versions
+    for version in versions:
+        pins = {name.lower().replace("_", "-") for name in _pins(version)}
+        extras = project["optional-dependencies"]
+        listed = [*project["dependencies"], *(x for e in EXTRAS for x in extras[e])]
+        wanted = {re.match(r"[\w-]+", line)[0].lower().replace("_", "-") for line in listed}
+        assert wanted <= pins
+
+
+EXTRAS = ("cli", "dev", "docs", "studies", "scale")
+
+
+@pytest.mark.parametrize("version", sorted(PINS))
+def test_numpy_of_every_version(version: str) -> None:
+    """GPflow's own requirement, wherever pip installs GPflow."""
+    assert (int(_pins(version)["numpy"].partition(".")[0]) < 2) == (version != "3.13")
