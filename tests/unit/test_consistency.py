@@ -8,12 +8,13 @@ import gpflow
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from scipy.stats import kstest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.consistency import BY_PAIR, JOINTLY, consistency
+from sparse_prefgp.analysis.consistency import ANEW, BY_PAIR, JOINTLY, ONCE, consistency
 from sparse_prefgp.io import read_duels
 from tests.cases import random_duels
-from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS
+from tests.tolerances import IDENTITY, KS_LEVEL, MONTE_CARLO_STANDARD_ERRORS
 
 # The package's own attribute of that name is the function.
 room = import_module("sparse_prefgp.analysis.consistency")
@@ -114,7 +115,7 @@ def test_a_hub_and_many_items():
 
 def test_its_own_noise_explains_a_transitive_utility(transitive):
     found = consistency(transitive.duels, transitive, simulations=100)
-    assert found.draws == JOINTLY and found.cycles > 0 and found.contradicted_pairs > 10
+    assert found.draws == JOINTLY + ONCE and found.cycles > 0 and found.contradicted_pairs > 10
     assert found.explained and "explains the contradictions" in found.conclusion
     for check in found.checks:
         assert check.low <= check.observed <= check.high and check.verdict == "explained"
@@ -122,6 +123,53 @@ def test_its_own_noise_explains_a_transitive_utility(transitive):
     again = consistency(transitive.duels, transitive, simulations=100)
     assert again == found
     assert consistency(transitive.duels, transitive, simulations=100, seed=1) != found
+
+
+def test_which_votes_the_model_has_learned_from(transitive):
+    own = transitive.duels
+    order = np.random.default_rng(0).permutation(own.num_pairs)
+
+    def some(rows, items=own.items):
+        return spg.Duels(items, own.winners[rows], own.losers[rows], own.counts[rows])
+
+    assert consistency(some(order), transitive, simulations=100).draws == JOINTLY + ONCE
+    for other in (some(order[:-1]), some(order, own.items + 0.01)):
+        assert consistency(other, transitive, simulations=100).draws == JOINTLY + ANEW
+    # Most of the duels are new to a model of a subset.
+    part = spg.PreferenceGP(own, transitive.kernel, approximation=spg.SubsetOfData(100))
+    assert consistency(own, part, simulations=100).draws == JOINTLY + ANEW
+    z = own.items[::3]
+    streamed = spg.StreamedGP(spg.stream_duels(own), transitive.kernel, inducing_variable=z)
+    streamed.infer()
+    assert consistency(own, streamed, simulations=100).draws == JOINTLY + ONCE
+    half = consistency(some(order[::2]), streamed, simulations=100)
+    assert half.draws == JOINTLY + ANEW
+
+
+@pytest.mark.slow
+def test_tails_are_uniform_under_the_model():
+    # Utilities from the prior, votes with the model's noise, drawn here without the package.
+    tails = {"learned from": [], "new": []}
+    pairs = np.array(list(itertools.combinations(range(18), 2)))
+    for seed in range(80):
+        rng = np.random.default_rng([seed, 15])
+        x = rng.uniform(-2, 2, size=(18, 2))
+        squares = ((x[:, None] - x) ** 2).sum(-1)
+        factor = np.linalg.cholesky(np.exp(-0.5 * squares / 0.64) + 1e-9 * np.eye(18))
+        utility = factor @ rng.normal(size=18)
+        kernel = gpflow.kernels.SquaredExponential(lengthscales=0.8)
+        sets = []
+        for _ in range(2):
+            edges, counts = votes(utility, rng, pairs)
+            sets.append(spg.Duels(x, edges[:, 0], edges[:, 1], counts))
+        model = spg.PreferenceGP(sets[0], kernel)
+        for name, duels in zip(tails, sets, strict=True):
+            found = consistency(duels, model, simulations=200, seed=seed)
+            assert found.draws == JOINTLY + (ONCE if name == "learned from" else ANEW)
+            tails[name].append([check.tail for check in found.checks])
+    for name, rows in tails.items():
+        for what, tail in zip(("pairs", "minority", "cycles"), np.transpose(rows), strict=True):
+            assert kstest(tail, "uniform").pvalue > KS_LEVEL, (name, what)
 
 
 def test_no_utility_explains_rock_paper_scissors(transitive):
@@ -138,16 +186,19 @@ def test_no_utility_explains_rock_paper_scissors(transitive):
     found = consistency(planted, model, simulations=100)
     cycles = found.checks[2]
     assert cycles.observed > 200 and cycles.verdict == "more than the model explains"
-    assert cycles.tail == 1 / 101
+    assert 0.0 < cycles.tail < 1 / 101
     assert not found.explained and "several kinds of voters" in found.conclusion
     assert json.loads(json.dumps(found.to_dict()))["explained"] is False
 
 
 def test_above_a_size_each_pair_is_drawn_by_itself(transitive, monkeypatch):
-    jointly = consistency(transitive.duels, transitive, simulations=200)
+    own = transitive.duels
+    more = spg.Duels(own.items, own.winners, own.losers, own.counts + 1)
+    jointly = consistency(more, transitive, simulations=200)
     monkeypatch.setattr(room, "JOINT_UP_TO", 10)
-    found = consistency(transitive.duels, transitive, simulations=200)
-    assert found.draws == BY_PAIR and found.jitter == 0.0
+    assert consistency(own, transitive, simulations=100).draws == BY_PAIR + ONCE
+    found = consistency(more, transitive, simulations=200)
+    assert found.draws == BY_PAIR + ANEW and found.jitter == 0.0
     # Contradictions depend on each pair alone, so that both ways agree on their mean.
     for one, other in zip(found.checks[:2], jointly.checks[:2], strict=True):
         spread = (other.high - other.low) / 4
@@ -191,7 +242,7 @@ def test_item_effects_follow_their_items(transitive):
     kernel = gpflow.kernels.SquaredExponential(lengthscales=0.8) + spg.ItemEffect(variance=0.1)
     model = spg.PreferenceGP(duels, kernel)
     found = consistency(duels, model, simulations=100)
-    assert found.draws == JOINTLY and found.explained
+    assert found.draws == JOINTLY + ONCE and found.explained
     # The same votes on items that the model does not know are less certain.
     ids = [f"item {i}" for i in range(18)]
     unknown = spg.Duels(duels.items, duels.winners, duels.losers, duels.counts, item_ids=ids)
