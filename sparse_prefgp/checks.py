@@ -36,6 +36,19 @@ def level_of_interval(value: Any) -> float:
     return float(value)
 
 
+def check_least_gain(value: float | None) -> None:
+    """Refuse a least gain of ten iterations that is neither None nor positive and finite.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if value is not None and not (is_number(value) and value > 0.0 and math.isfinite(value)):
+        raise ValueError(
+            f"The least gain of ten iterations is {value!r}; give a positive number of nats a "
+            "duel, such as 1e-5, or none to go on to the optimum (None; on the command line 0)."
+        )
+
+
 def check_noise_variance(value: float) -> None:
     """Refuse a noise variance that is not positive and finite.
 

@@ -108,7 +108,7 @@ def _case(
     ratio, cold_ratio = (taken[mode] / taken[ALTERNATED] for mode in (NESTED, COLD))
     fixed = _model(problem, start, smooth)
     gpflow.set_trainable(fixed.inducing_variable, False)
-    fixed_report = optimise(fixed, iterations)
+    fixed_report = optimise(fixed, iterations, least_gain=None)
     nested = runs[NESTED][0]
     rows, methods = [], {}
     for mode, traces in runs.items():
@@ -199,7 +199,8 @@ def _trace(model: PreferenceGP, mode: str, iterations: int) -> Trace:
 
     if mode == COLD:
         model.engine = ColdEP(ParallelEP())
-    report = optimise(model, iterations, mode=NESTED if mode == COLD else mode, callback=keep)
+    plain = NESTED if mode == COLD else mode
+    report = optimise(model, iterations, mode=plain, callback=keep, least_gain=None)
     # All modes have compiled all they need when the first iteration ends.
     return Trace(np.asarray(seconds) - report.compile_seconds, values, report, model)
 

@@ -207,6 +207,7 @@ def train_ours(
         model,
         _MAX_ITERATIONS,
         callback=lambda _: trace.keep(time.perf_counter() - started),
+        least_gain=None,
     )
     trace.compile_seconds = report.compile_seconds
     trace.seconds = [max(s - report.compile_seconds, 0.0) for s in trace.seconds]

@@ -16,6 +16,7 @@ from sparse_prefgp.cli.tables import (
     Features,
     FixedInducing,
     Ignore,
+    LeastGain,
     NoiseBy,
     NoiseVariance,
     OptionalItems,
@@ -83,6 +84,7 @@ def fit(
         ),
     ] = "linear+matern52",
     max_iterations: Annotated[int, typer.Option(help="At most so many optimiser steps.")] = 100,
+    least_gain: LeastGain = 1e-5,
     mode: Annotated[
         str,
         typer.Option(
@@ -230,6 +232,7 @@ def fit(
             inducing=_number(inducing),
             fixed_inducing=fixed_inducing,
             max_iterations=max_iterations,
+            least_gain=least_gain or None,
             max_train=max_train,
             noise_variance=noise_variance,
             refit=refit,

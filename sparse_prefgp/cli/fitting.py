@@ -285,6 +285,8 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
         console.print(
             Text(f"Best of {len(values)} starts: number {report.kept + 1} (log evidence {shown})")
         )
+    if report.converged:
+        console.print(Text(f"The optimiser {report.message}"))
     variances = ", ".join(f"{name} {value:.3g}" for name, value in fit["kernel_variances"].items())
     console.print(Text(f"Kernel variance: {variances}"))
     print_margin(console, fit)

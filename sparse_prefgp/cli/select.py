@@ -30,6 +30,7 @@ from sparse_prefgp.cli.tables import (
     FixedInducing,
     Ignore,
     ItemTable,
+    LeastGain,
     NoiseVariance,
     Rankings,
     Resume,
@@ -99,6 +100,7 @@ def select(
     max_iterations: Annotated[
         int, typer.Option(help="At most so many optimiser steps for each fit.")
     ] = 60,
+    least_gain: LeastGain = 1e-5,
     max_train: Annotated[
         int, typer.Option(help="At most so many training duels for each fit.")
     ] = 20_000,
@@ -160,6 +162,7 @@ def select(
                     by=split,
                     seed=seed,
                     max_iterations=max_iterations,
+                    least_gain=least_gain or None,
                     max_train=max_train,
                     noise_variance=noise_variance,
                     fixed_inducing=fixed_inducing,

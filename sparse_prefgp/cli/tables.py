@@ -109,6 +109,13 @@ FixedInducing = Annotated[
         "--fixed-inducing", metavar="", help="Leave inducing inputs where k-means puts them."
     ),
 ]
+LeastGain = Annotated[
+    float,
+    typer.Option(
+        help="Stop where ten steps together bring less than so many nats a duel; 0 goes on to the "
+        "optimum, or to the most steps."
+    ),
+]
 Resume = Annotated[
     bool,
     typer.Option(

@@ -19,12 +19,14 @@ _CLIMBS = ("first", "exact")
 class Climb:
     """Iterations of L-BFGS on one objective.
 
-    history: log evidence in nats after each, of what it is about.
+    history: log evidence in nats after each, of what it is about. settled: that its last ten
+    iterations brought next to nothing, in words; empty while they do not.
     """
 
     state: State
     outcome: Outcome = Outcome.GOES_ON
     history: tuple[float, ...] = ()
+    settled: str = ""
 
     @property
     def iterations(self) -> int:
@@ -33,7 +35,17 @@ class Climb:
     @property
     def ended(self) -> bool:
         """By itself, not at a limit."""
-        return self.outcome is not Outcome.GOES_ON
+        return bool(self.settled) or self.outcome is not Outcome.GOES_ON
+
+    @property
+    def converged(self) -> bool:
+        """At an optimum, or settled."""
+        return bool(self.settled) or self.outcome.converged
+
+    @property
+    def why(self) -> str:
+        """Why it ended by itself."""
+        return self.settled or str(self.outcome)
 
     def over(self, limit: int) -> bool:
         """Whether nothing more is to be done under a limit of iterations."""
@@ -75,7 +87,7 @@ class Reached:
 def as_arrays(reached: Reached) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays by name, and numbers and words for JSON."""
     arrays: dict[str, np.ndarray] = {} if reached.rows is None else {"rows": reached.rows}
-    outcomes = {}
+    outcomes, settled = {}, {}
     for name in _CLIMBS:
         climb: Climb | None = getattr(reached, name)
         if climb is None:
@@ -87,11 +99,13 @@ def as_arrays(reached: Reached) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             f"{name}_gradient": point.gradient,
             f"{name}_steps": climb.state.steps,
             f"{name}_changes": climb.state.changes,
+            f"{name}_values": climb.state.values,
             f"{name}_history": np.array(climb.history, dtype=float),
         }
-        outcomes[name] = climb.outcome.name
+        outcomes[name], settled[name] = climb.outcome.name, climb.settled
     words = {
         "outcomes": outcomes,
+        "settled": settled,
         "evidence_start": reached.evidence_start,
         "share": reached.share,
         "per_duel": reached.per_duel,
@@ -106,11 +120,12 @@ def from_arrays(arrays: dict[str, np.ndarray], words: dict[str, Any]) -> Reached
     """What `as_arrays` gave, to the bit."""
     found: dict[str, Any] = {"rows": arrays.get("rows")}
     for name, outcome in words["outcomes"].items():
-        position, value, gradient, steps, changes, history = (
+        position, value, gradient, steps, changes, values, history = (
             arrays[f"{name}_{part}"]
-            for part in ("position", "value", "gradient", "steps", "changes", "history")
+            for part in ("position", "value", "gradient", "steps", "changes", "values", "history")
         )
-        state = State(Point(position, float(value), gradient), steps, changes)
-        found[name] = Climb(state, Outcome[outcome], tuple(float(x) for x in history))
+        state = State(Point(position, float(value), gradient), steps, changes, values)
+        past = tuple(float(x) for x in history)
+        found[name] = Climb(state, Outcome[outcome], past, words["settled"][name])
     numbers = ("evidence_start", "share", "per_duel", "exact_start", "evaluations", "seconds")
     return Reached(**{name: words[name] for name in numbers}, **found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -18,6 +18,8 @@ FloatArray = npt.NDArray[np.float64]
 Function = Callable[[FloatArray], tuple[float, FloatArray]]
 
 MEMORY = 10
+# Iterations over which it is said what they brought together.
+WINDOW = 10
 # Relative change of the value, and largest component of the gradient, that end a run: SciPy's.
 SMALL_CHANGE = 2.220446049250313e-09
 SMALL_GRADIENT = 1e-5
@@ -65,18 +67,33 @@ class Point:
 class State:
     """Where a run is: the point, and the last steps with the changes of gradient they brought.
 
-    steps, changes: (k, p), oldest first, k at most `MEMORY`.
+    steps, changes: (k, p), oldest first, k at most `MEMORY`. values: of the last points, this one
+    last, at most `WINDOW` + 1.
     """
 
     point: Point
     steps: FloatArray
     changes: FloatArray
+    values: FloatArray
 
     @classmethod
     def begin(cls, point: Point) -> State:
         """Without memory: the next direction is that of steepest descent."""
         nothing = np.zeros((0, len(point.position)))
-        return cls(point, nothing, nothing)
+        return cls(point, nothing, nothing, np.array([point.value]))
+
+    @property
+    def gained(self) -> float:
+        """By how much the value fell in the last `WINDOW` iterations; NaN before there are so
+        many."""
+        if len(self.values) <= WINDOW:
+            return math.nan
+        return float(self.values[0] - self.values[-1])
+
+    @property
+    def promised(self) -> float:
+        """By how much the value would fall to the minimum of the quadratic model."""
+        return -0.5 * float(self.point.gradient @ direction_from(self))
 
 
 def advance(state: State, function: Function) -> tuple[State, Outcome]:
@@ -92,13 +109,14 @@ def advance(state: State, function: Function) -> tuple[State, Outcome]:
     direction = direction_from(state)
     found = _search(function, point, direction, 1.0 if len(state.steps) else None)
     if found is None and len(state.steps):  # the memory may be to blame
-        if -0.5 * float(point.gradient @ direction) <= PRECISION * max(abs(point.value), 1.0):
+        if state.promised <= PRECISION * max(abs(point.value), 1.0):
             return state, Outcome.NOTHING_TO_GAIN
-        state = State.begin(point)
+        state = replace(State.begin(point), values=state.values)
         found = _search(function, point, direction_from(state), None)
     if found is None:
         return state, Outcome.NO_STEP
-    new = State(found, *_remembered(state, found))
+    values = np.append(state.values, found.value)[-WINDOW - 1 :]
+    new = State(found, *_remembered(state, found), values)
     scale = max(abs(point.value), abs(found.value), 1.0)
     if point.value - found.value <= SMALL_CHANGE * scale:
         return new, Outcome.SMALL_CHANGE

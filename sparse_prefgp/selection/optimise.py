@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import gpflow
 import numpy as np
 
+from sparse_prefgp.checks import check_least_gain
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP
@@ -26,6 +27,7 @@ from sparse_prefgp.selection.search import (
     from_arrays,
     step,
 )
+from sparse_prefgp.selection.settling import LEAST_GAIN, Settling
 from sparse_prefgp.selection.starts import perturb
 
 __all__ = ["LOOSE_TOLERANCE", "OptimisationReport", "Progress", "StartReport", "optimise"]
@@ -57,7 +59,8 @@ class StartReport:
     """What came of one start.
 
     log_evidence, log_prior: of its best parameters in nats, at a loose tolerance; None where the
-    evidence was not finite at its first parameters. message: why it stopped. setbacks: returns
+    evidence was not finite at its first parameters. converged: at an optimum, or settled.
+    message: why it stopped. setbacks: returns
     of the alternated mode to the last point at which the evidence was checked. limit_reached:
     whether only the limit of iterations ended it.
     """
@@ -84,7 +87,8 @@ class OptimisationReport:
     parameters at both, which is maximised too.
     failed_evaluations: not finite, backed off from. unconverged_evaluations: inference had not
     converged, though the value was finite. alternated_evaluations: from sites that took a single
-    sweep on purpose. message: why the optimiser stopped.
+    sweep on purpose. converged: at an optimum, or settled by `least_gain`; message: why the
+    optimiser stopped.
     inference: of the last run; warm: it went on from the sites of the optimiser, because from cold
     ones it had not converged. history: log evidence after each iteration; where `settled` is
     False it is that of sites that had not converged. setbacks: how often the alternated mode fell
@@ -153,6 +157,7 @@ def optimise(
     mode: str = NESTED,
     starts: int = 1,
     seed: int = 0,
+    least_gain: float | None = LEAST_GAIN,
     checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
 ) -> OptimisationReport:
     """Maximise log evidence plus log prior density over all trainable parameters, Z included.
@@ -176,6 +181,11 @@ def optimise(
     :param starts: how many first parameters to try: the model's own, and perturbed ones with
         other inducing inputs (`selection/starts.py`); the best result is kept.
     :param seed: of the perturbations.
+    :param least_gain: a start has settled, and ends, when its last ten iterations together brought
+        less than this in log evidence and log prior, in nats a duel (a duel counts as often as its
+        count and weight say), and the quadratic model of L-BFGS promises no more than that up to
+        the optimum. Scores of new duels do not change by more than that any more, but evidences
+        may be off by it times the duels: None goes on to the optimum, or to the limit.
     :param checkpoint: where to keep what a killed run needs to go on, and whether to go on; a path
         alone begins anew, unless what is there belongs to another run, which is refused. A
         continued run takes the steps that the uninterrupted one would have taken. A run that has
@@ -184,11 +194,12 @@ def optimise(
         where the checkpoint is, is refused.
     :raises ValueError: nothing is trainable, the scale is free without `free_scale`, the evidence
         is not finite at the first parameters of any start, nothing that several starts could
-        differ in, an unknown mode or one that the engine lacks, a checkpoint of other data,
-        settings or versions, or past the limit.
+        differ in, an unknown mode or one that the engine lacks, a `least_gain` that is not
+        positive, a checkpoint of other data, settings or versions, or past the limit.
     :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
     _check_numbers(model, max_iterations, mode, starts, seed)
+    check_least_gain(least_gain)
     if free_scale:
         gpflow.set_trainable(model.noise_variance, True)
         model.silence_scale_warning()
@@ -205,11 +216,12 @@ def optimise(
     if checkpoint is not None:
         if not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint(checkpoint)
-        settings = {"mode": mode, "starts": starts, "seed": seed}
-        identity = identify(model, settings, "another mode, seed or number of starts")
+        settings = {"mode": mode, "starts": starts, "seed": seed, "least_gain": least_gain}
+        identity = identify(model, settings, "another mode, seed, number of starts or least gain")
         book = Book(checkpoint, identity, _packed, _unpacked)
         _check_limit(book, max_iterations)
     objective = Objective(model, variables, alternates=mode == ALTERNATED)
+    settling = Settling(least_gain, float(model.graph.counts.sum()))
     first = objective.get()
     done, run, resumed_at = _Done(), None, 0
     if starts > 1:
@@ -233,7 +245,7 @@ def optimise(
                     prior = _log_prior(model)
                     done = replace(done, evidence=-run.checked.value - prior, prior=prior)
             while run is not None and not run.ended and run.iterations < max_iterations:
-                before, run = run.iterations, step(objective, run)
+                before, run = run.iterations, step(objective, run, settling)
                 if book is not None:
                     due = run.iterations > 0 and book.due(run.iterations)
                     book.keep(_Reached(done, run, objective.counts), due)

@@ -14,13 +14,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparse_prefgp.selection.lbfgs import Outcome, Point, State, advance
+from sparse_prefgp.selection.lbfgs import WINDOW, Outcome, Point, State, advance
 from sparse_prefgp.selection.objective import FloatArray, Objective
+from sparse_prefgp.selection.settling import Settling
 
 NESTED, ALTERNATED = "nested", "alternated"
 MODES = (NESTED, ALTERNATED)
-# Steps between two evaluations at converged sites while alternating.
-CHECK_EVERY = 10
+# Steps between two evaluations at converged sites while alternating; what they brought is told from
+# one to the next.
+CHECK_EVERY = WINDOW
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,7 @@ class Run:
     alternated: whether it still alternates. checked: the best point seen at converged sites.
     setbacks: returns to `checked`. sites: what the next evaluation starts from. history: log
     evidence in nats after each iteration; settled: whether its sites had converged.
-    ended: why it stopped, empty while it goes on; converged: at an optimum.
+    ended: why it stopped, empty while it goes on; converged: at an optimum, or settled.
     """
 
     state: State
@@ -57,7 +59,7 @@ def begin(objective: Objective, position: FloatArray, mode: str) -> Run | None:
     return Run(State.begin(point), mode == ALTERNATED, point, objective.sites())
 
 
-def step(objective: Objective, run: Run) -> Run:
+def step(objective: Objective, run: Run, settling: Settling) -> Run:
     """The run after one more iteration; the model is left at its parameters.
 
     The objective must hold the sites of the run, as the last step left them.
@@ -70,10 +72,15 @@ def step(objective: Objective, run: Run) -> Run:
         run = replace(run, checked=state.point)
         if outcome is not Outcome.GOES_ON:
             run = replace(run, ended=str(outcome), converged=outcome.converged)
+        if not run.converged:
+            run = _settle(run, state.gained, settling)
     elif outcome is not Outcome.GOES_ON or (run.iterations + 1) % CHECK_EVERY == 0:
+        setbacks, value = run.setbacks, run.checked.value
         run = _check(objective, run)
         if outcome is not Outcome.GOES_ON:
             run = replace(run, alternated=False)
+        elif run.setbacks == setbacks:
+            run = _settle(run, value - run.checked.value, settling)
     objective.set(run.state.point.position)
     run = replace(run, sites=objective.sites())
     if state.point is before:
@@ -84,6 +91,12 @@ def step(objective: Objective, run: Run) -> Run:
         history=(*run.history, -run.state.point.value - prior),
         settled=(*run.settled, objective.settled()),
     )
+
+
+def _settle(run: Run, gained: float, settling: Settling) -> Run:
+    """The run, ended if what its last ten iterations gained, at converged sites, says so."""
+    settled = settling.settled(gained, run.state.promised)
+    return replace(run, ended=settled, converged=True) if settled else run
 
 
 def finish(objective: Objective, run: Run) -> Run:
@@ -98,7 +111,8 @@ def _check(objective: Objective, run: Run) -> Run:
     point = objective.converged_point(run.state.point.position)
     rounding = 1e-9 * (1.0 + abs(run.checked.value))
     if point.finite and point.value <= run.checked.value + rounding:
-        return replace(run, state=replace(run.state, point=point), checked=point)
+        state = replace(run.state, point=point, values=np.array([point.value]))
+        return replace(run, state=state, checked=point)
     # Nothing that was learned on the way can be relied on.
     again = objective.converged_point(run.checked.position)
     best = again if again.finite else run.checked
@@ -122,6 +136,7 @@ def as_arrays(run: Run) -> tuple[dict[str, np.ndarray], dict[str, object]]:
         "checked_position": checked.position,
         "checked_gradient": checked.gradient,
         "values": np.array([state.point.value, checked.value]),
+        "last_values": state.values,
         "history": np.array(run.history, dtype=float),
         "settled": np.array(run.settled, dtype=bool),
         **run.sites,
@@ -143,7 +158,7 @@ def from_arrays(arrays: dict[str, np.ndarray], words: dict[str, object]) -> Run:
     assert isinstance(names, list) and isinstance(words["setbacks"], int)
     point = Point(arrays["position"], value, arrays["gradient"])
     return Run(
-        State(point, arrays["steps"], arrays["changes"]),
+        State(point, arrays["steps"], arrays["changes"], arrays["last_values"]),
         bool(words["alternated"]),
         Point(arrays["checked_position"], checked, arrays["checked_gradient"]),
         {name: arrays[name] for name in names},

@@ -13,14 +13,16 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.checkpoint_folder import digest_of
+from sparse_prefgp.checks import check_least_gain
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP, StreamedResult
 from sparse_prefgp.parts.model import StreamProgress
 from sparse_prefgp.selection.checkpoint import Book, Checkpoint, Interrupted, identify
 from sparse_prefgp.selection.climb import Climb, IntArray, Reached, as_arrays, from_arrays
-from sparse_prefgp.selection.lbfgs import Function, Point, State, advance, direction_from
+from sparse_prefgp.selection.lbfgs import Function, Point, State, advance
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Objective
+from sparse_prefgp.selection.settling import LEAST_GAIN, Settling
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -115,6 +117,7 @@ def optimise_streamed(
     gradients: str = CHUNKS,
     subset: int = DEFAULT_SUBSET,
     polish: int = 0,
+    least_gain: float | None = LEAST_GAIN,
     rng: np.random.Generator | None = None,
     callback: Callable[[StreamedStep], None] | None = None,
     progress: Callable[[StreamProgress], None] | None = None,
@@ -130,6 +133,8 @@ def optimise_streamed(
         all duels at the end; the report says what that cost in evidence.
     :param subset: rows of the subset.
     :param polish: exact iterations after those on the subset.
+    :param least_gain: as for `optimise`, of the chunks or the subset, and of the exact iterations
+        after it; a duel counts as often as its count, whatever its weight.
     :param rng: draws the subset.
     :param callback: after each iteration. progress: after each chunk, in this process.
     :param checkpoint: as for `optimise`, written at the beginning and the end of each stage too.
@@ -143,6 +148,7 @@ def optimise_streamed(
     :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
     _check(model, max_iterations, gradients, subset, polish)
+    check_least_gain(least_gain)
     rows = None
     if gradients == SUBSET:
         assert model.stream is not None
@@ -155,11 +161,12 @@ def optimise_streamed(
             "gradients": gradients,
             "subset": None if rows is None else len(rows),
             "drawn": None if rows is None or rng is None else digest_of([rows]),
+            "least_gain": least_gain,
         }
-        identity = identify(model, settings, "other gradients, another subset or another seed")
+        identity = identify(model, settings, "other gradients, another subset, seed or least gain")
         book = Book(checkpoint, identity, as_arrays, from_arrays)
         _check_limit(book, max_iterations, polish)
-    run = _Run(model, rows, max_iterations, polish, book, callback, progress)
+    run = _Run(model, rows, max_iterations, polish, least_gain, book, callback, progress)
     try:
         run.climb()
         inference = model.infer(restart=True, progress=progress)
@@ -183,12 +190,14 @@ class _Run:
         rows: IntArray | None,
         max_iterations: int,
         polish: int,
+        least_gain: float | None,
         book: Book[Reached] | None,
         callback: Callable[[StreamedStep], None] | None,
         progress: Callable[[StreamProgress], None] | None,
     ) -> None:
         self._model, self._rows = model, rows
         self._max_iterations, self._polish = max_iterations, polish
+        self._least_gain = least_gain
         self._book, self._callback, self._progress = book, callback, progress
         self._full = _Full(model, progress)
         self._rebuilt_before = len(model.rebuilt)
@@ -229,13 +238,13 @@ class _Run:
         extra: dict[str, Any] = {}
         if exact is not None:
             assert at.rows is not None and at.exact_start is not None
-            state, stream = exact.state, self._model.stream
+            stream = self._model.stream
             extra = {
                 "subset": len(at.rows),
                 "subset_per_duel": at.per_duel,
-                "evidence_left": -0.5 * float(state.point.gradient @ direction_from(state)),
+                "evidence_left": exact.state.promised,
                 "polish": exact.iterations,
-                "polished": at.exact_start - state.point.value,
+                "polished": at.exact_start - exact.state.point.value,
                 "all_rows": stream is not None and len(at.rows) == stream.num_rows,
             }
         limit = f"the limit of {self._max_iterations} iterations"
@@ -245,8 +254,8 @@ class _Run:
             at.evaluations,
             at.evidence_start,
             evidence,
-            first.outcome.converged,
-            str(first.outcome) if first.ended else limit,
+            first.converged,
+            first.why if first.ended else limit,
             self._seconds,
             inference,
             first.history,
@@ -313,7 +322,8 @@ class _Run:
         assert at.first is not None and at.share is not None
         state, point = at.first.state, self._full.point()
         # Curvature grows with the number of duels.
-        exact = Climb(State(point, state.steps, state.changes / at.share))
+        start = np.array([point.value])
+        exact = Climb(State(point, state.steps, state.changes / at.share, start))
         self._keep(replace(at, exact=exact, exact_start=point.value))
 
     def _iterate(
@@ -321,6 +331,7 @@ class _Run:
     ) -> None:
         """Go on with a climb, at most to so many iterations; the parameters are left at its end."""
         evaluate: Function = function
+        settling = Settling(self._least_gain, duels)
         prior = function.prior if isinstance(function, _Full) else _Prior(function.model)
         climb: Climb = getattr(self._at, name)
         while not climb.over(limit):
@@ -328,6 +339,8 @@ class _Run:
             state, outcome = advance(climb.state, evaluate)
             prior.set(state.point.position)
             climb, moved = replace(climb, state=state, outcome=outcome), state.point is not before
+            if not outcome.converged:
+                climb = replace(climb, settled=settling.settled(state.gained, state.promised))
             if moved:
                 evidence = -state.point.value - prior.density()[0]
                 climb = replace(climb, history=(*climb.history, evidence))

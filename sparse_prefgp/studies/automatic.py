@@ -133,8 +133,9 @@ def choose(
 
     Args:
         table: all duels. Ties are left out of the comparison, and groups share one noise in it.
-        settings: the split, the seed, m, whether inducing inputs stay, the noise and the most
-            iterations, of which a fit of the comparison takes no more than 60. Fits of the
+        settings: the split, the seed, m, whether inducing inputs stay, the noise, the
+            least gain and the most iterations, of which a fit of the comparison takes no more than
+            60. Fits of the
             comparison are nested, with one start, by EP.
         kernel, approximation: `auto`, or what is given.
         time_budget, checkpoint, resume, callback: as for `compare`.
@@ -164,6 +165,7 @@ def choose(
         by=settings.split,
         seed=settings.seed,
         max_iterations=min(settings.max_iterations, DEFAULT_ITERATIONS),
+        least_gain=settings.least_gain,
         noise_variance=settings.noise_variance,
         fixed_inducing=settings.fixed_inducing,
         time_budget=time_budget,

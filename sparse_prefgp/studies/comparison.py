@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.baselines import LinearProbit
-from sparse_prefgp.checks import check_noise_variance
+from sparse_prefgp.checks import check_least_gain, check_noise_variance
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io import DuelTable
@@ -31,7 +31,7 @@ from sparse_prefgp.studies.choices import (
 from sparse_prefgp.studies.failures import failures, reason_of
 from sparse_prefgp.studies.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
 from sparse_prefgp.studies.folds import Fold, FoldPlan, plan_folds
-from sparse_prefgp.studies.holdout import DEFAULT_INDUCING
+from sparse_prefgp.studies.holdout import DEFAULT_INDUCING, LEAST_GAIN
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -200,6 +200,7 @@ def compare(
     by: str | npt.ArrayLike = "duels",
     seed: int = 0,
     max_iterations: int = DEFAULT_ITERATIONS,
+    least_gain: float | None = LEAST_GAIN,
     max_train: int | None = DEFAULT_MAX_TRAIN,
     noise_variance: float = 0.5,
     fixed_inducing: bool = False,
@@ -226,7 +227,7 @@ def compare(
             between two others are fitted to, mixed ones left out), for a table `group:COLUMN` and
             `time:COLUMN`; or an array with the group of each row, which is `duels.winners`'.
         seed: of folds, thinning and first inducing inputs.
-        max_iterations: of the optimiser, for each fit.
+        max_iterations, least_gain: of the optimiser, for each fit; see `optimise`.
         max_train: the training duels of a fold are thinned to so many at random, the latest ones
             for `time`; the held-out ones are all scored. None fits to all.
         noise_variance: sigma² per side of a duel.
@@ -262,6 +263,7 @@ def compare(
         if value is not None and value < least:
             raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")
     check_noise_variance(noise_variance)
+    check_least_gain(least_gain)
     if time_budget is not None and not time_budget > 0.0:
         raise ValueError(f"The time budget is {time_budget} s; give a positive number of seconds.")
     if resume and checkpoint is None:
@@ -271,7 +273,7 @@ def compare(
     _check_candidates(listed, plan)
     _check_groups(listed, plan, groups)
     settings = _Settings(
-        seed, max_iterations, noise_variance, fixed_inducing, groups, race, time_budget
+        seed, max_iterations, least_gain, noise_variance, fixed_inducing, groups, race, time_budget
     )
     finished = FinishedFits()
     if checkpoint is not None:
@@ -286,6 +288,7 @@ class _Settings:
 
     seed: int
     max_iterations: int
+    least_gain: float | None
     noise_variance: float
     fixed_inducing: bool
     groups: Sequence[Sequence[str]] | None
@@ -299,7 +302,7 @@ class _Settings:
             for fold in plan.folds
         ]
         numbers = (self.seed, self.max_iterations, float(self.noise_variance))
-        return (*numbers, self.fixed_inducing, groups)
+        return (*numbers, self.least_gain, self.fixed_inducing, groups)
 
 
 def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
@@ -386,6 +389,7 @@ def fit_candidate(
     groups: Sequence[FeatureGroup],
     seed: int,
     max_iterations: int,
+    least_gain: float | None = LEAST_GAIN,
     noise_variance: float,
     fixed_inducing: bool = False,
 ) -> FoldFit:
@@ -397,7 +401,7 @@ def fit_candidate(
         winners, losers: (k,) items of `train` that won and lost the duels to be predicted.
         inducing: m, None where there is none.
         groups: of features, for additive kernels.
-        seed, max_iterations, noise_variance, fixed_inducing: as for `compare`.
+        seed, max_iterations, least_gain, noise_variance, fixed_inducing: as for `compare`.
 
     Raises:
         ValueError: what model and optimiser raise; a result that is not finite.
@@ -421,7 +425,7 @@ def fit_candidate(
         )
         if fixed_inducing and z is not None:
             gpflow.set_trainable(model.inducing_variable, False)
-        report = optimise(model, max_iterations)
+        report = optimise(model, max_iterations, least_gain=least_gain)
         found = np.asarray(
             model.predict_log_duel(model.item_inputs(winners), model.item_inputs(losers))
         )
@@ -567,6 +571,7 @@ class _Run:
                 groups=groups,
                 seed=settings.seed,
                 max_iterations=settings.max_iterations,
+                least_gain=settings.least_gain,
                 noise_variance=settings.noise_variance,
                 fixed_inducing=settings.fixed_inducing,
             )

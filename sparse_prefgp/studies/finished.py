@@ -26,8 +26,8 @@ FloatArray = npt.NDArray[np.float64]
 
 _MEANINGS = {
     "duels": "other duels, items or folds (by which to split, how many, which seed)",
-    "settings": "another seed, noise variance, number of iterations or groups of features, or of "
-    "inducing inputs that were (not) fixed",
+    "settings": "another seed, noise variance, number of iterations, least gain or groups of "
+    "features, or of inducing inputs that were (not) fixed",
 }
 
 

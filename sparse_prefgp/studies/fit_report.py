@@ -329,6 +329,7 @@ def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("inference", "inference", str),
             ("iterations", "iterations", _count),
             ("max_iterations", "limit of iterations", _count),
+            ("least_gain", "least gain of ten iterations, nats per duel", _short),
             ("optimiser_message", "the optimiser says", str),
             ("evaluations", "evaluations", _count),
             ("sweeps", "sweeps of inference in all", _count),

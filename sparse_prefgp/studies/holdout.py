@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.baselines import Coin, LinearProbit
-from sparse_prefgp.checks import check_noise_variance
+from sparse_prefgp.checks import check_least_gain, check_noise_variance
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
@@ -47,6 +47,8 @@ Scores = dict[str, dict[str, float | int]]
 
 DEFAULT_INDUCING = 128
 DEFAULT_ITERATIONS = 100
+# What ten iterations must bring, in nats a duel: that of `optimise`.
+LEAST_GAIN = 1e-5
 # Of the prior variance of the duels, what `auto` inducing inputs may leave unexplained.
 DEFAULT_SHARE = 0.01
 # Of the difference between noisy utilities, whose noise has variance 1 as a rule.
@@ -65,7 +67,7 @@ class HoldoutSettings:
     `auto:SHARE`, as many as leave that share (0.01) of the prior variance of the training duels
     unexplained under the kernel as it starts, up to 1,024.
     fixed_inducing: leave the inducing inputs where k-means puts them.
-    mode, starts: of `optimise`; a refit has one start, the fitted model.
+    least_gain, mode, starts: of `optimise`; a refit has one start, the fitted model.
     max_train: at most this many training duels. refit: fit again on all duels after scoring.
     margin: where learning it starts, for a table with ties by default at 0.3; without ties it stays
     as it is. fixed_margin: it stays in any case. noise_by_group: learn the noise of each group.
@@ -84,6 +86,7 @@ class HoldoutSettings:
     inducing: int | str | None = None
     fixed_inducing: bool = False
     max_iterations: int = DEFAULT_ITERATIONS
+    least_gain: float | None = LEAST_GAIN
     max_train: int | None = None
     noise_variance: float = 0.5
     refit: bool = False
@@ -129,6 +132,7 @@ class HoldoutSettings:
             if isinstance(value, int) and value < 1:
                 raise ValueError(f"{label} is {value}; give a whole number of at least 1.")
         check_noise_variance(self.noise_variance)
+        check_least_gain(self.least_gain)
         if self.margin is not None and not (self.margin > 0.0 and math.isfinite(self.margin)):
             raise ValueError(f"The margin is {self.margin}; give a positive number, such as 0.3.")
         if engine.name == "laplace-logit" and self.noise_variance != 0.5:
@@ -367,6 +371,7 @@ def fit_model(
         mode=settings.mode,
         starts=settings.starts,
         seed=settings.seed,
+        least_gain=settings.least_gain,
     )
 
 
@@ -411,6 +416,7 @@ def refit_model(
         callback=callback,
         checkpoint=checkpoint,
         mode=settings.mode,
+        least_gain=settings.least_gain,
     )
 
 
@@ -533,6 +539,7 @@ def fit_figures(
         "iterations": report.iterations,
         "resumed_at": report.resumed_at,
         "max_iterations": settings.max_iterations,
+        "least_gain": settings.least_gain,
         "optimiser_converged": report.converged,
         "optimiser_message": report.message,
         "evaluations": report.evaluations,

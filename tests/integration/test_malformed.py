@@ -486,6 +486,8 @@ CASES: dict[str, Case] = {
     "ablate with workers of nothing": Case(
         ABLATE + " --workers 3", ("--dask",), write("study.yaml", STUDY)
     ),
+    "fit that settles at less than nothing": Case(FIT + " --least-gain -1", ("is -1.0",)),
+    "select that settles at no number": Case(SELECT + " --least-gain nan", ("is nan",)),
     "update by minus one step": Case(UPDATE + " --max-iterations -1", ("iterations is -1",)),
 }
 

@@ -13,6 +13,7 @@ from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Objective
 from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
 from sparse_prefgp.selection.search import begin, finish, step
+from sparse_prefgp.selection.settling import Settling
 from tests.tolerances import FIXED_POINT, SMALL_POWER
 from tests.unit.test_checkpoint import build
 
@@ -69,7 +70,7 @@ def test_a_fall_in_evidence_is_taken_back() -> None:
     objective = Objective(model, list(model.trainable_variables), alternates=True)
     run = begin(objective, objective.get(), "alternated")
     assert run is not None
-    good = step(objective, run)
+    good = step(objective, run, Settling(None, 1.0))
     worse = replace(
         good.state.point, position=good.state.point.position + 3.0, value=good.checked.value - 50.0
     )

@@ -207,8 +207,9 @@ def _fixed(model: spg.PreferenceGP) -> spg.PreferenceGP:
         (lambda: build(approximation=spg.FITC()), {}, "another kernel, approximation"),
         (lambda: _fixed(build()), {}, "choice of trainable parameters"),
         (lambda: _moved(build()), {}, "other parameters or inducing inputs at the start"),
-        (build, {"mode": "alternated"}, "another mode, seed or number of starts"),
-        (build, {"starts": 2}, "another mode, seed or number of starts"),
+        (build, {"mode": "alternated"}, "another mode, seed, number of starts or least gain"),
+        (build, {"starts": 2}, "another mode, seed, number of starts or least gain"),
+        (build, {"least_gain": None}, "another mode, seed, number of starts or least gain"),
     ],
 )
 def test_another_run_is_refused_and_nothing_changes(

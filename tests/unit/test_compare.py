@@ -450,6 +450,7 @@ def test_without_resume_it_begins_again(
         ({"by": "group:person"}, "of other duels, items or folds"),
         ({"max_train": 30}, "of other duels, items or folds"),
         ({"max_iterations": 7}, "of another seed, noise variance, number of iterations"),
+        ({"least_gain": None}, "number of iterations, least gain"),
         ({"noise_variance": 0.3}, "of another seed, noise variance"),
         ({"fixed_inducing": True}, "inducing inputs that were"),
     ],
@@ -679,13 +680,13 @@ def test_the_choice_sees_training_duels_only(
     table: DuelTable, fits: dict[str, Any], split: str
 ) -> None:
     fits["nats"] = {str(c): 0.6 for c in automatic_candidates(table)} | {"matern32/exact": 0.5}
-    settings = HoldoutSettings(split=split, seed=3, max_iterations=7)
+    settings = HoldoutSettings(split=split, seed=3, max_iterations=7, least_gain=2e-4)
     found = choose(table, settings)
     assert (found.settings.kernel, found.settings.approximation) == ("matern32", "exact")
     assert found.settings.split == split and found.settings.seed == 3
     assert "training duels alone" in found.reason and "linear probit" in found.reason
     outer = split_duels(table, split, 0.2, np.random.default_rng(3))
-    assert {more["max_iterations"] for *_, more in fits["calls"]} == {7}
+    assert {(x["max_iterations"], x["least_gain"]) for *_, x in fits["calls"]} == {(7, 2e-4)}
     pairs = _pairs(table.item_ids, table.winners[outer.train_rows], table.losers[outer.train_rows])
     for _, train, won, lost, _ in fits["calls"]:
         assert _pairs(train.item_ids, won, lost) <= pairs

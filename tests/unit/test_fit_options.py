@@ -11,7 +11,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.selection import AutoInputs, initial, search
+from sparse_prefgp.selection import AutoInputs, initial, search, settling
 from sparse_prefgp.studies import holdout as module
 from sparse_prefgp.studies.holdout import (
     HoldoutSettings,
@@ -64,6 +64,7 @@ def test_names_and_defaults_are_those_of_the_optimiser() -> None:
     """They are repeated so that a mistake is found before TensorFlow is loaded."""
     assert module.MODES == search.MODES
     assert module.DEFAULT_SHARE == initial.DEFAULT_SHARE
+    assert module.LEAST_GAIN == settling.LEAST_GAIN
 
 
 def test_as_many_inducing_inputs_as_leave_the_share(table: DuelTable) -> None:

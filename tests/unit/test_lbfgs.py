@@ -8,6 +8,7 @@ import scipy.optimize
 
 from sparse_prefgp.selection.lbfgs import (
     MEMORY,
+    WINDOW,
     FloatArray,
     Function,
     Outcome,
@@ -48,6 +49,29 @@ def test_finds_the_minimum_in_about_as_many_evaluations_as_scipy() -> None:
     values = [state.point.value for state in states]
     assert np.all(np.diff(values) < 0.0)
     assert len(states[-1].steps) == MEMORY
+
+
+def test_what_the_last_iterations_gained() -> None:
+    states, _ = run(rosenbrock, np.array([-1.2, 1.0, -0.5]))
+    values = [state.point.value for state in states]
+    assert len(values) > 2 * WINDOW
+    for i, state in enumerate(states):
+        assert state.values.tolist() == values[max(0, i - WINDOW) : i + 1]
+        if i < WINDOW:
+            assert np.isnan(state.gained)
+        else:
+            assert state.gained == values[i - WINDOW] - values[i]
+
+
+def test_what_the_quadratic_model_promises() -> None:
+    """With one curvature in all directions a step tells it, and with it how far it is to 0."""
+
+    def bowl(x: FloatArray) -> tuple[float, FloatArray]:
+        return 1.5 * float(x @ x), 3.0 * x
+
+    first, second, *_ = run(bowl, np.array([2.0, -1.0, 5.0]))[0]
+    assert first.promised == 0.5 * float(np.sum(first.point.gradient**2))
+    assert second.promised == pytest.approx(second.point.value)
 
 
 def test_goes_on_to_the_bit() -> None:

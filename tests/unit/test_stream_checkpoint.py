@@ -192,7 +192,7 @@ def _moved() -> spg.StreamedGP:
     return model
 
 
-OTHER_SETTINGS = "other gradients, another subset or another seed"
+OTHER_SETTINGS = "other gradients, another subset, seed or least gain"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,8 @@ def test_state_survives_to_the_bit() -> None:
     from sparse_prefgp.selection.lbfgs import Outcome, Point, State
 
     rng = np.random.default_rng(0)
-    state = State(Point(rng.normal(size=4), 0.1, rng.normal(size=4)), *rng.normal(size=(2, 3, 4)))
+    steps = rng.normal(size=(2, 3, 4))
+    state = State(Point(rng.normal(size=4), 0.1, rng.normal(size=4)), *steps, rng.normal(size=7))
     climb = streamed.Climb(state, Outcome.SMALL_CHANGE, (0.1, 0.2))
     reached = streamed.Reached(1 / 3, np.arange(3), climb, 0.7, -0.1, None, None, 3, 0.5)
     for one in (reached, replace(reached, exact=climb, exact_start=2.0), streamed.Reached(0.1)):

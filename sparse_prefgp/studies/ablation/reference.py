@@ -181,7 +181,8 @@ def learned(
     report = None
     if model.trainable_variables:
         with clock("fit"):
-            report = optimise(model, study.iterations)
+            # Evidences are compared, so that what is left to the optimum counts.
+            report = optimise(model, study.iterations, least_gain=None)
     with clock("infer"):
         result = model.infer()
     seconds = sum(clock.seconds.get(name, 0.0) for name in ("start", "fit", "infer"))

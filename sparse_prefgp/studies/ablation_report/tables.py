@@ -387,7 +387,8 @@ def _interval(row: Difference, metric: Metric) -> str:
     mean, _, exponent = digits(row.mean * metric.factor, row.error * metric.factor)
     decimals = len(mean.partition(".")[2])
     low_text, high_text = (
-        f"{value / 10.0 ** (exponent or 0):z.{decimals}f}".replace("-", "−") for value in (low, high)
+        f"{value / 10.0 ** (exponent or 0):z.{decimals}f}".replace("-", "−")
+        for value in (low, high)
     )
     if exponent is None:
         return f"{low_text} to {high_text}"
