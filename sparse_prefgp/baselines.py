@@ -58,6 +58,8 @@ class LinearProbit:
                 are not positive, fewer than two folds.
         """
         x, weight = _checked(differences, counts)
+        if not x.shape[1]:  # without features nothing but a coin is left
+            return cls(np.zeros(0), 1.0)
         grid = sorted(float(width) for width in widths)
         if not grid or not all(0.0 < width < np.inf for width in grid):
             raise ValueError(f"widths is {tuple(widths)}; give at least one, all positive.")
@@ -116,10 +118,8 @@ def _checked(
     differences: npt.ArrayLike, counts: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray]:
     x = np.asarray(differences, dtype=np.float64)
-    if x.ndim != 2 or 0 in x.shape:
-        raise ValueError(
-            f"differences has shape {x.shape}; give (t, D) with at least one duel and one feature."
-        )
+    if x.ndim != 2 or not len(x):
+        raise ValueError(f"differences has shape {x.shape}; give (t, D) with at least one duel.")
     bad = np.argwhere(~np.isfinite(x))
     if len(bad):
         i, j = bad[0]

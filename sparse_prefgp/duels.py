@@ -26,7 +26,8 @@ class Duels:
     """Items with features, and which of them won against which.
 
     Args:
-        items: (n, D) features, one row per item. Two items may have equal features.
+        items: (n, D) features, one row per item. Two items may have equal features; D may be 0,
+            for items of which nothing but their duels is known.
         winners: (t,) the winner of each duel: an index into the rows of `items`, or one of
             `item_ids` when the values are not integers (integers are always indices, and are
             refused when `item_ids` holds integers other than the indices).
@@ -128,7 +129,7 @@ class Duels:
         rows_only: bool = False,
     ) -> None:
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
-        features = check_features(items, "items", names)
+        features = check_features(items, "items", names, may_lack=True)
         n, d = features.shape
         if names is not None and len(names) != d:
             raise ValueError(
@@ -319,7 +320,7 @@ class Duels:
         if numbered:
             inputs = np.column_stack([inputs, used])
         # As np.unique by rows, which compares structures and takes three times as long.
-        order = np.lexsort(inputs.T[::-1])
+        order = np.lexsort(inputs.T[::-1]) if inputs.shape[1] else np.arange(len(inputs))
         inputs = inputs[order]
         new = np.ones(len(inputs), dtype=bool)
         new[1:] = (inputs[1:] != inputs[:-1]).any(axis=1)
@@ -339,7 +340,9 @@ class Duels:
         won = self.decided
         ordered = len(np.unique((self.winners * n + self.losers)[won]))
         unordered = len(np.unique((low * n + high)[won]))
+        # Without features items are not alike: nothing is known of them.
         equal = (self.items[self.winners] == self.items[self.losers]).all(axis=1)
+        equal &= self.num_features > 0
         compared = len(np.unique(np.concatenate([low, high])))
         graph = coo_array((np.ones(len(low)), (low, high)), shape=(n, n))
         components = int(connected_components(graph, directed=False, return_labels=False))
@@ -355,7 +358,9 @@ class Duels:
             # Of distinct ordered pairs each contradicted one is there exactly twice.
             contradicted_pairs=ordered - unordered,
             equal_feature_duels=int(self.counts[equal].sum()),
-            distinct_feature_rows=len(np.unique(self.items + 0.0, axis=0)),
+            distinct_feature_rows=(
+                len(np.unique(self.items + 0.0, axis=0)) if self.num_features else n
+            ),
             constant_columns=() if self.transform is None else self.transform.dropped,
             items_never_compared=never,
             # Every item never compared is a component of its own; those are reported above.
@@ -455,8 +460,9 @@ class DuelsSummary:
 
     `ties` is how many of the duels were tied, `groups` how many groups judged, None where no group
     is known. `ordered_pairs` and `unordered_pairs` are distinct pairs of duels that one item won;
-    `contradicted_pairs` were won by either side at least once; `equal_feature_duels` counts duels
-    between different items with equal features; `components` counts the connected parts of the
+    `contradicted_pairs` were won by either side at least once; `distinct_feature_rows` is
+    `num_items` without features; `equal_feature_duels` counts duels between different items with
+    equal features; `components` counts the connected parts of the
     comparison graph among the items that were compared (information only).
     """
 
@@ -487,18 +493,26 @@ class DuelsSummary:
             components += (
                 " (information only: with features, utilities compare across components "
                 "through the prior)"
+                if self.num_features
+                else " (items of different ones compare through the prior alone)"
             )
         return [
             ("items (n)", items),
-            ("features (D)", f"{self.num_features:,}"),
+            ("features (D)", f"{self.num_features:,}" if self.num_features else "none"),
             ("duels (t)", f"{self.num_duels:,}"),
             *([("of these tied", f"{self.ties:,}")] if self.ties else []),
             *([("groups", f"{self.groups:,}")] if self.groups is not None else []),
             ("distinct ordered pairs", f"{self.ordered_pairs:,}"),
             ("distinct unordered pairs", f"{self.unordered_pairs:,}"),
             ("contradicted pairs", f"{self.contradicted_pairs:,}"),
-            ("duels between items with equal features", f"{self.equal_feature_duels:,}"),
-            ("constant columns dropped", constant),
+            *(
+                [
+                    ("duels between items with equal features", f"{self.equal_feature_duels:,}"),
+                    ("constant columns dropped", constant),
+                ]
+                if self.num_features
+                else []
+            ),
             ("items never compared", f"{self.items_never_compared:,}"),
             ("connected components", components),
         ]
@@ -510,9 +524,13 @@ class DuelsSummary:
 
 
 def check_features(
-    values: npt.ArrayLike, label: str, names: Sequence[str] | None = None
+    values: npt.ArrayLike,
+    label: str,
+    names: Sequence[str] | None = None,
+    *,
+    may_lack: bool = False,
 ) -> FloatArray:
-    """A float64 copy of an (n, D) array of finite numbers.
+    """A float64 copy of an (n, D) array of finite numbers; `may_lack`: D may be 0.
 
     Raises:
         ValueError: not two-dimensional, no rows, no columns, text, or a value that is not finite;
@@ -530,7 +548,7 @@ def check_features(
         )
     if raw.shape[0] == 0:
         raise ValueError(f"{label} has no rows (shape {raw.shape}); give at least one.")
-    if raw.shape[1] == 0:
+    if raw.shape[1] == 0 and not may_lack:
         raise ValueError(f"{label} has no feature columns (shape {raw.shape}); give at least one.")
 
     def column(j: int) -> str:

@@ -55,7 +55,7 @@ class FeatureTransform:
 
         Raises:
             ValueError: a missing column, a value that is missing, not finite or not a number, or
-                no column that varies.
+                columns of which none varies.
         """
         kept: list[str] = []
         means: list[float] = []
@@ -88,7 +88,7 @@ class FeatureTransform:
                 continue
             coded.append(name)
             levels.append(tuple(found))
-        if not kept and not coded:
+        if dropped and not kept and not coded:
             raise ValueError(
                 f"Every feature column is constant over the training items ({', '.join(dropped)}), "
                 "so the items cannot be told apart; add a feature that varies."
@@ -110,6 +110,8 @@ class FeatureTransform:
     def apply(self, frame: Any, where: Callable[[int], str] | None = None) -> FloatArray:
         """Features (n, D) of raw items: a data frame, or a mapping from column name to values.
 
+        Without any column, as for items without features, it must be a data frame.
+
         A level that was not seen in training is encoded as none of the known ones, with a
         `UserWarning` that counts them.
 
@@ -124,7 +126,7 @@ class FeatureTransform:
         for name, levels in zip(self.categorical, self.categories, strict=True):
             text = text_column(frame, name, where)
             columns.append(_one_hot(name, levels, text, stacklevel=3))
-        return np.ascontiguousarray(np.concatenate(columns, axis=1))
+        return _joined(columns, len(frame))
 
     def convert(self, features: FloatArray, made_by: FeatureTransform) -> FloatArray:
         """Features (n, D) of items whose features (n, E) another transform made.
@@ -167,7 +169,7 @@ class FeatureTransform:
                 )
             text = np.array(theirs, dtype=object)[block.argmax(1)]
             columns.append(_one_hot(name, levels, text, stacklevel=3))
-        return np.ascontiguousarray(np.concatenate(columns, axis=1))
+        return _joined(columns, len(features))
 
     def _place(self, name: str, columns: tuple[str, ...]) -> int:
         """Where a raw column is among the numeric or the categorical ones."""
@@ -215,6 +217,16 @@ class FeatureTransform:
                 f"The recorded feature transform has no entry {error.args[0]!r}; write it again "
                 "with to_dict."
             ) from None
+
+
+NO_FEATURES = FeatureTransform((), (), ())
+
+
+def _joined(columns: Sequence[FloatArray], n: int) -> FloatArray:
+    """Columns (n, some) side by side; there may be none."""
+    if not columns:
+        return np.empty((n, 0))
+    return np.ascontiguousarray(np.concatenate(columns, axis=1))
 
 
 def require_pandas() -> Any:

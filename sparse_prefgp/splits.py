@@ -75,7 +75,7 @@ def split_duels(
 
     Raises:
         ValueError: an unknown kind; a missing column or a missing value in it; a fraction outside
-            [0, 1); `max_train` below 1; a part without duels.
+            [0, 1); `max_train` below 1; a part without duels; items without features held out.
     """
     kind, column = _kind(how)
     if not 0.0 <= test_fraction < 1.0:
@@ -85,6 +85,12 @@ def split_duels(
     if max_train is not None and max_train < 1:
         raise ValueError(f"max_train is {max_train}; give a whole number of at least 1.")
     t = table.num_rows
+    of_items = kind == "items" or (column in table.items and column not in table.context)
+    if of_items and test_fraction > 0.0 and not table.has_features:
+        raise ValueError(
+            f"The split {how!r} holds out items, of which nothing is known, as they have no "
+            "features; use duels, or a column of the duels (group:COLUMN, time:COLUMN)."
+        )
     first, second = (None, None) if not column else _codes(table, column, kind == "time")
     sets = table.sets()
     moment = None

@@ -51,13 +51,14 @@ def fit(
     ] = 0.2,
     seed: Seed = 0,
     approximation: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="exact, dtc, vfe, tight-vfe, tight-vfe-rank, tight-vfe-logdet, fitc, hetero-vfe, "
             "prior-power:P, pitc:BLOCKS, pitc:COLUMN of the duels or subset:SIZE; auto compares "
-            "some on the training duels."
+            "some on the training duels. By default vfe, or exact for item effects alone.",
+            show_default=False,
         ),
-    ] = "vfe",
+    ] = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -76,13 +77,15 @@ def fit(
     ] = None,
     fixed_inducing: FixedInducing = False,
     kernel: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="se, matern32, matern52, linear, item (an independent effect of each item), "
             "additive-se and its like (a sum over the columns), or a sum such as linear+se; auto "
-            "compares some on the training duels."
+            "compares some on the training duels. By default linear+matern52, or item for items "
+            "without features.",
+            show_default=False,
         ),
-    ] = "linear+matern52",
+    ] = None,
     max_iterations: Annotated[int, typer.Option(help="At most so many optimiser steps.")] = 100,
     least_gain: LeastGain = 1e-5,
     mode: Annotated[
@@ -218,6 +221,7 @@ def fit(
             run_streamed,
         )
         from sparse_prefgp.studies.automatic import plain_names
+        from sparse_prefgp.studies.choices import DEFAULT_APPROXIMATION, DEFAULT_KERNEL
         from sparse_prefgp.studies.folder import CHECKPOINTS, check_folder
         from sparse_prefgp.studies.holdout import HoldoutSettings
 
@@ -320,7 +324,9 @@ def fit(
             show_columns=True,
             report=report,
             checkpoints=checkpoints,
-            automatic=(kernel, approximation) if automatic else None,
+            automatic=(kernel or DEFAULT_KERNEL, approximation or DEFAULT_APPROXIMATION)
+            if automatic
+            else None,
         )
 
 

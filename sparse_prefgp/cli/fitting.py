@@ -28,6 +28,7 @@ from sparse_prefgp.cli.console import (
 from sparse_prefgp.cli.select import compare_bar, print_comparison
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.metrics import PREDICTOR_NAMES
 from sparse_prefgp.studies.automatic import NUMBER_NOTE, Automatic, choose
 from sparse_prefgp.studies.choices import DEFAULT_ENGINE
 from sparse_prefgp.studies.folder import (
@@ -97,6 +98,7 @@ def _run(
         chosen = _choose(console, table, settings, automatic, checkpoints)
         settings = chosen.settings
     holdout = prepare(table, settings)
+    settings = holdout.settings
     _print_data(console, holdout, show_columns)
     import_tensorflow(console)
 
@@ -125,7 +127,7 @@ def _run(
             figures["held_out_unseen_pairs"] = unseen
             parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}
             console.print(scores_table("Of these, pairs never seen in training", parts))
-        _print_verdict(console, scores)
+        _print_verdict(console, scores, "linear_probit" if table.has_features else "coin")
 
     if settings.refit:
         duels = _evidence_duels(holdout, holdout.everything.num_duels)
@@ -239,6 +241,8 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
     if show_columns and transform is not None:
         for line in column_lines(transform):
             console.print(Text(line))
+    if not holdout.table.has_features:
+        console.print(Text("Items without features: each has an effect of its own, and that alone"))
     console.print(Text(holdout.split.description))
     number = holdout.num_inducing
     inducing = "" if number is None else f", {number:,} inducing inputs"
@@ -329,9 +333,12 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
         console.print(Text(f"Note: {note}", style="yellow"))
 
 
-def _print_verdict(console: Output, scores: Scores) -> None:
-    gain = scores["linear_probit"]["nlp_nats"] - scores["model"]["nlp_nats"]
+def _print_verdict(console: Output, scores: Scores, other: str) -> None:
+    gain = scores[other]["nlp_nats"] - scores["model"]["nlp_nats"]
     word = "better" if gain >= 0 else "worse"
     console.print(
-        Text(f"The model is {word} than the linear probit by {abs(gain):.4f} nats per duel.")
+        Text(
+            f"The model is {word} than the {PREDICTOR_NAMES[other]} by {abs(gain):.4f} nats per "
+            "duel."
+        )
     )

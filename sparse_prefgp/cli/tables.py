@@ -24,7 +24,8 @@ OptionalItems = Annotated[
     typer.Option(
         "--items",
         help="Items: CSV, gzipped CSV or Parquet, a row each. The id is the column item_id, "
-        "else the first; other numeric or categorical columns are features.",
+        "else the first; other numeric or categorical columns are features. Without it, or "
+        "without features, each item has an effect of its own (Bradley-Terry).",
         show_default=False,
     ),
 ]
@@ -128,7 +129,7 @@ Resume = Annotated[
 
 @dataclass(frozen=True)
 class Tables:
-    """Items, and duels, choices or rankings of them: one of the three.
+    """Items, and duels, choices or rankings of them: one of the three. Items may be left out.
 
     features, ignore, context: names of columns, separated by commas. ties: of duels only. weight,
     noise_by: a column each.
@@ -153,11 +154,9 @@ class Tables:
         """The table; columns that the split names are no features.
 
         Raises:
-            ValueError: no items; none of the three, or more than one; ties of choices or rankings;
+            ValueError: none of the three, or more than one; ties of choices or rankings;
                 what the readers raise.
         """
-        if self.items is None:
-            raise ValueError("Give --items: a table with a row for each item; none was given.")
         from sparse_prefgp.io import (
             read_choice_table,
             read_ranking_table,

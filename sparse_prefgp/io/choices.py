@@ -21,7 +21,16 @@ from sparse_prefgp.io.columns import (
     parse_counts,
     parse_flags,
 )
-from sparse_prefgp.io.files import ITEM_ID, Source, Table, id_text, load, load_items, plain_ids
+from sparse_prefgp.io.files import (
+    ITEM_ID,
+    Source,
+    Table,
+    id_text,
+    items_named_in,
+    load,
+    load_items,
+    plain_ids,
+)
 from sparse_prefgp.io.reading import COUNT, table_of
 from sparse_prefgp.io.table import DuelTable
 
@@ -34,7 +43,7 @@ FLAGS = "1 for the chosen option and 0 for the others"
 
 
 def read_choice_table(
-    items: Source,
+    items: Source | None,
     choices: Source,
     *,
     choice_set: str = CHOICE_SET,
@@ -88,12 +97,14 @@ def read_choice_table(
         wide = wide_options(header)
         return [choice_set, *([item_id] if wide is None else [chosen, *wide])]
 
-    item_table = load_items(items)
+    item_table = None if items is None else load_items(items)
     table = load(choices, "choices", id_columns)
     wide = wide_options(list(table.frame.columns))
     for name in [choice_set, item_id, chosen] if wide is None else [chosen, *wide]:
         table.require(name)
     _refuse_empty(table, "choices")
+    if item_table is None:
+        item_table = items_named_in(table, [item_id] if wide is None else [chosen, *wide])
     columns = item_columns(
         item_table, table, features=features, ignore=ignore, never_features=never_features
     )
@@ -125,7 +136,7 @@ def read_choice_table(
 
 
 def read_ranking_table(
-    items: Source,
+    items: Source | None,
     rankings: Source,
     *,
     ranking: str = RANKING,
@@ -160,7 +171,7 @@ def read_ranking_table(
     def id_columns(header: list[str]) -> list[str]:
         return [ranking, *(_numbered(header, rank) or [item_id])]
 
-    item_table = load_items(items)
+    item_table = None if items is None else load_items(items)
     table = load(rankings, "rankings", id_columns)
     wide = _numbered(list(table.frame.columns), rank)
     if wide:
@@ -170,6 +181,8 @@ def read_ranking_table(
         for name in (ranking, item_id, rank):
             table.require(name)
     _refuse_empty(table, "rankings")
+    if item_table is None:
+        item_table = items_named_in(table, wide or [item_id])
     columns = item_columns(
         item_table, table, features=features, ignore=ignore, never_features=never_features
     )
@@ -183,7 +196,7 @@ def read_ranking_table(
 
 
 def read_choices(
-    items: Source,
+    items: Source | None,
     choices: Source,
     *,
     choice_set: str = CHOICE_SET,
@@ -214,7 +227,7 @@ def read_choices(
 
 
 def read_rankings(
-    items: Source,
+    items: Source | None,
     rankings: Source,
     *,
     ranking: str = RANKING,

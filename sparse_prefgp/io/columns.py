@@ -30,8 +30,9 @@ ID_NAME = re.compile(r"(.*[ _.-])?(id|ids|index|idx|key|number|nr|no)|unnamed: \
 # From here on 0, 1, 2, … in the order of the rows is no chance.
 MANY_ROWS = 20
 ID_REMEDY = (
-    "says nothing about another item; add columns that describe the items, beside which "
-    "--kernel linear+matern52+item (kernel + spg.ItemEffect()) gives each an effect of its own"
+    "says nothing about another item; leave it out, and each item has an effect of its own "
+    "(--kernel item), or add columns that describe the items, beside which --kernel "
+    "linear+matern52+item (kernel + spg.ItemEffect()) gives each one too"
 )
 
 
@@ -42,7 +43,7 @@ class ItemColumns:
     Attributes:
         table: the table itself.
         others: every column but the id.
-        numeric, categorical: the columns that are features.
+        numeric, categorical: the columns that are features; there may be none.
         ids: n ids, in row order.
         lookup: the row of each id as text.
     """
@@ -82,11 +83,6 @@ def item_columns(
                 f"{items.name}: {listing(items.frame.columns)})."
             )
     wanted = others
-    if not others:
-        raise ValueError(
-            f"{items.name} has no feature column, only the id {items.id_column!r}, which "
-            f"{ID_REMEDY}."
-        )
     if features is not None:
         wanted = column_names(features, "features")
         if wanted and all(name == items.id_column for name in wanted):
@@ -97,7 +93,7 @@ def item_columns(
             if name not in others:
                 raise ValueError(
                     f"The feature {name!r} is no column of {items.name}; choose from "
-                    f"{listing(others)}."
+                    f"{listing(others) or 'none'}."
                 )
     numeric, categorical = feature_kinds(
         items, [c for c in wanted if c not in ignored and c not in never_features]
@@ -158,11 +154,6 @@ def feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list
         numeric_column(table.frame, name, table.row)
     for name in categorical:
         text_column(table.frame, name, table.row)
-    if not numeric and not categorical:
-        raise ValueError(
-            f"{table.name} has no feature column left (columns found: "
-            f"{listing(table.frame.columns)}); add one, or ignore fewer."
-        )
     return numeric, categorical
 
 

@@ -115,6 +115,18 @@ def load_items(source: Source) -> Table:
     return Table(table.frame, table.name, table.row, id_column)
 
 
+def items_named_in(table: Table, columns: Sequence[str]) -> Table:
+    """A table of the items whose ids these columns hold, in order of first appearance.
+
+    Nothing else is known of them. Empty cells are no ids.
+    """
+    pd = require_pandas()
+    cells = table.frame[list(columns)].to_numpy(dtype=object).ravel()
+    ids = dict.fromkeys(text for text in map(id_text, cells) if text)
+    name = f"the ids in {table.name}"
+    return Table(pd.DataFrame({ITEM_ID: list(ids)}), name, RowNames(name, None), ITEM_ID)
+
+
 def load(source: Source, role: str, id_columns: Callable[[list[str]], Sequence[str]]) -> Table:
     """A table with plain row numbers.
 

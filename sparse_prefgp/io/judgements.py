@@ -167,6 +167,12 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     wanted = column_names(names, "context")
     if not wanted:
         return table
+    if not table.has_features:
+        raise ValueError(
+            f"The context {wanted[0]!r} was given, but the items have no features, so that each "
+            "item in each context would be one of its own, unrelated to the others; leave the "
+            "context out, or give items with features."
+        )
     sides, shared = _sides(table, wanted)
     rows = _rows_of(table)
     stacked = pd.concat(sides, ignore_index=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts, parse_flags
-from sparse_prefgp.io.files import RowNames, Source, load, load_items
+from sparse_prefgp.io.files import RowNames, Source, items_named_in, load, load_items
 from sparse_prefgp.io.judgements import (
     COUNT,
     LOSER,
@@ -31,7 +31,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 def read_table(
-    items: Source,
+    items: Source | None,
     duels: Source,
     *,
     features: Sequence[str] | None = None,
@@ -48,7 +48,8 @@ def read_table(
     Args:
         items: path of a CSV, gzipped CSV or Parquet file, or a data frame, with one row per item.
             The id is the column `item_id`, else the first. Every other numeric, boolean or
-            categorical (text) column is a feature unless ignored.
+            categorical (text) column is a feature unless ignored; there may be none. None for the
+            items that the duels name, without features.
         duels: the same with one row per duel: columns `winner` and `loser` hold item ids; an
             optional column `count` says how often, and an optional column `tie` (1 or 0) which
             duels were tied between the two, in either order; the others are context.
@@ -69,11 +70,11 @@ def read_table(
         ValueError: a file that is missing, empty or not readable; a missing column; an id that is
             missing, repeated or unknown; an item against itself; counts that are not whole and
             positive; a feature value that is missing or infinite; text where numbers are needed;
-            a text column with more than 50 levels or one level per row; no feature column, or
-            none but an id; a flag of a tie that is neither 0 nor 1; a weight that is not positive;
+            a text column with more than 50 levels or one level per row; no feature but an id; a
+            flag of a tie that is neither 0 nor 1; a weight that is not positive;
             a missing group; a context that is no column of the duels, or one of the items too.
     """
-    item_table = load_items(items)
+    item_table = None if items is None else load_items(items)
     duel_table = load(duels, "duels", lambda header: (WINNER, LOSER))
     for name in (WINNER, LOSER):
         duel_table.require(name)
@@ -83,6 +84,8 @@ def read_table(
         raise ValueError(f"There are no duels in {duel_table.name}; give at least one row.")
     if ties is not None:
         duel_table = followed_by_ties(duel_table, ties)
+    if item_table is None:
+        item_table = items_named_in(duel_table, (WINNER, LOSER))
     columns = item_columns(
         item_table, duel_table, features=features, ignore=ignore, never_features=never_features
     )
@@ -166,7 +169,7 @@ def table_of(
 
 
 def read_duels(
-    items: Source,
+    items: Source | None,
     duels: Source,
     *,
     features: Sequence[str] | None = None,

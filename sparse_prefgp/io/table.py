@@ -28,7 +28,8 @@ class DuelTable:
         winners, losers: (t,) row numbers in `items`.
         counts: (t,) how often each duel was seen, or None for once each.
         context: data frame with t rows: the other columns of the duels table.
-        numeric, categorical: the names of the columns of `items` that are features.
+        numeric, categorical: the names of the columns of `items` that are features; none for items
+            of which nothing but their duels is known.
         row_names: how a message names each row of `items`.
         duel_row_names: the same for the rows of the duels, or None.
         set_column: the column of `context` that says which duels come from one choice or ranking,
@@ -63,6 +64,11 @@ class DuelTable:
     def num_rows(self) -> int:
         """t, the number of rows of the duels table."""
         return len(self.winners)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether anything but their duels is known of the items."""
+        return bool(self.numeric or self.categorical)
 
     @property
     def num_items(self) -> int:

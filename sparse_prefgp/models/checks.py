@@ -32,6 +32,11 @@ def check_parts(
     rows = as_float(duels.items[[0, 0]])
     # Everything but item effects, which look at no feature.
     on_features = feature_part(kernel) if item_effects(kernel) else kernel
+    if duels.num_features == 0 and on_features is not None:
+        raise ValueError(
+            f"The kernel {type(on_features).__name__} looks at features, but the items have none; "
+            "use ItemEffect() alone, or items with features."
+        )
     for label, function, shape in (
         (f"The kernel {type(kernel).__name__}", on_features, [2, 2]),
         ("The mean function", mean_function, [2, 1]),

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels, check_features
+from sparse_prefgp.features import NO_FEATURES
 from sparse_prefgp.io.columns import Ids, match, parse_counts, parse_flags, rows_by_number
 from sparse_prefgp.io.files import Source, Table, id_text, load, load_items
 from sparse_prefgp.io.judgements import (
@@ -263,7 +264,8 @@ def resolve_items(model: PreferenceGP, items: Any = None) -> ItemSet:
         return own_items(model)
     duels = model.duels
     if is_array(items):
-        features = check_features(items, "items", duels.feature_names)
+        lacking = not duels.num_features
+        features = check_features(items, "items", duels.feature_names, may_lack=lacking)
         if features.shape[1] != duels.num_features:
             raise ValueError(
                 f"items has {features.shape[1]} columns, but the model has {duels.num_features} "
@@ -271,14 +273,15 @@ def resolve_items(model: PreferenceGP, items: Any = None) -> ItemSet:
             )
         n = len(features)
         return _item_set(model, tuple(range(n)), features, np.full(n, -1), {}, "the array of items")
-    if duels.transform is None:
+    transform = NO_FEATURES if duels.num_features == 0 else duels.transform
+    if transform is None:
         raise ValueError(
             "The model records no feature transform, so a raw table of items cannot be converted; "
             "give an (n, D) array in the units of model.duels.items."
         )
     table = load_items(items)
     ids, lookup = table.ids()
-    features = duels.transform.apply(table.frame, table.row)
+    features = transform.apply(table.frame, table.row)
     unknown = {
         name: {int(i): str(table.frame[name].iloc[i]) for i in np.flatnonzero(~block.any(1))}
         for name, block in _level_blocks(duels, features)

@@ -25,7 +25,12 @@ from sparse_prefgp.approximations import (
 from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.inducing import items_with_effects
 from sparse_prefgp.covariances import LowRankPlusBlocks
-from sparse_prefgp.covariances.item_effect import feature_part, item_effects, numbered_kernel
+from sparse_prefgp.covariances.item_effect import (
+    ItemEffect,
+    feature_part,
+    item_effects,
+    numbered_kernel,
+)
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
@@ -83,9 +88,10 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
     """A Gaussian-process utility learned from duels.
 
     :param duels: `Duels`; t duels between n items with D features.
-    :param kernel: any GPflow kernel on D inputs.
+    :param kernel: any GPflow kernel on D inputs; may be left out for items without features, which
+        then have an `ItemEffect()` each.
     :param approximation: `Exact()`, `VFE()`, `FITC()`, …; by default `Exact()` up to 1,000
-        distinct items and `VFE()` above.
+        distinct items and for item effects alone, and `VFE()` otherwise.
     :param inducing_variable: (m, D) array or GPflow `InducingPoints`, in the units of
         `duels.items`; by default k-means centres, at most 128. Not for `Exact()`.
     :param engine: `ParallelEP()` by default, `SequentialEP()`, `Variational()` or `Laplace()`.
@@ -103,7 +109,7 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
     def __init__(
         self,
         duels: Duels,
-        kernel: gpflow.kernels.Kernel,
+        kernel: gpflow.kernels.Kernel | None = None,
         *,
         approximation: Approximation | None = None,
         inducing_variable: Any = None,
@@ -119,13 +125,20 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
                 f"duels must be a Duels object, not {type(duels).__name__}; "
                 "make one with Duels(items, winners, losers) or read_duels."
             )
+        if kernel is None:
+            if duels.num_features:
+                raise ValueError(
+                    f"The items have {duels.num_features} features, but no kernel was given; give "
+                    "one, such as gpflow.kernels.Matern52()."
+                )
+            kernel = ItemEffect()
         check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
         warn_of_cancelling(kernel)
         numbered = bool(item_effects(kernel))
         full = DuelGraph.from_duels(duels, numbered)
         if approximation is None:
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
-            approximation = Exact() if small else VFE()
+            approximation = Exact() if small or feature_part(kernel) is None else VFE()
         self.kernel = kernel
         self.mean_function = mean_function
         self.noise_variance = noise_parameter(noise_variance)

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from sparse_prefgp.approximations import PITC, Approximation
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import InferenceResult
-from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.files import id_text, items_named_in, load
+from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.models.items import (
     ROUNDING,
     ItemSet,
@@ -111,7 +112,8 @@ def update(
         items: path or data frame of raw items; those the model does not know are appended, in the
             units recorded by its transform. Known ones may be there, unchanged. For a model
             without recorded transform or ids, an (n, D) array in its units, whose items follow
-            the old ones in number.
+            the old ones in number. Left out for items without features, those that the new duels
+            name are appended.
         groups: name of the column of the new duels that says who judged; needed if the old ones
             have groups. New groups begin with the shared noise.
         weights: of the column that says as how many duels each counts; without it each is one.
@@ -131,6 +133,11 @@ def update(
     old = model.duels
     _check_columns(model, groups, blocks)
     own = own_items(model)
+    if items is None and old.num_features == 0 and old.item_ids is not None:
+        table = load(duels, "duels", lambda header: (WINNER, LOSER))
+        for name in (WINNER, LOSER):
+            table.require(name)
+        items = items_named_in(table, (WINNER, LOSER)).frame
     added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)
     new = everything.read_duels(duels, groups, weights, blocks)

@@ -126,10 +126,12 @@ def relevance(
         ax: the axis to draw on; None makes a figure.
 
     Raises:
-        ValueError: fewer than 1 feature asked for.
+        ValueError: fewer than 1 feature asked for; items without features.
     """
     if top < 1:
         raise ValueError(f"The number of features to show is {top}; give at least 1.")
+    if not model.duels.num_features:
+        raise ValueError("The items have no features to show; plot utilities in their place.")
     names, values = feature_relevance(model, seed=seed)
     order = np.argsort(-values, kind="stable")[:top]
     ax = axes_or_new(ax)

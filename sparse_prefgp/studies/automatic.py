@@ -14,8 +14,6 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.splits import split_duels
 from sparse_prefgp.studies.choices import (
     AUTO,
-    DEFAULT_APPROXIMATION,
-    DEFAULT_KERNEL,
     Candidate,
     candidates_from,
     feature_groups,
@@ -25,6 +23,7 @@ from sparse_prefgp.studies.comparison import (
     CompareProgress,
     Comparison,
     compare,
+    refuse_without_features,
 )
 from sparse_prefgp.studies.holdout import DEFAULT_INDUCING, HoldoutSettings
 
@@ -63,14 +62,17 @@ class Automatic:
         return {**self.comparison.to_dict(), "reason": self.reason}
 
 
-def plain_names(kernel: str, approximation: str) -> tuple[str, str, bool]:
-    """Names that `HoldoutSettings` takes, defaults in place of `auto`, and whether any was."""
-    names = (kernel.strip().lower(), approximation.strip().lower())
-    return (
-        DEFAULT_KERNEL if names[0] == AUTO else kernel,
-        DEFAULT_APPROXIMATION if names[1] == AUTO else approximation,
-        AUTO in names,
-    )
+def plain_names(
+    kernel: str | None, approximation: str | None
+) -> tuple[str | None, str | None, bool]:
+    """Names that `HoldoutSettings` takes, None in place of `auto`, and whether any was."""
+    names = [None if is_auto(name) else name for name in (kernel, approximation)]
+    return names[0], names[1], is_auto(kernel) or is_auto(approximation)
+
+
+def is_auto(name: str | None) -> bool:
+    """Whether a name is left to be chosen."""
+    return name is not None and name.strip().lower() == AUTO
 
 
 def automatic_candidates(
@@ -89,8 +91,9 @@ def automatic_candidates(
     found for the fit alone, candidates have the usual number.
 
     Raises:
-        ValueError: an unknown name; features that cannot be read.
+        ValueError: an unknown name; items without features, or features that cannot be read.
     """
+    refuse_without_features(table)
     compared = np.unique(np.concatenate([table.winners, table.losers]))
     frame = table.items.iloc[compared]
     transform = FeatureTransform.fit(
@@ -143,6 +146,7 @@ def choose(
     Raises:
         ValueError: what `compare` and `split_duels` raise; no candidate could be scored.
     """
+    refuse_without_features(table)
     outer = split_duels(
         table,
         settings.split,

@@ -192,6 +192,19 @@ class CompareProgress:
     seconds: float
 
 
+def refuse_without_features(duels: Duels | DuelTable) -> None:
+    """Refuse a comparison for items of which only one model is to be made.
+
+    Raises:
+        ValueError: items without features.
+    """
+    if not (duels.num_features if isinstance(duels, Duels) else duels.has_features):
+        raise ValueError(
+            "The items have no features, so there is nothing to compare: each has an effect of its "
+            "own, by exact inference; fit that without auto and without select."
+        )
+
+
 def compare(
     candidates: Iterable[Candidate | str],
     duels: Duels | DuelTable,
@@ -251,8 +264,8 @@ def compare(
     Raises:
         ValueError: no candidates, or one twice; m above the distinct items of the smallest
             training part; more folds than groups, items or duels; a column that is not there;
-            numbers that make no sense; ties, of which no side won; `resume` without a place; a
-            checkpoint that is damaged or of something else.
+            numbers that make no sense; ties, of which no side won; items without features;
+            `resume` without a place; a checkpoint that is damaged or of something else.
         KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
     for label, value, least in (
@@ -269,6 +282,7 @@ def compare(
     if resume and checkpoint is None:
         raise ValueError("resume=True needs the folder of a checkpoint; give checkpoint=.")
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
+    refuse_without_features(duels)
     plan = plan_folds(duels, folds, by, np.random.default_rng(seed), max_train)
     _check_candidates(listed, plan)
     _check_groups(listed, plan, groups)

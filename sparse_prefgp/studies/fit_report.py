@@ -175,21 +175,23 @@ def _summary(figures: Mapping[str, Any]) -> list[str]:
         f"Of {_plural(model['duels'], 'held-out duel')}, the model names the winner in "
         f"{_percent(model['accuracy'])}"
     )
-    probit = scores.get("linear_probit")
+    # Without features a linear probit is a coin.
+    other = "linear_probit" if figures.get("data", {}).get("features", True) else "coin"
+    name, probit = PREDICTOR_NAMES[other], scores.get(other)
     if probit is None:
         return [f"{text}."]
     gain = probit["nlp_nats"] - model["nlp_nats"]
     if gain is None or not math.isfinite(gain):
         verdict = ""
     elif abs(gain) < 5e-5:
-        verdict = "Its probabilities are as good as those of the linear probit."
+        verdict = f"Its probabilities are as good as those of the {name}."
     else:
         word = "better" if gain > 0 else "worse"
         verdict = (
-            f"Its probabilities are {word} than those of the linear probit by {abs(gain):.4f} nats "
-            "per duel."
+            f"Its probabilities are {word} than those of the {name} by {abs(gain):.4f} nats per "
+            "duel."
         )
-    first = f"{text}, the linear probit in {_percent(probit['accuracy'])}."
+    first = f"{text}, the {name} in {_percent(probit['accuracy'])}."
     return [first, verdict] if verdict else [first]
 
 

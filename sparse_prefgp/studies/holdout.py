@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +63,8 @@ PREDICTORS = ("model", "linear_probit", "coin")
 class HoldoutSettings:
     """How to split, what to fit and how long.
 
+    kernel, approximation: by name; None is `linear+matern52` and `vfe`, or `item` and `exact` for
+    items without features; `item` alone is `exact` by default.
     inducing: m; None is 128, or all distinct training items where they are fewer; `auto`, or
     `auto:SHARE`, as many as leave that share (0.01) of the prior variance of the training duels
     unexplained under the kernel as it starts, up to 1,024.
@@ -81,8 +83,8 @@ class HoldoutSettings:
     split: str = "duels"
     test_fraction: float = 0.2
     seed: int = 0
-    approximation: str = DEFAULT_APPROXIMATION
-    kernel: str = DEFAULT_KERNEL
+    approximation: str | None = None
+    kernel: str | None = None
     inducing: int | str | None = None
     fixed_inducing: bool = False
     max_iterations: int = DEFAULT_ITERATIONS
@@ -145,15 +147,17 @@ class HoldoutSettings:
                 f"Noise by group was asked for, but the engine {engine} has logistic noise, the "
                 "same for all; leave it out, or use the engine laplace."
             )
-        approximation = ApproximationChoice.parse(self.approximation)
+        kernel = KernelChoice.parse(self.kernel or DEFAULT_KERNEL)
+        alone = kernel.parts == ("item",)
+        default = "exact" if alone else DEFAULT_APPROXIMATION
+        approximation = ApproximationChoice.parse(self.approximation or default)
         if self.inducing is not None and not approximation.needs_inducing:
             asked = f"{self.inducing} were" if share is None else f"their number ({AUTO}) was"
             raise ValueError(
                 f"The approximation {approximation} has no inducing inputs, but {asked} asked for; "
                 "leave their number out, or choose another approximation such as vfe."
             )
-        kernel = KernelChoice.parse(self.kernel)
-        if kernel.parts == ("item",) and approximation.needs_inducing:
+        if alone and approximation.needs_inducing:
             raise ValueError(
                 f"The kernel item leaves nothing for the inducing inputs of {approximation}; use "
                 "--approximation exact, or a sum such as --kernel linear+item."
@@ -162,6 +166,21 @@ class HoldoutSettings:
         object.__setattr__(self, "approximation_choice", approximation)
         object.__setattr__(self, "kernel_choice", kernel)
         object.__setattr__(self, "engine_choice", engine)
+
+    def of(self, table: DuelTable) -> HoldoutSettings:
+        """The settings for a table, whose items may have no features.
+
+        Raises:
+            ValueError: a kernel on features that there are not.
+        """
+        if table.has_features:
+            return self
+        if self.kernel is not None and self.kernel_choice.parts != ("item",):
+            raise ValueError(
+                f"The kernel {self.kernel_choice} looks at features, but the items have none; "
+                "leave it out, for an effect of each item, or give items with features."
+            )
+        return replace(self, kernel="item")
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,10 +248,10 @@ def prepare(table: DuelTable, settings: HoldoutSettings, split: Split | None = N
     split: how, where that is known already; by default as the settings say.
 
     Raises:
-        ValueError: what `split_duels` and `DuelTable.to_duels` raise; more inducing inputs than
-            distinct training items; a subset larger than the training duels; more blocks than
-            distinct pairs; noise by group without groups; only ties in training or among the
-            held-out duels.
+        ValueError: what `split_duels`, `DuelTable.to_duels` and `HoldoutSettings.of` raise; more
+            inducing inputs than distinct training items; a subset larger than the training duels;
+            more blocks than distinct pairs; noise by group without groups; only ties in training
+            or among the held-out duels.
 
     Warns:
         UserWarning: features that winner and loser share, which the kernel cannot use.
@@ -242,6 +261,7 @@ def prepare(table: DuelTable, settings: HoldoutSettings, split: Split | None = N
             "Noise by group was asked for, but the duels have no groups; name the column that says "
             "who judged (--noise-by, groups=)."
         )
+    settings = settings.of(table)
     _warn_of_idle_context(table, settings)
     if split is None:
         rng = np.random.default_rng(settings.seed)

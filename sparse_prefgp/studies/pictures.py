@@ -61,10 +61,11 @@ def write_pictures(
         level: what share the intervals of a ranking hold that is a frame only.
 
     Returns:
-        File name, title and one sentence on each, in the order to show them. There are always
-        `utilities.png` and `relevance.png`; then, where they apply, `reliability.png`,
-        `evidence.png`, `inducing_inputs.png`, and for one or two numeric features `utility_1d.png`
-        or `utility_2d.png` and `utility_2d_sd.png`, and `probability_to_beat.png`.
+        File name, title and one sentence on each, in the order to show them. There is always
+        `utilities.png`, and with features `relevance.png`; then, where they apply,
+        `reliability.png`, `evidence.png`, `inducing_inputs.png`, and for one or two numeric
+        features `utility_1d.png` or `utility_2d.png` and `utility_2d_sd.png`, and
+        `probability_to_beat.png`.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -103,14 +104,16 @@ def write_pictures(
         "Utilities with their intervals; where these overlap widely, the order may well be another "
         f"one.{_missing(first)}",
     )
-    add(
-        "relevance",
-        lambda: plotting.relevance(model),
-        "Which features matter",
-        "How far the mean utility moves when an item gets the value of another one in this feature "
-        f"alone; features that go together share what they have in common.{_missing(names)}",
-    )
-    _add_surfaces(add, model, first[0])
+    if model.duels.num_features:
+        add(
+            "relevance",
+            lambda: plotting.relevance(model),
+            "Which features matter",
+            "How far the mean utility moves when an item gets the value of another one in this "
+            "feature alone; features that go together share what they have in "
+            f"common.{_missing(names)}",
+        )
+        _add_surfaces(add, model, first[0])
     if report is not None and (hasattr(report, "history") or len(report)):
         duels = float(model.num_duels_used)
         add(

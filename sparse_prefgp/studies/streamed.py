@@ -206,8 +206,13 @@ class StreamHoldout:
         :param split: as for `prepare`.
 
         Raises:
-            ValueError: what `prepare` and `stream_duels` raise.
+            ValueError: what `prepare` and `stream_duels` raise; items without features.
         """
+        if not table.has_features:
+            raise ValueError(
+                "The items have no features, which a fit in chunks needs; leave out --stream, for "
+                "an effect of each item."
+            )
         plain = prepare(table, settings, split)
         rows = plain.split.test_rows
         test = None

@@ -74,6 +74,7 @@ EVALUATE = "evaluate --model {}/fitted --duels {}/new.csv"
 UPDATE = "update --model {}/fitted --duels {}/new.csv --out {}/updated"
 EXPLAIN = "explain --model {}/fitted"
 SUGGEST = "suggest --model {}/fitted"
+ALONE = "fit --out {}/new --max-iterations 2 --duels {}/duels.csv"
 ABLATE = "ablate {}/study.yaml --out {}/new"
 STUDY = """
 name: small
@@ -127,6 +128,10 @@ def foreign(folder: Path) -> None:
     (folder / "new" / "photo.txt").write_text("beach")
 
 
+def only_ids(folder: Path) -> None:
+    (folder / "items.csv").write_text("\n".join(["item_id", *(f"i{i}" for i in range(N))]) + "\n")
+
+
 MODEL_JSON = "fitted/model/model.json"
 CASES: dict[str, Case] = {
     # Tables of items and duels, through fit.
@@ -161,9 +166,38 @@ CASES: dict[str, Case] = {
     "id twice": Case(FIT, ("'i0'", "used before"), replace("items.csv", "\ni1,", "\ni0,")),
     "id missing": Case(FIT, ("is missing",), replace("items.csv", "\ni1,", "\n,")),
     "column twice": Case(FIT, ("'height' twice",), replace("items.csv", "width", "height")),
-    "only ids": Case(
-        FIT, ("says nothing about another item",), write("items.csv", "item_id\ni0\ni1\n")
+    "the id asked for as a feature": Case(
+        FIT + " --features item_id", ("says nothing about another item",)
     ),
+    "only ids, and one missing": Case(
+        FIT, ("no item id of items.csv",), write("items.csv", "item_id\ni0\ni1\n")
+    ),
+    "only ids, items held out": Case(FIT + " --split items", ("no features",), only_ids),
+    "only ids, groups of items held out": Case(
+        FIT + " --split group:team",
+        ("'group:team'", "no features"),
+        write("items.csv", "item_id,team\n" + "\n".join(f"i{i},{i % 3}" for i in range(N)) + "\n"),
+    ),
+    "only ids, a kernel on features": Case(
+        FIT + " --kernel linear+item", ("linear+item looks at features",), only_ids
+    ),
+    "no items, a kernel on features": Case(ALONE + " --kernel se", ("se looks at features",)),
+    "no items, inducing inputs": Case(ALONE + " --approximation vfe", ("exact",)),
+    "no items, a number of inducing inputs": Case(ALONE + " --inducing 3", ("has no inducing",)),
+    "no items, kernels to compare": Case(ALONE + " --kernel auto", ("nothing to compare",)),
+    "no items, a context": Case(
+        ALONE + " --context surface",
+        ("'surface'", "no features"),
+        write("duels.csv", "winner,loser,surface\ni0,i1,clay\ni1,i2,lawn\ni2,i0,clay\n"),
+    ),
+    "no items, in chunks": Case(ALONE + " --stream", ("no features", "leave out --stream")),
+    "no items, a winner missing": Case(
+        ALONE, ("missing winner",), write("duels.csv", "winner,loser\ni0,i1\n,i2\n")
+    ),
+    "no items, an item with itself": Case(
+        ALONE, ("with itself",), write("duels.csv", "winner,loser\ni0,i1\ni2,i2\n")
+    ),
+    "select without features": Case(SELECT, ("nothing to compare",), only_ids),
     "an id as the only feature": Case(
         FIT,
         ("player_id", "--kernel linear+matern52+item"),

@@ -130,7 +130,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/ids"], "no items were given"),
         (["--duels", "{}/wide.parquet", "--items", "{}/items.csv"], "items were given too"),
         (["--duels", "{}/no.parquet"], "does not exist"),
-        ([], "Give --items"),
+        ([], "Give one of --duels"),
         (["--items", "{}/items.csv"], "Give one of --duels"),
         (["--items", "{}/items.csv", "--duels", "{}/none.csv"], "does not exist"),
         (["--duels", "{}/wide.parquet", "--ties", "t.csv"], "are rows with 1 in a column tie"),
@@ -403,10 +403,10 @@ def test_a_subset_of_all_rows_costs_nothing(data: Path) -> None:
             spg.optimise_streamed(model, **wrong)
 
 
-def test_without_stream_items_are_needed(data: Path, tmp_path: Path) -> None:
+def test_without_stream_ids_are_needed(data: Path, tmp_path: Path) -> None:
     arguments = ["fit", "--duels", str(data / "wide.parquet"), "--out", str(tmp_path / "fitted")]
     done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 2 and "Give --items" in done.output
+    assert done.exit_code == 2 and "has no column 'winner'" in done.output
 
 
 def test_tables_are_fitted_in_chunks_with_any_split(data: Path, tmp_path: Path) -> None:

@@ -63,6 +63,11 @@ class ItemTable:
         here = table.frame.columns
         ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
         found = item_columns(table, table, features=features, ignore=ignore, never_features=())
+        if not found.numeric and not found.categorical:
+            raise ValueError(
+                f"{table.name} has no feature column, which duels read in chunks need; add one, or "
+                "read the duels whole."
+            )
         frame = table.frame[found.others]
         transform = FeatureTransform.fit(frame, found.numeric, found.categorical, table.row)
         path = isinstance(items, str | os.PathLike)

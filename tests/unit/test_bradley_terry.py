@@ -1,0 +1,275 @@
+"""Items without features: an effect of each, exact, from `read_duels` and from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special
+
+pytest.importorskip("typer")
+
+from typer.testing import CliRunner
+
+import sparse_prefgp as spg
+from sparse_prefgp.cli.app import app
+from tests.reference.slow_ep import slow_ep
+from tests.tolerances import FIXED_POINT, IDENTITY, SOLVER
+
+N, T = 12, 300
+PLAYERS = [f"player {i}" for i in range(N)]
+
+
+@pytest.fixture(scope="module")
+def votes() -> pd.DataFrame:
+    rng = np.random.default_rng(4)
+    skill = rng.normal(size=N)
+    pairs = rng.permuted(np.tile(np.arange(N - 1), (T, 1)), axis=1)[:, :2]  # the last one never
+    ahead = skill[pairs] @ [1.0, -1.0] + rng.normal(size=T) > 0.0
+    won, lost = np.where(ahead, *pairs.T), np.where(ahead, *pairs.T[::-1])
+    names = np.array(PLAYERS)
+    return pd.DataFrame(
+        {
+            "winner": names[won],
+            "loser": names[lost],
+            "judge": np.array(["Ann", "Ben"])[rng.integers(0, 2, T)],
+            "worth": rng.uniform(0.5, 2.0, T).round(2),
+            "day": np.arange(T) // 10,
+        }
+    )
+
+
+def call(*words: Any) -> Any:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*words: Any) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 2, result.output
+    assert len(result.stderr.splitlines()) == 1
+    return str(result.stderr)
+
+
+@pytest.fixture(scope="module")
+def folder(votes: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bradley_terry")
+    votes.to_csv(folder / "duels.csv", index=False)
+    pd.DataFrame({"item_id": PLAYERS}).to_csv(folder / "items.csv", index=False)
+    more = ("--max-iterations", 20, "--report")
+    call("fit", "--duels", folder / "duels.csv", "--out", folder / "fitted", *more)
+    return folder
+
+
+def test_read_without_items(votes: pd.DataFrame, folder: Path) -> None:
+    duels = spg.read_duels(None, folder / "duels.csv")
+    assert duels.items.shape == (N - 1, 0) and duels.num_features == 0
+    order = pd.unique(votes[["winner", "loser"]].to_numpy().ravel())
+    assert duels.item_ids == tuple(order), "in order of first appearance"
+    assert duels.transform is not None and duels.feature_names == ()
+    summary = duels.summary()
+    assert summary.equal_feature_duels == 0 and summary.distinct_feature_rows == N - 1
+    assert "none" in str(summary) and "equal features" not in str(summary)
+    known = spg.read_duels(folder / "items.csv", folder / "duels.csv")
+    assert known.item_ids == tuple(PLAYERS) and known.items.shape == (N, 0)
+    tied = spg.read_duels(None, votes, ties=pd.DataFrame({"item_a": ["x"], "item_b": ["y"]}))
+    assert {"x", "y"} < set(tied.item_ids or ())
+    numbers = spg.read_duels(None, pd.DataFrame({"winner": [3, 7.0], "loser": [7, 11]}))
+    assert numbers.item_ids == (3, 7, 11)
+
+
+def test_choices_and_rankings_without_items() -> None:
+    with pytest.warns(UserWarning, match="expanded"):
+        wide = spg.read_choices(
+            None,
+            pd.DataFrame({"chosen": ["a", "b"], "option_1": ["b", "c"], "option_2": ["c", ""]}),
+        )
+    assert wide.item_ids == ("a", "b", "c") and wide.num_duels == 3
+    long = pd.DataFrame(
+        {"choice_set": [1, 1, 2, 2], "item_id": list("abbc"), "chosen": [1, 0, 0, 1]}
+    )
+    with pytest.warns(UserWarning, match="expanded"):
+        assert spg.read_choices(None, long).item_ids == ("a", "b", "c")
+    with pytest.warns(UserWarning, match="expanded"):
+        ranked = spg.read_rankings(None, pd.DataFrame({"rank_1": ["a"], "rank_2": ["b"]}))
+    assert ranked.item_ids == ("a", "b") and ranked.num_features == 0
+    long = pd.DataFrame({"ranking": [1, 1], "item_id": ["b", "a"], "rank": [1, 2]})
+    with pytest.warns(UserWarning, match="expanded"):
+        assert spg.read_rankings(None, long).item_ids == ("b", "a")
+
+
+def test_the_posterior_is_that_of_independent_effects(votes: pd.DataFrame) -> None:
+    """Beside EP one site at a time on the dense covariance of the noisy differences v."""
+    few = votes[["winner", "loser"]][:40]
+    duels = spg.read_duels(pd.DataFrame({"item_id": PLAYERS}), few)
+    model = spg.PreferenceGP(duels, engine=spg.ParallelEP(tolerance=SOLVER))
+    assert isinstance(model.kernel, spg.ItemEffect) and isinstance(model.approximation, spg.Exact)
+    model.kernel.variance.assign(0.7)
+    number = {name: i for i, name in enumerate(PLAYERS)}
+    design = np.zeros((40, N))
+    for row, (won, lost) in enumerate(few.itertuples(index=False)):
+        design[row, [number[won], number[lost]]] = [-1.0, 1.0]
+    prior = 0.7 * design @ design.T + np.eye(40)
+    slow = slow_ep(np.zeros(40), prior)
+    assert model.log_evidence() == pytest.approx(slow.log_evidence, abs=FIXED_POINT)
+    gain = np.linalg.solve(prior, 0.7 * design).T  # E[f | v] = gain v
+    mean = gain @ slow.mean
+    covariance = 0.7 * np.eye(N) - gain @ (0.7 * design) + gain @ slow.covariance @ gain.T
+    contrast = np.eye(N)[3] - np.eye(N)[5]
+    variance = contrast @ covariance @ contrast
+    found = spg.predict(model, pd.DataFrame({"first": ["player 3"], "second": ["player 5"]}))
+    assert found["difference"][0] == pytest.approx(contrast @ mean, abs=FIXED_POINT)
+    assert found["sd"][0] == pytest.approx(np.sqrt(variance), abs=FIXED_POINT)
+    wins = special.ndtr(contrast @ mean / np.sqrt(variance + 1.0))
+    assert found["probability"][0] == pytest.approx(wins, abs=FIXED_POINT)
+    centre = np.eye(N) - 1.0 / N
+    ranking = spg.rank(model).frame.set_index("item_id").loc[PLAYERS]
+    assert ranking.loc["player 11", "comparisons"] == 0
+    np.testing.assert_allclose(ranking["utility"], centre @ mean, atol=FIXED_POINT)
+    sd = np.sqrt(np.diag(centre @ covariance @ centre.T))
+    np.testing.assert_allclose(ranking["sd"], sd, atol=FIXED_POINT)
+
+
+def test_more_than_a_thousand_items_are_exact_too() -> None:
+    duels = spg.Duels(np.empty((1100, 0)), np.arange(1099), 1 + np.arange(1099))
+    model = spg.PreferenceGP(duels)
+    assert isinstance(model.approximation, spg.Exact)
+    assert model.infer().converged
+
+
+def test_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
+    model = spg.PreferenceGP(spg.read_duels(None, folder / "duels.csv"))
+    spg.optimise(model, 10)
+    spg.save(model, tmp_path / "saved")
+    again = spg.load(tmp_path / "saved")
+    assert again.duels.items.shape == (N - 1, 0)
+    np.testing.assert_array_equal(spg.rank(model).frame, spg.rank(again).frame)
+    array = spg.PreferenceGP(spg.Duels(np.empty((3, 0)), [0, 1], [1, 2]))
+    spg.save(array, tmp_path / "array")
+    assert spg.load(tmp_path / "array").log_evidence() == array.log_evidence()
+    # An unknown item is worth the average, whatever stands beside its id.
+    new = spg.predict(
+        again,
+        pd.DataFrame({"first": ["new", "player 1"], "second": ["newer", "new"]}),
+        pd.DataFrame({"item_id": ["new", "newer"], "age": [3, 4]}),
+    )
+    assert new["probability"][0] == pytest.approx(0.5, abs=IDENTITY)
+    assert not new["outside_range"].any()
+
+
+def test_update_with_new_items(folder: Path) -> None:
+    model = spg.PreferenceGP(spg.read_duels(None, folder / "duels.csv"))
+    more = pd.DataFrame({"winner": ["new", "player 0"], "loser": ["player 0", "newer"]})
+    updated, report = spg.update(model, more)
+    assert report.new_items == 2 and updated.duels.item_ids[-2:] == ("new", "newer")
+    whole = spg.PreferenceGP(updated.duels)
+    assert updated.log_evidence() == pytest.approx(whole.log_evidence(), abs=1e-4)
+
+
+def test_every_command(folder: Path, tmp_path: Path) -> None:
+    fitted = folder / "fitted"
+    told = json.loads((fitted / "metrics.json").read_text())
+    assert told["fit"]["kernel"] == "item" and told["fit"]["approximation"] == "exact"
+    assert told["data"]["features"] == []
+    coin = told["held_out"]["coin"]["nlp_nats"]
+    assert told["held_out"]["linear_probit"]["nlp_nats"] == pytest.approx(coin)
+    assert told["held_out"]["model"]["nlp_nats"] < coin - 0.05
+    assert not (fitted / "pictures" / "relevance.png").exists()
+    page = (fitted / "report.html").read_text(encoding="utf-8")
+    assert "those of the coin by" in page and "linear probit by" not in page
+    ranking = pd.read_csv(fitted / "ranking.csv")
+    assert len(ranking) == N - 1 and not ranking["outside_range"].any()
+    pairs, later = tmp_path / "pairs.csv", tmp_path / "later.csv"
+    pairs.write_text("first,second\nplayer 0,player 1\n")
+    later.write_text("winner,loser\nplayer 0,player 1\nnew,player 2\n")
+    call("rank", "--model", fitted, "--out", tmp_path / "ranking.csv")
+    call("predict", "--model", fitted, "--pairs", pairs, "--out", tmp_path / "predicted.csv")
+    call("evaluate", "--model", fitted, "--duels", folder / "duels.csv")
+    assert "'new'" in refused("evaluate", "--model", fitted, "--duels", later)
+    new = tmp_path / "items.csv"
+    new.write_text("item_id\nnew\n")
+    call("evaluate", "--model", fitted, "--duels", later, "--items", new)
+    explained = call("explain", "--model", fitted, "--first", "player 0", "--second", "player 1")
+    assert "item effect" in explained.stdout
+    call("explain", "--model", fitted)
+    call("suggest", "--model", fitted, "--batch", 2, "--out", tmp_path / "ask.csv")
+    assert len(pd.read_csv(tmp_path / "ask.csv")) == 2
+    updated = call(
+        "update", "--model", fitted, "--duels", later, "--out", tmp_path / "new", "--json"
+    )
+    assert json.loads(updated.stdout)["new_items"] == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--split", "time:day", "--refit"),
+        ("--split", "group:judge", "--noise-by", "judge"),
+        ("--weight", "worth", "--items", "{}/items.csv"),
+        ("--kernel", "item", "--approximation", "exact", "--test-fraction", 0),
+        ("--engine", "laplace-logit"),
+        ("--approximation", "subset:100"),
+    ],
+)
+def test_options(folder: Path, tmp_path: Path, more: tuple[Any, ...]) -> None:
+    words = [str(word).format(folder) for word in more]
+    base = ("fit", "--duels", folder / "duels.csv", "--max-iterations", 5, "--out")
+    call(*base, tmp_path / "out", *words)
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["fit"]["kernel"] == "item"
+
+
+def test_item_alone_is_exact_with_features_too() -> None:
+    from sparse_prefgp.studies.holdout import HoldoutSettings
+
+    settings = HoldoutSettings(kernel="item")
+    assert str(settings.approximation_choice) == "exact"
+    assert str(HoldoutSettings().approximation_choice) == "vfe"
+    assert str(HoldoutSettings().kernel_choice) == "linear+matern52"
+    with pytest.raises(ValueError, match="leaves nothing for the inducing inputs"):
+        HoldoutSettings(kernel="item", approximation="fitc")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--split", "items"), ("'items' holds out items", "no features")),
+        (("--kernel", "linear"), ("kernel linear looks at features", "none")),
+        (("--kernel", "linear+item"), ("kernel linear+item looks at features",)),
+        (("--approximation", "vfe"), ("kernel item leaves nothing", "exact")),
+        (("--inducing", 5), ("exact has no inducing inputs",)),
+        (("--kernel", "auto"), ("nothing to compare",)),
+        (("--approximation", "auto"), ("nothing to compare",)),
+        (("--context", "day"), ("'day'", "no features")),
+        (("--stream",), ("no features", "leave out --stream")),
+        (("--features", "height"), ("'height'",)),
+    ],
+)
+def test_what_makes_no_sense(
+    folder: Path, tmp_path: Path, more: tuple[Any, ...], words: tuple[str, ...]
+) -> None:
+    text = refused("fit", "--duels", folder / "duels.csv", "--out", tmp_path / "out", *more)
+    assert all(word in text for word in words), text
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_makes_no_sense_in_python(folder: Path) -> None:
+    duels = spg.read_duels(None, folder / "duels.csv")
+    with pytest.raises(ValueError, match="kernel Matern52 looks at features"):
+        spg.PreferenceGP(duels, gpflow.kernels.Matern52())
+    with pytest.raises(ValueError, match="kernel Matern52 looks at features"):
+        spg.PreferenceGP(duels, gpflow.kernels.Matern52() + spg.ItemEffect())
+    with pytest.raises(ValueError, match="no kernel was given"):
+        spg.PreferenceGP(spg.Duels(np.eye(3), [0], [1]))
+    with pytest.raises(ValueError, match="nothing to compare"):
+        spg.compare(["linear"], duels)
+    model = spg.PreferenceGP(duels)
+    with pytest.raises(ValueError, match="no features to show"):
+        from sparse_prefgp import plotting
+
+        plotting.relevance(model)
