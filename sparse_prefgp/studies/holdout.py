@@ -151,16 +151,16 @@ class HoldoutSettings:
         alone = kernel.parts == ("item",)
         default = "exact" if alone else DEFAULT_APPROXIMATION
         approximation = ApproximationChoice.parse(self.approximation or default)
+        if alone and (approximation.needs_inducing or self.inducing is not None):
+            raise ValueError(
+                "The kernel item leaves nothing for inducing inputs; use --approximation exact, "
+                "which has none, or a sum such as --kernel linear+item."
+            )
         if self.inducing is not None and not approximation.needs_inducing:
             asked = f"{self.inducing} were" if share is None else f"their number ({AUTO}) was"
             raise ValueError(
                 f"The approximation {approximation} has no inducing inputs, but {asked} asked for; "
                 "leave their number out, or choose another approximation such as vfe."
-            )
-        if alone and approximation.needs_inducing:
-            raise ValueError(
-                f"The kernel item leaves nothing for the inducing inputs of {approximation}; use "
-                "--approximation exact, or a sum such as --kernel linear+item."
             )
         object.__setattr__(self, "inducing_share", share)
         object.__setattr__(self, "approximation_choice", approximation)

@@ -183,7 +183,7 @@ CASES: dict[str, Case] = {
     ),
     "no items, a kernel on features": Case(ALONE + " --kernel se", ("se looks at features",)),
     "no items, inducing inputs": Case(ALONE + " --approximation vfe", ("exact",)),
-    "no items, a number of inducing inputs": Case(ALONE + " --inducing 3", ("has no inducing",)),
+    "no items, a number of inducing inputs": Case(ALONE + " --inducing 3", ("leaves nothing",)),
     "no items, kernels to compare": Case(ALONE + " --kernel auto", ("nothing to compare",)),
     "no items, a context": Case(
         ALONE + " --context surface",
