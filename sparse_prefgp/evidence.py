@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelPrior, DuelProblem
+from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors
 from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.inducing import FITC, VFE, Residual, TightVFE
 from sparse_prefgp.covariances import Covariance
@@ -21,7 +21,7 @@ from sparse_prefgp.covariances.item_effect import feature_part
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.quadrature import expected_log_factor
-from sparse_prefgp.sites import Cavity, Factors, Sites, Tilted, totals
+from sparse_prefgp.sites import Cavity, Factors, Power, Sites, Tilted, totals
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -52,19 +52,20 @@ def ep_log_evidence(
     tilted: Tilted,
     half_log_det: tf.Tensor,
     counts: tf.Tensor,
-    power: float = 1.0,
+    power: Power = 1.0,
 ) -> tf.Tensor:
     """EP log evidence without the approximation's correction, a scalar.
 
     The sum over sites of log Z_i + ½ m_c (p tau m_c - p nu) / (1 + v_c p tau) + ½ log(1 + v_c p
     tau), each as often as it counts, over the site power p, - ½ log|P|: log Z_i, the psi terms and
-    ½ nu' mu without their cancellation (docs/method.md, section 3).
+    ½ nu' mu without their cancellation (docs/method.md, section 3). With powers of each site, a
+    count c < 1 of power c stands once.
     """
     m, v = cavity
     nu, tau = power * sites.nu, power * sites.tau
     gain = 1.0 + v * tau
     each = tilted.log_mass + 0.5 * m * (tau * m - nu) / gain + 0.5 * tf.math.log(gain)
-    return tf.reduce_sum(counts * each) / power - half_log_det
+    return tf.reduce_sum(counts / power * each) - half_log_det
 
 
 def variational_bound(
@@ -224,8 +225,7 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
         problem.inducing_variable, feature_part(problem.kernel), jitter=0.0
     )
     factor, _ = cholesky_with_jitter(k_uu, MAX_CONDITION)
-    counts = tf.convert_to_tensor(graph.counts, left.dtype)
-    residual = Residual(left, counts, noise, problem, factor)
+    residual = Residual(left, build_factors(problem, noise)[0], problem, factor)
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
     return {
         "vfe": float(VFE().correction(residual)),

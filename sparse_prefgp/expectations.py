@@ -24,6 +24,7 @@ _LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 _STEPS_PER_SD = 2.0
 EVEN_RATIOS = (0.0, 1.0, 3.0)  # 0: no variance, one node
 PANELS = len(EVEN_RATIOS)  # the rule for wider ones
+_COLUMNS = 6  # of a table of sites without lower limits
 # So many sites at a time: a few hundred nodes each, which bounds the memory.
 _CHUNK = 128
 
@@ -58,7 +59,8 @@ class ExpectedLogFactor(NamedTuple):
 class NormalSites(NamedTuple):
     """Normals and the factors they meet: columns (k, 1), to stand beside nodes.
 
-    centre: of the nodes y of z = mean + sd y; 0 to average over the normal itself.
+    centre: of the nodes y of z = mean + sd y; 0 to average over the normal itself. power: of the
+    factor, where its powers are integrated.
     """
 
     mean: tf.Tensor
@@ -66,6 +68,7 @@ class NormalSites(NamedTuple):
     noise: tf.Tensor
     upper: tf.Tensor
     centre: tf.Tensor
+    power: tf.Tensor
     lower: tf.Tensor | None
 
 
@@ -145,19 +148,26 @@ def site_table(
     noise: tf.Tensor,
     lower: tf.Tensor | None,
     upper: tf.Tensor,
+    power: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """The fields of `NormalSites` as columns, centre 0, (t, 5), or (t, 6) with lower limits."""
+    """The fields of `NormalSites` as columns, centre 0, (t, 6), or (t, 7) with lower limits."""
     mean = tf.convert_to_tensor(mean)
     given = [mean, tf.sqrt(tf.convert_to_tensor(variance)), noise, upper, tf.zeros_like(mean)]
+    given += [tf.ones_like(mean) if power is None else power]
     given += [] if lower is None else [lower]
     return tf.stack(given, 1)
 
 
+def about(table: tf.Tensor, centre: tf.Tensor) -> tf.Tensor:
+    """The table with other centres, (t, 1)."""
+    return tf.concat([table[:, :4], centre, table[:, 5:]], 1)
+
+
 def as_sites(table: tf.Tensor) -> NormalSites:
     """Columns (k, 1) of rows of a `site_table`."""
-    mean, sd, noise, upper, centre = tf.unstack(table[:, :5, None], axis=1)
-    lower = table[:, 5:] if table.shape[1] == 6 else None
-    return NormalSites(mean, sd, noise, upper, centre, lower)
+    mean, sd, noise, upper, centre, power = tf.unstack(table[:, :_COLUMNS, None], axis=1)
+    lower = table[:, _COLUMNS:] if table.shape[1] > _COLUMNS else None
+    return NormalSites(mean, sd, noise, upper, centre, power, lower)
 
 
 # What is computed of some sites, (k, fields), by one of the rules.

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from sparse_prefgp.expectations import (
     NormalSites,
+    about,
     as_sites,
     in_chunks,
     limit_densities,
@@ -24,11 +25,22 @@ from sparse_prefgp.expectations import (
 from sparse_prefgp.sites import Cavity, Factors, Tilted, match_all_moments
 from sparse_prefgp.truncated_normal import half_line, log_cdf, truncated_moments
 
-# No second derivative of the log of a logistic factor is below -1/4: it may lose as much by k~ as a
-# normal v with noise variance 4 does (docs/method.md, section 13).
+# No second derivative of the log of a logistic factor with one limit is below -1/4: it may lose as
+# much by k~ as a normal v with noise variance 4 does (docs/method.md, section 13). With a limit on
+# either side it is the sum of two such, which a narrow interval has at one place: -1/2.
 LOGIT_NOISE = 4.0
+LOGIT_TIE_NOISE = 2.0
 # Enough to find a mode among normals of up to 10,000 standard deviations of the logistic noise.
 _BISECTIONS = 16
+
+
+def logistic_noise(lower: tf.Tensor | None, upper: tf.Tensor) -> tf.Tensor:
+    """What stands for 2 sigma² with logistic noise, (t,): 4, and 2 between two limits."""
+    wins = tf.fill(tf.shape(upper), tf.constant(LOGIT_NOISE, upper.dtype))
+    if lower is None:
+        return wins
+    both = tf.math.is_finite(lower) & tf.math.is_finite(upper)
+    return tf.where(both, tf.constant(LOGIT_TIE_NOISE, upper.dtype), wins)
 
 
 class Mixed(NamedTuple):
@@ -77,8 +89,8 @@ class Probit:
     name: str = "probit"
 
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
-        # As moments against a normal without variance.
-        return match_all_moments(Cavity(z, tf.zeros_like(z)), factors)[1]
+        # As moments against a normal without variance, of whole factors whatever they count.
+        return match_all_moments(Cavity(z, tf.zeros_like(z)), factors._replace(portions=None))[1]
 
     def mixed(self, z: tf.Tensor, factors: Factors) -> Mixed:
         return _mixed_in_graph(z, factors.noise, factors.lower, factors.upper)
@@ -175,20 +187,20 @@ class Logit:
     """Logistic noise: P(a beats b) = 1 / (1 + exp(f(b) - f(a))).
 
     The noise variance of the model has no say. What an approximation adds to the noise of a factor
-    (above `LOGIT_NOISE`) is normal and independent of the logistic noise: the logistic function is
-    averaged over it at the nodes of `expectations`, about the mode of the integrand. Its poles are
-    pi off the real line, no nearer than those of log Phi.
+    (above `logistic_noise`) is normal and independent of the logistic noise: the logistic function
+    is averaged over it at the nodes of `expectations`, about the mode of the integrand. Its poles
+    are pi off the real line, no nearer than those of log Phi.
     """
 
     name: str = "logit"
 
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
-        found = _averaged(z, factors.noise - LOGIT_NOISE, factors.lower, factors.upper)
+        found = _averaged(z, _normal_noise(factors), factors.lower, factors.upper)
         # A factor is log-concave; rounding may say otherwise where it is flat.
         return Tilted(found.log, found.slope, tf.minimum(found.curvature, 0.0))
 
     def mixed(self, z: tf.Tensor, factors: Factors) -> Mixed:
-        found = _averaged(z, factors.noise - LOGIT_NOISE, factors.lower, factors.upper)
+        found = _averaged(z, _normal_noise(factors), factors.lower, factors.upper)
         in_z = tf.stack([found.slope, found.curvature, found.third], 1)
         upper = tf.stack([found.upper, found.upper_slope, found.upper_curvature], 1)
         # What moves z and both limits alike moves nothing.
@@ -205,6 +217,11 @@ class Logit:
     ) -> tf.Tensor:
         del noise
         return _log_average_logistic(mean, variance, lower, upper)
+
+
+def _normal_noise(factors: Factors) -> tf.Tensor:
+    """What an approximation has added to the noise, (t,)."""
+    return factors.noise - logistic_noise(factors.lower, factors.upper)
 
 
 class _Averaged(NamedTuple):
@@ -257,7 +274,7 @@ def _averaged(
 ) -> _Averaged:
     table = site_table(z, extra, tf.ones_like(extra), lower, upper)
     sites = as_sites(tf.stop_gradient(table))
-    table = tf.concat([table[:, :4], _centre(sites), table[:, 5:]], 1)
+    table = about(table, _centre(sites))
     return _Averaged(*tf.unstack(in_chunks(_average, len(_Averaged._fields), table), axis=1))
 
 

@@ -1,7 +1,9 @@
 """Gaussian sites on z: cavity, moment matching, damping, as pure functions.
 
 One site stands for `counts` equal duels; `tau` (precision) and `nu` (precision × mean) are those of
-a single copy. The factor of a duel is `P(lower < z + noise < upper)`, noise of variance D.
+a single copy. The factor of a duel is `P(lower < z + noise < upper)`, noise of variance D. A count
+c below 1 is a power of it, which a cavity takes out as a whole: c tau and c nu, matched to the
+factor^c by quadrature (docs/method.md, section 14).
 
 Sources: Takeno, Nomura & Karasuyama (2023), appendix on EP; Rasmussen & Williams (2006), section
 3.6; in forms that survive the tails and zero variances.
@@ -9,7 +11,8 @@ Sources: Takeno, Nomura & Karasuyama (2023), appendix on EP; Rasmussen & William
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +21,10 @@ from sparse_prefgp.covariances import Marginals
 from sparse_prefgp.expectations import limit_densities
 from sparse_prefgp.tilted import PowerMoments, power_moments
 from sparse_prefgp.truncated_normal import truncated_moments
+
+# A power of all factors, or of each, (t,).
+Power: TypeAlias = "float | tf.Tensor"
+Found = TypeVar("Found")
 
 
 class Sites(NamedTuple):
@@ -36,7 +43,9 @@ class Factors(NamedTuple):
 
     lower is None when every interval is (-inf, upper), upper finite: the case of duels. inside:
     what the covariance of z leaves out of its variance, for an engine that takes expectations of
-    log factors over q(z); None where there is nothing, or where it counts elsewhere.
+    log factors over q(z); None where there is nothing, or where it counts elsewhere. portions: the
+    power of its factor that an engine of expectation propagation takes out of a site and puts back,
+    min(c, 1); None where that is 1 for all, which needs no quadrature.
     """
 
     counts: tf.Tensor
@@ -44,6 +53,7 @@ class Factors(NamedTuple):
     lower: tf.Tensor | None
     upper: tf.Tensor
     inside: tf.Tensor | None = None
+    portions: tf.Tensor | None = None
 
 
 class Cavity(NamedTuple):
@@ -67,15 +77,26 @@ def totals(sites: Sites, counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return counts * sites.tau, counts * sites.nu
 
 
-def cavity(mean: tf.Tensor, variance: tf.Tensor, sites: Sites, power: float = 1.0) -> Cavity:
+def portions_of(counts: np.ndarray) -> np.ndarray | None:
+    """`Factors.portions` of counts (t,); a count of 0, which fills a chunk up, is as good as 1."""
+    below = (counts > 0.0) & (counts < 1.0)
+    return np.where(below, counts, 1.0) if np.any(below) else None
+
+
+def powers_of(factors: Factors, power: float) -> Power:
+    """The power of each factor that power EP takes out: p min(c, 1), as a number where it can."""
+    return power if factors.portions is None else power * factors.portions
+
+
+def cavity(mean: tf.Tensor, variance: tf.Tensor, sites: Sites, power: Power = 1.0) -> Cavity:
     """Take the share `power` of one copy of each site out. Right at zero variance too."""
     q = 1.0 - power * sites.tau * variance
     return Cavity((mean - power * sites.nu * variance) / q, variance / q)
 
 
-def cavities(marginals: Marginals, sites: Sites, power: float = 1.0) -> Cavity:
+def cavities(marginals: Marginals, sites: Sites, power: Power = 1.0) -> Cavity:
     """The cavities of all sites, as exactly as the covariance can give them."""
-    if marginals.left_out is not None and power == 1.0:
+    if marginals.left_out is not None and not tf.is_tensor(power) and power == 1.0:
         return Cavity(*marginals.left_out)
     return cavity(marginals.mean, marginals.variance, sites, power)
 
@@ -135,17 +156,52 @@ def match_power(cavity: Cavity, factors: Factors, power: float) -> tuple[Sites, 
 
     With g and h the derivatives of the log of the integral of cavity × factor^p,
     tau = -h / (p (1 + v_c h)) and nu = (g - m_c h) / (p (1 + v_c h)), where 1 + v_c h is the
-    variance of that density over v_c (docs/method.md, section 13).
+    variance of that density over v_c (docs/method.md, section 13). For a count below 1, p is that
+    count times `power` (section 14).
     """
-    if power == 1.0:
-        return match_moments(cavity, factors)
-    found = power_averages(cavity, factors, power)
-    share = power * found.spread
+    if power != 1.0:
+        return _match_by_quadrature(cavity, factors, powers_of(factors, power))
+    return _unless_whole(factors, match_moments(cavity, factors), cavity, _match_by_quadrature)
+
+
+def _match_by_quadrature(cavity: Cavity, factors: Factors, powers: Power) -> tuple[Sites, Tilted]:
+    found = power_averages(cavity, factors, powers)
+    share = powers * found.spread
     sites = Sites((found.slope - cavity.mean * found.curvature) / share, -found.curvature / share)
     return sites, Tilted(found.value, found.slope, found.curvature)
 
 
-def power_averages(cavity: Cavity, factors: Factors, power: float) -> PowerMoments:
+def _unless_whole(
+    factors: Factors,
+    whole: Found,
+    cavity: Cavity,
+    by_quadrature: Callable[[Cavity, Factors, tf.Tensor], Found],
+) -> Found:
+    """`whole`, what holds of each site if its factor is taken out once, (t,) tensors, with
+    `by_quadrature` in its place where only a power of the factor is."""
+    if factors.portions is None:
+        return whole
+    below = factors.portions < 1.0
+    if below.shape.rank == 0:
+        return tf.cond(
+            below, lambda: by_quadrature(cavity, factors, factors.portions), lambda: whole
+        )
+    at = tf.where(below)
+
+    def some(values: tf.Tensor | None) -> tf.Tensor | None:
+        return None if values is None else tf.gather_nd(values, at)
+
+    part = Factors(*map(some, factors))
+    found = by_quadrature(Cavity(*map(some, cavity)), part, part.portions)
+
+    def joined(old: tf.Tensor | None, new: tf.Tensor | None) -> tf.Tensor | None:
+        return None if old is None else tf.tensor_scatter_nd_update(old, at, new)
+
+    joint: Found = tf.nest.map_structure(joined, whole, found)
+    return joint
+
+
+def power_averages(cavity: Cavity, factors: Factors, powers: Power) -> PowerMoments:
     """`power_moments` of all sites, or of one whose tensors have no axis."""
     single = factors.upper.shape.rank == 0
 
@@ -158,26 +214,46 @@ def power_averages(cavity: Cavity, factors: Factors, power: float) -> PowerMomen
         row(factors.noise),
         None if factors.lower is None else row(factors.lower),
         row(factors.upper),
-        power,
+        row(powers * tf.ones_like(factors.upper)),
     )
     return PowerMoments(*[x[0] for x in found]) if single else found
 
 
-class LimitSlopes(NamedTuple):
-    """Derivatives of each log Z_i in its limits, (t,); lower None without lower limits."""
+class FactorSlopes(NamedTuple):
+    """Derivatives of each log Z_i in the noise and the limits, (t,); lower None without any."""
 
+    noise: tf.Tensor
     upper: tf.Tensor
     lower: tf.Tensor | None
 
 
-def limit_slopes(cavity: Cavity, factors: Factors, tilted: Tilted) -> LimitSlopes:
+def factor_slopes(
+    cavity: Cavity, factors: Factors, tilted: Tilted, power: float = 1.0
+) -> FactorSlopes:
+    """Where `tilted` is what `match_power` found under the cavity."""
+    if power != 1.0:
+        return _slopes_by_quadrature(cavity, factors, powers_of(factors, power))
+    # d log Z_i = ½ (g² + h) dD, as for the cavity's variance
+    by_noise = 0.5 * (tilted.slope**2 + tilted.curvature)
+    whole = FactorSlopes(by_noise, *_limit_slopes(cavity, factors, tilted))
+    return _unless_whole(factors, whole, cavity, _slopes_by_quadrature)
+
+
+def _slopes_by_quadrature(cavity: Cavity, factors: Factors, powers: Power) -> FactorSlopes:
+    found = power_averages(cavity, factors, powers)
+    return FactorSlopes(found.noise, found.upper, None if factors.lower is None else found.lower)
+
+
+def _limit_slopes(
+    cavity: Cavity, factors: Factors, tilted: Tilted
+) -> tuple[tf.Tensor, tf.Tensor | None]:
     """From the densities at the limits of a normal truncated to the interval."""
     if factors.lower is None:
-        return LimitSlopes(-tilted.slope, None)
+        return -tilted.slope, None
     scale = tf.sqrt(cavity.variance + factors.noise)
     below, above = ((x - cavity.mean) / scale for x in (factors.lower, factors.upper))
     upper, lower = limit_densities(below, above, tilted.log_mass)
-    return LimitSlopes(upper / scale, -lower / scale)
+    return upper / scale, -lower / scale
 
 
 # Above this many sites XLA pays: some two hundred elementwise passes become one.
@@ -188,16 +264,18 @@ _graph_match_moments = tf.function(match_moments, autograph=False, reduce_retrac
 
 
 def match_all_moments(cavity: Cavity, factors: Factors, power: float = 1.0) -> tuple[Sites, Tilted]:
-    """`match_power`, for power 1 fused by the compiler where there are many sites."""
+    """`match_power`, what needs no quadrature fused by the compiler where there are many sites."""
     if power != 1.0:
         return match_power(cavity, factors, power)
-    factors = factors._replace(inside=None)
+    whole = factors._replace(inside=None, portions=None)
     size = factors.upper.shape[0]
     if size is not None and size > _FUSE_ABOVE:
-        return _fused_match_moments(cavity, factors)
-    if tf.executing_eagerly():
-        return _graph_match_moments(cavity, factors)
-    return match_moments(cavity, factors)
+        found = _fused_match_moments(cavity, whole)
+    elif tf.executing_eagerly():
+        found = _graph_match_moments(cavity, whole)
+    else:
+        found = match_moments(cavity, whole)
+    return _unless_whole(factors, found, cavity, _match_by_quadrature)
 
 
 def damp(old: Sites, new: Sites, damping: tf.Tensor) -> Sites:
@@ -205,14 +283,19 @@ def damp(old: Sites, new: Sites, damping: tf.Tensor) -> Sites:
     return Sites(old.nu + damping * (new.nu - old.nu), old.tau + damping * (new.tau - old.tau))
 
 
-def largest_change(old: Sites, new: Sites, variance: tf.Tensor) -> tf.Tensor:
+def largest_change(
+    old: Sites, new: Sites, variance: tf.Tensor, portions: tf.Tensor | None = None
+) -> tf.Tensor:
     """max(|d tau| v, |d nu| sqrt v) over the sites: free of scale, NaN if anything is.
 
+    Of `portions`, where there are any: tau itself has no bound where little of it counts.
     A change of a few units in the last place of a parameter is rounding and counts as none: far in
     a tail nu sqrt(v) itself is so large that its last digit exceeds any tolerance.
     """
     v = tf.abs(variance)
     change = tf.maximum(_moved(old.tau, new.tau) * v, _moved(old.nu, new.nu) * tf.sqrt(v))
+    if portions is not None:
+        change *= portions
     # reduce_max may drop a NaN; a sum keeps it.
     return tf.reduce_max(change) + 0.0 * tf.reduce_sum(change)
 

@@ -12,8 +12,8 @@ import tensorflow as tf
 from sparse_prefgp.expectations import (
     EVEN_RATIOS,
     PANELS,
-    Compute,
     NormalSites,
+    about,
     as_sites,
     factor_at,
     in_chunks,
@@ -26,6 +26,8 @@ _LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 _NEWTON_STEPS = 40
 # Of a variance, in units of the noise.
 _ROUNDING = 1e-12
+# Above this share of a variance left, what is missing of it is found better than what is left.
+_NEARLY_ALL = 0.99
 
 
 class PowerMoments(NamedTuple):
@@ -50,36 +52,29 @@ def power_moments(
     noise: tf.Tensor,
     lower: tf.Tensor | None,
     upper: tf.Tensor,
-    power: float,
+    power: tf.Tensor,
 ) -> PowerMoments:
     """log of the integral of N(z | mean, variance) p(z)^power, with all derivatives.
 
     p(z) = P(lower < z + N(0, noise) < upper). The nodes are those of `average_log_factor`, about
     the mode of the integrand.
 
-    :param mean, variance, noise, lower, upper: (t,); variance >= 0, noise > 0; lower None is -inf
-        everywhere, and upper is finite then; otherwise limits may be infinite.
+    :param mean, variance, noise, lower, upper, power: (t,); variance >= 0, noise > 0, power > 0;
+        lower None is -inf everywhere, and upper is finite then; otherwise limits may be infinite.
 
     Source: power EP, Minka (2004).
     """
     # Equal items differ by nothing, which rounding may put below 0.
     nothing = tf.abs(variance) <= _ROUNDING * noise
     variance = tf.where(nothing, tf.zeros_like(variance), variance)
-    table = site_table(mean, variance, noise, lower, upper)
-    table = _centred(table.shape[1], table.dtype, float(power), table.shape[0] == 1)(table)
-    found = in_chunks(_compute(float(power)), len(PowerMoments._fields), table)
+    table = site_table(mean, variance, noise, lower, upper, power)
+    table = _centred(table.shape[1], table.dtype, table.shape[0] == 1)(table)
+    found = in_chunks(_power, len(PowerMoments._fields), table)
     return PowerMoments(*tf.unstack(found, axis=1))
 
 
 @cache
-def _compute(power: float) -> Compute:
-    return lambda sites, rule: _power(sites, rule, power)
-
-
-@cache
-def _centred(
-    columns: int, dtype: tf.DType, power: float, single: bool
-) -> Callable[[tf.Tensor], tf.Tensor]:
+def _centred(columns: int, dtype: tf.DType, single: bool) -> Callable[[tf.Tensor], tf.Tensor]:
     """Puts the modes of the integrands into tables of sites, (t, columns)."""
 
     @tf.function(
@@ -89,16 +84,17 @@ def _centred(
     )
     def run(table: tf.Tensor) -> tf.Tensor:
         table = tf.stop_gradient(table)
-        return tf.concat([table[:, :4], _mode(as_sites(table), power), table[:, 5:]], 1)
+        return about(table, _mode(as_sites(table)))
 
     return run
 
 
-def _power(sites: NormalSites, rule: int, power: float) -> tuple[tf.Tensor, ...]:
+def _power(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     y, weight = nodes(sites, rule)
     at = factor_at(sites, sites.mean + sites.sd * y)
-    log_density = power * at.log - 0.5 * y * y - _LOG_SQRT_2PI + tf.math.log(weight)
+    log_density = sites.power * at.log - 0.5 * y * y - _LOG_SQRT_2PI + tf.math.log(weight)
     share = tf.nn.softmax(log_density, 1)
+    power = sites.power[:, 0]
 
     def mean(values: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(share * values, 1)
@@ -113,6 +109,7 @@ def _power(sites: NormalSites, rule: int, power: float) -> tuple[tf.Tensor, ...]
         # The spread is a small share of a wide normal, and less sharp than what is averaged above.
         variance = sites.sd[:, 0] ** 2
         wide = variance > EVEN_RATIOS[-1] ** 2 * sites.noise[:, 0]
+        wide &= spread < _NEARLY_ALL
         safe = tf.where(wide, variance, tf.ones_like(variance))
         curvature = tf.where(wide, (spread - 1.0) / safe, curvature)
     return (
@@ -126,7 +123,7 @@ def _power(sites: NormalSites, rule: int, power: float) -> tuple[tf.Tensor, ...]
     )
 
 
-def _mode(sites: NormalSites, power: float) -> tf.Tensor:
+def _mode(sites: NormalSites) -> tf.Tensor:
     """Where y²/2 - power log p(mean + sd y) is least, (k, 1).
 
     The function is convex with a curvature of at least 1. Newton's steps from the mean under the
@@ -145,8 +142,8 @@ def _mode(sites: NormalSites, power: float) -> tf.Tensor:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         del step
         at = factor_at(sites, sites.mean + sites.sd * y)
-        gradient = y - power * sites.sd * at.slope
-        curvature = 1.0 - power * sites.sd**2 * at.curvature
+        gradient = y - sites.power * sites.sd * at.slope
+        curvature = 1.0 - sites.power * sites.sd**2 * at.curvature
         step = tf.clip_by_value(-gradient / curvature, -longest, longest)
         return i + 1, y + step, step
 

@@ -108,8 +108,10 @@ def run_problem(
     """Prior, fixed point and log evidence of a graph, without a model around it."""
     z = None if inducing is None else gpflow.inducing_variables.InducingPoints(inducing)
     noise = tf.constant(noise_variance, gpflow.default_float())
-    prior = approximation.prior(DuelProblem(graph, kernel, mean_function, noise, z))
     engine = spg.ParallelEP(tolerance=SOLVER) if engine is None else engine
+    logistic = engine.link_function.name == "logit"
+    problem = DuelProblem(graph, kernel, mean_function, noise, z, logistic=logistic)
+    prior = approximation.prior(problem)
     point = engine.run(
         prior.covariance, prior.factors, Sites.zeros(graph.num_sites, gpflow.default_float())
     )

@@ -14,7 +14,8 @@ import tensorflow as tf
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.graph import DuelGraph, differences
-from sparse_prefgp.sites import Factors
+from sparse_prefgp.links import logistic_noise
+from sparse_prefgp.sites import Factors, portions_of
 
 
 class DuelProblem(NamedTuple):
@@ -22,7 +23,8 @@ class DuelProblem(NamedTuple):
 
     noise_variance is sigma² per side, so a difference has noise 2 sigma²; noise_ratio, (number of
     groups,), is by what a group multiplies it, None where all duels share one noise. margin: by how
-    much v must pass 0 for a win, and may for a tie; None is 0.
+    much v must pass 0 for a win, and may for a tie; None is 0. logistic: whether the noise is, for
+    which neither stands.
     """
 
     graph: DuelGraph
@@ -32,10 +34,13 @@ class DuelProblem(NamedTuple):
     inducing_variable: gpflow.inducing_variables.InducingPoints | None
     noise_ratio: tf.Tensor | None = None
     margin: tf.Tensor | None = None
+    logistic: bool = False
 
     @property
     def noise(self) -> tf.Tensor:
-        """2 sigma² of each site, (t,)."""
+        """2 sigma² of each site, or what stands for it, (t,)."""
+        if self.logistic:
+            return logistic_noise(*map(as_float, (self.graph.lower, self.graph.upper)))
         noise = 2.0 * self.noise_variance
         if self.noise_ratio is None or self.graph.groups is None:
             return tf.fill([self.graph.num_sites], noise)
@@ -100,7 +105,10 @@ def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.T
             assert lower is not None
             upper += tf.where(graph.ties, problem.margin, -problem.margin)
             lower -= tf.where(graph.ties, problem.margin, tf.zeros_like(problem.margin))
-    return Factors(as_float(graph.counts), noise, lower, upper), offset
+    portions = portions_of(graph.counts)
+    if portions is not None:
+        portions = as_float(portions)
+    return Factors(as_float(graph.counts), noise, lower, upper, portions=portions), offset
 
 
 def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelGraph:

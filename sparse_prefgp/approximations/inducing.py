@@ -30,6 +30,7 @@ from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
 from sparse_prefgp.graph import DuelGraph, differences, squared_distances
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
+from sparse_prefgp.sites import Factors, powers_of
 
 RESIDUAL_BOUNDS = ("diagonal", "rank", "logdet")
 # So many item effects are inducing variables of their own: those of the most compared items.
@@ -39,14 +40,22 @@ MAX_ITEM_EFFECTS = 1000
 class Residual(NamedTuple):
     """What the inducing values leave unexplained.
 
-    diagonal: k~ >= 0 (t,); counts: c (t,); noise: 2 s² (t,); factor: L with K_uu = L L'.
+    diagonal: k~ >= 0 (t,); factors: without it, of noise 2 s² and counts c (t,); factor: L with
+    K_uu = L L'.
     """
 
     diagonal: tf.Tensor
-    counts: tf.Tensor
-    noise: tf.Tensor
+    factors: Factors
     problem: DuelProblem
     factor: tf.Tensor
+
+    @property
+    def counts(self) -> tf.Tensor:
+        return self.factors.counts
+
+    @property
+    def noise(self) -> tf.Tensor:
+        return self.factors.noise
 
 
 @dataclass(frozen=True)
@@ -109,11 +118,12 @@ class InducingApproximation(Approximation):
         raw = difference_variance(problem.kernel, graph) - explained
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
         clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
-        noise = problem.noise
-        factors, offset = build_factors(problem, noise + self.residual_share * diagonal)
-        if self.bounds_by_expectation:
-            factors = factors._replace(inside=diagonal)
-        residual = Residual(diagonal, factors.counts, noise, problem, factor)
+        whole, offset = build_factors(problem, problem.noise)
+        factors = whole._replace(
+            noise=whole.noise + self.residual_share * diagonal,
+            inside=diagonal if self.bounds_by_expectation else None,
+        )
+        residual = Residual(diagonal, whole, problem, factor)
         return DuelPrior(
             covariance, factors, offset, self.correction(residual), features, jitter, clipped
         )
@@ -197,7 +207,8 @@ class VFE(InducingApproximation):
 class TightVFE(InducingApproximation):
     """`Q + 2s²I` with a tighter bound of `-½ log|I + R~/2s²|` (Titsias 2025; Bui et al. 2025).
 
-    residual: "diagonal", `-½ sum c log(1 + k~/2s²)`; "rank", which uses that the residual of
+    residual: "diagonal", `-½ sum c log(1 + k~/2s²)`, of a count c below 1 `-½ log(1 + c k~/2s²)`,
+    since a share of a duel is no share of its residual; "rank", which uses that the residual of
     duels has rank at most rho = items - connected components,
     `-½ rho log(1 + sum c k~ / (2s² rho))`; "logdet", the log-determinant itself, O(n³) over items.
     """
@@ -217,7 +228,9 @@ class TightVFE(InducingApproximation):
             return -0.5 * _residual_log_det(residual)
         each = residual.diagonal / residual.noise
         if self.residual == "diagonal":
-            return -0.5 * tf.reduce_sum(residual.counts * tf.math.log1p(each))
+            # c log(1 + x) lies above log(1 + c x) from c = 1 on, and below it up to there.
+            portions = powers_of(residual.factors, 1.0)
+            return -0.5 * tf.reduce_sum(residual.counts / portions * tf.math.log1p(portions * each))
         rho = float(max(residual.problem.graph.residual_rank, 1))
         return -0.5 * rho * tf.math.log1p(tf.reduce_sum(residual.counts * each) / rho)
 

@@ -21,6 +21,7 @@ from sparse_prefgp.sites import (
     damp,
     largest_change,
     match_all_moments,
+    powers_of,
     totals,
 )
 
@@ -192,9 +193,9 @@ class _Piece(NamedTuple):
 
     def sweep(self, sites: Sites, inverse: tf.Tensor, mean: tf.Tensor, power: float) -> _Swept:
         mean_of_z, variance = self.covariance.marginals_under(inverse, mean)
-        around = cavity(mean_of_z, variance, sites, power)
+        around = cavity(mean_of_z, variance, sites, powers_of(self.factors, power))
         proposal, tilted = match_all_moments(around, self.factors, power)
-        change = largest_change(sites, proposal, variance)
+        change = largest_change(sites, proposal, variance, self.factors.portions)
         return _Swept(proposal, mean_of_z, variance, around, tilted, change)
 
 

@@ -17,11 +17,11 @@ from sparse_prefgp.sites import (
     Tilted,
     cavities,
     cavity,
+    factor_slopes,
     largest_change,
-    limit_slopes,
     match_all_moments,
     match_moments,
-    power_averages,
+    powers_of,
     totals,
 )
 
@@ -33,7 +33,8 @@ def evaluate(
     marginals = covariance.marginals(*totals(sites, factors.counts))
     mean, variance, half_log_det, kept, left_out = marginals
     size = factors.upper.shape[0]
-    if power == 1.0 and left_out is None and size is not None and size > _FUSE_ABOVE:
+    plain = power == 1.0 and left_out is None and factors.portions is None
+    if plain and size is not None and size > _FUSE_ABOVE:
         step = _fused_step(mean, variance, sites, factors._replace(inside=None))
     else:
         step = _step(marginals, sites, factors, power)
@@ -48,9 +49,10 @@ def _step(
     marginals: Marginals, sites: Sites, factors: Factors, power: float
 ) -> tuple[Cavity, Sites, Tilted, tf.Tensor]:
     """Cavities, proposal, tilted moments and the largest change: all that is site by site."""
-    found = cavities(marginals, sites, power)
+    found = cavities(marginals, sites, powers_of(factors, power))
     proposal, tilted = match_all_moments(found, factors, power)
-    return found, proposal, tilted, largest_change(sites, proposal, marginals.variance)
+    change = largest_change(sites, proposal, marginals.variance, factors.portions)
+    return found, proposal, tilted, change
 
 
 @tf.function(jit_compile=True, autograph=False)
@@ -105,7 +107,7 @@ class Propagation(Iteration):
             found.tilted,
             found.half_log_det,
             factors.counts,
-            self.site_power,
+            powers_of(factors, self.site_power),
         )
         return FixedPoint(
             found.sites,
@@ -123,12 +125,6 @@ class Propagation(Iteration):
         )
 
     def _slopes(self, found: Evaluation, factors: Factors) -> Slopes:
-        if self.site_power == 1.0:
-            # d log Z_i = ½ (g² + h) dD, as for the cavity's variance
-            by_noise = 0.5 * (found.tilted.slope**2 + found.tilted.curvature)
-            upper, lower = limit_slopes(found.cavity, factors, found.tilted)
-        else:
-            averages = power_averages(found.cavity, factors, self.site_power)
-            by_noise, upper, lower = averages.noise, averages.upper, averages.lower
-        c = factors.counts / self.site_power
-        return Slopes(c * by_noise, c * upper, None if factors.lower is None else c * lower)
+        by = factor_slopes(found.cavity, factors, found.tilted, self.site_power)
+        c = factors.counts / powers_of(factors, self.site_power)
+        return Slopes(c * by.noise, c * by.upper, None if by.lower is None else c * by.lower)

@@ -9,7 +9,16 @@ import tensorflow as tf
 from sparse_prefgp.covariances import Column, Covariance, SequentialState
 from sparse_prefgp.engines.base import Evaluation, FixedPoint, constant_factors
 from sparse_prefgp.engines.propagation import Propagation, evaluate
-from sparse_prefgp.sites import Cavity, Factors, Sites, cavity, match_power, totals
+from sparse_prefgp.sites import (
+    Cavity,
+    Factors,
+    Power,
+    Sites,
+    cavity,
+    match_power,
+    powers_of,
+    totals,
+)
 
 # Below this share of the marginal precision left to the cavity, digits are lost by division.
 _LEFT_OUT_BELOW = 1e-3
@@ -53,8 +62,9 @@ class SequentialEP(Propagation):
         ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, SequentialState]:
             column = covariance.column(state, site)
             old = Sites(nu[site], tau[site])
-            around = self._cavity(covariance, factors, Sites(nu, tau), site, column)
             own = Factors(*[x if x is None else x[site] for x in factors])
+            power = powers_of(own, self.site_power)
+            around = self._cavity(covariance, factors, Sites(nu, tau), site, column, power)
             new, _ = match_power(around, own, self.site_power)
             copies = factors.counts[site]
             step_tau = self.damping * copies * (new.tau - old.tau)
@@ -86,9 +96,10 @@ class SequentialEP(Propagation):
         sites: Sites,
         site: tf.Tensor,
         column: Column,
+        power: Power,
     ) -> Cavity:
         own = Sites(sites.nu[site], sites.tau[site])
-        plain = cavity(column.mean, column.variance, own, self.site_power)
+        plain = cavity(column.mean, column.variance, own, power)
         precision, shift = totals(sites, factors.counts)
         if covariance.left_out(precision, shift, site) is None:
             return plain

@@ -42,7 +42,6 @@ from sparse_prefgp.evidence import (
     lower_bounds,
 )
 from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.links import LOGIT_NOISE
 from sparse_prefgp.models.checks import check_parts, noise_parameter, warn_of_cancelling
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
 from sparse_prefgp.models.outcomes import margin_parameter, ratio_parameter
@@ -241,17 +240,12 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
             self.graph,
             self._on_rows(self.kernel),
             _on_features(self.mean_function, self.has_item_effect),
-            self._side_noise(tf.convert_to_tensor(self.noise_variance)),
+            tf.convert_to_tensor(self.noise_variance),
             self.inducing_variable,
             None if self.noise_ratio is None else tf.convert_to_tensor(self.noise_ratio),
             None if self.margin is None else tf.convert_to_tensor(self.margin),
+            self.has_logit_factors,
         )
-
-    def _side_noise(self, noise_variance: tf.Tensor) -> tf.Tensor:
-        """sigma² of what the approximations see: with logit factors the model's has no say."""
-        if self.has_logit_factors:
-            return tf.constant(0.5 * LOGIT_NOISE, noise_variance.dtype)
-        return noise_variance
 
     @property
     def has_logit_factors(self) -> bool:
@@ -499,10 +493,11 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
             self.graph,
             self._on_rows(copy.deepcopy(self.kernel)),
             _on_features(copy.deepcopy(self.mean_function), self.has_item_effect),
-            self._side_noise(tf.constant(self.noise_variance.numpy())),
+            tf.constant(self.noise_variance.numpy()),
             copy.deepcopy(self.inducing_variable),
             None if self.noise_ratio is None else tf.constant(self.noise_ratio.numpy()),
             None if self.margin is None else tf.constant(self.margin.numpy()),
+            self.has_logit_factors,
         )
 
     def _parts(self) -> tuple[Any, ...]:

@@ -34,9 +34,11 @@ from sparse_prefgp.sites import (
     Sites,
     cavity,
     damp,
+    factor_slopes,
     largest_change,
-    limit_slopes,
     match_all_moments,
+    portions_of,
+    powers_of,
 )
 
 _log = logging.getLogger(__name__)
@@ -218,7 +220,7 @@ class Algebra(ABC):
         explained = view.explained() if looks else np.zeros(self.size)
         given = (*self._told(chunk), *sites, mean, variance, explained)
         tensors = [tf.convert_to_tensor(x, self._dtype) for x in (*given, damping)]
-        nu, tau, *seen = self._step(*tensors, correct=correct)
+        nu, tau, *seen = self._step(*tensors, portions=self._portions(chunk), correct=correct)
         new = np.stack([nu.numpy(), tau.numpy()])
         sums = view.sums(chunk.counts * new[1], chunk.counts * new[0])
         return new, SiteSums(*map(float, seen)), sums
@@ -233,7 +235,7 @@ class Algebra(ABC):
         mean, variance = view.marginals()
         given = (*self._told(chunk), *sites, mean, variance, view.explained())
         tensors = [tf.convert_to_tensor(x, self._dtype) for x in given]
-        gradient, explained, *seen = self._pull(*tensors)
+        gradient, explained, *seen = self._pull(*tensors, portions=self._portions(chunk))
         nu, tau = sites
         slopes = view.slopes(chunk.counts * tau, chunk.counts * nu, explained.numpy())
         return gradient.numpy(), SiteSums(*map(float, seen)), slopes
@@ -242,6 +244,11 @@ class Algebra(ABC):
     def _told(chunk: Padded) -> tuple[FloatArray, ...]:
         """What the factors are made of."""
         return chunk.ahead, chunk.behind, chunk.counts, chunk.tied
+
+    def _portions(self, chunk: Padded) -> tf.Tensor | None:
+        """`Factors.portions`: chunks with and without are two functions."""
+        portions = portions_of(chunk.counts)
+        return None if portions is None else tf.convert_to_tensor(portions, self._dtype)
 
     # In TensorFlow.
 
@@ -264,6 +271,7 @@ class Algebra(ABC):
         counts: tf.Tensor,
         tied: tf.Tensor,
         explained: tf.Tensor,
+        portions: tf.Tensor | None,
     ) -> tuple[Factors, tf.Tensor, tf.Tensor]:
         """The factors, the correction and the clipped amount, as `InducingApproximation.prior`."""
         p, approximation = self.parameters, self._approximation
@@ -282,10 +290,11 @@ class Algebra(ABC):
             if self._has_ties:
                 never = tf.fill(tf.shape(counts), tf.cast(-np.inf, counts.dtype))
                 lower = tf.where(ties, center - margin, never)
+        whole = Factors(counts, noise, lower, upper, portions=portions)
         correction = approximation.correction(
-            Residual(diagonal, counts, noise, _WHOLE_PROBLEM, _WHOLE_PROBLEM)
+            Residual(diagonal, whole, _WHOLE_PROBLEM, _WHOLE_PROBLEM)
         )
-        factors = Factors(counts, noise + approximation.residual_share * diagonal, lower, upper)
+        factors = whole._replace(noise=noise + approximation.residual_share * diagonal)
         return factors, correction, tf.reduce_max(diagonal - raw)
 
     def _traced_step(
@@ -301,19 +310,23 @@ class Algebra(ABC):
         explained: tf.Tensor,
         damping: tf.Tensor,
         *,
+        portions: tf.Tensor | None,
         correct: bool,
     ) -> tuple[tf.Tensor, ...]:
-        factors, correction, clipped = self._factors(ahead, behind, counts, tied, explained)
+        factors, correction, clipped = self._factors(
+            ahead, behind, counts, tied, explained, portions
+        )
         zero = tf.zeros([], counts.dtype)
         if not correct:
             correction = zero
         if not (correct or self.needs_residual):
             clipped = zero
         sites = Sites(nu, tau)
-        around = cavity(mean, variance, sites)
+        powers = powers_of(factors, 1.0)
+        around = cavity(mean, variance, sites, powers)
         proposal, tilted = match_all_moments(around, factors)
-        change = largest_change(sites, proposal, variance)
-        evidence = ep_log_evidence(sites, around, tilted, zero, counts)
+        change = largest_change(sites, proposal, variance, portions)
+        evidence = ep_log_evidence(sites, around, tilted, zero, counts, powers)
         new = damp(sites, proposal, damping)
         return new.nu, new.tau, change, evidence, correction, clipped
 
@@ -328,31 +341,34 @@ class Algebra(ABC):
         mean: tf.Tensor,
         variance: tf.Tensor,
         explained: tf.Tensor,
+        *,
+        portions: tf.Tensor | None,
     ) -> tuple[tf.Tensor, ...]:
         variables = self.parameters.variables
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([*variables, explained])
-            factors, correction, clipped = self._factors(ahead, behind, counts, tied, explained)
+            factors, correction, clipped = self._factors(
+                ahead, behind, counts, tied, explained, portions
+            )
             held = Factors(*[None if x is None else tf.stop_gradient(x) for x in factors])
-            sites = Sites(nu, tau)
-            around = cavity(mean, variance, sites)
+            sites, powers = Sites(nu, tau), powers_of(held, 1.0)
+            around = cavity(mean, variance, sites, powers)
             proposal, tilted = match_all_moments(around, held)
-            # docs/method.md, section 5: d log Z_i = ½ (g² + h) dD, and what limits give
-            by_noise = 0.5 * (tilted.slope**2 + tilted.curvature)
-            by_upper, by_lower = limit_slopes(around, held, tilted)
+            by = factor_slopes(around, held, tilted)  # docs/method.md, section 5
             target = correction
             for slope, values in (
-                (by_noise, factors.noise),
-                (by_upper, factors.upper),
-                (by_lower, factors.lower),
+                (by.noise, factors.noise),
+                (by.upper, factors.upper),
+                (by.lower, factors.lower),
             ):
                 if slope is not None and values is not None:
                     finite = tf.where(tf.math.is_inf(values), tf.zeros_like(values), values)
-                    target += tf.reduce_sum(tf.stop_gradient(counts * slope) * finite)
+                    target += tf.reduce_sum(tf.stop_gradient(counts / powers * slope) * finite)
         gradient = flat_gradient(tape, target, [*variables, explained])
         split = tf.shape(gradient)[0] - self.size
-        change = largest_change(sites, proposal, variance)
-        evidence = ep_log_evidence(sites, around, tilted, tf.zeros([], counts.dtype), counts)
+        change = largest_change(sites, proposal, variance, portions)
+        zero = tf.zeros([], counts.dtype)
+        evidence = ep_log_evidence(sites, around, tilted, zero, counts, powers)
         return gradient[:split], gradient[split:], change, evidence, correction, clipped
 
 

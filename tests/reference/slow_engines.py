@@ -273,11 +273,13 @@ class SlowPowerEP(NamedTuple):
 def slow_power_ep(
     covariance: Array,
     factors: Sequence[Factor],
-    power: float,
+    power: float | Array,
     tolerance: float = 1e-9,
     max_sweeps: int = 200,
 ) -> SlowPowerEP:
     """Power EP (Minka 2004), one site after the other, every marginal computed afresh.
+
+    power: of all factors, or of each.
 
     The share p of a site is taken out; what is left times the factor^p has log mass
     log Z_i, mean E and variance V by `quad`; then p tau = 1/V - 1/v_c and p nu = E/V - m_c/v_c, and
@@ -285,6 +287,7 @@ def slow_power_ep(
         log Z = sum [log Z_i + psi(m_c, v_c) - psi(m, v)] / p + ½ nu'mu - ½ log|B|
     """
     t = len(factors)
+    power = np.broadcast_to(power, t)
     tau, nu = np.zeros(t), np.zeros(t)
 
     def posterior(total_tau: Array, total_nu: Array) -> tuple[Array, Array, float]:
@@ -294,8 +297,8 @@ def slow_power_ep(
 
     def cavity(i: int) -> tuple[float, float]:
         total_tau, total_nu = tau.copy(), nu.copy()
-        total_tau[i] -= power * tau[i]
-        total_nu[i] -= power * nu[i]
+        total_tau[i] -= power[i] * tau[i]
+        total_nu[i] -= power[i] * nu[i]
         mean, variance, _ = posterior(total_tau, total_nu)
         return float(mean[i]), float(variance[i])
 
@@ -303,7 +306,7 @@ def slow_power_ep(
         sd = math.sqrt(v)
 
         def density(y: float) -> float:
-            return _normal(y) * math.exp(power * factors[i](m + sd * y)[0])
+            return _normal(y) * math.exp(power[i] * factors[i](m + sd * y)[0])
 
         def moment(k: int) -> float:
             value = integrate.quad(lambda y: density(y) * y**k, -12, 12, epsabs=1e-14, limit=200)
@@ -318,7 +321,7 @@ def slow_power_ep(
         for i in range(t):
             m, v = cavity(i)
             _, mean, variance = tilted(i, m, v)
-            new = (1.0 / variance - 1.0 / v) / power, (mean / variance - m / v) / power
+            new = (1.0 / variance - 1.0 / v) / power[i], (mean / variance - m / v) / power[i]
             change = max(change, abs(new[0] - tau[i]), abs(new[1] - nu[i]))
             tau[i], nu[i] = new
         if change < tolerance:
@@ -334,5 +337,5 @@ def slow_power_ep(
     for i in range(t):
         m, v = cavity(i)
         each = tilted(i, m, v)[0] + psi(m, v) - psi(float(mean[i]), float(variance[i]))
-        log_evidence += each / power
+        log_evidence += each / power[i]
     return SlowPowerEP(mean, variance, float(log_evidence))

@@ -5,6 +5,7 @@ in the last axis; results are (chains, draws, t).
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,8 +142,25 @@ def elliptical_slices(
         log_factor = log_ndtr((upper[:, None] - z) / sd)
         return np.sum(log_factor - nu[:, None] * z + 0.5 * tau[:, None] * z**2, 0)
 
-    x = 2.0 * root @ rng.normal(size=(rank, chains))
     kept = np.empty((draws, len(noise), chains))
+    for sweep, x in enumerate(elliptical_walk(root, left, chains, warmup, draws, rng)):
+        z = features @ (centre + x)
+        uniform = 1.0 - rng.random(z.shape)
+        kept[sweep] = z + sd * standard_draws(None, (upper[:, None] - z) / sd, uniform)
+    return kept.transpose(2, 0, 1)
+
+
+def elliptical_walk(
+    root: Array,
+    left: Callable[[Array], Array],
+    chains: int,
+    warmup: int,
+    draws: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Draws (draws, d, chains) of N(0, root root') times exp(left(x)), x (d, chains)."""
+    x = 2.0 * root @ rng.normal(size=(len(root), chains))
+    kept = np.empty((draws, len(root), chains))
     for sweep in range(warmup + draws):
         other = root @ rng.normal(size=x.shape)
         level = left(x) - rng.exponential(size=chains)
@@ -159,10 +177,8 @@ def elliptical_slices(
             angle = np.where(outside, rng.uniform(low, high), angle)
         x = new
         if sweep >= warmup:
-            z = features @ (centre + x)
-            uniform = 1.0 - rng.random(z.shape)
-            kept[sweep - warmup] = z + sd * standard_draws(None, (upper[:, None] - z) / sd, uniform)
-    return kept.transpose(2, 0, 1)
+            kept[sweep - warmup] = x
+    return kept
 
 
 # Diagnostics of one quantity, draws (chains, draws), by Vehtari et al. (2021).

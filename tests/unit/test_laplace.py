@@ -93,9 +93,9 @@ def boxed(duels: spg.Duels) -> DuelGraph:
 def test_limits_on_both_sides(link: str, row: str) -> None:
     graph = boxed(random_duels(5, items=7, duels=12))
     approximation = ROWS[row]()
-    side = 0.5 * LOGIT_NOISE if link == "logit" else NOISE
     inducing = Z if approximation.needs_inducing else None
-    _, point, value = run_problem(graph, stationary(), approximation, side, inducing, laplace(link))
+    engine = laplace(link)
+    _, point, value = run_problem(graph, stationary(), approximation, NOISE, inducing, engine)
     _, found, evidence = slow(graph, row, link)
     assert value == pytest.approx(evidence, rel=FIXED_POINT)
     where = np.repeat(np.arange(graph.num_sites), graph.counts.astype(int))
@@ -111,13 +111,14 @@ def test_gradient_with_limits_on_both_sides(link: str, row: str) -> None:
     graph, approximation, engine = boxed(random_duels(5)), ROWS[row](), laplace(link)
     kernel, mean = stationary(), gpflow.functions.Linear(A=[[0.3], [-0.4]], b=[0.0])
     z = gpflow.inducing_variables.InducingPoints(Z) if approximation.needs_inducing else None
-    side = tf.Variable(0.5 * LOGIT_NOISE if link == "logit" else NOISE, dtype=tf.float64)
+    side = tf.Variable(NOISE, dtype=tf.float64)
     variables = [kernel.lengthscales.unconstrained_variable, mean.A.unconstrained_variable]
     variables += [side] if link == "probit" else []
 
     def value() -> tf.Tensor:
         noise = tf.convert_to_tensor(side)
-        prior = approximation.prior(DuelProblem(graph, kernel, mean, noise, z))
+        problem = DuelProblem(graph, kernel, mean, noise, z, logistic=link == "logit")
+        prior = approximation.prior(problem)
         point = engine.run(
             prior.covariance, prior.factors, Sites.zeros(graph.num_sites, tf.float64)
         )

@@ -9,7 +9,7 @@ from scipy import integrate
 from scipy.special import log_expit
 from scipy.stats import norm
 
-from sparse_prefgp.links import LINKS, LOGIT_NOISE, Link
+from sparse_prefgp.links import LINKS, LOGIT_NOISE, LOGIT_TIE_NOISE, Link
 from sparse_prefgp.sites import Factors
 from tests.reference.slow_engines import logit_factor, logit_probability, probit_factor
 from tests.tolerances import EXPECTATION, GRADIENT, IDENTITY, ROUNDING, TAIL
@@ -24,6 +24,11 @@ def given(limits: tuple[float, float], noise: float) -> tuple[tf.Tensor, ...]:
     return tf.fill([len(PLACES)], tf.constant(noise, tf.float64)), lower, upper
 
 
+def own_noise(limits: tuple[float, float]) -> float:
+    """What a factor with these limits has without any normal noise beside the logistic one."""
+    return LOGIT_TIE_NOISE if np.all(np.isfinite(limits)) else LOGIT_NOISE
+
+
 def derivatives(link: Link, limits: tuple[float, float], noise: float) -> np.ndarray:
     noises, lower, upper = given(limits, noise)
     one_sided = np.isneginf(limits[0]) and np.isfinite(limits[1])
@@ -34,7 +39,7 @@ def derivatives(link: Link, limits: tuple[float, float], noise: float) -> np.nda
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("extra", EXTRA)
 def test_logit_with_normal_noise_beside_it(extra: float, limits: tuple[float, float]) -> None:
-    found = derivatives(LINKS["logit"], limits, LOGIT_NOISE + extra)
+    found = derivatives(LINKS["logit"], limits, own_noise(limits) + extra)
     factor = logit_factor(extra, *limits)
     wanted = np.array([factor(z) for z in PLACES])
     # `quad` was asked for 1e-13 of p, which is as small as exp(-7) here.
@@ -54,7 +59,7 @@ def test_probit(limits: tuple[float, float]) -> None:
 def test_three_derivatives_in_all_that_is_given(name: str, limits: tuple[float, float]) -> None:
     """Each by a central difference of the one before."""
     link = LINKS[name]
-    noises, lower, upper = given(limits, LOGIT_NOISE + 0.5)
+    noises, lower, upper = given(limits, own_noise(limits) + 0.5)
     values = {"z": tf.constant(PLACES), "noise": noises, "upper": upper, "lower": lower}
     names = ["z", "noise"]
     names += [n for n, x in zip(("lower", "upper"), limits, strict=True) if np.isfinite(x)]
@@ -157,5 +162,10 @@ def test_curvature_of_a_logistic_factor_is_bounded_by_that_of_its_noise() -> Non
     curvature = derivatives(LINKS["logit"], (-np.inf, 0.0), LOGIT_NOISE)[:, 2]
     assert np.all(curvature >= -1.0 / LOGIT_NOISE - IDENTITY)
     assert curvature.min() == pytest.approx(-1.0 / LOGIT_NOISE, rel=IDENTITY)
+    for width in (0.001, 0.5, 3.0):
+        tie = derivatives(LINKS["logit"], (-0.5 * width, 0.5 * width), LOGIT_TIE_NOISE)[:, 2]
+        assert tie.min() >= -1.0 / LOGIT_TIE_NOISE - IDENTITY
+    narrow = derivatives(LINKS["logit"], (-0.0005, 0.0005), LOGIT_TIE_NOISE)[:, 2]
+    assert narrow.min() == pytest.approx(-1.0 / LOGIT_TIE_NOISE, rel=1e-6)
     total = integrate.quad(lambda x: x * x * np.exp(2 * log_expit(x) - x), -40, 40)[0]
     assert total == pytest.approx(np.pi**2 / 3, rel=IDENTITY)

@@ -30,6 +30,13 @@ class Judged:
         counts = rng.integers(1, 4, size=T)
         ties = rng.uniform(size=T) < 0.3
         weights = rng.uniform(0.2, 2.0, size=T)
+        # Equal duels are one site in memory and several here: the same, but for powers of a factor.
+        ends = np.stack([winners, losers], 1)
+        ends[ties] = np.sort(ends[ties], 1)
+        label = np.column_stack([ends, ties])
+        _, at, equal = np.unique(label, axis=0, return_inverse=True, return_counts=True)
+        weights = np.where(equal[at.reshape(-1)] > 1, np.maximum(weights, 1.0), weights)
+        assert np.sum(weights * counts < 1.0) > 20
         self.duels = spg.Duels(
             self.items, winners, losers, counts=counts, ties=ties, weights=weights
         )

@@ -38,7 +38,7 @@ def fast(
         full(noise),
         None if one_sided else full(limits[0]),
         full(limits[1]),
-        power,
+        full(power),
     )
 
 
