@@ -1,6 +1,7 @@
 """Are intervals and probabilities right on average? Utilities and duels drawn from the prior.
 
     python experiments/calibration/run.py
+    python experiments/calibration/run.py --judged
 
 Every repetition draws utilities from the Gaussian process that the model assumes, and duels with
 its noise. Over many, an interval of 90 % of the exact posterior holds the truth 90 times in 100
@@ -39,6 +40,12 @@ TOLERANCE = 1e-4  # of the sites: far below what coverage of 300 draws can tell
 OTHERS_M = 16  # of engines other than EP
 LEVELS = {"50": 0.6744897501960817, "90": 1.6448536269514722}
 PITC_BLOCKS = 15
+# Duels with ties between fewer items, by judges who differ, all at known parameters.
+JUDGED_SETS, JUDGED_ITEMS, JUDGED_DUELS, JUDGES = 100, 60, 200, 10
+JUDGED_NOISES = (0.01, 0.5)  # sigma² per side of a judge of ratio 1
+MARGIN = 0.25  # in standard deviations of a difference and its noise: some 20 % are ties
+RATIO_LOG_SD = 0.7
+DRAWS = 500  # of the sampler, of each of four chains
 
 Array = npt.NDArray[np.float64]
 
@@ -238,6 +245,118 @@ def calibration_error(p: Array, won: npt.NDArray[np.bool_]) -> float:
     return float(np.sum(gaps))
 
 
+@dataclass(frozen=True, eq=False)
+class JudgedWorld:
+    """Duels with ties by judges, and the utility differences that are asked for.
+
+    ends: (N, 2, D) of the pairs, first between the compared items. truth: (N,).
+    """
+
+    items: Array
+    winners: npt.NDArray[np.int64]
+    losers: npt.NDArray[np.int64]
+    ties: npt.NDArray[np.bool_]
+    judges: npt.NDArray[np.int64]
+    ratios: Array
+    margin: float
+    ends: Array
+    truth: Array
+
+
+def judged_world(seed: int, noise: float) -> JudgedWorld:
+    """Drawn with NumPy alone: utilities from the prior, ratios of the noise, outcomes."""
+    rng = np.random.default_rng([seed, int(1e6 * noise), 15])
+    places = rng.random((JUDGED_ITEMS + NEW_PAIRS, INPUTS))
+    squares = np.sum((places[:, None] - places) ** 2, -1) / LENGTHSCALE**2
+    covariance = VARIANCE * np.exp(-0.5 * squares) + 1e-10 * np.eye(len(places))
+    f = np.linalg.cholesky(covariance) @ rng.standard_normal(len(places))
+    ratios = np.exp(RATIO_LOG_SD * rng.standard_normal(JUDGES))
+    first = rng.integers(JUDGED_ITEMS, size=JUDGED_DUELS)
+    second = (first + rng.integers(1, JUDGED_ITEMS, size=JUDGED_DUELS)) % JUDGED_ITEMS
+    judges = np.concatenate([np.arange(JUDGES), rng.integers(JUDGES, size=JUDGED_DUELS - JUDGES)])
+    sd = np.sqrt(2.0 * noise * ratios[judges])
+    v = f[first] - f[second] + sd * rng.standard_normal(JUDGED_DUELS)
+    # A margin that is part of the world, not of what was drawn of it.
+    margin = MARGIN * float(np.sqrt(2.0 * VARIANCE + 2.0 * noise))
+    seen = rng.integers(JUDGED_ITEMS, size=(NEW_PAIRS // 2, 2))
+    seen[:, 1] = (seen[:, 0] + rng.integers(1, JUDGED_ITEMS, NEW_PAIRS // 2)) % JUDGED_ITEMS
+    asked = np.concatenate([seen, JUDGED_ITEMS + np.arange(NEW_PAIRS).reshape(-1, 2)])
+    won = v > 0.0
+    return JudgedWorld(
+        items=places[:JUDGED_ITEMS],
+        winners=np.where(won, first, second),
+        losers=np.where(won, second, first),
+        ties=np.abs(v) < margin,
+        judges=judges,
+        ratios=ratios,
+        margin=margin,
+        ends=places[asked],
+        truth=f[asked[:, 0]] - f[asked[:, 1]],
+    )
+
+
+def judged(setting: tuple[float, str, int]) -> dict[str, Any]:
+    """Coverage of 90 % intervals: of a normal by mean and sd, or of the draws of the sampler."""
+    import gpflow
+
+    import sparse_prefgp as spg
+
+    noise, how, sets = setting
+    started = time.perf_counter()
+    seen, new, ties, unsettled = [], [], 0, 0
+    for seed in range(sets):
+        given = judged_world(seed, noise)
+        sparse = how == "VFE"
+        model = spg.PreferenceGP(
+            spg.Duels(
+                given.items, given.winners, given.losers, ties=given.ties, groups=given.judges
+            ),
+            gpflow.kernels.SquaredExponential(VARIANCE, np.full(INPUTS, LENGTHSCALE)),
+            approximation=spg.VFE() if sparse else spg.Exact(),
+            inducing_variable=given.items if sparse else None,
+            engine=spg.ParallelEP(tolerance=TOLERANCE, max_sweeps=1000),
+            noise_variance=noise,
+            margin=given.margin,
+            noise_by_group=True,
+        )
+        assert model.noise_ratio is not None
+        names = [int(name) for name in model.duels.group_names or ()]
+        model.noise_ratio.assign(given.ratios[names])
+        first, second = given.ends[:, 0], given.ends[:, 1]
+        if how == "sampler":
+            rng = np.random.default_rng(seed)
+            draws = spg.sample_posterior(model, DRAWS, rng)
+            low, high = draws.quantiles(first, second, [0.05, 0.95], rng)[0]
+            inside = (low < given.truth) & (given.truth < high)
+            unsettled += not draws.converged
+        else:
+            mean, variance = (x.numpy() for x in model.predict_difference(first, second))
+            inside = np.abs(given.truth - mean) < LEVELS["90"] * np.sqrt(variance)
+            unsettled += not model.infer().converged
+        seen.append(inside[: NEW_PAIRS // 2].mean())
+        new.append(inside[NEW_PAIRS // 2 :].mean())
+        ties += int(given.ties.sum())
+    row = {"noise": noise, "how": how, "sets": sets, "ties": ties / (sets * JUDGED_DUELS)}
+    for name, shares in (("seen", seen), ("new", new)):
+        row[name] = float(np.mean(shares))
+        row[f"{name} error"] = float(np.std(shares, ddof=1) / np.sqrt(sets))
+    return {**row, "unsettled": unsettled, "seconds": time.perf_counter() - started}
+
+
+def judged_table(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| noise | intervals of | sets | compared items | new items | ties |",
+        "|" + "---|" * 6,
+    ]
+    for row in rows:
+        shares = [f"{100 * row[k]:.1f} ± {100 * row[k + ' error']:.1f}" for k in ("seen", "new")]
+        lines.append(
+            f"| {row['noise']:g} | {row['how']} | {row['sets']} | {' | '.join(shares)} | "
+            f"{row['ties']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [
         "| noise | approximation | engine | m | draws | 50 %, seen | 50 %, new | 90 %, seen | "
@@ -302,9 +421,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=HERE / "results")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--judged", action="store_true", help="duels with ties and judges instead")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     rows = []
+    if given.judged:
+        lines = product(JUDGED_NOISES, ("sampler", "Exact", "VFE"), (JUDGED_SETS,))
+        with ProcessPoolExecutor(given.workers) as pool:
+            for row in pool.map(judged, lines):
+                rows.append(row)
+                print(judged_table([row]).splitlines()[-1], f"{row['seconds']:.1f} s", flush=True)
+        (given.out / "judged.md").write_text(judged_table(rows), encoding="utf-8")
+        (given.out / "judged.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+        return
     with ProcessPoolExecutor(given.workers) as pool:
         for row in pool.map(measured, settings()):
             rows.append(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from dataclasses import replace
@@ -15,7 +16,7 @@ from scipy.stats import multivariate_normal, norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import importance
-from sparse_prefgp.analysis.certificates import EP_ERROR_PER_DUEL, evidence_report
+from sparse_prefgp.analysis.certificates import EP_ERROR_PER_DUEL, ep_error, evidence_report
 from sparse_prefgp.analysis.importance import (
     SampledEvidence,
     importance_sampling,
@@ -23,6 +24,7 @@ from sparse_prefgp.analysis.importance import (
 )
 from sparse_prefgp.sampling.proposals import TruncatedNormal, proposals, propose
 from tests.cases import ALL, DUEL_CASES, ORTHANT_CASES, case_model, random_duels
+from tests.conftest import ROOT
 from tests.tolerances import EVIDENCE, IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SINGLE
 
 SAMPLES = 2000
@@ -264,8 +266,61 @@ def test_fitc_above_the_exact_evidence_is_warned_of(samples: int) -> None:
 def test_fitc_that_agrees_with_exact_inference_is_not_warned_of() -> None:
     report = evidence_report(case_model(DUEL_CASES[3], spg.FITC()), samples=0)
     assert report.exact is not None
-    assert report.log_evidence < report.exact + EP_ERROR_PER_DUEL * 40
+    assert report.log_evidence < report.exact + ep_error(case_model(DUEL_CASES[3], spg.FITC()))
     assert report.warnings == ()
+
+
+def test_eps_error_by_the_noise_of_each_duel() -> None:
+    duels = spg.Duels(
+        [[0.0], [0.5], [9.0]], [0, 1, 0], [1, 2, 2], [3, 1, 2], groups=["sure", "sure", "coin"]
+    )
+    kernel = gpflow.kernels.SquaredExponential(variance=2.0)
+    model = spg.PreferenceGP(duels, kernel, noise_variance=0.01, noise_by_group=True)
+    assert model.noise_ratio is not None
+    ratios = {"sure": 0.5, "coin": 200.0}
+    model.noise_ratio.assign([ratios[str(name)] for name in model.duels.group_names or ()])
+    # Mean over six duels of 2 k(0) - 2 k(x - x'); 0.01 and 4 of noise beside that.
+    prior = 4.0 * np.mean([1.0 - np.exp(-0.125)] * 3 + [1.0] * 3)
+    assert 0.01 / prior < 0.03 < 1.0 < 4.0 / prior
+    steps = dict(EP_ERROR_PER_DUEL)
+    assert ep_error(model) == pytest.approx(4 * steps[0.0] + 2 * steps[1.0], rel=IDENTITY)
+    # A kernel that tells no items apart leaves coins, of which EP is exact.
+    flat = spg.PreferenceGP(duels, gpflow.kernels.Linear(variance=1e-300))
+    assert ep_error(flat) == pytest.approx(6 * steps[1.0], rel=IDENTITY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "noise", "ties", "exceeds"),
+    [
+        (18, 1e-4, False, 0.03),
+        (9, 1e-3, True, 0.02),
+        (0, 0.1, False, 0.01),
+        (18, 0.5, False, 0.001),
+        (6, 1.0, True, 0.0),
+    ],
+)
+def test_eps_error_is_as_measured(seed: int, noise: float, ties: bool, exceeds: float) -> None:
+    """The truth by draws of utilities in NumPy alone."""
+    path = ROOT / "experiments" / "calibration" / "ep_error.py"
+    spec = importlib.util.spec_from_file_location("ep_error_study", path)
+    assert spec is not None
+    assert spec.loader is not None
+    study = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(study)
+    given = study.problem(seed, noise, ties)
+    truth, error = study.weighed(given, noise)
+    duels = spg.Duels(given["items"], given["winners"], given["losers"], ties=given["ties"])
+    model = spg.PreferenceGP(
+        duels,
+        gpflow.kernels.SquaredExponential(lengthscales=given["lengthscale"]),
+        noise_variance=noise,
+        margin=given["margin"],
+    )
+    off, known = abs(model.log_evidence() - truth), MONTE_CARLO_STANDARD_ERRORS * error
+    assert known < 0.1 * duels.num_duels * max(exceeds, 0.01)
+    assert exceeds * duels.num_duels < off + known
+    assert off < ep_error(model) + known
 
 
 def test_what_is_too_large_is_left_out_and_said() -> None:
@@ -306,7 +361,7 @@ def test_report_with_item_effects_and_a_mean_function() -> None:
     report = evidence_report(model, samples=SAMPLES)
     assert report.sampled is not None
     assert report.exact is not None
-    assert report.exact == pytest.approx(report.sampled.log_evidence, abs=EP_ERROR_PER_DUEL * 20)
+    assert report.exact == pytest.approx(report.sampled.log_evidence, abs=ep_error(model))
     assert report.lower_bound < report.sampled.log_evidence
 
 
