@@ -79,6 +79,9 @@ class LinearProbit:
     def of(cls, duels: Duels, rng: np.random.Generator | None = None) -> LinearProbit:
         """Fitted to those of some duels that have a winner, with their weights.
 
+        Equal duels of different groups are one row, so that groups change neither the folds nor the
+        fit.
+
         Raises:
             ValueError: all duels are ties.
         """
@@ -88,7 +91,11 @@ class LinearProbit:
                 "All duels are ties, from which a linear probit learns nothing; give some that one "
                 "side won."
             )
-        return cls.fit(duels.differences()[decided], duels.effective_counts[decided], rng=rng)
+        key = (duels.winners * duels.num_items + duels.losers)[decided]
+        _, first, row = np.unique(key, return_index=True, return_inverse=True)
+        counts = np.bincount(row.reshape(-1), duels.effective_counts[decided])
+        order = np.argsort(first)  # that of first appearance
+        return cls.fit(duels.differences()[decided][first[order]], counts[order], rng=rng)
 
     def predict_log_proba(self, differences: npt.ArrayLike) -> FloatArray:
         """Log probability, (k,) in nats, that the first side wins; `differences` is (k, D).

@@ -1,16 +1,19 @@
 """What a duel is worth before it is asked, from the mean and variance of its utility difference.
 
 A duel of a against b has d = f(a) - f(b) ~ N(mean, variance) and is won by a with probability
-Phi((d - margin) / s), s² = 2 sigma²; without a margin there are no ties. All functions take arrays
-of N pairs (docs/method.md, section 12).
+Phi((d - margin) / s), s² = 2 sigma²; without a margin there are no ties. Where the judge is not
+known, s² is multiplied by one of several `NoiseRatios`, and probabilities are averaged over them.
+All functions take arrays of N pairs (docs/method.md, section 12).
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, ndtr
+from scipy.interpolate import CubicSpline
+from scipy.special import entr, log_ndtr, logsumexp, ndtr
 
+from sparse_prefgp.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.quadrature import log_mass
 
 FloatArray = npt.NDArray[np.float64]
@@ -25,6 +28,9 @@ _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(64)
 # Standard deviations beyond which neither a density nor an entropy is anything.
 _REACH = 10.0
+# Of an entropy averaged over noises: nodes of either side of the margin, and knots of its spline.
+_TURN_NODES, _TURN_WEIGHTS = np.polynomial.legendre.leggauss(128)
+_KNOTS = 4000
 # So many pairs at a time: with the nodes, 4 MB an array.
 _CHUNK = 16_384
 
@@ -53,19 +59,26 @@ def entropy_of_three(x: FloatArray, margin: FloatArray) -> FloatArray:
 
 
 def information_gain(
-    mean: FloatArray, variance: FloatArray, duel_noise: float, margin: float = 0.0
+    mean: FloatArray,
+    variance: FloatArray,
+    duel_noise: float,
+    margin: float = 0.0,
+    ratios: NoiseRatios = ONE_NOISE,
 ) -> FloatArray:
     """What the outcome tells about the utilities, in nats (BALD, Houlsby et al. 2011, eq. 2), (N,).
 
     H[outcome] - E H[outcome | d]. Without ties the expectation is by Gauss–Hermite under the
     product of the density of d and a normal that is near the entropy, so that a variance far above
     the noise costs no digits: the error is below 1e-14 nats for variances up to 1e6 times the
-    noise. With them it is by Gauss–Legendre over where density and entropy are something.
+    noise. With them it is by Gauss–Legendre over where density and entropy are something, and so it
+    is where noises are averaged, with an error below 1e-9 nats.
 
-    :param mean, variance: (N,) of d, variance >= 0. duel_noise: s² > 0.
+    :param mean, variance: (N,) of d, variance >= 0. duel_noise: s² > 0, times `ratios`.
     """
     rule = _gain_of_three if margin > 0.0 else _gain_of_two
     s = float(np.sqrt(duel_noise))
+    if len(ratios.ratios) > 1:
+        rule = _AveragedEntropy(ratios, margin / s).gain
     parts = [
         rule(mean[i : i + _CHUNK] / s, variance[i : i + _CHUNK] / duel_noise, margin / s)
         for i in range(0, len(mean), _CHUNK)
@@ -104,6 +117,57 @@ def _gain_of_two(centre: FloatArray, spread: FloatArray, margin: float) -> Float
     return entropy(centre / np.sqrt(1.0 + spread)) - expected
 
 
+class _AveragedEntropy:
+    """The entropy of an outcome at x = d / s whose noise is averaged over ratios.
+
+    It is a function of |x| alone, smooth in u = asinh((|x| - margin) / a) with a the scale of its
+    narrowest turns, of which it is a spline.
+    """
+
+    def __init__(self, ratios: NoiseRatios, margin: float) -> None:
+        self._ratios, self._margin = ratios, margin
+        # Of the noises that have a weight.
+        sd = np.sqrt(ratios.ratios[ratios.weights > 1e-4])
+        self._scale = 0.5 * float(sd.min())
+        self._reach = margin + _REACH * float(np.sqrt(ratios.ratios.max()))
+        inside = [(0.0, margin)] if margin > 0.0 else []
+        self._parts = [*inside, (margin, self._reach)]
+        u = np.linspace(self._turned(0.0), self._turned(self._reach), _KNOTS)
+        x = margin + self._scale * np.sinh(u)
+        self._spline = CubicSpline(u, self._entropy(x, np.zeros_like(x)))
+
+    def _turned(self, x: FloatArray | float) -> FloatArray:
+        return np.asarray(np.arcsinh((x - self._margin) / self._scale))
+
+    def _entropy(self, centre: FloatArray, spread: FloatArray) -> FloatArray:
+        """In nats, for d / s ~ N(centre, spread), (N,)."""
+        total = np.sqrt(self._ratios.ratios[:, None] + spread)
+        high, low = (centre - self._margin) / total, (-centre - self._margin) / total
+        won, lost = (self._ratios.weights @ ndtr(z) for z in (high, low))
+        tied = np.zeros_like(won)
+        if self._margin > 0.0:
+            tied = self._ratios.weights @ np.exp(log_mass(low, -high))
+        return np.asarray(entr(won) + entr(lost) + entr(tied), dtype=float)
+
+    def gain(self, centre: FloatArray, spread: FloatArray, margin: float) -> FloatArray:
+        """For d and its variance in units of the noise, (N,)."""
+        del margin
+        sd = np.sqrt(spread)
+        scale = np.where(sd > 0.0, sd, 1.0)[:, None]
+        expected = np.zeros_like(centre)
+        for side in (centre, -centre):  # x > 0, and x < 0 turned over
+            for start, end in self._parts:
+                ends = [np.clip(x, side - _REACH * sd, side + _REACH * sd) for x in (start, end)]
+                low, high = (self._turned(x) for x in ends)
+                half = 0.5 * (high - low)
+                u = 0.5 * (low + high)[:, None] + half[:, None] * _TURN_NODES
+                x = self._margin + self._scale * np.sinh(u)
+                log_density = -0.5 * ((x - side[:, None]) / scale) ** 2 - _LOG_ROOT_TWO_PI
+                density = np.exp(log_density) / scale * self._scale * np.cosh(u)
+                expected += half * ((density * self._spline(u)) @ _TURN_WEIGHTS)
+        return np.where(sd > 0.0, self._entropy(centre, spread) - expected, 0.0)
+
+
 def _entropy_ratio(x: FloatArray) -> FloatArray:
     """Entropy of Phi(x) over exp(-x² / 2w)."""
     log_rare, weight = _entropy_parts(x)
@@ -124,34 +188,40 @@ def expected_best(first: FloatArray, second: FloatArray, variance: FloatArray) -
 
 
 def expected_reduction(
-    mean: FloatArray, variance: FloatArray, duel_noise: float, margin: float = 0.0
+    mean: FloatArray,
+    variance: FloatArray,
+    duel_noise: float,
+    margin: float = 0.0,
+    ratios: NoiseRatios = ONE_NOISE,
 ) -> FloatArray:
     """r such that asking takes r Cov[g, d]² off the variance of any utility g, on average.
 
     With S = variance + s², an outcome is d + noise in an interval, whose limits less the mean are a
     and b in units of sqrt(S), of probability P. It moves E g by Cov[g, d] (phi(a) - phi(b)) /
     sqrt(S) P (Rasmussen & Williams 2006, eq. 3.58), so that by the law of total variance r is the
-    sum of (phi(a) - phi(b))² / P over the outcomes, over S: phi(z)² / (S Phi(z) Phi(-z)), z =
-    mean / sqrt(S), without ties. It needs no outcome.
+    sum of ((phi(a) - phi(b)) / sqrt(S))² / P over the outcomes: phi(z)² / (S Phi(z) Phi(-z)), z =
+    mean / sqrt(S), without ties. Densities over sqrt(S), as P, are averaged over `ratios`. It needs
+    no outcome.
     """
-    total = variance + duel_noise
-    sd = np.sqrt(total)
-    if margin == 0.0:
-        z = mean / sd
-        share = np.exp(2.0 * _log_density(z) - log_ndtr(z) - log_ndtr(-z))
-        return np.asarray(share / total, dtype=float)
-    low, high = (-margin - mean) / sd, (margin - mean) / sd
+    sd = np.sqrt(variance[:, None] + duel_noise * ratios.ratios)
+    low, high = (-margin - mean[:, None]) / sd, (margin - mean[:, None]) / sd
     at_low, at_high = _log_density(low), _log_density(high)
-    # One density less the other, in logs: both are nothing far out, where the tie is still less.
-    larger, smaller = np.maximum(at_low, at_high), np.minimum(at_low, at_high)
-    with np.errstate(divide="ignore"):  # equal densities: a tie moves nothing
-        apart = larger + np.log1p(-np.exp(smaller - larger))
-    logs = [
-        2.0 * at_low - log_ndtr(low),
-        2.0 * at_high - log_ndtr(-high),
-        2.0 * apart - log_mass(low, high),
+
+    def mean_of(log: FloatArray) -> FloatArray:
+        return np.asarray(logsumexp(log, axis=1, b=ratios.weights), dtype=float)
+
+    found = [
+        2.0 * mean_of(at_low - np.log(sd)) - mean_of(log_ndtr(low)),
+        2.0 * mean_of(at_high - np.log(sd)) - mean_of(log_ndtr(-high)),
     ]
-    return np.asarray(sum(np.exp(each) for each in logs) / total, dtype=float)
+    if margin > 0.0:
+        # One density less the other, in logs: both are nothing far out, where the tie is still
+        # less. Which is larger depends on the sign of the mean alone.
+        larger, smaller = np.maximum(at_low, at_high), np.minimum(at_low, at_high)
+        with np.errstate(divide="ignore"):  # equal densities: a tie moves nothing
+            apart = larger + np.log1p(-np.exp(smaller - larger))
+        found.append(2.0 * mean_of(apart - np.log(sd)) - mean_of(log_mass(low, high)))
+    return np.asarray(sum(np.exp(each) for each in found), dtype=float)
 
 
 def _log_density(z: FloatArray) -> FloatArray:

@@ -37,12 +37,14 @@ class AskedPairs:
     many as there are items or duels), and a pick O(m) an item.
 
     mean, variance: (N,) of f(first) - f(second). negative_variances: how many of them rounding had
-    made negative at the start; they are set to 0. duel_noise: 2 sigma². margin: 0 without ties.
+    made negative at the start; they are set to 0. duel_noise: 2 sigma², ratios: by what it is
+    multiplied, for nobody in particular. margin: 0 without ties.
     """
 
     def __init__(self, model: PreferenceGP, pairs: CandidatePairs) -> None:
         self.pairs = pairs
         self.duel_noise = 2.0 * float(model.noise_variance.numpy())
+        self.ratios = model.new_ratios()
         self.margin = 0.0 if model.margin is None else float(model.margin.numpy())
         self._posterior = model.posterior
         self._inputs = numbered_inputs(model, pairs.items)
@@ -65,7 +67,7 @@ class AskedPairs:
         first, second = int(self.pairs.first[pair]), int(self.pairs.second[pair])
         one = slice(pair, pair + 1)
         reduction = expected_reduction(
-            self.mean[one], self.variance[one], self.duel_noise, self.margin
+            self.mean[one], self.variance[one], self.duel_noise, self.margin, self.ratios
         )
         column = np.sqrt(reduction) * self.covariance_with(first, second)
         taken = (column[self.pairs.first] - column[self.pairs.second]) ** 2

@@ -13,6 +13,7 @@ from sparse_prefgp.checks import whole_number
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.models.items import ItemSet, items_of
 from sparse_prefgp.models.outcomes import group_numbers
+from sparse_prefgp.noise import ONE_NOISE
 from sparse_prefgp.parts.seen import SeenDuels
 
 if TYPE_CHECKING:
@@ -269,7 +270,8 @@ def consistency(
     items are drawn jointly; above that, only the difference of each pair, by itself, which brings
     tails nearer to ½ and lets cycles be more frequent. What FITC and its relatives count as noise
     of each duel (`residual_share`) is noise here too. Ties are left out, and votes are redrawn
-    given that they are no ties; with noise by group each has that of its own group.
+    given that they are no ties; with noise by group each has that of its own group,
+    or any by the prior where that is unknown.
 
     Args:
         duels: the votes.
@@ -574,40 +576,50 @@ def _residuals(model: PreferenceGP, first: FloatArray, second: FloatArray) -> Fl
 
 @dataclass(frozen=True, eq=False)
 class _Votes:
-    """Votes with one noise each, to be redrawn.
+    """Votes to be redrawn, each with one noise, or with any of several of an unknown judge.
 
-    pair: (v,) the pair they are of. totals: (v,) how many. noise: (v,) standard deviation of the
-    noise of each. margin: by how much a difference must pass 0 to be a vote.
+    pair: (v,) the pair they are of. totals: (v,) how many. noise: (K, v) standard deviation of the
+    noise of each. weights: (K, 1) of these in the probability of a vote. margin: by how much a
+    difference must pass 0 to be a vote.
     """
 
     pair: IntArray
     totals: IntArray
     noise: FloatArray
+    weights: FloatArray
     margin: float
 
     @classmethod
     def of(cls, graph: _Pairs, duels: Duels, model: PreferenceGP, residual: FloatArray) -> _Votes:
         twice = 2.0 * float(model.noise_variance.numpy())
         margin = 0.0 if model.margin is None else float(model.margin.numpy())
-        pair, totals, ratio = np.arange(len(graph.totals)), graph.totals, np.ones(1)
-        if model.noise_ratio is not None and duels.groups is not None:
-            ratios = np.append(model.noise_ratio.numpy(), 1.0)  # the last one of unknown groups
+        pair, totals = np.arange(len(graph.totals)), graph.totals
+        if model.noise_ratio is None or duels.groups is None:
+            new = model.new_ratios()
+            ratio = new.ratios[:, None]
+        else:
             names = np.array([*(duels.group_names or ())], dtype=object)
             number = group_numbers(names, len(names), model.duels, True)[duels.groups]
             cells, cell = np.unique(
                 np.stack([graph.pair, number[duels.decided]], 1), axis=0, return_inverse=True
             )
-            pair, ratio = cells[:, 0], ratios[cells[:, 1]]
+            pair, group = cells[:, 0], cells[:, 1]
+            new = ONE_NOISE if np.all(group >= 0) else model.new_ratios()
+            known = model.noise_ratio.numpy()[np.maximum(group, 0)]
+            ratio = np.where(group >= 0, known, new.ratios[:, None])
             totals = _sums(cell.reshape(-1), duels.counts[duels.decided])
-        return cls(pair, totals, np.sqrt(twice * ratio + residual[pair]), margin)
+        noise = np.sqrt(twice * ratio + residual[pair])
+        return cls(pair, totals, noise, new.weights[:, None], margin)
 
     def wins(self, difference: FloatArray, rng: np.random.Generator) -> IntArray:
         """Votes for the first of each pair, (p,), for utility differences (p,)."""
-        from scipy.special import log_ndtr
+        from scipy.special import log_ndtr, logsumexp
 
         z = difference[self.pair]
-        won = log_ndtr((z - self.margin) / self.noise)
-        lost = log_ndtr((-z - self.margin) / self.noise)
+        won, lost = (
+            logsumexp(log_ndtr((x - self.margin) / self.noise), axis=0, b=self.weights)
+            for x in (z, -z)
+        )
         # Given that it is no tie; without a margin the two add up to 1.
         drawn = rng.binomial(self.totals, np.exp(won - np.logaddexp(won, lost)))
         return _sums(self.pair, drawn)

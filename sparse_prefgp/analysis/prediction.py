@@ -45,7 +45,7 @@ def predict(
             among the model's own items. By default the model's own alone.
         level: of the intervals.
         groups: name of the column of `pairs` that says who judges, for a model with noise by
-            group; by default all have the shared noise.
+            group; by default probabilities are averaged over the prior of a group's noise.
 
     Returns:
         The pairs as a data frame, all columns as they are, with `probability` (that the first, or
@@ -59,7 +59,7 @@ def predict(
     An item against itself has sd 0 and equal probabilities, ½ without ties.
 
     Warns:
-        UserWarning: groups that the model does not know, which get the shared noise.
+        UserWarning: groups that the model does not know, which are averaged over in the same way.
 
     Raises:
         ValueError: a missing column, one named like a column that is added, an unknown id (with
@@ -139,7 +139,7 @@ def predicted(
 ) -> Outcomes:
     """Predictions for pairs of rows of `items`, in bounded memory.
 
-    :param groups: (N,) labels of who judges; unknown ones are told, and have the shared noise.
+    :param groups: (N,) labels of who judges; a warning tells of unknown ones.
     """
     from sparse_prefgp.covariances.kernels import as_float
 

@@ -171,7 +171,8 @@ def suggest(
             looked at whole, but "thompson" draws the utilities of at most 1,000 items.
         rng: of all that is drawn. progress: called with picks done and the total.
 
-    Answers are expected to have the noise that groups share, and a margin can make them ties.
+    Answers are expected of nobody in particular: where groups have noises of their own, of one that
+    is not known, averaged over the prior. A margin can make them ties.
 
     After each pick "bald", "variance" and "eubo" take the covariances that are to be expected once
     it is answered, for which no answer is needed, and hold the means. For "eubo" that is a rule
@@ -322,8 +323,8 @@ def _score(model: PreferenceGP, state: AskedPairs, score: str) -> Callable[[], F
     if score == "variance":
         return lambda: state.variance.copy()
     if score == "bald":
-        noise, margin = state.duel_noise, state.margin
-        return lambda: information_gain(state.mean, state.variance, noise, margin)
+        judged = (state.duel_noise, state.margin, state.ratios)
+        return lambda: information_gain(state.mean, state.variance, *judged)
     pairs = state.pairs
     utility = model.predict_f(pairs.items.inputs)[0].numpy()[:, 0]
     utility -= utility.mean()

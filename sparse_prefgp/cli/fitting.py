@@ -299,7 +299,7 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
         console.print(
             Text(
                 f"Noise variance of {ratios['groups']:,} groups: {ratios['min']:.2g} to "
-                f"{ratios['max']:.2g} times the shared one, median {ratios['median']:.2g}"
+                f"{ratios['max']:.2g} times that of the model, median {ratios['median']:.2g}"
             )
         )
     inference = report.inference

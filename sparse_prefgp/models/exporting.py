@@ -34,7 +34,7 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
 
     - `predict_f(items)`: a dictionary of `mean` (N, 1) and `variance` (N, 1) of the utility;
     - `predict_duel(first, second)`: `probability` (N,) that each first item beats the second, and
-      for a model with a margin `tie_probability` (N,); with noise by group, under the shared noise,
+      for a model with a margin `tie_probability` (N,); with noise by group, of an unknown one,
 
     also as `signatures`, for any number of rows, in the units of `model.duels.items` and GPflow's
     default float. Parameters and posterior are constants as they are now. With `ItemEffect` the

@@ -9,11 +9,13 @@ from typing import Any
 import gpflow
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.checks import is_number
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 
 IntArray = npt.NDArray[np.int64]
 
@@ -41,8 +43,31 @@ def margin_parameter(margin: Any, duels: Any) -> gpflow.Parameter | None:
     )
 
 
-def ratio_parameter(duels: Duels) -> gpflow.Parameter:
-    """By what each group multiplies the noise variance, (number of groups,).
+class GroupRatios(gpflow.Parameter):
+    """By what each group multiplies the noise variance, (number of groups,), held as log r.
+
+    A prior on the unconstrained value is the density of log r, whose mode is that of the prior.
+    GPflow turns it into the density of r, a factor 1 / r, which would move the mode of log r from
+    its mean by its variance.
+    """
+
+    def log_prior_density(self) -> tf.Tensor:
+        """Log density of the prior, summed over groups, in nats: of log r, or of r if it is on
+        the constrained value."""
+        if self.prior is None or self.prior_on is gpflow.base.PriorOn.CONSTRAINED:
+            return super().log_prior_density()
+        return tf.reduce_sum(self.prior.log_prob(self.unconstrained_variable))
+
+    @classmethod
+    def like(cls, parameter: gpflow.Parameter) -> GroupRatios:
+        """With value, transform, prior and trainability of another parameter, to the bit."""
+        result = cls(parameter)
+        result.unconstrained_variable.assign(parameter.unconstrained_variable)
+        return result
+
+
+def ratio_parameter(duels: Duels) -> GroupRatios:
+    """The ratios of the groups of some duels, all 1, with the prior log r ~ N(0, 1).
 
     :raises ValueError: duels without groups.
     """
@@ -51,13 +76,33 @@ def ratio_parameter(duels: Duels) -> gpflow.Parameter:
             "noise_by_group needs duels with groups; give Duels(…, groups=labels), or leave it out."
         )
     dtype = gpflow.default_float()
-    prior = tfp.distributions.Normal(dtype(0.0), dtype(RATIO_LOG_SD))
-    return gpflow.Parameter(
+    return GroupRatios(
         np.ones(len(duels.group_names)),
         transform=tfp.bijectors.Exp(),
-        prior=prior,
+        prior=tfp.distributions.Normal(dtype(0.0), dtype(RATIO_LOG_SD)),
         prior_on="unconstrained",
     )
+
+
+def new_ratios(parameter: gpflow.Parameter | None) -> NoiseRatios:
+    """The noise of a duel to come whose group is unknown, by the prior of the ratios.
+
+    :param parameter: the ratios of a model; None where all duels have one noise.
+    :raises ValueError: a prior that says nothing of log r.
+    """
+    if parameter is None:
+        return ONE_NOISE
+    prior = parameter.prior
+    if not (
+        isinstance(prior, tfp.distributions.Normal)
+        and parameter.prior_on is gpflow.base.PriorOn.UNCONSTRAINED
+    ):
+        kind = "no prior" if prior is None else f"the prior {type(prior).__name__}"
+        raise ValueError(
+            f"noise_ratio has {kind}, which does not say how noisy an unknown group is; name the "
+            "group of each duel, or give noise_ratio a normal prior on the unconstrained value."
+        )
+    return ratios_of_unknown(float(np.asarray(prior.loc)), float(np.asarray(prior.scale)))
 
 
 def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
@@ -97,7 +142,8 @@ def group_numbers(groups: Any, pairs: int, duels: Duels, by_group: bool) -> IntA
     if unknown:
         warnings.warn(
             f"The group {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
-            f"{pairs:,} pairs have unknown ones); they get the shared noise.",
+            f"{pairs:,} pairs have unknown ones); their noise is averaged over the prior of the "
+            "groups' noise.",
             stacklevel=5,
         )
     return found

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import gpflow
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
+import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
-from sparse_prefgp.models.outcomes import group_numbers
+from sparse_prefgp.links import Link
+from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
+from sparse_prefgp.noise import NoiseRatios
 
 
 class DuelPredictions:
@@ -64,7 +68,8 @@ class DuelPredictions:
         """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,).
 
         :param groups: who judges: a label for all pairs or (N,) labels, where the model has noise
-            by group. None and unknown ones, which are told, have the shared noise.
+            by group. For None and unknown ones, of which a warning tells, the probability is
+            averaged over the prior of the ratio of a group's noise (docs/method.md, section 14).
         """
         return tf.exp(self.predict_log_duel(Xa, Xb, groups))
 
@@ -95,30 +100,62 @@ class DuelPredictions:
         """Log probability that a beats b, from mean and variance of f(a) - f(b), (N,) each.
 
         A variance that rounding has made negative counts as 0.
+
+        :param groups: as for `predict_duel`.
         """
-        noise, margin = self._noise_and_margin(mean, groups)
-        link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
-        return link.log_probability(-mean, variance, noise, None, -margin)
+        margin = self._margin(mean)
+        return self._log_outcome(mean, variance, None, -margin, groups)
 
     def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
         """The same of a tie; -inf without a margin."""
-        noise, margin = self._noise_and_margin(mean, groups)
+        margin = self._margin(mean)
         if self.margin is None:
+            self._group_numbers(groups, mean)  # groups are checked all the same
             return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
-        link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
-        return link.log_probability(-mean, variance, noise, -margin, margin)
+        return self._log_outcome(mean, variance, -margin, margin, groups)
 
-    def _noise_and_margin(self, like: tf.Tensor, groups: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """2 sigma² and the margin for each pair, (N,)."""
-        margin = tf.zeros_like(like) if self.margin is None else self.margin + tf.zeros_like(like)
-        noise = 2.0 * self.noise_variance + tf.zeros_like(like)
-        if groups is not None:
-            number = group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
-            shared = tf.ones([1], like.dtype)
-            # -1 is the last entry: the shared noise of unknown groups.
-            ratio = shared if self.noise_ratio is None else tf.concat([self.noise_ratio, shared], 0)
-            noise *= tf.gather(ratio, number % ratio.shape[0])
-        return noise, margin
+    def new_ratios(self) -> NoiseRatios:
+        """By what the noise of a duel to come is multiplied where its group is not known.
+
+        :raises ValueError: `noise_ratio` with a prior that is not normal in its log.
+        """
+        return new_ratios(self.noise_ratio)
+
+    def _log_outcome(
+        self,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        lower: tf.Tensor | None,
+        upper: tf.Tensor,
+        groups: Any,
+    ) -> tf.Tensor:
+        """log P(lower < f(b) - f(a) + noise < upper), (N,): at the noise of known groups, averaged
+        over that of unknown ones."""
+        link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
+        noise = 2.0 * self.noise_variance + tf.zeros_like(mean)
+        number = self._group_numbers(groups, mean)
+        if self.noise_ratio is None:
+            return link.log_probability(-mean, variance, noise, lower, upper)
+        if number is None:
+            return _averaged(link, self.new_ratios(), -mean, variance, noise, lower, upper)
+        new = np.flatnonzero(number < 0)
+        # Unknown groups stand as the first one until they are averaged.
+        ratio = tf.gather(tf.convert_to_tensor(self.noise_ratio), np.maximum(number, 0))
+        found = link.log_probability(-mean, variance, noise * ratio, lower, upper)
+        if not len(new):
+            return found
+        some = [None if x is None else tf.gather(x, new) for x in (variance, noise, lower, upper)]
+        averaged = _averaged(link, self.new_ratios(), -tf.gather(mean, new), *some)
+        return tf.tensor_scatter_nd_update(found, new[:, None], averaged)
+
+    def _group_numbers(self, groups: Any, like: tf.Tensor) -> npt.NDArray[np.int64] | None:
+        """The number of each pair's group, (N,), -1 where it is unknown; None without groups."""
+        if groups is None:
+            return None
+        return group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
+
+    def _margin(self, like: tf.Tensor) -> tf.Tensor:
+        return tf.zeros_like(like) if self.margin is None else self.margin + tf.zeros_like(like)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -171,3 +208,25 @@ class DuelPredictions:
                 f"The last column has {numbers[bad[0]]:g} in row {bad[0]}, which is no row number "
                 f"of an item; give 0 to {self.duels.num_items - 1}, or -1 for an unknown item."
             )
+
+
+def _averaged(
+    link: Link,
+    ratios: NoiseRatios,
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    noise: tf.Tensor,
+    lower: tf.Tensor | None,
+    upper: tf.Tensor,
+) -> tf.Tensor:
+    """Log of the average of `link.log_probability` over the ratios of the noise, (N,)."""
+    factor = tf.constant(ratios.ratios, mean.dtype)
+    log_weight = tf.constant(np.log(ratios.weights), mean.dtype)
+
+    def add(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        found = link.log_probability(mean, variance, factor[k] * noise, lower, upper)
+        return k + 1, tfp.math.log_add_exp(total, found + log_weight[k])
+
+    # One ratio after another: no more memory, and no larger a graph, than one noise takes.
+    nothing = tf.zeros_like(mean) - tf.constant(np.inf, mean.dtype)
+    return tf.while_loop(lambda k, _: k < len(ratios.ratios), add, (0, nothing))[1]

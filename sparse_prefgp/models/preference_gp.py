@@ -101,7 +101,8 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         it the duel is a tie. Needed where there are ties, and then learned from this value
         (`gpflow.set_trainable(model.margin, False)` keeps it); None is no margin.
     :param noise_by_group: learn for each group of the duels by what it multiplies `noise_variance`,
-        `noise_ratio`, one number each with a log-normal prior of median 1 and log-sd 1.
+        `noise_ratio`, one number r each with log r ~ N(0, 1). Predictions for nobody in
+        particular are averaged over that prior.
     :raises ValueError: a value that makes no sense, named in the message.
     """
 

@@ -40,6 +40,7 @@ from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.folders import replaced_folder
 from sparse_prefgp.model_folder import check_replaceable, model_files, read_model
 from sparse_prefgp.models.codec import Decoder, Encoder
+from sparse_prefgp.models.outcomes import GroupRatios
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.versions import versions
 
@@ -174,7 +175,9 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP:
     if "blocks" in arrays and not np.array_equal(_blocks(model), arrays["blocks"]):
         # Another version of k-means finds others; the sites belong to those that were saved.
         model = build(PITC(arrays["blocks"]))
-    model.noise_variance, model.margin, model.noise_ratio = noise, margin, ratio
+    model.noise_variance, model.margin = noise, margin
+    # A file names the prior, and the class what it is the density of.
+    model.noise_ratio = None if ratio is None else GroupRatios.like(ratio)
     inference = dict(description["inference"])
     inference["status"] = Status[inference["status"]]
     model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))

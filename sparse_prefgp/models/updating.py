@@ -115,7 +115,7 @@ def update(
             the old ones in number. Left out for items without features, those that the new duels
             name are appended.
         groups: name of the column of the new duels that says who judged; needed if the old ones
-            have groups. New groups begin with the shared noise.
+            have groups. New groups begin at the noise of the model, a ratio of 1.
         weights: of the column that says as how many duels each counts; without it each is one.
         blocks: of the column of each duel's block; needed for `PITC` with blocks that were given.
 
@@ -268,11 +268,15 @@ def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approx
 
 
 def _keep_ratios(old: PreferenceGP, new: PreferenceGP) -> None:
-    """The ratios of the old groups; new ones have the shared noise."""
+    """The ratios of the old groups and their prior; new groups begin at 1."""
     if old.noise_ratio is None or new.noise_ratio is None:
         return
     known = dict(zip(old.duels.group_names or (), old.noise_ratio.numpy(), strict=True))
     new.noise_ratio.assign([known.get(name, 1.0) for name in new.duels.group_names or ()])
+    new.noise_ratio.prior, new.noise_ratio.prior_on = (
+        old.noise_ratio.prior,
+        old.noise_ratio.prior_on,
+    )
     gpflow.set_trainable(new.noise_ratio, old.noise_ratio.trainable)
 
 

@@ -353,11 +353,10 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
             fixed.posterior = _posterior(self.hyperparameters(), fixed.total)
         return fixed.posterior
 
-    def _noise_and_margin(self, like: tf.Tensor, groups: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """As of all models of duels, without the groups that streams do not have."""
+    def _group_numbers(self, groups: Any, like: tf.Tensor) -> None:
+        """Streams have no groups."""
         if groups is not None:
             raise ValueError("The model was learned without groups; leave them out.")
-        return super()._noise_and_margin(like, groups)
 
     # Beyond the stream.
 

@@ -15,6 +15,7 @@ from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.checks import whole_number
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.sampling.diagnostics import (
     bulk_ess,
     quantile_error,
@@ -44,13 +45,16 @@ class Preferences(Protocol):
     def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
         """Items as the kernel of the problem takes them, after `before` items of the same call."""
 
+    def new_ratios(self) -> NoiseRatios:
+        """By what the noise of a duel to come is multiplied where its group is not known."""
+
 
 @dataclass(frozen=True, eq=False)
 class Summary:
     """Posterior of f(a) - f(b) for N pairs, (N,) each, every figure with its Monte Carlo error.
 
     mean, sd, skewness (third standardised moment) of the difference; probability that a beats b in
-    a new duel, under the noise that groups share and beyond the margin where there is one.
+    a new duel of nobody in particular, beyond the margin where there is one.
     `*_error`: standard errors, from the effective sample size of what each is the average of. rhat:
     rank-normalised split R-hat, ess: bulk effective sample size.
     """
@@ -98,6 +102,7 @@ class PosteriorDraws:
     reference_converged: bool
     _prior: WhitenedPrior
     _inputs: Callable[[Any, int], tf.Tensor]
+    _new_ratios: NoiseRatios
 
     @property
     def converged(self) -> bool:
@@ -127,7 +132,8 @@ class PosteriorDraws:
 
         :raises ValueError: other duels, prior or noise than those of the draws.
         """
-        if not self._prior.is_of(model.exact_problem()):
+        same_noise = all(map(np.array_equal, self._new_ratios, model.new_ratios()))
+        if not (same_noise and self._prior.is_of(model.exact_problem())):
             raise ValueError(
                 "The draws are from the posterior of another model, with other duels, kernel, mean "
                 "or noise; give draws = sample_posterior(model, ...) of this one."
@@ -215,7 +221,11 @@ class PosteriorDraws:
             given = self._conditional(first[i : i + _CHUNK], second[i : i + _CHUNK])
             parts.append(
                 summarise(
-                    self._means(given), given.variance, self._prior.duel_noise, self._prior.margin
+                    self._means(given),
+                    given.variance,
+                    self._prior.duel_noise,
+                    self._prior.margin,
+                    self._new_ratios,
                 )
             )
         columns = zip(*(vars(part).values() for part in parts), strict=True)
@@ -223,9 +233,15 @@ class PosteriorDraws:
 
 
 def summarise(
-    means: FloatArray, variance: FloatArray, duel_noise: float, margin: float = 0.0
+    means: FloatArray,
+    variance: FloatArray,
+    duel_noise: float,
+    margin: float = 0.0,
+    ratios: NoiseRatios = ONE_NOISE,
 ) -> Summary:
     """Summary of d from E[d | v] (chains, draws, N) and Var[d | v] (N,), normal given v.
+
+    ratios: by what the noise 2 sigma² of a new duel is multiplied.
 
     The error of a figure is that of the mean of its influence function, which for the third central
     moment M is x³ - M - 3 V x with x = d - E d and V its variance.
@@ -237,7 +253,9 @@ def summarise(
     scale = np.where(total > 0.0, total, 1.0)
     spread = x**2 - between
     skewed = (x**3 - third - 3.0 * between * x) / scale**1.5 - 1.5 * third * spread / scale**2.5
-    wins = ndtr((means - margin) / np.sqrt(variance + duel_noise))
+    wins = np.zeros_like(means)
+    for ratio, weight in zip(*ratios, strict=True):
+        wins += weight * ndtr((means - margin) / np.sqrt(variance + ratio * duel_noise))
     return Summary(
         mean=mean,
         mean_error=standard_error(means),
@@ -268,7 +286,8 @@ def sample_posterior(
 
     Args:
         model: a `PreferenceGP`, whose kernel, noise, mean function and duels count; or a
-            `DuelProblem`, whose items are then rows as its kernel takes them.
+            `DuelProblem`, whose items are then rows as its kernel takes them, and whose new duels
+            have the noise 2 sigma².
         num_draws: kept of each chain, at least 4; 2,000 of 4 chains take some 4 seconds for 300
             duels, 1,000 some 6 for 1,000 duels between 200 items.
         rng: of all draws.
@@ -284,7 +303,7 @@ def sample_posterior(
     num_draws = whole_number("num_draws", num_draws, 4)
     chains = whole_number("chains", chains, 2)
     warmup = num_draws // 4 if warmup is None else whole_number("warmup", warmup, 0)
-    problem, inputs = _parts(model)
+    problem, inputs, ratios = _parts(model)
     graph = problem.graph
     _check_memory(graph, chains * (num_draws + warmup))
     found = exact_target(problem)
@@ -308,15 +327,16 @@ def sample_posterior(
         reference_converged=found.converged,
         _prior=found.prior,
         _inputs=inputs,
+        _new_ratios=ratios,
     )
 
 
 def _parts(
     model: Preferences | DuelProblem,
-) -> tuple[DuelProblem, Callable[[Any, int], tf.Tensor]]:
+) -> tuple[DuelProblem, Callable[[Any, int], tf.Tensor], NoiseRatios]:
     if isinstance(model, DuelProblem):
-        return model, lambda items, before: as_float(items)
-    return model.exact_problem(), model.kernel_inputs
+        return model, lambda items, before: as_float(items), ONE_NOISE
+    return model.exact_problem(), model.kernel_inputs, model.new_ratios()
 
 
 def _check_memory(graph: DuelGraph, draws: int) -> None:

@@ -212,7 +212,9 @@ def _prior(parameter: gpflow.Parameter) -> str | None:
         for name, value in arguments.items()
         if name != "name"
     }
-    return f"{type(parameter.prior).__name__} {shown} {parameter.prior_on}"
+    # A class of its own may take the prior for the density of something else.
+    kind = "" if type(parameter) is gpflow.Parameter else f" of {type(parameter).__name__}"
+    return f"{type(parameter.prior).__name__} {shown} {parameter.prior_on}{kind}"
 
 
 class Book(Generic[T]):

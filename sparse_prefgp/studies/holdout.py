@@ -467,8 +467,8 @@ class HeldOut:
 def predict_held_out(holdout: Holdout, model: PreferenceGP) -> HeldOut:
     """Let the model, the linear probit and the coin predict the test duels.
 
-    With noise by group each has that of its own group; unknown groups, which are told, the shared
-    one.
+    With noise by group each has that of its own group; for unknown groups, of which a warning
+    tells, probabilities are averaged over the prior.
     """
     from sparse_prefgp.analysis.prediction import predicted
     from sparse_prefgp.models.items import own_items
@@ -597,16 +597,24 @@ def _groups(train: Duels) -> tuple[FeatureGroup, ...] | None:
     return None if train.transform is None else feature_groups(train.transform)
 
 
-def _noise_ratios(model: PreferenceGP) -> dict[str, float | int] | None:
-    """How far the noise variances of the groups are spread about the shared one."""
-    if model.noise_ratio is None:
+def _noise_ratios(model: PreferenceGP) -> dict[str, Any] | None:
+    """By what the noise variances of the groups differ from that of the model, and of how many
+    duels each is known."""
+    duels = model.duels
+    if model.noise_ratio is None or duels.groups is None:
         return None
     ratios = model.noise_ratio.numpy()
+    names = [id_text(name) for name in duels.group_names or ()]
+    counts = np.bincount(duels.groups, weights=duels.counts, minlength=len(names)).astype(int)
     return {
         "groups": len(ratios),
         "min": float(ratios.min()),
         "median": float(np.median(ratios)),
         "max": float(ratios.max()),
+        "each": {
+            name: {"ratio": ratio, "duels": count}
+            for name, ratio, count in zip(names, ratios.tolist(), counts.tolist(), strict=True)
+        },
     }
 
 

@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "duels",
         "linalg",
         "machine",
+        "noise",
         "packed",
         "workers",
         "features",

@@ -30,8 +30,8 @@ from sparse_prefgp.studies.holdout import (
     prepare,
     refit_model,
 )
-from tests.reference import slow_suggestion as slow
-from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, SOLVER
+from tests.reference import slow_noise
+from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SOLVER
 
 pytest.importorskip("typer")
 
@@ -146,8 +146,10 @@ def test_predicted_pairs_have_the_tie_beside(model: spg.PreferenceGP) -> None:
     assert frame["probability"][:2].sum() + tie[0] == pytest.approx(1.0)
     assert 2 * frame["probability"][2] + tie[2] == pytest.approx(1.0)
     plain = spg.predict(model, pairs)
-    shared = ndtr((mean - 0.4) / np.sqrt(frame["sd"] ** 2 + 1.0))
-    np.testing.assert_allclose(plain["probability"], shared, atol=IDENTITY)
+    unknown = [
+        slow_noise.outcomes(m, s**2, 1.0, 0.4)[0] for m, s in zip(mean, frame["sd"], strict=True)
+    ]
+    np.testing.assert_allclose(plain["probability"], unknown, atol=IDENTITY)
     with pytest.warns(UserWarning, match=r"'dora' is unknown .* \(1 of 4 pairs") as told:
         found = spg.predict(model, pairs.assign(who=["ben", "dora", "cem", "ann"]), groups="who")
     assert len(told) == 1  # not once for each of win, tie and loss
@@ -214,6 +216,23 @@ def test_the_linear_probit_learns_from_decided_duels_with_their_weights(
     np.testing.assert_array_equal(probit.weights, by_hand.weights)
     with pytest.raises(ValueError, match="All duels are ties"):
         LinearProbit.of(spg.Duels([[0.0], [1.0]], [0], [1], ties=[True]))
+
+
+@pytest.mark.parametrize("weights", [None, "worth"])
+def test_judges_change_nothing_of_the_linear_probit(weights: str | None) -> None:
+    items, duels = frames()
+    # Pairs that several judges have seen, more often or less.
+    duels = pd.concat([duels, duels[:70].assign(judge="dan"), duels[:20].assign(judge="eve")])
+    probits = []
+    for groups in (None, "judge"):
+        table = read_table(items, duels, groups=groups, weights=weights)
+        data = table.to_duels()
+        probits.append(LinearProbit.of(data, np.random.default_rng(0)))
+    assert read_table(items, duels, groups="judge").to_duels().num_pairs > data.decided.sum()
+    one, other = probits
+    assert one.prior_width == other.prior_width
+    np.testing.assert_allclose(one.cross_validation, other.cross_validation, rtol=ROUNDING)
+    np.testing.assert_allclose(one.weights, other.weights, rtol=IDENTITY)
 
 
 def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
@@ -352,10 +371,16 @@ def test_the_sampler_knows_margins_and_ratios() -> None:
     mean = float(weight @ d)
     drawn = spg.sample_posterior(model, 4000, np.random.default_rng(0))
     found = drawn.difference(items[:1], items[1:])
+    new = zip(*slow_noise.nodes(), strict=True)
+    unknown = sum(w * (weight @ norm.cdf((d - 0.4) / math.sqrt(r))) for r, w in new)
     for value, error, truth in (
         (found.mean, found.mean_error, mean),
         (found.sd, found.sd_error, np.sqrt(weight @ (d - mean) ** 2)),
-        (found.probability, found.probability_error, weight @ norm.cdf(d - 0.4)),
+        (
+            found.probability,
+            found.probability_error,
+            unknown,
+        ),
     ):
         assert value[0] == pytest.approx(truth, abs=MONTE_CARLO_STANDARD_ERRORS * error[0] + 1e-9)
 
@@ -370,7 +395,7 @@ def test_what_to_ask_next_with_ties(model: spg.PreferenceGP) -> None:
     np.testing.assert_allclose(found.frame["probability"], three[:, 0], rtol=1e-9)
     noise, margin = 2.0 * float(model.noise_variance.numpy()), float(model.margin.numpy())
     first = found.frame.iloc[0]
-    worth = slow.information_gain(first["difference"], first["sd"] ** 2, noise, margin)
+    worth = slow_noise.information_gain(first["difference"], first["sd"] ** 2, noise, margin)
     assert first["score"] == pytest.approx(worth, abs=1e-9)
 
 
@@ -476,7 +501,12 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["data"]["ties"] == len(ties)
     assert metrics["fit"]["margin"] > 0 and metrics["fit"]["fixed_margin"] is False
-    assert metrics["fit"]["noise_ratios"]["groups"] == 3
+    ratios = metrics["fit"]["noise_ratios"]
+    assert ratios["groups"] == 3 and set(ratios["each"]) == {"ann", "ben", "cem"}
+    each = [judge["ratio"] for judge in ratios["each"].values()]
+    assert (ratios["min"], ratios["max"]) == (min(each), max(each))
+    judged = sum(judge["duels"] for judge in ratios["each"].values())
+    assert judged == metrics["data"]["train_duels"]
     assert set(metrics["held_out_outcomes"]) == {"model", "constant_shares"}
     assert metrics["held_out"]["model"]["duels"] < metrics["held_out_outcomes"]["model"]["duels"]
     ranking = pd.read_csv(out / "ranking.csv")

@@ -1,0 +1,34 @@
+"""The noise of a duel to come, of which it is not known who will judge it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+# Gauss–Hermite nodes over the log of the ratio.
+_NODES = 20
+
+
+class NoiseRatios(NamedTuple):
+    """By what the noise variance is multiplied in a duel to come: K values and their weights.
+
+    A probability under them is the weighted sum of those at each ratio. ratios, weights: (K,),
+    positive; the weights add up to 1.
+    """
+
+    ratios: FloatArray
+    weights: FloatArray
+
+
+# All duels have the noise of the model.
+ONE_NOISE = NoiseRatios(np.ones(1), np.ones(1))
+
+
+def ratios_of_unknown(mean: float, sd: float) -> NoiseRatios:
+    """The ratio r of a group that is not known, log r ~ N(mean, sd²), at 20 Gauss–Hermite nodes."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    return NoiseRatios(np.exp(mean + sd * nodes), weights / weights.sum())

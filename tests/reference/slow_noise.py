@@ -1,0 +1,90 @@
+"""Outcomes of a duel whose judge is not known: averages over the ratio of noise, by hand."""
+
+import math
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.special import ndtr
+from scipy.stats import norm
+
+Array = NDArray[np.float64]
+
+
+@cache
+def nodes(log_sd: float = 1.0) -> tuple[Array, Array]:
+    """20 ratios r with log r ~ N(0, log_sd²), and their weights, by Gauss–Hermite."""
+    x, weights = np.polynomial.hermite.hermgauss(20)
+    return np.exp(math.sqrt(2.0) * log_sd * x), weights / math.sqrt(math.pi)
+
+
+def outcomes(
+    mean: float, variance: float, noise: float, margin: float = 0.0, log_sd: float = 1.0
+) -> tuple[float, float, float]:
+    """Probabilities of win, tie and loss for d ~ N(mean, variance) and noise 2 sigma² r."""
+    ratios, weights = nodes(log_sd)
+    sd = np.sqrt(variance + noise * ratios)
+    won, lost = ndtr((mean - margin) / sd), ndtr((-mean - margin) / sd)
+    # On the side where both are small, lest one less the other cancel.
+    tied = ndtr((margin - abs(mean)) / sd) - ndtr((-margin - abs(mean)) / sd)
+    return float(weights @ won), float(weights @ tied), float(weights @ lost)
+
+
+def won_by_integral(mean: float, variance: float, noise: float, margin: float, sd: float) -> float:
+    """P(win) with the integral over log r adaptive in place of 20 nodes."""
+
+    def integrand(u: float) -> float:
+        scale = math.sqrt(variance + noise * math.exp(u))
+        return float(norm.pdf(u, 0.0, sd) * norm.cdf((mean - margin) / scale))
+
+    return float(quad(integrand, -12.0 * sd, 12.0 * sd, epsabs=1e-12)[0])
+
+
+def entropy(mean: float, variance: float, noise: float, margin: float, log_sd: float) -> float:
+    three = outcomes(mean, variance, noise, margin, log_sd)
+    return -sum(p * math.log(p) for p in three if p > 0.0)
+
+
+def information_gain(
+    mean: float, variance: float, noise: float, margin: float = 0.0, log_sd: float = 1.0
+) -> float:
+    """H[outcome] - E H[outcome | d], by adaptive quadrature over d ~ N(mean, variance)."""
+    sd, s = math.sqrt(variance), math.sqrt(noise)
+
+    def integrand(d: float) -> float:
+        density = math.exp(-0.5 * ((d - mean) / sd) ** 2) / (sd * math.sqrt(2.0 * math.pi))
+        return density * entropy(d, 0.0, noise, margin, log_sd)
+
+    turns = s * np.geomspace(0.1, 500.0, 12)
+    steps = [mean + sd * np.arange(-9.0, 9.5, 3.0), [0.0], turns, -turns]
+    if margin > 0.0:
+        steps += [margin + turns, margin - turns, turns - margin, -margin - turns]
+    low, high = mean - 9.0 * sd, mean + 9.0 * sd
+    breaks = np.unique(np.clip(np.concatenate(steps), low, high))
+    expected = sum(quad(integrand, a, b, epsabs=1e-11)[0] for a, b in pairwise(breaks))
+    return entropy(mean, variance, noise, margin, log_sd) - expected
+
+
+def variance_once_answered(
+    mean: float, variance: float, noise: float, other: float, cross: float, margin: float = 0.0
+) -> float:
+    """E Var[g | answer] for g with variance `other` and Cov[g, d] = cross, by sums over d."""
+    sd, step = math.sqrt(variance), 1.2e-3
+    d = mean + sd * step * np.arange(-10_000, 10_001)
+    weight = norm.pdf(d, mean, sd) * sd * step
+    won, lost = np.zeros_like(d), np.zeros_like(d)
+    for ratio, share in zip(*nodes(), strict=True):
+        s = math.sqrt(noise * ratio)
+        won += share * norm.cdf((d - margin) / s)
+        lost += share * norm.cdf((-d - margin) / s)
+    expected = 0.0
+    for likelihood in [won, lost] + ([1.0 - won - lost] if margin > 0.0 else []):
+        joint = weight * likelihood
+        p = joint.sum()
+        first = (joint * d).sum() / p
+        answered = (joint * (d - first) ** 2).sum() / p
+        slope = cross / variance
+        expected += p * (other - slope * cross + slope**2 * answered)
+    return float(expected)
