@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -18,6 +17,7 @@ from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.inducing import FITC, VFE, Residual, TightVFE
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.item_effect import feature_part
+from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.quadrature import expected_log_factor
@@ -221,9 +221,7 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
     :param left: (t,) k~, the variance of each z that the inducing inputs leave.
     """
     graph, noise = problem.graph, problem.noise
-    k_uu = gpflow.covariances.Kuu(
-        problem.inducing_variable, feature_part(problem.kernel), jitter=0.0
-    )
+    k_uu = between_inducing(problem.inducing_variable, feature_part(problem.kernel))
     factor, _ = cholesky_with_jitter(k_uu, MAX_CONDITION)
     residual = Residual(left, build_factors(problem, noise)[0], problem, factor)
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)

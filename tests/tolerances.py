@@ -108,3 +108,11 @@ KS_LEVEL = 0.003
 # Share of 90 % intervals that hold the truth, EP's beside the sampler's on the same data: two
 # points, of 1,200 intervals that differ only where an end lies near the truth.
 COVERAGE_OF_EP = 0.02
+
+# Sums of some dozen terms that partly cancel, and gradients by matrix products of centred inputs up
+# to a thousand lengthscales from the centre: 1e3 squared costs six of sixteen digits.
+CANCELLING = 1e-9
+
+# Squared distances by dot products: the error in units of columns times the largest |a|² is some
+# roundings of 1.1e-16 for each of the three sums.
+DOT_PRODUCTS = 4.5e-16

@@ -17,7 +17,7 @@ import tensorflow as tf
 from sparse_prefgp.analysis.acquisition import expected_reduction
 from sparse_prefgp.analysis.candidates import CandidatePairs, numbered_inputs
 from sparse_prefgp.analysis.prediction import predicted
-from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -104,7 +104,7 @@ class AskedPairs:
         reduced = tf.linalg.matvec(posterior.terms.reduction, ahead - behind).numpy()
         columns = []
         for x in self._parts():
-            between = posterior.kernel(x, ends).numpy()
+            between = kernel_matrix(posterior.kernel, x, ends).numpy()
             columns.append(between[:, 0] - between[:, 1])
             if self._features is None:
                 columns[-1] -= posterior.features(x).numpy() @ reduced
@@ -113,7 +113,7 @@ class AskedPairs:
             column -= self._features @ reduced
         # What an item shares with itself alone, such as white noise, no second row shows.
         alone = posterior.kernel(ends, full_cov=False).numpy()
-        alone -= [posterior.kernel(x[None], x[None]).numpy()[0, 0] for x in ends]
+        alone -= [kernel_matrix(posterior.kernel, x[None], x[None]).numpy()[0, 0] for x in ends]
         column[first] += alone[0]
         column[second] -= alone[1]
         return column

@@ -511,13 +511,16 @@ def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Gene
             once,
             negative_variances=negative,
         )
+    from sparse_prefgp.covariances.kernels import kernel_matrix
     from sparse_prefgp.linalg import cholesky_with_jitter
 
     mean, covariance = (np.asarray(x) for x in model.predict_f(inputs, full_cov=True))
     shared = covariance[0]
     if share:
         a = np.asarray(model.posterior.features(inputs))
-        shared = shared - share * (np.asarray(model.posterior.kernel(inputs)) - a @ a.T)
+        shared = shared - share * (
+            np.asarray(kernel_matrix(model.posterior.kernel, inputs)) - a @ a.T
+        )
     factor, jitter = (np.asarray(x) for x in cholesky_with_jitter(shared))
     if not np.isfinite(factor).all():
         raise ValueError(

@@ -22,7 +22,7 @@ import tensorflow as tf
 from scipy import linalg, special
 
 from sparse_prefgp.checks import level_of_interval, whole_number
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.models.items import resolve_items
 
@@ -319,7 +319,7 @@ class Centred:
             mean += float(tf.reduce_sum(w * _mean(posterior, a, x)))
             features += tf.linalg.matvec(a, w, transpose_a=True)[None]
         x, w = as_float(reference), as_float(weights)
-        between = posterior.kernel(x, x)
+        between = kernel_matrix(posterior.kernel, x, x)
         beyond = posterior.kernel(x, full_cov=False) - tf.linalg.diag_part(between)
         average = tf.reduce_sum(w * tf.linalg.matvec(between, w)) + tf.reduce_sum(w**2 * beyond)
         nugget = np.zeros(len(rows))
@@ -361,7 +361,7 @@ class Centred:
         a = self.posterior.features(x) - self.features
         explained = tf.matmul(tf.matmul(a, self.posterior.terms.reduction), a, transpose_b=True)
         with_reference = self._with(x) + self.nugget[chosen]
-        prior = self.posterior.kernel(x) + self.kernel
+        prior = kernel_matrix(self.posterior.kernel, x) + self.kernel
         prior -= with_reference[:, None] + with_reference[None, :]
         scale = float(tf.reduce_mean(self.posterior.kernel(x, full_cov=False)))
         return (prior - explained).numpy(), scale
@@ -375,7 +375,7 @@ class Centred:
                 centre = as_float(self.weights @ self.reference)[None]
                 total += part(x, centre)[:, 0]
             else:
-                between = part(x, as_float(self.reference))
+                between = kernel_matrix(part, x, as_float(self.reference))
                 total += tf.linalg.matvec(between, as_float(self.weights))
         return total
 

@@ -16,7 +16,7 @@ from sparse_prefgp.approximations.base import (
     sample_duels,
 )
 from sparse_prefgp.covariances import Covariance, DenseOverDuels, DenseOverItems
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.graph import DuelGraph
 
 
@@ -43,18 +43,20 @@ class Exact(Approximation):
         over_items = is_over_items(self.over, graph)
         covariance: Covariance
         if over_items:
-            matrix = DenseOverItems(problem.kernel(rows), graph)
+            matrix = DenseOverItems(kernel_matrix(problem.kernel, rows), graph)
             covariance, jitter = matrix, matrix.jitter
         else:
-            covariance = DenseOverDuels(_between_duels(problem.kernel(rows), graph))
+            covariance = DenseOverDuels(_between_duels(kernel_matrix(problem.kernel, rows), graph))
             jitter = tf.zeros([], rows.dtype)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
             if over_items:
-                return problem.kernel(inputs, rows)
-            return problem.kernel(inputs, tf.gather(rows, losers)) - problem.kernel(
-                inputs, tf.gather(rows, winners)
+                return kernel_matrix(problem.kernel, inputs, rows)
+            ahead, behind = (
+                kernel_matrix(problem.kernel, inputs, tf.gather(rows, ends))
+                for ends in (losers, winners)
             )
+            return ahead - behind
 
         factors, offset = build_factors(problem, problem.noise)
         zero = tf.zeros([], rows.dtype)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import gpflow
 import numpy as np
 import tensorflow as tf
 
@@ -27,7 +26,13 @@ from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.form import choose_form
 from sparse_prefgp.covariances import Covariance, LowRankOverDuels, LowRankOverItems
 from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item_effects
-from sparse_prefgp.covariances.kernels import as_float, difference_variance
+from sparse_prefgp.covariances.kernels import (
+    as_float,
+    between_inducing,
+    difference_variance,
+    kernel_matrix,
+    with_inducing,
+)
 from sparse_prefgp.graph import DuelGraph, differences, squared_distances
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.sites import Factors, powers_of
@@ -89,7 +94,7 @@ class InducingApproximation(Approximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph, inducing = problem.graph, problem.inducing_variable
-        k_uu = gpflow.covariances.Kuu(inducing, feature_part(problem.kernel), jitter=0.0)
+        k_uu = between_inducing(inducing, feature_part(problem.kernel))
         factor, jitter = cholesky_with_jitter(k_uu, MAX_CONDITION)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
@@ -138,7 +143,7 @@ def whitened_features(problem: DuelProblem, factor: tf.Tensor, inputs: tf.Tensor
     kernel = problem.kernel
     effects = item_effects(kernel)
     rows = inputs[..., :-1] if effects else inputs
-    k_uf = gpflow.covariances.Kuf(problem.inducing_variable, feature_part(kernel), rows)
+    k_uf = with_inducing(problem.inducing_variable, feature_part(kernel), rows)
     features = tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
     if not effects:
         return features
@@ -296,7 +301,8 @@ def _residual_log_det(residual: Residual) -> tf.Tensor:
     graph: DuelGraph = residual.problem.graph
     rows = as_float(graph.rows)
     features = whitened_features(residual.problem, residual.factor, rows)
-    unexplained = residual.problem.kernel(rows) - tf.matmul(features, features, transpose_b=True)
+    unexplained = kernel_matrix(residual.problem.kernel, rows)
+    unexplained -= tf.matmul(features, features, transpose_b=True)
     laplacian = graph.laplacian.dense(residual.counts / residual.noise)
     identity = tf.eye(graph.num_rows, dtype=rows.dtype)
     return tf.linalg.slogdet(identity + tf.matmul(unexplained, laplacian)).log_abs_determinant

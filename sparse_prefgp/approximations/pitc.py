@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -25,7 +24,7 @@ from sparse_prefgp.checks import is_number, whole_number
 from sparse_prefgp.clusters import kmeans_labels
 from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.item_effect import feature_part
-from sparse_prefgp.covariances.kernels import as_float, stacked_covariance
+from sparse_prefgp.covariances.kernels import as_float, between_inducing, stacked_covariance
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 
@@ -118,7 +117,7 @@ class PITC(Approximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph, kernel = problem.graph, problem.kernel
-        k_uu = gpflow.covariances.Kuu(problem.inducing_variable, feature_part(kernel), jitter=0.0)
+        k_uu = between_inducing(problem.inducing_variable, feature_part(kernel))
         factor, jitter = cholesky_with_jitter(k_uu, MAX_CONDITION)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:

@@ -1,13 +1,76 @@
-"""Prior variances of utility differences, for any GPflow kernel."""
+"""Any GPflow kernel: its covariances, and prior variances of utility differences."""
 
 from __future__ import annotations
+
+from functools import reduce
+from typing import Any
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.distances import scaled_squared_distances
 from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.graph import DuelGraph
+
+
+def kernel_matrix(
+    kernel: gpflow.kernels.Kernel, inputs: tf.Tensor, others: tf.Tensor | None = None
+) -> tf.Tensor:
+    """What `kernel(inputs, others)` is, with the digits that stationary kernels lose there.
+
+    GPflow takes a squared distance apart into dot products, which at small lengthscales leaves
+    rounding noise of the size of the kernel itself. Here stationary kernels, and those in sums and
+    products, see differences of inputs (`covariances/distances.py`); every other kernel is
+    evaluated as GPflow does.
+
+    :param inputs: (..., N, D).
+    :param others: (..., M, D), or None for the inputs themselves.
+    :return: (..., N, N), or (..., N, ..., M) with others.
+    """
+    if isinstance(kernel, gpflow.kernels.Sum):
+        return tf.add_n([kernel_matrix(part, inputs, others) for part in kernel.kernels])
+    if isinstance(kernel, gpflow.kernels.Product):
+        return reduce(tf.multiply, [kernel_matrix(part, inputs, others) for part in kernel.kernels])
+    if not _works_on_distances(kernel):
+        return kernel(inputs, others)
+    x, z = kernel.slice(tf.convert_to_tensor(inputs), others)
+    inverse = tf.broadcast_to(1.0 / kernel.lengthscales, [tf.shape(x)[-1]])
+    if z is None:
+        return kernel.K_r2(scaled_squared_distances(x, None, inverse))
+    z = tf.convert_to_tensor(z)
+    if x.shape.rank == z.shape.rank == 2:
+        return kernel.K_r2(scaled_squared_distances(x, z, inverse))
+    shape = tf.concat([tf.shape(x)[:-1], tf.shape(z)[:-1]], 0)
+    x, z = (tf.reshape(side, [-1, side.shape[-1]]) for side in (x, z))
+    return kernel.K_r2(tf.reshape(scaled_squared_distances(x, z, inverse), shape))
+
+
+def between_inducing(
+    inducing: gpflow.inducing_variables.InducingVariables, kernel: gpflow.kernels.Kernel
+) -> tf.Tensor:
+    """K_uu, (m, m), without jitter."""
+    if _are_values(inducing, kernel):
+        return kernel_matrix(kernel, inducing.Z)
+    return gpflow.covariances.Kuu(inducing, kernel, jitter=0.0)
+
+
+def with_inducing(
+    inducing: gpflow.inducing_variables.InducingVariables,
+    kernel: gpflow.kernels.Kernel,
+    inputs: tf.Tensor,
+) -> tf.Tensor:
+    """K_ux, (m, N), for inputs (N, D)."""
+    if _are_values(inducing, kernel):
+        return kernel_matrix(kernel, inducing.Z, inputs)
+    return gpflow.covariances.Kuf(inducing, kernel, inputs)
+
+
+def _are_values(inducing: Any, kernel: Any) -> bool:
+    """Whether inducing variables are values of f, and no class says otherwise of this kernel."""
+    known, points = gpflow.covariances.Kuu, gpflow.inducing_variables.InducingPoints
+    whatever = known.dispatch(points, gpflow.kernels.Kernel)
+    return known.dispatch(type(inducing), type(kernel)) is whatever
 
 
 def difference_variance(kernel: gpflow.kernels.Kernel, graph: DuelGraph) -> tf.Tensor:
@@ -51,7 +114,7 @@ def stacked_covariance(kernel: gpflow.kernels.Kernel, inputs: tf.Tensor) -> tf.T
     :raises ValueError: a kernel that takes no stacked inputs.
     """
     try:
-        return kernel(inputs)
+        return kernel_matrix(kernel, inputs)
     except Exception as error:
         shape = ", ".join("?" if n is None else str(n) for n in inputs.shape)
         raise ValueError(
@@ -61,9 +124,12 @@ def stacked_covariance(kernel: gpflow.kernels.Kernel, inputs: tf.Tensor) -> tf.T
 
 
 def _works_on_distances(kernel: gpflow.kernels.Kernel) -> bool:
-    """A stationary kernel that is a function of distance and does not redefine K."""
+    """A stationary kernel that is a function of distance, and takes it as GPflow does."""
     base = gpflow.kernels.IsotropicStationary
-    return isinstance(kernel, base) and type(kernel).K is base.K
+    own = ("__call__", "K", "scaled_squared_euclid_dist", "scale", "slice")
+    return isinstance(kernel, base) and all(
+        getattr(type(kernel), name) is getattr(base, name) for name in own
+    )
 
 
 def cancelling_parts(kernel: gpflow.kernels.Kernel) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gpflow
 import tensorflow as tf
 
 from sparse_prefgp.covariances.item_effect import ItemEffect
-from sparse_prefgp.covariances.kernels import pair_difference_variance
+from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.duels import check_features
 
 
@@ -42,12 +43,12 @@ class DuelKernel(gpflow.kernels.Kernel):
         first, second = ends(X)
         if X2 is None:
             # One call for all items: white noise then is each item's own, as in `K_diag`.
-            items = self.base(tf.concat([first, second], -2))
+            items = kernel_matrix(self.base, tf.concat([first, second], -2))
             n = tf.shape(first)[-2]
             ahead = items[..., :n, :] - items[..., n:, :]
             return ahead[..., :n] - ahead[..., n:]
         first2, second2 = ends(X2)
-        k = self.base
+        k = partial(kernel_matrix, self.base)
         return (k(first, first2) - k(first, second2)) - (k(second, first2) - k(second, second2))
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
@@ -78,8 +79,8 @@ def _kuu(
     inducing_variable: ItemInducingPoints, kernel: DuelKernel, *, jitter: float = 0.0
 ) -> tf.Tensor:
     """Cov[u, u] (m, m) plus the jitter that the caller asks for."""
-    covariance = kernel.base(inducing_variable.Z)
-    return covariance + jitter * tf.eye(tf.shape(covariance)[0], dtype=covariance.dtype)
+    k_uu = kernel_matrix(kernel.base, inducing_variable.Z)
+    return k_uu + jitter * tf.eye(tf.shape(k_uu)[0], dtype=k_uu.dtype)
 
 
 @gpflow.covariances.Kuf.register(ItemInducingPoints, DuelKernel, gpflow.base.TensorLike)
@@ -91,7 +92,9 @@ def _kuf(inducing_variable: ItemInducingPoints, kernel: DuelKernel, Xnew: Any) -
             f"Z has {inducing_variable.Z.shape[-1]} columns, but the pairs have "
             f"{first.shape[-1]} features for each item; give Z the columns of an item."
         )
-    return kernel.base(inducing_variable.Z, first) - kernel.base(inducing_variable.Z, second)
+    return kernel_matrix(kernel.base, inducing_variable.Z, first) - kernel_matrix(
+        kernel.base, inducing_variable.Z, second
+    )
 
 
 @gpflow.covariances.Kuf.register(

@@ -1,7 +1,7 @@
 """GPflow kernels, mean functions and parameters as JSON and back, without pickle.
 
 A kernel is rebuilt by its constructor, from what its attributes of the same names hold, and then
-given its parameters, whose unconstrained values keep every bit.
+given its parameters, whose unconstrained values keep every bit, infinite ones too.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Decoder:
     def _value(self, entry: Json) -> Any:
         ((kind, value),) = entry.items()
         if kind == "parameter":
-            return self._parameters[value].numpy()
+            return _for_constructor(self._parameters[value])
         if kind == "module":
             return self.module(value)
         if kind == "list":
@@ -211,10 +211,11 @@ class Decoder:
     def _read(self, number: int, entry: Json) -> gpflow.Parameter:
         unconstrained = self._arrays[f"parameter_{number}"]
         transform = _decode_tfp(entry["transform"], tfp.bijectors)
-        constrained = unconstrained if transform is None else transform.forward(unconstrained)
+        # Whatever the transform can take; a value at the end of its range has no way back.
+        within = np.zeros_like(unconstrained)
         prior_on = entry["prior_on"]
         parameter = gpflow.Parameter(
-            constrained,
+            within if transform is None else transform.forward(within),
             transform=transform,
             prior=_decode_tfp(entry["prior"], tfp.distributions),
             prior_on=None if prior_on is None else gpflow.base.PriorOn(prior_on),
@@ -223,6 +224,23 @@ class Decoder:
         )
         parameter.unconstrained_variable.assign(unconstrained)  # every bit, not the way round
         return parameter
+
+
+def _for_constructor(parameter: gpflow.Parameter) -> np.ndarray:
+    """The values, or some that a constructor takes where a transform has no way back from them.
+
+    A softplus is 0 from some -745 on, where no positive parameter can be made again. The parameter
+    itself takes the place of what the constructor makes.
+    """
+    values: np.ndarray = parameter.numpy()
+    if parameter.transform is None:
+        return values
+    # As new tensors: a bijector remembers what it was given, and where from.
+    back = parameter.transform.inverse(tf.constant(values)).numpy()
+    if np.all(np.isfinite(back)):
+        return values
+    other = parameter.transform.forward(np.zeros_like(back)).numpy()
+    return np.where(np.isfinite(back), values, other) if back.shape == values.shape else other
 
 
 def _constructor(kind: type) -> dict[str, inspect.Parameter]:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.base import PosteriorTerms
-from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
 
 # Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
 CHUNK = 2048
@@ -39,7 +39,7 @@ class Posterior:
         """Mean (N,) and covariance (N, N) for inputs (N, D)."""
         a = self.features(inputs)
         explained = tf.matmul(tf.matmul(a, self.terms.reduction), a, transpose_b=True)
-        return self._mean(a, inputs), self.kernel(inputs) - explained
+        return self._mean(a, inputs), kernel_matrix(self.kernel, inputs) - explained
 
     def difference(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D)."""
@@ -72,19 +72,19 @@ def posterior_in_block(
     :param precision: (t,) c tau of the sites; shift: (t,) c nu.
     :param block: its number in the graph.
     """
-    covariance, graph, kernel = prior.covariance, problem.graph, problem.kernel
-    assert isinstance(covariance, LowRankPlusBlocks)
-    sites = covariance.sites_in(block)
+    blocks, graph, kernel = prior.covariance, problem.graph, problem.kernel
+    assert isinstance(blocks, LowRankPlusBlocks)
+    sites = blocks.sites_in(block)
     winners = as_float(graph.rows[graph.winners[sites]])
     losers = as_float(graph.rows[graph.losers[sites]])
-    of_block = covariance.block_features(block)
+    of_block = blocks.block_features(block)
 
     def features(inputs: tf.Tensor) -> tf.Tensor:
         a = prior.features(inputs)
-        related = kernel(inputs, losers) - kernel(inputs, winners)
+        related = kernel_matrix(kernel, inputs, losers) - kernel_matrix(kernel, inputs, winners)
         return tf.concat([a, related - tf.matmul(a, of_block, transpose_b=True)], 1)
 
-    terms = covariance.block_terms(precision, shift, block)
+    terms = blocks.block_terms(precision, shift, block)
     return Posterior(kernel, problem.mean_function, features, terms)
 
 

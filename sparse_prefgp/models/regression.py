@@ -23,6 +23,7 @@ from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 from sparse_prefgp.approximations import Approximation, DuelPrior, DuelProblem, Exact
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.item_effect import item_effects
+from sparse_prefgp.covariances.kernels import between_inducing, kernel_matrix, with_inducing
 from sparse_prefgp.engines import FixedPoint, InferenceResult
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_evidence
@@ -91,9 +92,9 @@ class Anchored(gpflow.kernels.Kernel):
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         here = X[..., -1]
         if X2 is None:
-            return self.kernel(X[..., :-1]) * here[..., :, None] * here[..., None, :]
+            return kernel_matrix(self.kernel, X[..., :-1]) * here[..., :, None] * here[..., None, :]
         both = tf.tensordot(here, X2[..., -1], axes=0)
-        return self.kernel(X[..., :-1], X2[..., :-1]) * both
+        return kernel_matrix(self.kernel, X[..., :-1], X2[..., :-1]) * both
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         return self.kernel(X[..., :-1], full_cov=False) * X[..., -1] ** 2
@@ -103,14 +104,15 @@ class Anchored(gpflow.kernels.Kernel):
 def _between_inducing(
     inducing_variable: InducingPoints, kernel: Anchored, *, jitter: float = 0.0
 ) -> tf.Tensor:
-    return gpflow.covariances.Kuu(inducing_variable, kernel.kernel, jitter=jitter)
+    k_uu = between_inducing(inducing_variable, kernel.kernel)
+    return k_uu + jitter * tf.eye(tf.shape(k_uu)[0], dtype=k_uu.dtype)
 
 
 @gpflow.covariances.Kuf.register(InducingPoints, Anchored, object)
 def _with_inducing(
     inducing_variable: InducingPoints, kernel: Anchored, rows: tf.Tensor
 ) -> tf.Tensor:
-    cross = gpflow.covariances.Kuf(inducing_variable, kernel.kernel, rows[..., :-1])
+    cross = with_inducing(inducing_variable, kernel.kernel, rows[..., :-1])
     return cross * rows[..., -1]
 
 

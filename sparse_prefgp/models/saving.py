@@ -25,7 +25,7 @@ from sparse_prefgp.approximations import (
     TightVFE,
 )
 from sparse_prefgp.covariances.item_effect import numbered_kernel
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import (
     InferenceResult,
@@ -165,9 +165,8 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP:
                 approximation=approximation,
                 inducing_variable=points,
                 engine=engine,
-                noise_variance=float(noise.numpy()),
                 mean_function=mean_function,
-                margin=None if margin is None else float(margin.numpy()),
+                margin=None if margin is None else 1.0,  # both are those that were saved, below
                 noise_by_group=ratio is not None,
             )
 
@@ -328,7 +327,7 @@ def _check_rebuilds(
         if model.has_item_effect:
             kernel = numbered_kernel(kernel, columns)
         diagonal = kernel(numbered, full_cov=False)
-        return np.concatenate([kernel(numbered).numpy(), diagonal.numpy()[None]])
+        return np.concatenate([kernel_matrix(kernel, numbered).numpy(), diagonal.numpy()[None]])
 
     entry = description["kernel"]
     same = np.array_equal(on_rows(model.kernel), on_rows(decoder.module(entry)))

@@ -22,7 +22,11 @@ from scipy import linalg, sparse
 
 from sparse_prefgp.approximations.form import Form
 from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
-from sparse_prefgp.covariances.kernels import pair_difference_variance
+from sparse_prefgp.covariances.kernels import (
+    between_inducing,
+    pair_difference_variance,
+    with_inducing,
+)
 from sparse_prefgp.evidence import ep_log_evidence
 from sparse_prefgp.graph import fused_squared_distances
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
@@ -255,13 +259,13 @@ class Algebra(ABC):
     def _factorise(self) -> tuple[tf.Tensor, tf.Tensor]:
         """L with K_uu = L L', and the jitter that took."""
         p = self.parameters
-        k_uu = gpflow.covariances.Kuu(p.inducing_variable, p.kernel, jitter=0.0)
+        k_uu = between_inducing(p.inducing_variable, p.kernel)
         return cholesky_with_jitter(k_uu, MAX_CONDITION)
 
     def _whitened(self, factor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """L⁻¹ K_ux, (m, N), for rows (N, D)."""
         p = self.parameters
-        k_uf = gpflow.covariances.Kuf(p.inducing_variable, p.kernel, rows)
+        k_uf = with_inducing(p.inducing_variable, p.kernel, rows)
         return tf.linalg.triangular_solve(factor, k_uf)
 
     def _factors(
@@ -419,8 +423,8 @@ class RowAlgebra(Algebra):
     def _traced_related(self, ahead: tf.Tensor, behind: tf.Tensor) -> tf.Tensor:
         """K_uz, (m, c)."""
         p = self.parameters
-        k_uz = gpflow.covariances.Kuf(p.inducing_variable, p.kernel, behind)
-        return k_uz - gpflow.covariances.Kuf(p.inducing_variable, p.kernel, ahead)
+        k_uz = with_inducing(p.inducing_variable, p.kernel, behind)
+        return k_uz - with_inducing(p.inducing_variable, p.kernel, ahead)
 
     def _traced_pull_related(
         self, ahead: tf.Tensor, behind: tf.Tensor, slope: tf.Tensor

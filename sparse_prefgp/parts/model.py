@@ -22,6 +22,7 @@ from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.checks import is_number, whole_number
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.item_effect import item_effects
+from sparse_prefgp.covariances.kernels import between_inducing, with_inducing
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
@@ -622,11 +623,11 @@ def _posterior(parameters: Hyperparameters, total: Natural) -> Posterior:
     """q(f), on copies, so that nothing kept in it changes when a parameter is assigned."""
     kernel = copy.deepcopy(parameters.kernel)
     inducing = copy.deepcopy(parameters.inducing_variable)
-    k_uu = gpflow.covariances.Kuu(inducing, kernel, jitter=0.0)
+    k_uu = between_inducing(inducing, kernel)
     factor, _ = cholesky_with_jitter(k_uu, MAX_CONDITION)
 
     def features(inputs: tf.Tensor) -> tf.Tensor:
-        k_uf = gpflow.covariances.Kuf(inducing, kernel, inputs)
+        k_uf = with_inducing(inducing, kernel, inputs)
         return tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
 
     u = total.posterior()

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.checks import whole_number
-from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.sampling.diagnostics import (
@@ -148,7 +148,7 @@ class PosteriorDraws:
         prior = self._prior
         features = prior.features(rows)
         mean = prior.mean(rows) + self._centred() @ prior.gain(features)[:, self.site].T
-        covariance = prior.kernel(rows).numpy() - features @ features.T
+        covariance = kernel_matrix(prior.kernel, rows).numpy() - features @ features.T
         covariance += features @ prior.spread(features.T)
         values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
         root = vectors * np.sqrt(np.maximum(values, 0.0))  # negative only by rounding

@@ -11,7 +11,7 @@ import tensorflow as tf
 from scipy.linalg import cho_factor, cho_solve
 
 from sparse_prefgp.approximations import DuelProblem, Exact
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.graph import DuelGraph
@@ -118,7 +118,7 @@ class WhitenedPrior:
         self.offset = offset
         self.duel_noise = 2.0 * float(problem.noise_variance)
         self.margin = 0.0 if problem.margin is None else float(problem.margin)
-        matrix = problem.kernel(self._rows).numpy()
+        matrix = kernel_matrix(problem.kernel, self._rows).numpy()
         self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
         self.noise = factors.noise.numpy().astype(float)
         ratio = float(np.max(np.sum(self.loadings**2, 1) / self.noise))
@@ -144,7 +144,9 @@ class WhitenedPrior:
             margin == self.margin
             and np.array_equal(prior.offset.numpy(), self.offset)
             and np.array_equal(prior.factors.noise.numpy(), self.noise)
-            and np.array_equal(problem.kernel(self._rows), self.kernel(self._rows))
+            and np.array_equal(
+                kernel_matrix(problem.kernel, self._rows), kernel_matrix(self.kernel, self._rows)
+            )
         )
 
     def mean(self, inputs: tf.Tensor) -> FloatArray:
@@ -155,7 +157,9 @@ class WhitenedPrior:
 
     def features(self, inputs: tf.Tensor) -> FloatArray:
         """Cov[f(x), u], (N, r)."""
-        return np.asarray(self.kernel(inputs, self._rows).numpy() @ self._projection, dtype=float)
+        return np.asarray(
+            kernel_matrix(self.kernel, inputs, self._rows).numpy() @ self._projection, dtype=float
+        )
 
     def spread(self, columns: FloatArray) -> FloatArray:
         """Cov[u | v] times (r, k)."""

@@ -27,7 +27,7 @@ from sparse_prefgp.checkpoint_folder import (
 )
 from sparse_prefgp.checkpoint_folder import read as read_folder
 from sparse_prefgp.checkpoint_folder import write as write_folder
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP
@@ -162,13 +162,13 @@ def identify(
         # Inline features have no items, but their range.
         z = model.inducing_variable.Z.numpy()
         rows = np.concatenate([model.duels.items[:_PROBED_ROWS], z[:_PROBED_ROWS]])
-        probe = model.kernel(as_float(rows)).numpy()
+        probe = kernel_matrix(model.kernel, as_float(rows)).numpy()
     else:
         graph = model.graph
         data = [graph.rows, graph.winners, graph.losers, graph.counts, graph.lower, graph.upper]
         if graph.groups is not None:
             data.append(graph.groups)
-        probe = model.problem().kernel(as_float(graph.rows[:_PROBED_ROWS])).numpy()
+        probe = kernel_matrix(model.problem().kernel, as_float(graph.rows[:_PROBED_ROWS])).numpy()
     parts = [model.kernel, *model.kernel.submodules]
     kinds = [type(part).__name__ for part in parts if isinstance(part, gpflow.kernels.Kernel)]
     parameters = [

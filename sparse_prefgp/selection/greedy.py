@@ -16,7 +16,12 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from sparse_prefgp.approximations import VFE
 from sparse_prefgp.approximations.inducing import whitened_features
 from sparse_prefgp.covariances.item_effect import feature_part
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.kernels import (
+    as_float,
+    between_inducing,
+    kernel_matrix,
+    with_inducing,
+)
 from sparse_prefgp.engines import InferenceResult, Laplace, Variational
 from sparse_prefgp.graph import incidence_transpose
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
@@ -146,13 +151,11 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
     problem, graph = model.problem(), model.graph
     part = feature_part(problem.kernel)
     assert part is not None  # the model has refused an effect alone
-    factor, _ = cholesky_with_jitter(
-        gpflow.covariances.Kuu(inducing, part, jitter=0.0), MAX_CONDITION
-    )
+    factor, _ = cholesky_with_jitter(between_inducing(inducing, part), MAX_CONDITION)
     rows, candidates = as_float(graph.rows), as_float(inputs)
     features = whitened_features(problem, factor, rows).numpy()  # B, with the item effects
     explained = features[:, : inducing.num_inducing]
-    b = tf.linalg.triangular_solve(factor, gpflow.covariances.Kuf(inducing, part, candidates))
+    b = tf.linalg.triangular_solve(factor, with_inducing(inducing, part, candidates))
     prior = part(candidates, full_cov=False).numpy()
     left = prior - tf.reduce_sum(b * b, 0).numpy()
     on_features = rows[:, : inducing.Z.shape[1]]
@@ -161,7 +164,7 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
     if not useful.any():
         return gains
 
-    covariance = part(on_features, tf.boolean_mask(candidates, useful)).numpy()
+    covariance = kernel_matrix(part, on_features, tf.boolean_mask(candidates, useful)).numpy()
     columns = (covariance - explained @ b.numpy()[:, useful]) / np.sqrt(left[useful])  # e
     nu, tau = model.sites()
     precision = as_float(graph.counts * tau)

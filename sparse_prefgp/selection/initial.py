@@ -22,7 +22,13 @@ from scipy.linalg.blas import dger
 
 from sparse_prefgp.approximations import FITC, VFE, TightVFE
 from sparse_prefgp.covariances.item_effect import feature_part
-from sparse_prefgp.covariances.kernels import as_float, difference_variance
+from sparse_prefgp.covariances.kernels import (
+    as_float,
+    between_inducing,
+    difference_variance,
+    kernel_matrix,
+    with_inducing,
+)
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
@@ -220,10 +226,8 @@ def residual_shares(
     if total <= 0.0:  # only duels between items that the kernel cannot tell apart
         return np.zeros(len(inputs)), 0.0
     inducing = gpflow.inducing_variables.InducingPoints(inputs)
-    factor, jitter = cholesky_with_jitter(
-        gpflow.covariances.Kuu(inducing, part, jitter=0.0), MAX_CONDITION
-    )
-    k_uf = gpflow.covariances.Kuf(inducing, part, as_float(graph.rows))
+    factor, jitter = cholesky_with_jitter(between_inducing(inducing, part), MAX_CONDITION)
+    k_uf = with_inducing(inducing, part, as_float(graph.rows))
     features = tf.transpose(tf.linalg.triangular_solve(factor, k_uf)).numpy()
     explained = np.cumsum(_quadratic(graph, features))
     return np.maximum(1.0 - explained / total, 0.0), float(jitter)
@@ -364,7 +368,7 @@ def _by_variance(
 
     @tf.function(autograph=False)
     def covariance(row: tf.Tensor) -> tf.Tensor:  # call by call it takes some five times as long
-        return kernel(inputs, tf.gather(inputs, row)[None])[:, 0]
+        return kernel_matrix(kernel, inputs, tf.gather(inputs, row)[None])[:, 0]
 
     open_ = np.ones(len(rows), dtype=bool)
     while open_.any():
@@ -396,7 +400,7 @@ def _by_duels(
     columns = np.empty((graph.num_rows, len(pool)), order="F")  # of R
     for begin in range(0, len(pool), _COLUMNS):
         part = tf.gather(inputs, pool[begin : begin + _COLUMNS])
-        columns[:, begin : begin + _COLUMNS] = kernel(inputs, part).numpy()
+        columns[:, begin : begin + _COLUMNS] = kernel_matrix(kernel, inputs, part).numpy()
     left = kernel(tf.gather(inputs, pool), full_cov=False).numpy().astype(float)  # R_xx
     floor = EXPLAINED * left.max(initial=0.0)
     lowers = _quadratic(graph, columns)  # (R W R)_xx

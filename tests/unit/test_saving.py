@@ -177,6 +177,44 @@ def test_every_model_comes_back_to_the_bit(name: str, duels: spg.Duels, tmp_path
     assert again.duels.feature_names == duels.feature_names
 
 
+ENDS: dict[str, tuple[tfp.bijectors.Bijector, list[float]]] = {
+    "softplus": (gpflow.utilities.positive(), [-800.0, 0.3, -np.inf]),
+    "shifted softplus": (gpflow.utilities.positive(1e-6), [-800.0, 0.3, -np.inf]),
+    "exponential": (tfp.bijectors.Exp(), [-800.0, 0.3, -np.inf]),
+    "both ends": (tfp.bijectors.Sigmoid(np.float64(0.0), np.float64(3.0)), [800.0, 0.3, -800.0]),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_parameters_at_the_end_of_their_range(name: str, duels: spg.Duels, tmp_path: Path) -> None:
+    transform, unconstrained = ENDS[name]
+    for margin in (None, 0.3):
+        linear = gpflow.kernels.Linear()
+        linear.variance = gpflow.Parameter([0.5, 0.2, 0.1], transform=transform)
+        model = spg.PreferenceGP(duels, linear + se(), margin=margin)
+        linear.variance.unconstrained_variable.assign(unconstrained)
+        if model.margin is not None:
+            model.margin.unconstrained_variable.assign(-800.0)
+        spg.save(model, tmp_path / f"{margin}")
+        again = spg.load(tmp_path / f"{margin}")
+        assert_same(model, again)
+        np.testing.assert_array_equal(
+            again.kernel.kernels[0].variance.unconstrained_variable, unconstrained
+        )
+
+
+def test_a_streamed_model_at_the_end_of_a_range(duels: spg.Duels, tmp_path: Path) -> None:
+    model = spg.StreamedGP(
+        spg.stream_duels(duels), gpflow.kernels.Linear([0.5, 0.2, 0.1]) + se(), inducing_variable=Z
+    )
+    model.kernel.kernels[0].variance.unconstrained_variable.assign([-800.0, 0.3, -np.inf])
+    model.infer()
+    spg.save(model, tmp_path / "model")
+    again = spg.load(tmp_path / "model")
+    for mine, theirs in zip(model.predict_f(Z), again.predict_f(Z), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 def test_a_loaded_model_trains_on(duels: spg.Duels, tmp_path: Path) -> None:
     model = spg.PreferenceGP(duels, shared(), approximation=spg.VFE(), inducing_variable=Z)
     spg.save(model, tmp_path)
