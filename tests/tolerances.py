@@ -106,7 +106,7 @@ RESUMED = 1e-3
 KS_LEVEL = 0.003
 
 # Share of 90 % intervals that hold the truth, EP's beside the sampler's on the same data: two
-# points, of 1,200 intervals that differ only where an end lies near the truth.
+# points, of 600 intervals that differ only where an end lies near the truth.
 COVERAGE_OF_EP = 0.02
 
 # Sums of some dozen terms that partly cancel, and gradients by matrix products of centred inputs up

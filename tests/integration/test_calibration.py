@@ -31,7 +31,7 @@ def test_what_is_drawn(study: ModuleType) -> None:
     assert len(given.winners) == len(given.ties) == 200
     assert len(np.unique(given.judges)) == len(given.ratios) == 10
     assert 0.1 < given.ties.mean() < 0.4
-    assert given.ends.shape == (150, 2, 2) and given.truth.shape == (150,)
+    assert given.ends.shape == (100, 2, 2) and given.truth.shape == (100,)
     again = study.judged_world(3, 0.5)
     np.testing.assert_array_equal(again.truth, given.truth)
     assert not np.array_equal(study.judged_world(4, 0.5).truth, given.truth)
