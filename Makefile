@@ -67,7 +67,7 @@ test-data: setup
 
 # What everything else stands on: normals, reference cases of EP, gradients, files, commands.
 CENTRAL := $(addprefix tests/,integration/test_readme.py $(patsubst %,unit/test_%.py,\
-	truncated_normal evidence gradients saving io commands))
+	truncated_normal evidence gradients plain_numbers saving io commands))
 # Of its own, so that what pip does today is seen, and removed when all went well.
 SMOKE := build/smoke-$(VERSION)
 

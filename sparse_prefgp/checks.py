@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
+
+from sparse_prefgp.duels import shortened
 
 
 def is_number(value: Any) -> bool:
     """Whether it is a real number, and not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def plain_scalars(settings: Any) -> None:
+    """Make Python's own of the NumPy scalars in the fields of a frozen dataclass.
+
+    NumPy 1 and 2 write them in different ways, and what is written is compared when a run resumes.
+    """
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(settings, one.name, value.item())
 
 
 def whole_number(label: str, value: Any, least: int) -> int:
@@ -21,7 +35,7 @@ def whole_number(label: str, value: Any, least: int) -> int:
     """
     number = is_number(value) and float(value).is_integer()
     if not number or value < least:
-        raise ValueError(f"{label} is {value!r}; give a whole number of at least {least}.")
+        raise ValueError(f"{label} is {shortened(value)}; give a whole number of at least {least}.")
     return int(value)
 
 
@@ -32,7 +46,9 @@ def level_of_interval(value: Any) -> float:
         ValueError: anything else.
     """
     if not is_number(value) or not 0.0 < value < 1.0:
-        raise ValueError(f"level is {value!r}; give a number between 0 and 1, such as 0.95.")
+        raise ValueError(
+            f"level is {shortened(value)}; give a number between 0 and 1, such as 0.95."
+        )
     return float(value)
 
 

@@ -159,8 +159,8 @@ class Duels:
             row = same[0]
             item = won[row] if ids is None else ids[won[row]]
             raise ValueError(
-                f"Duel {row} is of item {item!r} with itself; remove it, or correct its winner or "
-                "loser."
+                f"Duel {row} is of item {shortened(item)} with itself; remove it, or correct its "
+                "winner or loser."
             )
         number = _checked_counts(counts, len(won))
         tied, weight, group, group_names = judgements.checked(len(won))
@@ -646,7 +646,9 @@ def _checked_ids(item_ids: Sequence[Hashable] | npt.NDArray[Any], n: int) -> tup
                 "cannot be an id; give texts or integers."
             ) from None
         if repeated:
-            raise ValueError(f"item_ids has {value!r} more than once; give every item its own id.")
+            raise ValueError(
+                f"item_ids has {shortened(value)} more than once; give every item its own id."
+            )
         seen.add(value)
     return ids
 
@@ -665,8 +667,9 @@ def _indices(
         if ids is not None and other is not None:
             raise ValueError(
                 f"{label} has the integer {shortened(values[0])} in duel 0, and integers are row "
-                f"indices, but item_ids holds other integers ({ids[other]!r} for row {other}); "
-                "give item_ids, winners and losers as text, or row indices without item_ids."
+                f"indices, but item_ids holds other integers ({shortened(ids[other])} for row "
+                f"{other}); give item_ids, winners and losers as text, or row indices without "
+                "item_ids."
             )
         outside = np.flatnonzero((values < 0) | (values >= n))
         if outside.size:
@@ -683,8 +686,8 @@ def _indices(
         )
     if ids is None:
         raise ValueError(
-            f"{label} has {values[0]!r} in duel 0, which is no index; give integers, or name the "
-            "items with item_ids."
+            f"{label} has {shortened(values[0])} in duel 0, which is no index; give integers, or "
+            "name the items with item_ids."
         )
     position = {value: i for i, value in enumerate(ids)}
     result = np.empty(len(values), dtype=np.int64)
@@ -693,8 +696,8 @@ def _indices(
             result[row] = position[value]
         except (KeyError, TypeError):
             raise ValueError(
-                f"{label} has {value!r} in duel {row}, which is not among item_ids; add that item "
-                "or remove the duel."
+                f"{label} has {shortened(value)} in duel {row}, which is not among item_ids; add "
+                "that item or remove the duel."
             ) from None
     return result
 
@@ -712,8 +715,8 @@ def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
         raw = np.array([min(max(int(value), -1), 2 * MAX_COUNT) for value in raw])
     if raw.dtype.kind == "b" or raw.dtype.kind not in "iuf":
         raise ValueError(
-            f"counts has {raw[0]!r} of type {raw.dtype} in duel 0; give whole numbers of at "
-            "least 1."
+            f"counts has {shortened(raw[0])} of type {raw.dtype} in duel 0; give whole numbers of "
+            "at least 1."
         )
     with np.errstate(invalid="ignore"):
         bad = np.flatnonzero(~((raw >= 1) & np.isfinite(raw) & (raw == np.floor(raw))))

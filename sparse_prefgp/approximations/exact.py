@@ -15,6 +15,7 @@ from sparse_prefgp.approximations.base import (
     build_factors,
     sample_duels,
 )
+from sparse_prefgp.checks import plain_scalars
 from sparse_prefgp.covariances import Covariance, DenseOverDuels, DenseOverItems
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.graph import DuelGraph
@@ -77,6 +78,7 @@ class SubsetOfData(Approximation):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        plain_scalars(self)
         if self.size < 1 or self.size != int(self.size):
             raise ValueError(
                 f"SubsetOfData needs a whole number of at least 1 duel, not {self.size}."

@@ -24,6 +24,7 @@ from sparse_prefgp.approximations.base import (
 )
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.form import choose_form
+from sparse_prefgp.checks import plain_scalars
 from sparse_prefgp.covariances import Covariance, LowRankOverDuels, LowRankOverItems
 from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item_effects
 from sparse_prefgp.covariances.kernels import (
@@ -76,6 +77,7 @@ class InducingApproximation(Approximation):
     single_precision: bool = field(default=False, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
+        plain_scalars(self)
         check_over(self.over)
 
     @property

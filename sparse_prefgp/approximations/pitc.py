@@ -20,7 +20,7 @@ from sparse_prefgp.approximations.base import (
 )
 from sparse_prefgp.approximations.inducing import whitened_features
 from sparse_prefgp.blocks import Bucket
-from sparse_prefgp.checks import is_number, whole_number
+from sparse_prefgp.checks import is_number, plain_scalars, whole_number
 from sparse_prefgp.clusters import kmeans_labels
 from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.item_effect import feature_part
@@ -62,6 +62,7 @@ class PITC(Approximation):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        plain_scalars(self)
         blocks = self.blocks
         if is_number(blocks):
             object.__setattr__(self, "blocks", whole_number("The number of blocks", blocks, 1))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.datasets.sets import RegressionSet
-from sparse_prefgp.duels import Duels
+from sparse_prefgp.duels import Duels, shortened
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io import DuelTable, read_table
 
@@ -148,9 +148,9 @@ def duels_from_targets(
     _check_parts(groups, n)
     numbers = _numbers(duels, per_item, len(groups))
     if not (_is_number(noise) and noise >= 0.0 and np.isfinite(noise)):
-        raise ValueError(f"The noise is {noise!r}; give 0 or a positive number.")
+        raise ValueError(f"The noise is {shortened(noise)}; give 0 or a positive number.")
     if not (_is_number(closer_than) and closer_than > 0.0):
-        raise ValueError(f"closer_than is {closer_than!r}; give a positive number.")
+        raise ValueError(f"closer_than is {shortened(closer_than)}; give a positive number.")
     spread = target.std()
     if not spread > 0.0:
         raise ValueError("All targets are equal, so that no item wins; give targets that differ.")
@@ -273,11 +273,15 @@ def _numbers(duels: int | Sequence[int] | None, per_item: int | None, parts: int
         raise ValueError("Give either duels or per_item, the number of duels or opponents.")
     if per_item is not None:
         if not isinstance(per_item, int | np.integer) or per_item < 1:
-            raise ValueError(f"per_item is {per_item!r}; give a whole number of at least 1.")
+            raise ValueError(
+                f"per_item is {shortened(per_item)}; give a whole number of at least 1."
+            )
         return ()
     given = np.asarray(duels)
     if given.dtype.kind not in "iu" or given.ndim > 1:
-        raise ValueError(f"The number of duels is {duels!r}; give whole numbers of at least 1.")
+        raise ValueError(
+            f"The number of duels is {shortened(duels)}; give whole numbers of at least 1."
+        )
     numbers = [int(number) for number in (given if given.ndim else [given] * parts)]
     if len(numbers) != parts:
         raise ValueError(

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.checks import plain_scalars
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.evidence import Slopes
 from sparse_prefgp.links import Link
@@ -164,6 +165,7 @@ class Iteration:
     max_sweeps: int = 500
 
     def __post_init__(self) -> None:
+        plain_scalars(self)
         for name in ("damping", "tolerance", "max_sweeps"):
             if not isinstance(getattr(self, name), int | float | np.number):
                 raise ValueError(f"{name} must be a number, not {getattr(self, name)!r}.")

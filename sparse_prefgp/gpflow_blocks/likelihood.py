@@ -9,6 +9,7 @@ import gpflow
 import tensorflow as tf
 
 from sparse_prefgp.checks import check_noise_variance, is_number
+from sparse_prefgp.duels import shortened
 from sparse_prefgp.expectations import expected_log_cdf
 from sparse_prefgp.truncated_normal import half_line, log_cdf
 
@@ -35,8 +36,8 @@ class DuelLikelihood(gpflow.likelihoods.ScalarLikelihood):
         super().__init__()
         if not is_number(noise_variance):
             raise ValueError(
-                f"The noise variance is {noise_variance!r}; give a positive number, and train it "
-                "with gpflow.set_trainable."
+                f"The noise variance is {shortened(noise_variance)}; give a positive number, and "
+                "train it with gpflow.set_trainable."
             )
         check_noise_variance(noise_variance)
         self.noise_variance = gpflow.Parameter(

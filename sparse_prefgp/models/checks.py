@@ -12,6 +12,7 @@ import numpy as np
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.covariances.item_effect import feature_part, item_effects
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
+from sparse_prefgp.duels import shortened
 
 
 def check_parts(
@@ -74,7 +75,9 @@ def noise_parameter(noise_variance: float) -> gpflow.Parameter:
     try:
         value = np.asarray(noise_variance, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"noise_variance must be a number, not {noise_variance!r}.") from None
+        raise ValueError(
+            f"noise_variance must be a number, not {shortened(noise_variance)}."
+        ) from None
     if value.ndim != 0 or not np.isfinite(value) or value <= 0.0:
         raise ValueError(
             f"noise_variance must be one positive finite number, not {noise_variance}; "

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.clusters import kmeans_labels, unit_spread
+from sparse_prefgp.duels import shortened
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -77,7 +78,8 @@ def distinct(rows: np.ndarray) -> FloatArray:
 def check_count(count: int, distinct: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
         raise ValueError(
-            f"The number of inducing inputs is {count!r}; give a whole number of at least 1."
+            f"The number of inducing inputs is {shortened(count)}; give a whole number of at least "
+            "1."
         )
     if count > distinct:
         raise ValueError(

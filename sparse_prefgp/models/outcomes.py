@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.checks import is_number
-from sparse_prefgp.duels import Duels
+from sparse_prefgp.duels import Duels, shortened
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 
@@ -37,7 +37,7 @@ def margin_parameter(margin: Any, duels: Any) -> gpflow.Parameter | None:
             )
         return None
     if not is_number(margin) or not (np.isfinite(margin) and margin > 0.0):
-        raise ValueError(f"margin must be a positive number or None, not {margin!r}.")
+        raise ValueError(f"margin must be a positive number or None, not {shortened(margin)}.")
     return gpflow.Parameter(
         margin, transform=gpflow.utilities.positive(), trainable=duels.num_ties > 0
     )

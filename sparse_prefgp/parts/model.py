@@ -23,6 +23,7 @@ from sparse_prefgp.checks import is_number, whole_number
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import between_inducing, with_inducing
+from sparse_prefgp.duels import shortened
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
@@ -550,11 +551,11 @@ class _Place:
                 "With a scheduler the sites stay in the memory of the workers; leave sites out."
             )
         if timeout is not None and not (is_number(timeout) and timeout > 0.0):
-            raise ValueError(f"timeout is {timeout!r}; give positive seconds.")
+            raise ValueError(f"timeout is {shortened(timeout)}; give positive seconds.")
         if timeout is not None and scheduler is None:
             raise ValueError(
-                f"timeout is {timeout!r}, but without a scheduler there is nothing to wait for; "
-                "give one, or leave timeout out."
+                f"timeout is {shortened(timeout)}, but without a scheduler there is nothing to "
+                "wait for; give one, or leave timeout out."
             )
         size = None if chunk is None else whole_number("chunk", chunk, 1)
         return cls(sites, size, scheduler, timeout)

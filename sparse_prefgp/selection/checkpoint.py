@@ -28,6 +28,7 @@ from sparse_prefgp.checkpoint_folder import (
 from sparse_prefgp.checkpoint_folder import read as read_folder
 from sparse_prefgp.checkpoint_folder import write as write_folder
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.duels import shortened
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP
@@ -73,7 +74,8 @@ class Checkpoint:
             raise ValueError(f"A checkpoint was asked for at {self.path!r}; give a folder's path.")
         if isinstance(self.every, bool) or not isinstance(self.every, int | np.integer):
             raise ValueError(
-                f"A checkpoint every {self.every!r} iterations makes no sense; give a whole number."
+                f"A checkpoint every {shortened(self.every)} iterations makes no sense; give a "
+                "whole number."
             )
         if self.every < 1:
             raise ValueError(

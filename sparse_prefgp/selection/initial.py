@@ -29,7 +29,7 @@ from sparse_prefgp.covariances.kernels import (
     kernel_matrix,
     with_inducing,
 )
-from sparse_prefgp.duels import Duels
+from sparse_prefgp.duels import Duels, shortened
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.models import PreferenceGP
@@ -156,7 +156,7 @@ def initial_inputs(
     _check_name("method", method, METHODS)
     if isinstance(count, str):
         if count != "auto":
-            raise ValueError(f'count must be a whole number or "auto", not {count!r}.')
+            raise ValueError(f'count must be a whole number or "auto", not {shortened(count)}.')
         return auto_inputs(method, duels, kernel, rng)
     rows, _ = duels.distinct_rows()
     check_count(count, len(rows))

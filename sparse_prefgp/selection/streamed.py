@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from sparse_prefgp.checkpoint_folder import digest_of
 from sparse_prefgp.checks import check_least_gain
+from sparse_prefgp.duels import shortened
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP, StreamedResult
@@ -445,7 +446,9 @@ def _check(
         ("polish", polish, 0),
     ):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}.")
+            raise ValueError(
+                f"{name} must be a whole number of at least {least}, not {shortened(value)}."
+            )
     if model.stream is None:
         raise ValueError(
             "The model was loaded without its duels, which optimise_streamed needs; make a "
