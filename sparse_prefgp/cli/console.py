@@ -131,11 +131,26 @@ def import_tensorflow(console: Output) -> None:
     """Import the slow packages without the notices they print at the start."""
     logging.getLogger("absl").setLevel(logging.ERROR)
     with console.status("Loading TensorFlow …"), held_back_stderr():
-        import tensorflow as tf
+        import_packages(console.manners.limit_threads)
 
-        console.manners.limit_threads()
-        tf.get_logger().setLevel(logging.ERROR)
-        import sparse_prefgp.models  # noqa: F401
+
+def import_packages(prepare: Callable[[], None]) -> None:
+    """Import the slow packages without those parts that no command needs (docs/command-line.md).
+
+    prepare: called when TensorFlow is there and nothing has computed yet.
+    """
+    # TensorFlow imports one Keras whole, TensorFlow Probability always this one.
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    # Before TensorFlow: otherwise it brings its layers and experiments.
+    import tensorflow_probability  # noqa: F401  isort: skip
+    import tensorflow as tf
+
+    prepare()
+    tf.get_logger().setLevel(logging.ERROR)
+    from check_shapes import set_rewrite_docstrings
+
+    set_rewrite_docstrings(None)  # those of GPflow's functions, which take it a second to parse
+    import sparse_prefgp.models  # noqa: F401
 
 
 def rows_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:

@@ -282,9 +282,12 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
     def log_evidence(self) -> float:
         """Log evidence in nats, with the approximation's correction, over all duels."""
         self._ensure_inferred()
-        point, prior = self._fixed.point, self._fixed.prior
-        assert point is not None and prior is not None
-        return float(point.log_evidence(prior.correction))
+        fixed = self._fixed
+        prior, sites = fixed.prior, fixed.sites
+        assert prior is not None and sites is not None
+        if fixed.point is None:  # of a model that was read, which can predict without
+            fixed.point = self.engine.at(prior.covariance, prior.factors, sites)
+        return float(fixed.point.log_evidence(prior.correction))
 
     def lower_bound(self) -> float:
         """Rigorous lower bound of the exact log evidence of all duels, in nats.
@@ -308,18 +311,17 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
     def _lower_bounds(self) -> LowerBounds:
         self.require_probit("The lower bound")
         fixed = self._fixed
-        problem, point = fixed.problem, fixed.point
-        prior = fixed.prior
-        assert problem is not None and point is not None and prior is not None
+        problem, prior, sites = fixed.problem, fixed.prior, fixed.sites
+        assert problem is not None and prior is not None and sites is not None
         if isinstance(prior.covariance, LowRankPlusBlocks):
-            counted = totals(point.sites, prior.factors.counts)
+            counted = totals(sites, prior.factors.counts)
             values = prior.covariance.inducing_values(*counted)
-            return lower_bounds(problem, point.sites, inducing=InducingValues.of(*values))
+            return lower_bounds(problem, sites, inducing=InducingValues.of(*values))
         everything = None
         if fixed.all_duels is not fixed.graph:
             whole = problem._replace(graph=fixed.all_duels)
             everything = _marginals_of(whole, self.posterior)
-        return lower_bounds(problem, point.sites, everything)
+        return lower_bounds(problem, sites, everything)
 
     def require_probit(self, what: str) -> None:
         """Refuse what holds for normal noise only.
@@ -343,10 +345,10 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         """
         if not tf.executing_eagerly():
             return _posterior(*self._inferred())
-        problem, prior, point = self._inferred()
+        problem, prior, sites = self._inferred()
         fixed = self._fixed
         if fixed.posterior is None:
-            fixed.posterior = _posterior(problem, prior, point)
+            fixed.posterior = _posterior(problem, prior, sites)
         return fixed.posterior
 
     def posterior_in_block(self, block: Any) -> Posterior:
@@ -368,8 +370,8 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
                 "or predict_f and predict_duel."
             )
         number = approximation.number_of(block, self.graph)
-        problem, prior, point = self._inferred()
-        counted = totals(point.sites, prior.factors.counts)
+        problem, prior, sites = self._inferred()
+        counted = totals(sites, prior.factors.counts)
         return posterior_in_block(problem, prior, *counted, number)
 
     @check_shapes(
@@ -451,17 +453,17 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
 
     # Inside.
 
-    def _inferred(self) -> tuple[DuelProblem, DuelPrior, FixedPoint]:
+    def _inferred(self) -> tuple[DuelProblem, DuelPrior, Sites]:
         """What inference works on and where it ended; part of the graph while one is traced."""
         if not tf.executing_eagerly():
             problem = self.problem()
             prior = self.approximation.prior(problem)
             point = self.engine.run(prior.covariance, prior.factors, self._fixed.memory.sites())
-            return problem, prior, point
+            return problem, prior, point.sites
         self._ensure_inferred()
         fixed = self._fixed
-        assert fixed.problem is not None and fixed.prior is not None and fixed.point is not None
-        return fixed.problem, fixed.prior, fixed.point
+        assert fixed.problem is not None and fixed.prior is not None and fixed.sites is not None
+        return fixed.problem, fixed.prior, fixed.sites
 
     def _ensure_inferred(self, restart: bool = False, warn: bool = True) -> None:
         fixed = self._fixed
@@ -472,12 +474,12 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         if restart:
             fixed.memory.clear()
         # The old prior may be as large as the new one: let go of it first.
-        fixed.fingerprint = fixed.prior = fixed.point = fixed.posterior = None
+        fixed.fingerprint = fixed.prior = fixed.sites = fixed.point = fixed.posterior = None
         fixed.problem = self._frozen_problem()
         prior = self.approximation.prior(fixed.problem)
         point = self.engine.run(prior.covariance, prior.factors, fixed.memory.sites())
         fixed.memory.keep(point)
-        fixed.prior, fixed.point, fixed.posterior = prior, point, None
+        fixed.prior, fixed.sites, fixed.point, fixed.posterior = prior, point.sites, point, None
         fixed.result = describe(
             point,
             self.engine.tolerance,
@@ -516,9 +518,10 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         self.start_from(nu, tau)
         fixed = self._fixed
         fixed.problem = self._frozen_problem()
-        prior = self.approximation.prior(fixed.problem)
-        fixed.point = self.engine.at(prior.covariance, prior.factors, fixed.memory.sites())
-        fixed.prior, fixed.posterior, fixed.result = prior, None, result
+        fixed.prior = self.approximation.prior(fixed.problem)
+        # Predictions need the sites alone; what else is known at them is computed when asked for.
+        fixed.sites, fixed.point, fixed.posterior = fixed.memory.sites(), None, None
+        fixed.result = result
         fixed.fingerprint, fixed.parts = self._fingerprint(), self._parts()
 
     def silence_scale_warning(self) -> None:
@@ -589,13 +592,14 @@ class _Fixed:
         self.parts: tuple[Any, ...] = (None, None, None)
         self.problem: DuelProblem | None = None
         self.prior: DuelPrior | None = None
+        self.sites: Sites | None = None
         self.point: FixedPoint | None = None
         self.posterior: Posterior | None = None
         self.result: InferenceResult | None = None
 
 
-def _posterior(problem: DuelProblem, prior: DuelPrior, point: FixedPoint) -> Posterior:
-    terms = prior.covariance.posterior_terms(*totals(point.sites, prior.factors.counts))
+def _posterior(problem: DuelProblem, prior: DuelPrior, sites: Sites) -> Posterior:
+    terms = prior.covariance.posterior_terms(*totals(sites, prior.factors.counts))
     return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
-from scipy.stats import beta, rankdata
+from scipy.special import betaincinv, ndtri
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -61,7 +60,7 @@ def quantile_error(draws: FloatArray, level: float) -> FloatArray:
     flat = halves.reshape(-1, halves.shape[-1])
     below = (halves <= np.quantile(flat, level, axis=0)).astype(float)
     size = _in_chunks(_ess, below)
-    ends = [beta.ppf(p, size * level + 1.0, size * (1.0 - level) + 1.0) for p in _ONE_SD]
+    ends = [betaincinv(size * level + 1.0, size * (1.0 - level) + 1.0, p) for p in _ONE_SD]
     ordered = np.sort(flat, axis=0)
     rows = [np.clip(np.round(e * len(flat)).astype(int) - 1, 0, len(flat) - 1) for e in ends]
     columns = np.arange(flat.shape[1])
@@ -77,6 +76,8 @@ def _split(draws: FloatArray) -> FloatArray:
 
 def _normal_scores(draws: FloatArray) -> FloatArray:
     """Ranks over all chains as normal quantiles (Vehtari et al. 2021, eq. 14)."""
+    from scipy.stats import rankdata  # half a second, and every model imports this file
+
     flat = draws.reshape(-1, draws.shape[-1])
     ranks = rankdata(flat, axis=0)
     return np.asarray(ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(draws.shape), dtype=float)

@@ -136,3 +136,11 @@ def _loaded(module: str, unwanted: tuple[str, ...]) -> list[str]:
 )
 def test_import_is_light(module: str, unwanted: tuple[str, ...]) -> None:
     assert _loaded(module, unwanted) == []
+
+
+@pytest.mark.slow
+def test_commands_import_what_they_need() -> None:
+    """Keras and all that it brings are not among it: 3.4 s for 5.8 s (tools/import_times.py)."""
+    import_all = "sparse_prefgp.cli.console as c; c.import_packages(lambda: None)"
+    unwanted = ("keras", "matplotlib", "sklearn", "scipy.stats", "dask")
+    assert _loaded(import_all, unwanted) == []

@@ -226,6 +226,28 @@ def test_a_loaded_model_trains_on(duels: spg.Duels, tmp_path: Path) -> None:
     assert again.kernel.kernels[0].kernels[0].variance is again.kernel.kernels[1].variance
 
 
+def test_predictions_need_no_sweep_and_the_evidence_one(
+    duels: spg.Duels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep over all sites is what reading a large model would wait for."""
+    model = spg.PreferenceGP(duels, se(), approximation=spg.VFE())
+    spg.save(model, tmp_path / "model")
+    calls = []
+    at, run = spg.ParallelEP.at, spg.ParallelEP.run
+    monkeypatch.setattr(spg.ParallelEP, "at", lambda *a: calls.append("at") or at(*a))
+    monkeypatch.setattr(spg.ParallelEP, "run", lambda *a: calls.append("run") or run(*a))
+    loaded = spg.load(tmp_path / "model")
+    inputs = duels.items[:5]
+    for mine, theirs in zip(loaded.predict_f(inputs), model.predict_f(inputs), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert loaded.infer() == model.infer()
+    assert loaded.lower_bound() == model.lower_bound()
+    assert not calls
+    assert loaded.log_evidence() == pytest.approx(model.log_evidence(), abs=ROUNDING)
+    assert loaded.log_evidence() == pytest.approx(model.log_evidence(), abs=ROUNDING)
+    assert calls == ["at"]
+
+
 def test_inference_that_did_not_converge_is_kept_as_it_is(duels: spg.Duels, tmp_path: Path) -> None:
     model = spg.PreferenceGP(duels, se(), engine=spg.ParallelEP(max_sweeps=2))
     assert model.infer().status is Status.MAX_SWEEPS
