@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sparse_prefgp.analysis.prediction import predicted, sides_of
 from sparse_prefgp.analysis.ranking import distinct_rows
 from sparse_prefgp.io.files import load
-from sparse_prefgp.models.items import ItemSet, known_items, resolve_items
+from sparse_prefgp.models.items import ItemSet, known_items, numbered_inputs, resolve_items
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -169,14 +169,6 @@ def likely_best(model: PreferenceGP, items: ItemSet) -> IntArray:
         z = np.where(variance > 0.0, behind / np.sqrt(np.maximum(variance, 0.0)), -np.inf)
     z[best] = np.inf
     return np.asarray(np.argsort(-z, kind="stable"))
-
-
-def numbered_inputs(model: PreferenceGP, items: ItemSet) -> FloatArray:
-    """Inputs of the items; each unknown one has an effect, and so a number, of its own."""
-    if not model.has_item_effect:
-        return items.inputs
-    own = np.where(items.numbers < 0, -1.0 - np.arange(len(items)), items.numbers)
-    return np.column_stack([items.inputs[:, :-1], own])
 
 
 def representatives(inputs: FloatArray) -> tuple[IntArray, IntArray]:

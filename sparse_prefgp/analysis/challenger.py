@@ -15,10 +15,15 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy.optimize import minimize
 
-from sparse_prefgp.analysis.candidates import numbered_inputs
 from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.models.items import ItemSet, known_items, own_items, resolve_items
+from sparse_prefgp.models.items import (
+    ItemSet,
+    known_items,
+    numbered_inputs,
+    own_items,
+    resolve_items,
+)
 from sparse_prefgp.models.posterior import in_chunks
 from sparse_prefgp.truncated_normal import log_cdf
 

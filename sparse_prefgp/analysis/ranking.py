@@ -11,7 +11,7 @@ with bars for averages over the reference: exact, and computed in chunks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,7 @@ from scipy import linalg, special
 from sparse_prefgp.checks import level_of_interval, whole_number
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.features import require_pandas
-from sparse_prefgp.models.items import resolve_items
+from sparse_prefgp.models.items import numbered_inputs, resolve_items
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -34,6 +34,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Report = Callable[[int, int], None]
 
+# What items are ordered by: expected utility, or the lower end of its interval.
+MEAN, LOWER = ORDERS = ("mean", "lower")
 MAX_REFERENCE = 2000
 DEFAULT_TOP_K = 10
 MIN_SAMPLES = 100
@@ -50,14 +52,20 @@ _FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
-    """Items by falling utility, and how the figures were made; `print` shows it as text.
+    """Items, the best first, and how the figures were made; `print` shows it as text.
 
     Attributes:
-        frame: data frame with one row per item: `rank` (1 is the best; items of equal utility stay
-            in the order given), `item_id`, `utility` (expected, less the average of the
-            reference), `sd`, `lower` and `upper` (its interval at `level`), `p_best`, `p_top_k`
-            (among the candidates; NaN for all other items), `comparisons` (training duels),
-            `outside_range` (a feature outside the range of the training items).
+        frame: data frame with one row for all items that have equal features: `rank` (1 is the
+            best; what is equal stays in the order given), `item_id` (of the first of them),
+            `utility` (expected, less the average of the reference), `sd`, `lower` and `upper` (its
+            interval at `level`), `p_best`, `p_top_k` (that they are the best or in the top k, among
+            the candidates; NaN for all others), `comparisons` (their training duels),
+            `outside_range` (a feature outside the range of the training items), `copies` (how many
+            items they are), `same_as` (ids of all but the first, separated by "; ").
+        items: how many items are ranked, equal ones included.
+        order: what ranks go by: `mean`, the expected utility, or `lower`, the lower end of its
+            interval. unequal: whether some rows have more duels than others.
+        min_comparisons: items with fewer duels are left out; left_out: how many these are.
         level: of the intervals. top_k: the k of `p_top_k`.
         reference_items, reference: how many items utilities are centred on, and in words.
         candidates: items among which the probabilities were sampled. samples, seed: of the draw.
@@ -73,6 +81,11 @@ class Ranking:
     """
 
     frame: Any
+    items: int
+    order: str
+    unequal: bool
+    min_comparisons: int
+    left_out: int
     level: float
     top_k: int
     reference_items: int
@@ -90,12 +103,12 @@ class Ranking:
     unknown_levels: dict[str, dict[str, int]]
 
     def figures(self) -> dict[str, Any]:
-        """Everything but the items, ready for JSON."""
+        """Everything but the rows of the ranking, whose number is `rows`, ready for JSON."""
         names = [name for name in self.__dataclass_fields__ if name != "frame"]
-        return {"items": len(self.frame), **{name: getattr(self, name) for name in names}}
+        return {"rows": len(self.frame), **{name: getattr(self, name) for name in names}}
 
     def to_dict(self, rows: int | None = None) -> dict[str, Any]:
-        """The figures, and the first `rows` items (all by default) under `ranking`.
+        """The figures, and the first `rows` rows (all by default) under `ranking`.
 
         Ready for JSON; a probability that was not computed is None.
         """
@@ -108,15 +121,25 @@ class Ranking:
 
     def notes(self) -> list[str]:
         """What to know about the figures, one sentence each."""
-        text = [
+        text = [self._order_note()]
+        if self.left_out:
+            least = f"{self.min_comparisons:,} duel{'s' if self.min_comparisons > 1 else ''}"
+            text.append(f"{self.left_out:,} items with fewer than {least} are left out.")
+        if self.items > len(self.frame):
+            text.append(
+                f"Items with equal features share a row, {self.items:,} items on "
+                f"{len(self.frame):,} rows; chances and duels are those of all its copies."
+            )
+        text += [
             f"Utilities are relative to the average of {self.reference}; intervals hold "
             f"{100 * self.level:g} %.",
             f"Probabilities are from {self.samples:,} joint samples of {self.candidates:,} "
             f"candidates (standard error at most {self.standard_error:.2g}).",
         ]
         if self.candidates < len(self.frame):
+            what = "items" if self.items == len(self.frame) else "rows"
             text.append(
-                f"That any of the other {len(self.frame) - self.candidates:,} items is the best "
+                f"That any of the other {len(self.frame) - self.candidates:,} {what} is the best "
                 f"has a probability of at most {self.bound_best:.2g}, that any is in the top "
                 f"{self.top_k} of at most {self.bound_top_k:.2g}; more candidates lower both."
             )
@@ -140,17 +163,30 @@ class Ranking:
             )
         return text
 
+    def _order_note(self) -> str:
+        if self.order == MEAN:
+            return "Ordered by expected utility."
+        because = ", as some have more duels than others" if self.unequal else ""
+        return f"Ordered by the lower end of the interval{because}."
+
     def __str__(self) -> str:
-        table = self.frame.head(self.top_k).to_string(index=False, float_format="{:z.4f}".format)
-        return "\n".join([f"{len(self.frame):,} items", table, *self.notes()])
+        shown = self.frame.drop(columns=["same_as", *(["copies"] if self._all_single else [])])
+        table = shown.head(self.top_k).to_string(index=False, float_format="{:z.4f}".format)
+        return "\n".join([f"{self.items:,} items", table, *self.notes()])
 
     __repr__ = __str__
+
+    @property
+    def _all_single(self) -> bool:
+        return self.items == len(self.frame)
 
 
 def rank(
     model: PreferenceGP,
     items: Any = None,
     *,
+    order: str | None = None,
+    min_comparisons: int = 0,
     top_k: int | None = None,
     level: float = 0.95,
     candidates: int = 1000,
@@ -163,21 +199,29 @@ def rank(
     Args:
         model: whose posterior counts.
         items: the model's own by default, or anything `resolve_items` takes.
-        top_k: the k of `p_top_k`; by default 10, or all items where there are fewer.
+        order: `mean`, by expected utility; `lower`, by the lower end of its interval, where only
+            those come first of whom it is known that they are good. By default `lower` where some
+            have more duels than others, else `mean`.
+        min_comparisons: leave out items with fewer training duels, those of equal items counted
+            together.
+        top_k: the k of `p_top_k`; by default 10, or all where there are fewer.
         level: of the intervals.
         candidates: how many distinct items are sampled jointly, namely those most likely to exceed
             the `top_k`-th largest expected utility; takes memory by its square, time by its cube.
         samples: joint samples. seed: of samples and reference.
         progress: called with how much is done and the total, now and then.
 
-    Utilities are centred on all items up to 2,000, else on 2,000 drawn with the seed. Items with
-    equal inputs have one utility and share a place evenly. Memory does not grow with the number of
-    items beyond some columns of numbers.
+    Utilities are centred on all items that are ranked up to 2,000, else on 2,000 drawn with the
+    seed. Items with equal inputs have one utility, and so one row. Memory does not grow with the
+    number of items beyond some columns of numbers.
 
     Raises:
-        ValueError: `top_k` above the number of items or of candidates, another number that makes
-            no sense, and what `resolve_items` raises.
+        ValueError: an unknown order; `top_k` above the number of rows or of candidates, another
+            number that makes no sense; no item with so many duels; what `resolve_items` raises.
     """
+    if order is not None and order not in ORDERS:
+        raise ValueError(f"The order {order!r} is unknown; choose {MEAN} or {LOWER}.")
+    min_comparisons = whole_number("min_comparisons", min_comparisons, 0)
     level = level_of_interval(level)
     if top_k is not None:
         top_k = whole_number("top_k", top_k, 1)
@@ -185,23 +229,33 @@ def rank(
     samples = whole_number("samples", samples, MIN_SAMPLES)
     seed = whole_number("seed", seed, 0)
     found = resolve_items(model, items)
-    n = len(found)
-    k = min(DEFAULT_TOP_K, n) if top_k is None else int(top_k)
-    if k > n:
-        raise ValueError(f"top_k is {k}, but there are only {n} items; give at most {n}.")
-    if k > candidates and candidates < n:
+    inputs = numbered_inputs(model, found)
+    rows, row_of_item, multiplicity = distinct_rows(inputs)
+    given = len(found)
+    duels = _duels_of_rows(found.comparisons, row_of_item)
+    if min_comparisons:
+        kept = duels[row_of_item] >= min_comparisons
+        if not kept.any():
+            raise ValueError(
+                f"min_comparisons is {min_comparisons}, but no item has more than {duels.max()} "
+                "duels; give a smaller number."
+            )
+        found = found.select(kept)
+        rows, row_of_item, multiplicity = distinct_rows(inputs[kept])
+        duels = _duels_of_rows(found.comparisons, row_of_item)
+    n, number = len(found), len(rows)
+    k = min(DEFAULT_TOP_K, number) if top_k is None else int(top_k)
+    if k > number:
+        what = "items" if number == n else "items with different features"
+        raise ValueError(
+            f"top_k is {k}, but there are only {number} {what}; give at most {number}."
+        )
+    if k > candidates and candidates < number:
         raise ValueError(
             f"top_k is {k}, but only {candidates} candidates are sampled; give at least {k} "
             "candidates, or a smaller top_k."
         )
 
-    inputs = found.inputs
-    if model.has_item_effect:
-        # Each unknown item has an effect, and so a number, of its own.
-        own = np.where(found.numbers < 0, -1.0 - np.arange(n), found.numbers)
-        inputs = np.column_stack([inputs[:, :-1], own])
-    # Items with equal inputs have one utility: the work is done once for each distinct row.
-    rows, row_of_item, multiplicity = distinct_rows(inputs)
     rng = np.random.default_rng(seed)
     chosen = np.arange(n)
     if n > MAX_REFERENCE:
@@ -217,12 +271,11 @@ def rank(
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
 
-    inside = likely_rows(mean, sd, multiplicity, k, int(candidates))
+    inside = likely_rows(mean, sd, k, int(candidates))
     joint, jitter = factorised(*centred.covariance(rows, inside))
     chances = sample_places(
         mean[inside],
         joint,
-        multiplicity[inside],
         k,
         int(samples),
         rng,
@@ -234,26 +287,37 @@ def rank(
     p_best, p_top_k = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     p_best[inside], p_top_k[inside] = chances.p_best, chances.p_top_k
 
-    places = np.argsort(-mean[row_of_item], kind="stable")
-    at = row_of_item[places]
-    half_width = float(special.ndtri(0.5 + 0.5 * level)) * sd[at]
+    half_width = float(special.ndtri(0.5 + 0.5 * level)) * sd
+    lower = mean - half_width
+    unequal = bool((duels != duels[0]).any())
+    if order is None:
+        order = LOWER if unequal else MEAN
+    first, same_as = _named(found.ids, row_of_item, number)
+    at = np.lexsort((first, -(lower if order == LOWER else mean)))
     frame = require_pandas().DataFrame(
         {
-            "rank": np.arange(1, n + 1),
-            "item_id": [found.ids[i] for i in places],
+            "rank": np.arange(1, number + 1),
+            "item_id": [found.ids[i] for i in first[at]],
             "utility": mean[at],
             "sd": sd[at],
-            "lower": mean[at] - half_width,
-            "upper": mean[at] + half_width,
+            "lower": lower[at],
+            "upper": (mean + half_width)[at],
             "p_best": p_best[at],
             "p_top_k": p_top_k[at],
-            "comparisons": found.comparisons[places],
-            "outside_range": found.outside[places],
+            "comparisons": duels[at],
+            "outside_range": found.outside[first[at]],
+            "copies": multiplicity[at],
+            "same_as": [same_as.get(i, "") for i in at.tolist()],
         }
     )
     every = len(chosen) == n
     return Ranking(
         frame=frame,
+        items=n,
+        order=order,
+        unequal=unequal,
+        min_comparisons=min_comparisons,
+        left_out=given - n,
         level=float(level),
         top_k=k,
         reference_items=len(chosen),
@@ -272,6 +336,26 @@ def rank(
         outside_features=found.outside_features,
         unknown_levels=found.unknown_levels,
     )
+
+
+def _duels_of_rows(comparisons: IntArray, row_of_item: IntArray) -> IntArray:
+    """Training duels of all items of each distinct row, (u,)."""
+    # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
+    return np.bincount(row_of_item, weights=comparisons).astype(np.int64)
+
+
+def _named(
+    ids: Sequence[Hashable], row_of_item: IntArray, number: int
+) -> tuple[IntArray, dict[int, str]]:
+    """The first item of each distinct row, (u,), and the ids of the others, by row, as text."""
+    order = np.argsort(row_of_item, kind="stable")
+    starts = np.searchsorted(row_of_item[order], np.arange(number + 1))
+    several = np.flatnonzero(np.diff(starts) > 1)
+    others = {
+        int(u): "; ".join(str(ids[i]) for i in order[starts[u] + 1 : starts[u + 1]])
+        for u in several
+    }
+    return order[starts[:-1]], others
 
 
 def distinct_rows(inputs: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
@@ -404,7 +488,7 @@ def _chunks(count: int, width: int) -> list[slice]:
 
 class Chances(NamedTuple):
     """What the joint samples say: probabilities of each candidate row being the best or in the top
-    k, (c,), shared among equal items; the largest and the k-th largest utility, (samples,)."""
+    k, (c,); the largest and the k-th largest utility, (samples,)."""
 
     p_best: FloatArray
     p_top_k: FloatArray
@@ -412,15 +496,12 @@ class Chances(NamedTuple):
     kth: FloatArray
 
 
-def likely_rows(
-    mean: FloatArray, sd: FloatArray, multiplicity: IntArray, top_k: int, count: int
-) -> IntArray:
+def likely_rows(mean: FloatArray, sd: FloatArray, top_k: int, count: int) -> IntArray:
     """Numbers of the `count` rows most likely to exceed the k-th largest mean, in ascending order.
 
     Ranking by an upper quantile instead would fill up with items of which little is known.
     """
-    order = np.argsort(-mean, kind="stable")
-    limit = mean[order[int((np.cumsum(multiplicity[order]) >= top_k).argmax())]]
+    limit = -np.partition(-mean, top_k - 1)[top_k - 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.where(mean == limit, 0.0, (mean - limit) / sd)
     # Those at or above the limit come first, whatever their sd.
@@ -454,37 +535,27 @@ def factorised(covariance: FloatArray, scale: float) -> tuple[FloatArray, float]
 def sample_places(
     mean: FloatArray,
     factor: FloatArray,
-    multiplicity: IntArray,
     top_k: int,
     samples: int,
     rng: np.random.Generator,
     done: Callable[[int], None] = lambda count: None,
 ) -> Chances:
-    """Joint samples of c candidate rows, each standing for `multiplicity` items that share.
+    """Joint samples of c candidate rows.
 
-    mean: (c,); factor: (c, c), covariance = factor factor'; top_k: at most the sum of
-    multiplicities. An item is in the top k with the share of the places from its row's first one
-    on that are left.
+    mean: (c,); factor: (c, c), covariance = factor factor'; top_k: at most c.
     """
     c = len(mean)
-    width = min(top_k, c)
     p_best, p_top_k = np.zeros(c), np.zeros(c)
     best, kth = np.empty(samples), np.empty(samples)
     for part in _chunks(samples, c):
         size = part.stop - part.start
         draws = mean + rng.standard_normal((size, c)) @ factor.T
-        top = np.argpartition(-draws, width - 1, axis=1)[:, :width]
+        top = np.argpartition(-draws, top_k - 1, axis=1)[:, :top_k]
         values = np.take_along_axis(draws, top, 1)
-        sort = np.argsort(-values, axis=1)
-        top, values = np.take_along_axis(top, sort, 1), np.take_along_axis(values, sort, 1)
-        count = multiplicity[top]
-        places = np.cumsum(count, axis=1)
-        share = np.clip(top_k - (places - count), 0, count) / count
-        p_best += np.bincount(top[:, 0], weights=1.0 / count[:, 0], minlength=c)
-        p_top_k += np.bincount(top.reshape(-1), weights=share.reshape(-1), minlength=c)
-        best[part] = values[:, 0]
-        last = (places >= top_k).argmax(1)
-        kth[part] = values[np.arange(size), last]
+        first = values.argmax(1)
+        p_best += np.bincount(top[np.arange(size), first], minlength=c)
+        p_top_k += np.bincount(top.reshape(-1), minlength=c)
+        best[part], kth[part] = values.max(1), values.min(1)
         done(part.stop)
     return Chances(p_best / samples, p_top_k / samples, best, kth)
 

@@ -15,7 +15,6 @@ from sparse_prefgp.analysis.candidates import (
     CandidatePairs,
     likely_best,
     listed_pairs,
-    numbered_inputs,
     pairs_of_the_likely_best,
     pool,
     random_pairs,
@@ -27,7 +26,7 @@ from sparse_prefgp.analysis.ranking import factorised
 from sparse_prefgp.checks import whole_number
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.features import require_pandas
-from sparse_prefgp.models.items import ItemSet
+from sparse_prefgp.models.items import ItemSet, numbered_inputs
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP

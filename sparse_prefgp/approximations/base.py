@@ -85,6 +85,11 @@ class Approximation(ABC):
         return graph
 
     @property
+    def penalises_residual(self) -> bool:
+        """Whether the evidence falls with what the inducing variables leave unexplained."""
+        return False
+
+    @property
     def name(self) -> str:
         return type(self).__name__
 

@@ -206,6 +206,10 @@ class VFE(InducingApproximation):
     def bounds_by_expectation(self) -> bool:
         return True
 
+    @property
+    def penalises_residual(self) -> bool:
+        return True
+
     def correction(self, residual: Residual) -> tf.Tensor:
         return -0.5 * tf.reduce_sum(residual.counts * residual.diagonal / residual.noise)
 
@@ -229,6 +233,10 @@ class TightVFE(InducingApproximation):
                 f"TightVFE's residual must be one of {', '.join(RESIDUAL_BOUNDS)}, "
                 f"not {self.residual!r}."
             )
+
+    @property
+    def penalises_residual(self) -> bool:
+        return True
 
     def correction(self, residual: Residual) -> tf.Tensor:
         if self.residual == "logdet":
@@ -265,6 +273,10 @@ class HeteroscedasticVFE(InducingApproximation):
     def residual_share(self) -> float:
         return 1.0
 
+    @property
+    def penalises_residual(self) -> bool:
+        return True
+
     def correction(self, residual: Residual) -> tf.Tensor:
         k = residual.diagonal
         return -0.5 * tf.reduce_sum(residual.counts * k / (residual.noise + k))
@@ -287,6 +299,10 @@ class PriorPower(InducingApproximation):
                 f"PriorPower needs a power in (0, 1], not {self.power}; "
                 "for 0 use VFE(), for 1 FITC()."
             )
+
+    @property
+    def penalises_residual(self) -> bool:
+        return self.power < 1.0
 
     @property
     def residual_share(self) -> float:

@@ -40,6 +40,17 @@ def rank(
         Path | None, typer.Option(help="Write the whole ranking here (.csv).", show_default=False)
     ] = None,
     overwrite: Overwrite = False,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            help="By expected utility (mean) or by the lower end of its interval (lower); by "
+            "default lower where some items have more duels than others, else mean.",
+            show_default=False,
+        ),
+    ] = None,
+    min_comparisons: Annotated[
+        int, typer.Option(help="Leave out items with fewer training duels.")
+    ] = 0,
     top: Annotated[
         int | None,
         typer.Option(
@@ -58,7 +69,10 @@ def rank(
     as_json: AsJson = False,
     threads: Threads = None,
 ) -> None:
-    """Rank items by utility: interval, probability of being best and in the top k, comparisons."""
+    """Rank items by utility: interval, probability of being best and in the top k, comparisons.
+
+    Items with equal features share a row.
+    """
     with sentences(quiet, as_json, threads) as console:
         check_file(out, overwrite, items)
         fitted = open_model(console, model)
@@ -68,6 +82,8 @@ def rank(
             ranking = rank_items(
                 fitted,
                 items,
+                order=order,
+                min_comparisons=min_comparisons,
                 top_k=top,
                 level=level,
                 candidates=candidates,
@@ -96,6 +112,8 @@ def _table(frame: Any, top_k: int, total: int) -> Table:
         f"top {top_k}": chances(frame["p_top_k"]),
         "duels": [f"{count:,}" for count in frame["comparisons"]],
     }
+    if frame["copies"].max() > 1:
+        columns["copies"] = [f"{count:,}" for count in frame["copies"]]
     if frame["outside_range"].any():
         columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
     title = "All items" if len(frame) == total else f"The first {len(frame):,} of {total:,} items"

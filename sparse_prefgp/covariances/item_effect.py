@@ -19,7 +19,9 @@ class ItemEffect(gpflow.kernels.Kernel):
 
     `Exact()` takes it as it is. Approximations with inducing inputs let the effects of the most
     compared items, up to 1,000, be inducing variables of their own; the effects of all others
-    count among what the inducing variables leave unexplained.
+    count among what the inducing variables leave unexplained. `VFE`, `TightVFE` and
+    `HeteroscedasticVFE` count that against the evidence, so that above 1,000 compared items they
+    learn a variance near zero, of which `optimise` warns; `FITC` and `Exact` do not.
 
     The last column of its input is the item's number; `PreferenceGP` adds that column by itself.
 

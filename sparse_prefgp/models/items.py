@@ -321,6 +321,14 @@ def items_of(model: PreferenceGP, duels: Duels) -> ItemSet:
     return _item_set(model, ids, features, numbers, {}, "the items of the duels")
 
 
+def numbered_inputs(model: PreferenceGP, items: ItemSet) -> FloatArray:
+    """Inputs of the items; each unknown one has an effect, and so a number, of its own."""
+    if not model.has_item_effect:
+        return items.inputs
+    own = np.where(items.numbers < 0, -1.0 - np.arange(len(items)), items.numbers)
+    return np.column_stack([items.inputs[:, :-1], own])
+
+
 def features_in_units_of(
     own: Duels, features: FloatArray, transform: FeatureTransform | None
 ) -> FloatArray:

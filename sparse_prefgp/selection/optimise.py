@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 from sparse_prefgp.checks import check_least_gain
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.parts import StreamedGP
 from sparse_prefgp.selection.checkpoint import Book, Checkpoint, Interrupted, Packed, identify
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Counts, Objective
@@ -208,6 +210,9 @@ def optimise(
             "Kernel variance and noise variance are both trainable, but duels determine only their "
             "ratio; fix one with gpflow.set_trainable or pass free_scale=True."
         )
+    lost = lost_effects(model)
+    if lost is not None:
+        warnings.warn(lost, stacklevel=2)
     variables = list(model.trainable_variables)
     if not variables:
         raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")

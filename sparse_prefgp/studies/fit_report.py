@@ -52,6 +52,7 @@ RANKING = {
     "p_best": "chance to be best",
     "p_top_k": "chance of the top k",
     "comparisons": "comparisons",
+    "copies": "copies",
     "outside_range": "outside the range",
 }
 FEATURES_SHOWN = 30
@@ -255,6 +256,8 @@ def _top(ranking: Any) -> dict[str, Any]:
     values = {name: list(frame[name]) for name in columns}
     if "outside_range" in columns and not any(values["outside_range"][i] for i in order):
         columns.remove("outside_range")  # a column of no
+    if "copies" in columns and all(values["copies"][i] == 1 for i in order):
+        columns.remove("copies")
     headings = dict(RANKING)
     explanation = "Only differences of utilities mean anything. "
     if hasattr(ranking, "notes"):
@@ -278,7 +281,7 @@ def _ranking_cell(name: str, value: Any) -> str:
         return str(value)
     if name == "outside_range":
         return _yes_no(bool(value))
-    if name in ("rank", "comparisons"):
+    if name in ("rank", "comparisons", "copies"):
         return f"{int(value):,}"
     if name in ("p_best", "p_top_k"):
         return chance_text(value)

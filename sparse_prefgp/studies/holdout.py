@@ -523,6 +523,8 @@ def fit_figures(
     holdout: Holdout, model: PreferenceGP, report: OptimisationReport
 ) -> dict[str, Any]:
     """What was fitted and how it went, ready for JSON."""
+    from sparse_prefgp.models.checks import lost_effects
+
     settings = holdout.settings
     # The duels of a subset are all that its evidence is about.
     train, duels = holdout.train, model.num_duels_used
@@ -542,6 +544,7 @@ def fit_figures(
         "inducing": None
         if model.inducing_variable is None
         else int(model.inducing_variable.num_inducing),
+        "item_effects_warning": lost_effects(model),
         "fixed_inducing": settings.fixed_inducing,
         "noise_variance": settings.noise_variance,
         "margin": None if model.margin is None else float(model.margin.numpy()),

@@ -468,6 +468,13 @@ CASES: dict[str, Case] = {
     "update with ties without a margin": Case(
         UPDATE, ("need a margin",), write("new.csv", "winner,loser,tie\ni0,i1,1\n")
     ),
+    "rank by the median": Case(RANK + " --order median", ("'median'", "mean or lower")),
+    "rank items with minus one duel": Case(
+        RANK + " --min-comparisons -1", ("min_comparisons is -1",)
+    ),
+    "rank items with a million duels": Case(
+        RANK + " --min-comparisons 1000000", ("no item has more than", "smaller number")
+    ),
     "update with nobody": Case(UPDATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
     "update into a saved model": Case(
         UPDATE,

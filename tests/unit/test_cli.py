@@ -38,7 +38,7 @@ from sparse_prefgp.studies.holdout import (
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
 RANKING_COLUMNS = ["rank", "item_id", "utility", "sd", "lower", "upper", "p_best", "p_top_k"]
-RANKING_COLUMNS += ["comparisons", "outside_range"]
+RANKING_COLUMNS += ["comparisons", "outside_range", "copies", "same_as"]
 FILES = {"metrics.json", "ranking.csv", "model", "pictures"}
 ITEMS = 14
 
@@ -129,9 +129,10 @@ def test_fit_writes_metrics_ranking_and_model(tables: tuple[Path, Path], tmp_pat
     assert list(ranking[0]) == RANKING_COLUMNS
     assert [int(row["rank"]) for row in ranking] == list(range(1, ITEMS + 1))
     assert {row["item_id"] for row in ranking} == {f"i{i}" for i in range(ITEMS)}
-    utility = np.array([float(row["utility"]) for row in ranking])
-    assert np.all(np.diff(utility) <= 0)
-    assert abs(utility.mean()) < 1e-12
+    utility, lower = ([float(row[name]) for row in ranking] for name in ("utility", "lower"))
+    assert found["ranking"]["order"] == "lower", "some have more duels than others"
+    assert np.all(np.diff(lower) <= 0)
+    assert abs(np.mean(utility)) < 1e-12
     assert all(float(row["sd"]) > 0 for row in ranking)
     assert sum(int(row["comparisons"]) for row in ranking) == 2 * 72
 
@@ -139,7 +140,7 @@ def test_fit_writes_metrics_ranking_and_model(tables: tuple[Path, Path], tmp_pat
     assert model.inducing_variable.Z.shape == (6, 4)
     means = model.predict_f(model.duels.items)[0].numpy()[:, 0]
     best = model.duels.item_ids[int(np.argmax(means))]
-    assert ranking[0]["item_id"] == best
+    assert ranking[int(np.argmax(utility))]["item_id"] == best
     assert {path.name for path in out.iterdir()} == FILES
     pictures = {path.name for path in (out / "pictures").iterdir()}
     assert {"reliability.png", "utilities.png", "relevance.png", "evidence.png"} <= pictures

@@ -71,9 +71,12 @@ def test_rank_prints_writes_and_answers(folder: Path, fitted: Path, tmp_path: Pa
     assert result.exit_code == 0, result.output
     for text in ("The first 4 of 13 items", "top 3", "relative to the average of all 13"):
         assert text in result.stdout
-    frame = pd.read_csv(out)
+    frame = pd.read_csv(out, keep_default_na=False)
     expected = spg.rank(spg.load(fitted), top_k=3)
     pd.testing.assert_frame_equal(frame, expected.frame, rtol=ROUNDING)
+    told = answer("rank", "--model", fitted, "--top", 3, "--order", "mean", "--min-comparisons", 1)
+    assert told["order"] == "mean" and told["min_comparisons"] == 1
+    assert told["ranking"] == sorted(told["ranking"], key=lambda row: -row["utility"])
     told = answer("rank", "--model", fitted, "--top", 3)
     assert [row["item_id"] for row in told["ranking"]] == list(frame["item_id"])
     assert told["top_k"] == 3 and told["bound_best"] == 0.0

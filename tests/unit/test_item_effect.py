@@ -9,7 +9,9 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.approximations import inducing
 from sparse_prefgp.io import read_table
+from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.studies.holdout import (
     HoldoutSettings,
     fit_model,
@@ -225,3 +227,47 @@ def test_item_effect_alone_is_a_model_of_the_items(duels: spg.Duels) -> None:
     wins = np.bincount(duels.winners, duels.counts, N) - np.bincount(duels.losers, duels.counts, N)
     assert np.corrcoef(mean[:, 0], wins)[0, 1] > 0.8
     np.testing.assert_array_equal(ours.predict_f(duels.items)[0], 0.0)
+
+
+def test_effects_that_an_approximation_loses_are_told(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    """With more effects than may be inducing variables VFE takes their variance away."""
+    monkeypatch.setattr(inducing, "MAX_ITEM_EFFECTS", 15)
+    rng = np.random.default_rng(0)
+    n, t = 60, 900
+    x, effect = rng.normal(size=(n, 1)), rng.normal(size=n)
+    pairs = rng.permuted(np.tile(np.arange(n), (t, 1)), axis=1)[:, :2]
+    ahead = (x[:, 0] + effect)[pairs] @ [1.0, -1.0] + rng.normal(size=t) > 0.0
+    duels = spg.Duels(x, np.where(ahead, *pairs.T), np.where(ahead, *pairs.T[::-1]))
+
+    def learned(approximation: Any) -> tuple[float, list[str]]:
+        kernel = gpflow.kernels.Linear() + spg.ItemEffect(1.0)
+        fitted = spg.PreferenceGP(duels, kernel, approximation=approximation)
+        recwarn.clear()
+        spg.optimise(fitted, 30)
+        told = [str(each.message) for each in recwarn]
+        assert [lost_effects(fitted)] == (told or [None])
+        return float(kernel.kernels[1].variance.numpy()), told
+
+    variance, told = learned(spg.VFE())
+    assert variance < 0.01
+    assert "Of 60 item effects only the 15 of the most compared" in told[0]
+    assert "--approximation fitc" in told[0] and "--approximation exact" in told[0]
+    for approximation in (spg.FITC(), spg.Exact()):
+        variance, told = learned(approximation)
+        assert variance > 0.3 and not told
+    monkeypatch.setattr(inducing, "MAX_ITEM_EFFECTS", 60)
+    variance, told = learned(spg.VFE())
+    assert variance > 0.3 and not told
+
+
+def test_what_exact_item_effects_cost(duels: spg.Duels, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inducing, "MAX_ITEM_EFFECTS", 1)
+    told = lost_effects(model(duels, approximation=spg.VFE(), inducing_variable=duels.items[:1]))
+    # Nine items against one effect and one inducing input: (9 / 2)².
+    assert told is not None and "in 20 times the time and with 0.0 GiB" in told
+    told = lost_effects(
+        model(duels, approximation=spg.VFE(), inducing_variable=duels.items[[0, 1, 2, 3, 5]])
+    )
+    assert told is not None and "in about the time" in told

@@ -11,6 +11,7 @@ from typing import Any
 
 import gpflow
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -28,6 +29,7 @@ from tests.cases import random_duels
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SINGLE
 
 DUELS = random_duels(6, items=8, duels=14)
+NEW_IDS = pd.DataFrame({"item_id": [f"team {i}" for i in range(6)]})
 NEW = np.random.default_rng(3).normal(size=(12, 2))
 
 
@@ -105,16 +107,16 @@ def test_a_drawn_reference_and_chunks_change_only_the_reference(
     monkeypatch.setattr(module, "_CHUNK_NUMBERS", 7 * 5)
     monkeypatch.setattr(module, "_TRACE_FROM", trace_from)
     items = np.concatenate([NEW, NEW[:3]])
-    found = rank(model, items, samples=100, seed=4)
+    found = rank(model, items, top_k=2, samples=100, seed=4)
     assert found.reference == "7 items drawn with seed 4"
     assert found.reference_items == 7
     weights = np.zeros(15)
     weights[np.random.default_rng(4).choice(15, 7, replace=False)] = 1.0 / 7.0
     mean, covariance = centred_joint(model, items, weights)
-    np.testing.assert_allclose(by_id(found.frame)["utility"], mean, atol=IDENTITY)
-    np.testing.assert_allclose(
-        by_id(found.frame)["sd"], np.sqrt(np.diag(covariance)), atol=IDENTITY
-    )
+    table, sd = by_id(found.frame), np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(table["utility"], mean[:12], atol=IDENTITY)
+    np.testing.assert_allclose(table["sd"], sd[:12], atol=IDENTITY)
+    assert table["copies"].tolist() == [2] * 3 + [1] * 9
 
 
 def test_the_table_is_sorted_and_knows_the_items() -> None:
@@ -133,7 +135,10 @@ def test_the_table_is_sorted_and_knows_the_items() -> None:
         "p_top_k",
         "comparisons",
         "outside_range",
+        "copies",
+        "same_as",
     ]
+    assert (frame["copies"] == 1).all() and (frame["same_as"] == "").all()
     assert frame["rank"].tolist() == list(range(1, 14))
     assert frame["utility"].is_monotonic_decreasing
     assert bool(by_id(frame)["outside_range"][12])
@@ -178,36 +183,80 @@ def test_probabilities_against_brute_force() -> None:
     assert found.standard_error == 0.5 / np.sqrt(samples)
 
 
-def test_equal_items_share_exactly() -> None:
-    model = build()
+def test_equal_items_share_a_row() -> None:
+    """Its chances are those that any of them has, under the centring of all items."""
+    model, samples = build(), 20_000
     items = np.concatenate([NEW[:3], NEW[[0, 0]]])
-    table = by_id(rank(model, items, top_k=2, samples=500).frame)
-    alone = by_id(rank(model, NEW[:3], top_k=2, samples=500).frame)
-    for name in ("utility", "sd", "p_best", "p_top_k"):
-        assert table[name][0] == table[name][3] == table[name][4]
+    found = rank(model, items, top_k=2, samples=samples)
+    table = by_id(found.frame)
+    assert table["item_id"].tolist() == [0, 1, 2]
+    assert table["copies"].tolist() == [3, 1, 1] and table["same_as"].tolist() == ["3; 4", "", ""]
+    mean, covariance = centred_joint(model, items, np.full(5, 0.2))
+    np.testing.assert_allclose(table["utility"], mean[:3], atol=IDENTITY)
+    np.testing.assert_allclose(table["sd"], np.sqrt(np.diag(covariance)[:3]), atol=IDENTITY)
+    draws = np.random.default_rng(8).multivariate_normal(mean[:3], covariance[:3, :3], samples)
+    best = np.bincount(draws.argmax(1), minlength=3) / samples
+    top = 1.0 - np.bincount(draws.argmin(1), minlength=3) / samples
+    for name, expected in (("p_best", best), ("p_top_k", top)):
+        error = np.sqrt(2 * expected * (1 - expected) / samples) + 1.0 / samples
+        assert np.all(np.abs(table[name] - expected) < MONTE_CARLO_STANDARD_ERRORS * error)
     np.testing.assert_allclose(table["p_best"].sum(), 1.0, rtol=ROUNDING)
     np.testing.assert_allclose(table["p_top_k"].sum(), 2.0, rtol=ROUNDING)
-    assert alone["p_best"][0] > table["p_best"][0]
-    same = by_id(rank(model, NEW[[0, 0, 0, 0]], top_k=3, samples=100).frame)
-    np.testing.assert_array_equal(same["p_best"], 0.25)
-    np.testing.assert_array_equal(same["p_top_k"], 0.75)
-    np.testing.assert_array_equal(same["sd"], 0.0)
+    assert found.items == 5 and found.figures()["rows"] == 3
+    assert "5 items on 3 rows" in str(found) and "copies" in str(found)
+    same = rank(model, NEW[[0, 0, 0, 0]], samples=100)
+    assert same.top_k == 1 and same.frame["p_best"].tolist() == [1.0]
+    with pytest.raises(ValueError, match="only 1 items with different features; give at most 1"):
+        rank(model, NEW[[0, 0, 0, 0]], top_k=2)
 
 
-def test_shares_of_equal_items_by_hand() -> None:
-    # Without spread: one item ahead, three equal ones, then another.
+def test_places_by_hand() -> None:
+    # Without spread: one item ahead of another, and of a third.
     chances = sample_places(
-        np.array([1.0, 3.0, 2.0]),
-        np.zeros((3, 3)),
-        np.array([1, 1, 3]),
-        3,
-        100,
-        np.random.default_rng(0),
+        np.array([1.0, 3.0, 2.0]), np.zeros((3, 3)), 2, 100, np.random.default_rng(0)
     )
-    np.testing.assert_allclose(chances.p_best, [0.0, 1.0, 0.0], rtol=ROUNDING)
-    np.testing.assert_allclose(chances.p_top_k, [0.0, 1.0, 2.0 / 3.0], rtol=ROUNDING)
+    np.testing.assert_array_equal(chances.p_best, [0.0, 1.0, 0.0])
+    np.testing.assert_array_equal(chances.p_top_k, [0.0, 1.0, 1.0])
     np.testing.assert_array_equal(chances.best, 3.0)
     np.testing.assert_array_equal(chances.kth, 2.0)
+
+
+def test_what_ranks_go_by() -> None:
+    """An item that nobody knows is an average one, and below all that are known to be better."""
+    rng = np.random.default_rng(0)
+    first, second = np.array([(i, j) for i in range(6) for j in range(i + 1, 6)] * 8).T
+    won = first - second + 2.0 * rng.normal(size=len(first)) < 0.0
+    duels = spg.Duels(
+        np.empty((8, 0)),  # the seventh and the eighth never meet anybody
+        np.where(won, first, second),
+        np.where(won, second, first),
+        item_ids=[f"team {i}" for i in range(8)],
+    )
+    model = spg.PreferenceGP(duels, spg.ItemEffect())
+    found = rank(model, samples=100)
+    assert found.order == "lower" and found.unequal
+    assert found.frame["lower"].is_monotonic_decreasing
+    assert found.frame["rank"].tolist() == list(range(1, 9))
+    assert set(found.frame["item_id"][6:]) == {"team 6", "team 7"}
+    assert "lower end of the interval, as some have more duels" in str(found)
+    by_mean = rank(model, order="mean", samples=100)
+    assert by_mean.frame["utility"].is_monotonic_decreasing
+    assert by_mean.frame["item_id"][7] not in ("team 6", "team 7")
+    assert by_id(by_mean.frame).drop(columns="rank").equals(by_id(found.frame).drop(columns="rank"))
+
+    known = rank(model, min_comparisons=1, samples=100)
+    assert known.left_out == 2 and known.items == 6 and known.reference == "all 6 items"
+    assert known.order == "mean" and not known.unequal, "all met as often"
+    assert "2 items with fewer than 1 duel are left out." in str(known)
+    alone = rank(model, NEW_IDS, samples=100)
+    assert known.frame.equals(alone.frame)
+    assert rank(model, order="lower", samples=100, min_comparisons=1).order == "lower"
+    # Duels of equal items count together.
+    total = resolve_items(build()).comparisons
+    same = np.zeros((8, 2))
+    alike = spg.Duels(same, DUELS.winners, DUELS.losers, DUELS.counts)
+    copies = spg.PreferenceGP(alike, kernel())
+    assert rank(copies, min_comparisons=int(total.sum())).frame["copies"].tolist() == [8]
 
 
 def test_utilities_that_the_kernel_cannot_tell_apart_share_evenly() -> None:
@@ -265,14 +314,11 @@ def test_bound_of_one_outsider_in_closed_form() -> None:
 def test_candidates_are_those_most_likely_above_the_kth_mean() -> None:
     mean = np.array([0.0, 1.0, 2.0, 3.0, -1.0])
     sd = np.array([9.0, 0.1, 0.1, 0.1, 0.1])
-    ones = np.ones(5, dtype=np.int64)
-    np.testing.assert_array_equal(likely_rows(mean, sd, ones, 1, 1), [3])
-    np.testing.assert_array_equal(likely_rows(mean, sd, ones, 1, 2), [0, 3])
-    np.testing.assert_array_equal(likely_rows(mean, sd, ones, 2, 2), [2, 3])
-    np.testing.assert_array_equal(likely_rows(mean, sd, ones, 2, 4), [0, 1, 2, 3])
-    # Three equal items on the first row fill three places.
-    np.testing.assert_array_equal(likely_rows(mean, sd, np.array([1, 1, 1, 3, 1]), 3, 1), [3])
-    no_spread = likely_rows(mean, np.zeros(5), ones, 2, 3)
+    np.testing.assert_array_equal(likely_rows(mean, sd, 1, 1), [3])
+    np.testing.assert_array_equal(likely_rows(mean, sd, 1, 2), [0, 3])
+    np.testing.assert_array_equal(likely_rows(mean, sd, 2, 2), [2, 3])
+    np.testing.assert_array_equal(likely_rows(mean, sd, 2, 4), [0, 1, 2, 3])
+    no_spread = likely_rows(mean, np.zeros(5), 2, 3)
     assert {2, 3} < set(no_spread)
 
 
@@ -303,7 +349,8 @@ def test_same_seed_same_numbers_and_progress() -> None:
 def test_the_result_as_text_and_json() -> None:
     found = rank(build(), NEW, top_k=3, candidates=5, samples=200)
     values = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert values["items"] == len(values["ranking"]) == 12
+    assert values["items"] == values["rows"] == len(values["ranking"]) == 12
+    assert values["order"] == "mean" and values["left_out"] == 0
     assert values["ranking"][0]["rank"] == 1
     assert values["ranking"][-1]["p_best"] is None
     assert values["top_k"] == 3
@@ -312,7 +359,8 @@ def test_the_result_as_text_and_json() -> None:
     assert len(found.to_dict(rows=2)["ranking"]) == 2
     text = str(found)
     assert text.startswith("12 items\n")
-    assert "average of all 12 items" in text
+    assert "average of all 12 items" in text and "Ordered by expected utility." in text
+    assert "copies" not in text and "same_as" not in text
     assert "joint samples of 5 candidates" in text
 
 
@@ -338,6 +386,9 @@ def test_top_k_is_ten_or_all() -> None:
         ({"top_k": 1.5}, "top_k is 1.5"),
         ({"top_k": 6, "candidates": 5}, "only 5 candidates are sampled; give at least 6"),
         ({"candidates": 0}, "candidates is 0"),
+        ({"order": "median"}, "order 'median' is unknown; choose mean or lower"),
+        ({"min_comparisons": -1}, "min_comparisons is -1"),
+        ({"min_comparisons": 1}, "no item has more than 0 duels"),
         ({"samples": 99}, "samples is 99; give a whole number of at least 100"),
         ({"seed": -1}, "seed is -1"),
         ({"level": 1.0}, "level is 1.0; give a number between 0 and 1"),
