@@ -28,8 +28,8 @@ class Status(Enum):
     )
     NOT_FINITE = (
         "stopped at a value that is not finite; the kernel matrix may not be positive definite "
-        "or the parameters are extreme: lower the kernel variance, raise the noise variance, or "
-        "remove inducing inputs that nearly coincide"
+        "or the parameters are extreme: raise the noise variance, lower the kernel's, or take "
+        "fewer inducing inputs"
     )
 
     def __str__(self) -> str:

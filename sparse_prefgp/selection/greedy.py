@@ -27,6 +27,7 @@ from sparse_prefgp.graph import incidence_transpose
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.inducing_inputs import check_count
+from sparse_prefgp.selection.causes import cause_and_remedies
 from sparse_prefgp.selection.initial import EXPLAINED
 from sparse_prefgp.selection.optimise import NotFinite, optimise
 
@@ -271,9 +272,8 @@ class _Run:
         self._unconverged += not self._infer(z).converged
         if not self._finite():
             raise ValueError(
-                "The log evidence is not finite with the inducing inputs to begin with; lower the "
-                "kernel variance, raise the noise variance, or remove inducing inputs that nearly "
-                "coincide."
+                "The log evidence is not finite with the inducing inputs to begin with; "
+                f"{cause_and_remedies(self.model.problem())}."
             )
         self._record("start", str(self.model.infer().status))
 

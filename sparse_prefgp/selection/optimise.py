@@ -16,6 +16,7 @@ from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.parts import StreamedGP
+from sparse_prefgp.selection.causes import cause_and_remedies
 from sparse_prefgp.selection.checkpoint import Book, Checkpoint, Interrupted, Packed, identify
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Counts, Objective
 from sparse_prefgp.selection.search import (
@@ -404,8 +405,8 @@ def _not_finite(objective: Objective, starts: int) -> NotFinite:
     where = "at the first parameters" + (f" of all {starts} starts" if starts > 1 else "")
     because = f" ({objective.error})" if objective.error else ""
     return NotFinite(
-        f"The {objective.failure} is not finite {where}{because}; lower the kernel variance, raise "
-        "the noise variance, or remove inducing inputs that nearly coincide."
+        f"The {objective.failure} is not finite {where}{because}; "
+        f"{cause_and_remedies(objective.model.problem())}."
     )
 
 

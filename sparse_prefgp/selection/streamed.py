@@ -19,6 +19,7 @@ from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP, StreamedResult
 from sparse_prefgp.parts.model import StreamProgress
+from sparse_prefgp.selection.causes import REMEDIES
 from sparse_prefgp.selection.checkpoint import Book, Checkpoint, Interrupted, identify
 from sparse_prefgp.selection.climb import Climb, IntArray, Reached, as_arrays, from_arrays
 from sparse_prefgp.selection.lbfgs import Function, Point, State, advance
@@ -285,9 +286,7 @@ class _Run:
         found = self._model.log_evidence()
         if not np.isfinite(found):
             raise ValueError(
-                f"The log evidence is not finite at the first parameters ({before}); lower the "
-                "kernel variance, raise the noise variance, or remove inducing inputs that nearly "
-                "coincide."
+                f"The log evidence is not finite at the first parameters ({before}); {REMEDIES}."
             )
         return found
 

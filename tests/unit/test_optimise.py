@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tensorflow_probability import distributions as tfd
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.selection import Progress
+from sparse_prefgp.selection.causes import REMEDIES, cause_and_remedies
 from sparse_prefgp.selection.objective import Objective
 from tests.tolerances import FIXED_POINT, IDENTITY
 
@@ -134,12 +137,36 @@ def test_not_finite_at_the_start_is_refused_and_the_model_stays() -> None:
     assert model.engine == engine
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda m: setattr(m, "kernel", gpflow.kernels.Linear(variance=1.7e308)),
+            r"kernel is not finite on the items, whose features reach 2\.33: standardise",
+        ),
+        (
+            lambda m: m.kernel.variance.assign(1e14),
+            r"variance is 1e\+14 and the noise of a duel 1:",
+        ),
+        (lambda m: m.mean_function.A.assign([[1.7e308], [1.7e308]]), "the mean function is not finite"),
+    ],
+)
+def test_the_cause_of_what_is_not_finite_is_named(change: Callable, told: str) -> None:
+    """With remedies that can be set."""
+    mean = gpflow.functions.Linear(A=[[0.1], [0.2]], b=[0.0])
+    model = build(spg.VFE(), mean_function=mean)
+    assert cause_and_remedies(model.problem()) == REMEDIES
+    change(model)
+    found = cause_and_remedies(model.problem())
+    assert re.search(told, found) and not found.endswith(".")
+
+
 def test_not_finite_at_any_start_is_refused() -> None:
     model = build(Fragile())
     model.kernel.lengthscales.assign([2.0, 1.0])
     gpflow.set_trainable(model.kernel.lengthscales, False)  # beyond the wall for every start
     variance = float(model.kernel.variance.numpy())
-    with pytest.raises(ValueError, match="first parameters of all 2 starts; lower the kernel"):
+    with pytest.raises(ValueError, match="first parameters of all 2 starts; raise the noise"):
         spg.optimise(model, 3, starts=2)
     assert model.kernel.variance.numpy() == variance
 
