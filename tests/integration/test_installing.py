@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +90,21 @@ def test_constraints_of_every_version_are_pins() -> None:
         listed = [*project["dependencies"], *(x for e in EXTRAS for x in extras[e])]
         wanted = {re.match(r"[\w-]+", line)[0].lower().replace("_", "-") for line in listed}
         assert wanted <= pins
+
+
+@pytest.mark.parametrize("python", ["python3.10", "python3.14", "no-such-python", "./nowhere"])
+def test_another_python_is_refused_in_one_sentence(python: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", str(ROOT / "tools" / "make_venv.sh"), str(tmp_path / "venv"), python],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"[^\n]+ 3\.11, 3\.12 or 3\.13, such as [^\n]+\.\n", done.stderr)
+    assert python in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 EXTRAS = ("cli", "dev", "docs", "studies", "scale")
