@@ -136,8 +136,8 @@ def hallucination_believer(
 
     Raises:
         ValueError: a model with logit factors; bounds and a pool, or neither; bounds of another
-            shape, not finite, in the wrong order, or where there are categorical columns; an
-            unknown incumbent or acquisition; a pool with nothing but the incumbent; and what
+            shape, not finite, in the wrong order, or where there are categorical columns or no
+            features; an unknown incumbent or acquisition; a pool with nothing but the incumbent; and what
             `sample_posterior` raises.
     """
     model.require_probit("The hallucination believer")
@@ -290,6 +290,8 @@ def _found(model: PreferenceGP, pool: Any, incumbent: Hashable) -> ItemSet:
 
 def _checked_box(model: PreferenceGP, bounds: Any) -> FloatArray:
     d, transform = model.duels.num_features, model.duels.transform
+    if not d:
+        raise ValueError("The items have no features to bound; give a pool of items.")
     if transform is not None and transform.categorical:
         raise ValueError(
             f"The column {transform.categorical[0]!r} is categorical and has no range; give a pool "

@@ -242,7 +242,8 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
         for line in column_lines(transform):
             console.print(Text(line))
     if not holdout.table.has_features:
-        console.print(Text("Items without features: each has an effect of its own, and that alone"))
+        text = "Items without features: each has an effect of its own; a linear probit is a coin"
+        console.print(Text(text))
     console.print(Text(holdout.split.description))
     number = holdout.num_inducing
     inducing = "" if number is None else f", {number:,} inducing inputs"
