@@ -137,8 +137,8 @@ def hallucination_believer(
     Raises:
         ValueError: a model with logit factors; bounds and a pool, or neither; bounds of another
             shape, not finite, in the wrong order, or where there are categorical columns or no
-            features; an unknown incumbent or acquisition; a pool with nothing but the incumbent; and what
-            `sample_posterior` raises.
+            features; an unknown incumbent or acquisition; a pool with nothing but the incumbent;
+            and what `sample_posterior` raises.
     """
     model.require_probit("The hallucination believer")
     if (bounds is None) == (pool is None):

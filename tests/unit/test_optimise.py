@@ -148,7 +148,10 @@ def test_not_finite_at_the_start_is_refused_and_the_model_stays() -> None:
             lambda m: m.kernel.variance.assign(1e14),
             r"variance is 1e\+14 and the noise of a duel 1:",
         ),
-        (lambda m: m.mean_function.A.assign([[1.7e308], [1.7e308]]), "the mean function is not finite"),
+        (
+            lambda m: m.mean_function.A.assign([[1.7e308], [1.7e308]]),
+            "the mean function is not finite",
+        ),
     ],
 )
 def test_the_cause_of_what_is_not_finite_is_named(change: Callable, told: str) -> None:
