@@ -187,8 +187,9 @@ def optimise(
     :param least_gain: a start has settled, and ends, when its last ten iterations together brought
         less than this in log evidence and log prior, in nats a duel (a duel counts as often as its
         count and weight say), and the quadratic model of L-BFGS promises no more than that up to
-        the optimum. Scores of new duels do not change by more than that any more, but evidences
-        may be off by it times the duels: None goes on to the optimum, or to the limit.
+        the optimum. Scores of new duels hardly move after that, though a plateau cannot be told
+        from an end; evidences may be off by it times the duels and more. None goes on to the
+        optimum, or to the limit.
     :param checkpoint: where to keep what a killed run needs to go on, and whether to go on; a path
         alone begins anew, unless what is there belongs to another run, which is refused. A
         continued run takes the steps that the uninterrupted one would have taken. A run that has
