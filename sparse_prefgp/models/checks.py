@@ -82,7 +82,7 @@ def lost_effects(model: PreferenceGP) -> str | None:
     does not, or where all effects are inducing variables.
     """
     graph, inducing = model.graph, model.inducing_variable
-    if inducing is None or not model.has_item_effect:
+    if inducing is None or not item_effects(model.kernel):
         return None
     n, held = graph.num_rows, len(items_with_effects(graph))
     if not model.approximation.penalises_residual or held == n:
