@@ -24,7 +24,6 @@ from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.sites import (
     largest_change,
     match_all_moments,
-    match_moments,
     portions_of,
 )
 from tests.cases import ROWS, random_duels, run_problem
@@ -188,6 +187,18 @@ def test_against_one_site_after_the_other(row: str, engine: Any, limits: str) ->
         np.testing.assert_allclose(mine.numpy(), theirs, rtol=FIXED_POINT, atol=FIXED_POINT)
 
 
+def test_one_block_is_exact() -> None:
+    given = random_duels(5, items=7, duels=21)
+    weights = np.resize(WEIGHTS, given.num_pairs)
+    duels = spg.Duels(given.items, given.winners, given.losers, weights=weights)
+    engine = spg.ParallelEP(tolerance=SOLVER)
+    exact = spg.PreferenceGP(duels, stationary(), approximation=spg.Exact(), engine=engine)
+    block = spg.PreferenceGP(
+        duels, stationary(), approximation=spg.PITC(1), inducing_variable=Z, engine=engine
+    )
+    assert block.log_evidence() == pytest.approx(exact.log_evidence(), rel=EVIDENCE)
+
+
 def test_whole_duels_take_no_quadrature() -> None:
     """And those beside smaller ones come out to the last bit."""
     assert portions_of(np.array([1.0, 2.5, 1e5])) is None
@@ -195,7 +206,7 @@ def test_whole_duels_take_no_quadrature() -> None:
     graph = weighted(random_duels(5, items=7, duels=14), "both")
     prior, point, _ = run_problem(graph, stationary(), spg.Exact(), NOISE)
     whole = graph.counts >= 1.0
-    closed = match_moments(point.cavity, prior.factors._replace(portions=None))
+    closed = match_all_moments(point.cavity, prior.factors._replace(portions=None))
     mixed = match_all_moments(point.cavity, prior.factors)
     for one, other in zip(tf.nest.flatten(closed), tf.nest.flatten(mixed), strict=True):
         np.testing.assert_array_equal(one.numpy()[whole], other.numpy()[whole])
