@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 MISTAKE = 2
 INTERRUPTED = 130
+# Which Keras TensorFlow imports; read once.
+_KERAS = "TF_USE_LEGACY_KERAS"
 UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
 SCORE_COLUMNS = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
 OUTCOME_COLUMNS = {
@@ -139,18 +142,30 @@ def import_packages(prepare: Callable[[], None]) -> None:
 
     prepare: called when TensorFlow is there and nothing has computed yet.
     """
-    # TensorFlow imports one Keras whole, TensorFlow Probability always this one.
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    # Before TensorFlow: otherwise it brings its layers and experiments.
-    import tensorflow_probability  # noqa: F401  isort: skip
-    import tensorflow as tf
+    with _older_keras():
+        # Before TensorFlow: otherwise it brings its layers and experiments.
+        import tensorflow_probability  # noqa: F401  isort: skip
+        import tensorflow as tf
 
-    prepare()
-    tf.get_logger().setLevel(logging.ERROR)
-    from check_shapes import set_rewrite_docstrings
+        prepare()
+        tf.get_logger().setLevel(logging.ERROR)
+        from check_shapes import set_rewrite_docstrings
 
-    set_rewrite_docstrings(None)  # those of GPflow's functions, which take it a second to parse
-    import sparse_prefgp.models  # noqa: F401
+        set_rewrite_docstrings(None)  # those of GPflow's functions, which take it a second to parse
+        import sparse_prefgp.models  # noqa: F401
+
+
+@contextmanager
+def _older_keras() -> Iterator[None]:
+    """TensorFlow imports one Keras whole; this one TensorFlow Probability imports in any case."""
+    if "tensorflow" in sys.modules or _KERAS in os.environ:
+        yield
+        return
+    os.environ[_KERAS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_KERAS]
 
 
 def rows_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:

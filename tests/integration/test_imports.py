@@ -1,6 +1,7 @@
 """Imports point one way, and the light parts of the package stay light."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -144,3 +145,17 @@ def test_commands_import_what_they_need() -> None:
     import_all = "sparse_prefgp.cli.console as c; c.import_packages(lambda: None)"
     unwanted = ("keras", "matplotlib", "sklearn", "scipy.stats", "dask")
     assert _loaded(import_all, unwanted) == []
+
+
+def test_settings_of_imports_do_not_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sparse_prefgp.cli import console
+
+    monkeypatch.delenv("TF_USE_LEGACY_KERAS", raising=False)
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    with console._older_keras():
+        assert os.environ["TF_USE_LEGACY_KERAS"] == "1"
+    assert "TF_USE_LEGACY_KERAS" not in os.environ
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "0")
+    with console._older_keras():
+        assert os.environ["TF_USE_LEGACY_KERAS"] == "0"
+    assert os.environ["TF_USE_LEGACY_KERAS"] == "0"
