@@ -86,12 +86,12 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, stage: str, iteration: int) -> Ca
     real = module.step
     runs: list[int] = []
 
-    def step(objective: Any, run: Any) -> Any:
+    def step(objective: Any, run: Any, settling: Any) -> Any:
         if run.iterations == 0:
             runs.append(0)
         if len(runs) == (1 if stage == "fit" else 2) and run.iterations == iteration:
             raise KeyboardInterrupt
-        return real(objective, run)
+        return real(objective, run, settling)
 
     monkeypatch.setattr(module, "step", step)
     return lambda: monkeypatch.setattr(module, "step", real)
