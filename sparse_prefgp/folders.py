@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +24,9 @@ _SECONDS_TO_LOCK = 1.0
 
 
 @contextmanager
-def replaced_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]:
+def replaced_folder(
+    folder: Path, check: Callable[[Path], None], keep: Collection[str] = ()
+) -> Iterator[Path]:
     """A new folder to write into, whose files take the place of those in `folder` at the end.
 
     A folder that does not exist yet appears in one step. Where it exists, a process killed in the
@@ -33,6 +35,7 @@ def replaced_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Pat
     Args:
         folder: made if need be; left as it was when anything goes wrong in the block.
         check: refuses contents that must not be replaced; called before and after the block.
+        keep: names that stay where they are, unless there are new ones of them.
 
     Raises:
         ValueError: what `check` raises, or a place that cannot be written.
@@ -59,7 +62,7 @@ def replaced_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Pat
             check(folder)  # again: writing can take long enough for somebody to add a file
             _flush(new)
             if target.exists():
-                _merge(new, target)
+                _merge(new, target, keep)
             else:
                 os.rename(new, target)
             _flush_folder(target)
@@ -114,7 +117,7 @@ def check_place(place: Path, folder: Path) -> None:
         ) from None
 
 
-def _merge(new: Path, target: Path) -> None:
+def _merge(new: Path, target: Path, keep: Collection[str] = ()) -> None:
     """Make `target` hold what `new` holds, names that it lacks first."""
     wanted = sorted(path.name for path in new.iterdir())
     known = contents(target)
@@ -123,7 +126,7 @@ def _merge(new: Path, target: Path) -> None:
             _merge(new / name, target / name)
         else:
             os.replace(new / name, target / name)
-    for name in known - set(wanted):
+    for name in known - set(wanted) - set(keep):
         path = target / name
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -37,6 +37,7 @@ from sparse_prefgp.studies.folder import (
     REFIT_STAGE,
     FitOutput,
     write_fit,
+    write_model,
 )
 from sparse_prefgp.studies.holdout import (
     Holdout,
@@ -109,6 +110,8 @@ def _run(
     with progress_bar(console, "Fitting", settings.max_iterations, _evidence_duels(holdout)) as bar:
         model, optimised = fit_model(holdout, bar, _stage(checkpoints, FIT_STAGE), inputs)
     figures["fit"] = fit_figures(holdout, model, optimised)
+    if out is not None:
+        write_model(out, model, figures)
     _print_fit(console, figures["fit"], optimised)
 
     held_out = None
@@ -134,6 +137,8 @@ def _run(
         with progress_bar(console, "Fitting to all duels", settings.max_iterations, duels) as bar:
             model, optimised = refit_model(holdout, model, bar, _stage(checkpoints, REFIT_STAGE))
         figures["refit_fit"] = fit_figures(holdout, model, optimised)
+        if out is not None:
+            write_model(out, model, figures)
         _print_fit(console, figures["refit_fit"], optimised)
 
     if out is not None:
@@ -312,6 +317,7 @@ def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport)
     else:
         console.print(Text(f"Warning: inference {inference}", style="bold yellow"))
     notes = [idle_note(fit["idle_kernel_terms"])] if fit["idle_kernel_terms"] else []
+    notes += fit["limits"]
     if report.resumed_at:
         notes.append(f"{report.resumed_at} iterations came from a checkpoint")
     if not report.converged and report.iterations >= fit["max_iterations"]:

@@ -23,7 +23,7 @@ from sparse_prefgp.cli.console import (
 )
 from sparse_prefgp.cli.tables import Tables, names
 from sparse_prefgp.io.streams import PARQUET, is_stream, stream_duels
-from sparse_prefgp.studies.folder import FIT_STAGE
+from sparse_prefgp.studies.folder import FIT_STAGE, write_model, write_ranked
 
 if TYPE_CHECKING:
     from sparse_prefgp.parts.model import StreamProgress
@@ -91,7 +91,6 @@ def _run(
         fit_streamed,
         score_streamed,
         streamed_figures,
-        write_streamed,
     )
 
     import_tensorflow(console)
@@ -104,6 +103,7 @@ def _run(
             checkpoint=checkpoints.stage(FIT_STAGE),
         )
     figures = streamed_figures(holdout, settings, model, report)
+    write_model(out, model, figures)
     console.print(Text(str(report)))
     console.print(Text(f"Inference {report.inference}"))
     print_margin(console, figures["fit"])
@@ -119,7 +119,7 @@ def _run(
         if outcomes:
             console.print(outcomes_table(outcomes))
     figures["seconds"] = time.perf_counter() - started
-    written, figures = write_streamed(out, model, figures, settings.plain.seed)
+    written, figures = write_ranked(out, model, figures, settings.plain.seed)
     model.close()
     part = "all duels" if holdout.test is None else "the training duels"
     console.print(

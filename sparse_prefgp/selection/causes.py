@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gpflow
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.covariances.item_effect import feature_part
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 
 # What helps where nothing is known to be wrong.
@@ -42,9 +41,7 @@ def cause_and_remedies(problem: DuelProblem) -> str:
             "kernel's"
         )
     if problem.inducing_variable is not None:
-        k_uu = gpflow.covariances.Kuu(
-            problem.inducing_variable, feature_part(problem.kernel), jitter=0.0
-        )
+        k_uu = between_inducing(problem.inducing_variable, feature_part(problem.kernel))
         if not np.all(np.isfinite(cholesky_with_jitter(k_uu, MAX_CONDITION)[0].numpy())):
             return (
                 "the kernel matrix of the inducing inputs is not positive definite: take fewer "

@@ -18,6 +18,7 @@ from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.parts import StreamedGP
 from sparse_prefgp.selection.causes import cause_and_remedies
 from sparse_prefgp.selection.checkpoint import Book, Checkpoint, Interrupted, Packed, identify
+from sparse_prefgp.selection.limits import limits_of, warn_of_lengthscales
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Counts, Objective
 from sparse_prefgp.selection.search import (
     ALTERNATED,
@@ -91,7 +92,8 @@ class OptimisationReport:
     failed_evaluations: not finite, backed off from. unconverged_evaluations: inference had not
     converged, though the value was finite. alternated_evaluations: from sites that took a single
     sweep on purpose. converged: at an optimum, or settled by `least_gain`; message: why the
-    optimiser stopped.
+    optimiser stopped. limits: a sentence for each end that the parameters have run to
+    (`selection/limits.py`), such as a lengthscale at its lower limit.
     inference: of the last run; warm: it went on from the sites of the optimiser, because from cold
     ones it had not converged. history: log evidence after each iteration; where `settled` is
     False it is that of sites that had not converged. setbacks: how often the alternated mode fell
@@ -123,6 +125,7 @@ class OptimisationReport:
     kept: int = 0
     resumed_at: int = 0
     warm: bool = False
+    limits: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         mode = "" if self.mode == NESTED else f"{self.mode}, "
@@ -148,7 +151,7 @@ class OptimisationReport:
             text += "; inference had not converged from cold sites, and went on from those it had"
         if not self.inference.converged:
             text += f"; the last inference: {self.inference}"
-        return text
+        return " ".join([text if not self.limits else f"{text}.", *self.limits])
 
 
 def optimise(
@@ -284,7 +287,9 @@ def optimise(
         raise
     finally:
         objective.close()
-    return _report(model, objective, done, mode, resumed_at)
+    report = _report(model, objective, done, mode, resumed_at)
+    warn_of_lengthscales(model, stacklevel=3)
+    return report
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,6 +440,7 @@ def _report(
     assert run is not None
     inference = model.infer(restart=True)
     warm = not inference.converged
+    of_duels = isinstance(model, PreferenceGP)  # not the regression that stands in for one
     if warm:
         objective.set_sites(run.sites)
         inference = model.infer()
@@ -463,6 +469,7 @@ def _report(
         kept=done.kept,
         resumed_at=resumed_at,
         warm=warm,
+        limits=limits_of(model) if of_duels else (),
     )
 
 

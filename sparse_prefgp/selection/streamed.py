@@ -23,6 +23,7 @@ from sparse_prefgp.selection.causes import REMEDIES
 from sparse_prefgp.selection.checkpoint import Book, Checkpoint, Interrupted, identify
 from sparse_prefgp.selection.climb import Climb, IntArray, Reached, as_arrays, from_arrays
 from sparse_prefgp.selection.lbfgs import Function, Point, State, advance
+from sparse_prefgp.selection.limits import limits_of, warn_of_lengthscales
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Objective
 from sparse_prefgp.selection.settling import LEAST_GAIN, Settling
 
@@ -64,6 +65,7 @@ class StreamedReport:
     message: why it stopped. history: log evidence after each iteration, of what it is about.
     resumed_at: iterations, of polish too, that were read from a checkpoint; evaluations and seconds
     are those of all runs. rebuilt: parts that were lost on the way and made anew, in words.
+    limits: as in `OptimisationReport`.
     """
 
     gradients: str
@@ -84,6 +86,7 @@ class StreamedReport:
     all_rows: bool = False
     resumed_at: int = 0
     rebuilt: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.subset is None:
@@ -109,7 +112,7 @@ class StreamedReport:
             text += f"; {len(self.rebuilt)} times a part was lost and made anew: {self.rebuilt[0]}"
         if not self.inference.converged:
             text += f"; the last inference: {self.inference}"
-        return text
+        return " ".join([text if not self.limits else f"{text}.", *self.limits])
 
 
 def optimise_streamed(
@@ -180,6 +183,7 @@ def optimise_streamed(
             assert book.latest is not None
             raise Interrupted(book.folder, book.latest.iterations) from error
         raise
+    warn_of_lengthscales(model, stacklevel=3)
     return run.report(inference, evidence)
 
 
@@ -263,6 +267,7 @@ class _Run:
             first.history,
             resumed_at=self._resumed_at,
             rebuilt=self._model.rebuilt[self._rebuilt_before :],
+            limits=limits_of(self._model),
             **extra,
         )
 
@@ -304,7 +309,7 @@ class _Run:
             inducing_variable=model.inducing_variable,
             engine=ParallelEP(tolerance=model.engine.tolerance),
             mean_function=model.mean_function,
-            margin=None if model.margin is None else float(model.margin.numpy()),
+            margin=None if model.margin is None else 1.0,  # its own, below
         )
         part.noise_variance, part.margin = model.noise_variance, model.margin
         objective = Objective(part, list(part.trainable_variables))

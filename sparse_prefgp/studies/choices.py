@@ -45,6 +45,10 @@ STATIONARY_KERNELS = {"se": "SquaredExponential", "matern32": "Matern32", "mater
 ADDITIVE = "additive-"
 ADDITIVE_KERNELS = tuple(f"{ADDITIVE}{name}" for name in STATIONARY_KERNELS)
 KERNEL_NAMES = (*STATIONARY_KERNELS, "linear", "item", *ADDITIVE_KERNELS)
+# Limits of what is learned, in units of standardised features: a lengthscale of 1e-4 takes any two
+# values for unrelated, and one of 1e-10 changes the evidence of a million duels by 1e-4 nats.
+LEAST_LENGTHSCALE = 1e-4
+LEAST_VARIANCE = 1e-10
 # Of the terms of a candidate, so that equal sums have equal names.
 _ORDER = ("linear", *ADDITIVE_KERNELS, *STATIONARY_KERNELS, "item")
 
@@ -247,6 +251,9 @@ class KernelChoice:
         are by default the single columns; each term sees the columns of its group alone, with
         lengthscales as above for so many features, and the G terms share a variance of 1.
 
+        By their transforms, no lengthscale can be learned below 1e-4 (of the spread of a feature)
+        and no variance below 1e-10.
+
         Terms are in the order of `term_names`.
         """
         import gpflow
@@ -275,6 +282,8 @@ class KernelChoice:
             else:
                 make = getattr(gpflow.kernels, STATIONARY_KERNELS[part])
                 terms.append(make(lengthscales=np.full(num_features, math.sqrt(num_features))))
+        for term in terms:
+            _limit(term)
         return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)
 
     def term_names(
@@ -445,6 +454,17 @@ def candidates_from(
         if needed or number == inducing[0]:
             found.append(Candidate(kernel, approximation, number if needed else None))
     return tuple(found)
+
+
+def _limit(kernel: gpflow.kernels.Kernel) -> None:
+    """Let no lengthscale or variance be learned below its limit."""
+    import gpflow
+
+    for name, least in (("lengthscales", LEAST_LENGTHSCALE), ("variance", LEAST_VARIANCE)):
+        parameter = getattr(kernel, name, None)
+        if parameter is not None:
+            transform = gpflow.utilities.positive(lower=least)
+            setattr(kernel, name, gpflow.Parameter(parameter.numpy(), transform=transform))
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:

@@ -75,7 +75,7 @@ def render_report(
         figures: what goes into `metrics.json`; figures that are missing are left out.
         pictures: what `write_pictures` returned.
         ranking: what `rank` returned, or a data frame or mapping from column to values like its
-            frame.
+            frame; None where there is none.
         folder: where the files of the pictures are.
         command: how to repeat the fit, as one line or as a list of arguments.
         notes: further warnings, one sentence each, such as levels that are unknown or duels that
@@ -101,7 +101,7 @@ def render_report(
         notes=[*dict.fromkeys([*fit_notes(figures), *notes])],
         split=figures.get("split_description", ""),
         score_tables=_score_tables(figures),
-        top=_top(ranking),
+        top=None if ranking is None else _top(ranking),
         pictures=[_embedded(folder, Picture(*picture)) for picture in pictures],
         data=_data(figures, data_rows),
         fits=[(headings[name], _fit_rows(fit)) for name, fit in fits],
@@ -146,6 +146,7 @@ def fit_notes(figures: Mapping[str, Any]) -> list[str]:
                 f"Residual variances that rounding had made negative, down to "
                 f"{-abs(fit['clipped']):.1e}, were set to 0{after}."
             )
+        notes += fit.get("limits", [])
         if fit.get("idle_kernel_terms"):
             notes.append(idle_note(fit["idle_kernel_terms"]))
         if fit.get("negative_variances_set_to_zero"):

@@ -5,22 +5,28 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sparse_prefgp.folders import check_place, contents, replaced_folder
 from sparse_prefgp.model_folder import checkpoint_foreign_files, foreign_files
 from sparse_prefgp.studies.holdout import HeldOut
-from sparse_prefgp.studies.pictures import PICTURE_NAMES
+from sparse_prefgp.studies.pictures import PICTURE_NAMES, Picture
 from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
+    from sparse_prefgp.analysis.ranking import Ranking
     from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.parts import StreamedGP
     from sparse_prefgp.selection import OptimisationReport
+
+Result = TypeVar("Result")
 
 PROGRAM = "sparse-prefgp"
 METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
@@ -147,6 +153,27 @@ class FitOutput:
     data: Sequence[tuple[str, str]] = ()
 
 
+def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[str, Any]) -> None:
+    """Write `model/` and `metrics.json`, so that a fit is kept whatever comes after it.
+
+    Args:
+        folder: made if need be; the files of an earlier fit are removed, a checkpoint stays.
+        model: what was fitted.
+        figures: what is known of it so far.
+
+    Raises:
+        ValueError: what `save` and `replaced_folder` raise.
+    """
+    from sparse_prefgp.models.saving import files_of, write_files
+
+    files = files_of(model)
+    everything = {"program": PROGRAM, **figures, "versions": versions()}
+    with replaced_folder(folder, check_contents, keep=(CHECKPOINTS,)) as new:
+        (new / MODEL).mkdir()
+        write_files(new / MODEL, files)
+        (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+
+
 def write_fit(
     folder: Path,
     output: FitOutput,
@@ -154,11 +181,13 @@ def write_fit(
     html: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Write `metrics.json`, `ranking.csv`, `model/`, `pictures/` and, if asked to, `report.html`.
+    """Write `metrics.json`, `model/`, `ranking.csv`, `pictures/` and, if asked to, `report.html`.
+
+    Model and metrics are on the disk before ranking and drawing begin. What fails of these is left
+    out, with a warning, and named under `not_written` in the metrics.
 
     Args:
-        folder: made if need be; those files of an earlier fit are replaced; left as it was when
-            anything goes wrong.
+        folder: made if need be; those files of an earlier fit are replaced.
         output: what to write.
         html: write `report.html` too.
         progress: told how far the ranking is, as by `rank`.
@@ -167,53 +196,144 @@ def write_fit(
         The names of what was written, and what `metrics.json` holds.
 
     Raises:
-        ValueError: what `save` and `replaced_folder` raise.
+        ValueError: what `write_model` raises.
     """
-    from sparse_prefgp.analysis.ranking import rank
-    from sparse_prefgp.models.saving import files_of, write_files
     from sparse_prefgp.studies.fit_report import render_report
     from sparse_prefgp.studies.pictures import write_pictures
 
-    model = output.model
-    files = files_of(model)
-    ranking = rank(model, seed=output.seed, progress=progress)
-    kept = "refit_fit" if "refit_fit" in output.figures else "fit"
-    fit = {
-        **output.figures.get(kept, {}),
-        "negative_variances_set_to_zero": ranking.negative_variances,
-    }
-    everything = {
-        "program": PROGRAM,
-        **output.figures,
-        kept: fit,
-        "ranking": ranking.figures(),
-        "versions": versions(),
-    }
-    with replaced_folder(folder, check_contents) as new:
-        (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
-        (new / MODEL).mkdir()
-        write_files(new / MODEL, files)
-        pictures = write_pictures(
-            new / PICTURES,
-            model,
-            ranking,
-            report=output.report,
-            held_out=output.held_out,
-        )
-        if html:
-            text = render_report(
-                everything,
-                pictures,
-                ranking,
-                new / PICTURES,
-                command=output.command,
-                notes=output.notes,
-                data_rows=output.data,
+    model, figures = output.model, dict(output.figures)
+    write_model(folder, model, figures)
+    attempts = Attempts(folder)
+    ranking = attempts.made(RANKING, lambda: rank_items(model, output.seed, progress))
+    if ranking is not None:
+        kept = "refit_fit" if "refit_fit" in figures else "fit"
+        negative = {"negative_variances_set_to_zero": ranking.negative_variances}
+        figures |= {kept: {**figures.get(kept, {}), **negative}, "ranking": ranking.figures()}
+    everything = {"program": PROGRAM, **figures, "versions": versions()}
+
+    def write(new: Path) -> None:
+        def draw() -> list[Picture]:
+            return write_pictures(
+                new / PICTURES, model, ranking, report=output.report, held_out=output.held_out
             )
-            (new / REPORT).write_text(text, encoding="utf-8")
-        (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
-    names = [METRICS, RANKING, f"{MODEL}/", f"{PICTURES}/", *([REPORT] if html else [])]
-    return names, everything
+
+        if ranking is not None:
+            (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
+        pictures = attempts.made(f"{PICTURES}/", draw)
+        if pictures is None:
+            shutil.rmtree(new / PICTURES, ignore_errors=True)
+        if html:
+
+            def render() -> str:
+                return render_report(
+                    everything,
+                    pictures or [],
+                    ranking,
+                    new / PICTURES,
+                    command=output.command,
+                    notes=output.notes,
+                    data_rows=output.data,
+                )
+
+            text = attempts.made(REPORT, render)
+            if text is not None:
+                (new / REPORT).write_text(text, encoding="utf-8")
+
+    names = [RANKING, f"{PICTURES}/", *([REPORT] if html else [])]
+    return _complete(folder, everything, attempts, names, write)
+
+
+def write_ranked(
+    folder: Path, model: StreamedGP, figures: dict[str, Any], seed: int
+) -> tuple[list[str], dict[str, Any]]:
+    """Write `metrics.json`, `model/` and, where there is a table of items, `ranking.csv`.
+
+    As by `write_fit`, which also draws.
+
+    Returns:
+        The names of what was written, and what `metrics.json` holds.
+
+    Raises:
+        ValueError: what `write_model` raises.
+    """
+    write_model(folder, model, figures)
+    attempts = Attempts(folder)
+    ranking = None
+    if model.duels.has_items:
+        ranking = attempts.made(RANKING, lambda: rank_items(model, seed, None))
+    everything = {"program": PROGRAM, **figures, "versions": versions()}
+    if ranking is not None:
+        everything["ranking"] = ranking.figures()
+
+    def write(new: Path) -> None:
+        if ranking is not None:
+            (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
+
+    names = [RANKING] if model.duels.has_items else []
+    return _complete(folder, everything, attempts, names, write)
+
+
+class Attempts:
+    """What is made after a fit, none of which may cost the fit.
+
+    Attributes:
+        failed: the name of each thing that could not be made, and why.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.failed: dict[str, str] = {}
+        self._folder = folder
+
+    def made(self, name: str, make: Callable[[], Result]) -> Result | None:
+        """What `make` returns; None, with a warning, where it fails by whatever error."""
+        from sparse_prefgp.studies.failures import reason_of
+
+        try:
+            return make()
+        except Exception as error:
+            reason = reason_of(error)
+            self.failed[name] = reason
+            warnings.warn(
+                f"{name} could not be written ({reason.rstrip('.')}); model and metrics are in "
+                f"{str(self._folder)!r}.",
+                stacklevel=3,
+            )
+            return None
+
+
+def rank_items(
+    model: PreferenceGP | StreamedGP, seed: int, progress: Callable[[int, int], None] | None
+) -> Ranking:
+    """All items of the model."""
+    from sparse_prefgp.analysis.ranking import rank
+
+    return rank(model, seed=seed, progress=progress)
+
+
+def _complete(
+    folder: Path,
+    everything: dict[str, Any],
+    attempts: Attempts,
+    names: list[str],
+    write: Callable[[Path], None],
+) -> tuple[list[str], dict[str, Any]]:
+    """Add what `write` makes in a new folder to the model that is there, all in one step."""
+
+    def add() -> None:
+        with replaced_folder(folder, check_contents, keep=(MODEL, CHECKPOINTS)) as new:
+            write(new)
+            if attempts.failed:
+                everything["not_written"] = attempts.failed
+            (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+
+    if not names:
+        return [METRICS, f"{MODEL}/"], everything
+    both = ", ".join(names)
+    attempts.made(both, add)
+    lost = set(names) if both in attempts.failed else set(attempts.failed)
+    order = (METRICS, RANKING, f"{MODEL}/", f"{PICTURES}/", REPORT)
+    there = {METRICS, f"{MODEL}/", *names} - lost
+    return [name for name in order if name in there], everything
 
 
 def as_json_text(values: dict[str, Any]) -> str:

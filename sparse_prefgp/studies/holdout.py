@@ -565,6 +565,7 @@ def fit_figures(
         "least_gain": settings.least_gain,
         "optimiser_converged": report.converged,
         "optimiser_message": report.message,
+        "limits": list(report.limits),
         "evaluations": report.evaluations,
         "failed_evaluations": report.failed_evaluations,
         "unconverged_evaluations": report.unconverged_evaluations,

@@ -55,7 +55,8 @@ def write_pictures(
     Args:
         folder: made if need be; files of the same names are replaced.
         model: the model that is kept.
-        ranking: its items as `plotting.utilities` takes them, best what `rank` returned.
+        ranking: its items as `plotting.utilities` takes them, best what `rank` returned; None
+            leaves out what is drawn of a ranking.
         report: what `optimise` returned for it, or its history, for the evidence.
         held_out: predictions of held-out duels, for the calibration.
         level: what share the intervals of a ranking hold that is a frame only.
@@ -92,18 +93,20 @@ def write_pictures(
             "Held-out duels by the probability the model gave to the winner it predicted: on the "
             "dashed line probabilities are right, below it the model is too sure of itself.",
         )
-    frame: Any = getattr(ranking, "frame", ranking)
-    ids, ranks = list(frame["item_id"]), np.asarray(frame["rank"], dtype=np.float64)
-    first = [ids[i] for i in np.argsort(ranks, kind="stable")[:TOP]]
+    first: list[Hashable] = []
     names = model.duels.feature_names or ()
     noise = float(model.noise_variance.numpy())
-    add(
-        "utilities",
-        lambda: plotting.utilities(ranking, top=TOP, noise_variance=noise, level=level),
-        "The best items",
-        "Utilities with their intervals; where these overlap widely, the order may well be another "
-        f"one.{_missing(first)}",
-    )
+    if ranking is not None:
+        frame: Any = getattr(ranking, "frame", ranking)
+        ids, ranks = list(frame["item_id"]), np.asarray(frame["rank"], dtype=np.float64)
+        first = [ids[i] for i in np.argsort(ranks, kind="stable")[:TOP]]
+        add(
+            "utilities",
+            lambda: plotting.utilities(ranking, top=TOP, noise_variance=noise, level=level),
+            "The best items",
+            "Utilities with their intervals; where these overlap widely, the order may well be "
+            f"another one.{_missing(first)}",
+        )
     if model.duels.num_features:
         add(
             "relevance",
@@ -113,7 +116,7 @@ def write_pictures(
             "feature alone; features that go together share what they have in "
             f"common.{_missing(names)}",
         )
-        _add_surfaces(add, model, first[0])
+        _add_surfaces(add, model, first)
     if report is not None and (hasattr(report, "history") or len(report)):
         duels = float(model.num_duels_used)
         add(
@@ -143,7 +146,9 @@ def _missing(names: Iterable[object]) -> str:
 
 
 def _add_surfaces(
-    add: Callable[[str, Callable[[], Axes], str, str], None], model: PreferenceGP, best: Hashable
+    add: Callable[[str, Callable[[], Axes], str, str], None],
+    model: PreferenceGP,
+    ranked: Sequence[Hashable],
 ) -> None:
     from sparse_prefgp import plotting
 
@@ -171,9 +176,11 @@ def _add_surfaces(
             "Where the utility is known",
             "Standard deviation of that utility: small where many items were compared.",
         )
+    if not ranked:
+        return
     add(
         "probability_to_beat",
-        lambda: plotting.probability_to_beat(model, best),
+        lambda: plotting.probability_to_beat(model, ranked[0]),
         "What would beat the best item",
         "Probability that an item with these features wins against the one ranked first (star).",
     )

@@ -11,19 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.baselines import LinearProbit
-from sparse_prefgp.folders import replaced_folder
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.studies.choices import feature_groups
-from sparse_prefgp.studies.folder import (
-    METRICS,
-    MODEL,
-    PROGRAM,
-    RANKING,
-    as_json_text,
-    check_contents,
-)
 from sparse_prefgp.studies.holdout import HoldoutSettings, Scores, fix, prepare
-from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
     from sparse_prefgp.io import DuelTable
@@ -345,6 +335,7 @@ def streamed_figures(
             "least_gain": plain.least_gain,
             "optimiser_converged": report.converged,
             "optimiser_message": report.message,
+            "limits": list(report.limits),
             "evaluations": report.evaluations,
             "resumed_at": report.resumed_at,
             "seconds": report.seconds,
@@ -357,31 +348,3 @@ def streamed_figures(
             "clipped": report.inference.clipped,
         },
     }
-
-
-def write_streamed(
-    folder: Path, model: StreamedGP, figures: dict[str, Any], seed: int
-) -> tuple[list[str], dict[str, Any]]:
-    """Write `metrics.json`, `model/` and, where there is a table of items, `ranking.csv`.
-
-    Returns:
-        The names of what was written, and what `metrics.json` holds.
-
-    Raises:
-        ValueError: what `save` and `replaced_folder` raise.
-    """
-    from sparse_prefgp.analysis.ranking import rank
-    from sparse_prefgp.models.saving import files_of, write_files
-
-    files = files_of(model)
-    ranking = rank(model, seed=seed) if model.duels.has_items else None
-    everything = {"program": PROGRAM, **figures, "versions": versions()}
-    if ranking is not None:
-        everything["ranking"] = ranking.figures()
-    with replaced_folder(folder, check_contents) as new:
-        if ranking is not None:
-            (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
-        (new / MODEL).mkdir()
-        write_files(new / MODEL, files)
-        (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
-    return [METRICS, *([] if ranking is None else [RANKING]), f"{MODEL}/"], everything

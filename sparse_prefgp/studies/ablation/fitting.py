@@ -34,7 +34,8 @@ COMPARED_ITEMS = 500
 
 @dataclass(frozen=True, eq=False)
 class Hyperparameters:
-    """Values of the kernel's parameters by GPflow's paths, and the margin of ties, if any."""
+    """Unconstrained values of the kernel's parameters by GPflow's paths, as one at a limit has no
+    other, and the margin of ties, if any."""
 
     kernel: Mapping[str, FloatArray]
     margin: float | None = None
@@ -44,9 +45,17 @@ class Hyperparameters:
         """Those that a model has."""
         import gpflow
 
-        values = gpflow.utilities.read_values(model.kernel)
+        parameters = gpflow.utilities.parameter_dict(model.kernel)
         margin = None if model.margin is None else float(model.margin.numpy())
-        return cls({name: np.asarray(value) for name, value in values.items()}, margin)
+        values = {name: p.unconstrained_variable.numpy() for name, p in parameters.items()}
+        return cls(values, margin)
+
+    def give(self, kernel: gpflow.kernels.Kernel) -> None:
+        """Let a kernel of the same make have them."""
+        import gpflow
+
+        for name, parameter in gpflow.utilities.parameter_dict(kernel).items():
+            parameter.unconstrained_variable.assign(self.kernel[name])
 
 
 class Predictions(NamedTuple):
@@ -114,7 +123,7 @@ def start_model(
     groups = None if train.transform is None else feature_groups(train.transform)
     kernel = choice.build(train.num_features, groups)
     if given is not None:
-        gpflow.utilities.multiple_assign(kernel, given.kernel)
+        given.give(kernel)
     elif run.is_fixed and study.at is not None:
         _assign(choice, kernel, study.at)
     inputs = None
@@ -153,6 +162,11 @@ def _assign(
                 raise ValueError(
                     f"There are {given.size} values for the {name} of {part} under at, but it has "
                     f"{int(np.prod(shape))} of them; give as many, or one for all."
+                )
+            least = float(parameter.transform.forward(np.float64(-np.inf)))
+            if not np.all(given > least):
+                raise ValueError(
+                    f"The {name} of {part} under at is {np.min(given):g}; give more than {least:g}."
                 )
             parameter.assign(np.broadcast_to(given, tuple(shape)))
 

@@ -35,6 +35,10 @@ from sparse_prefgp.studies.holdout import Holdout
 FloatArray = npt.NDArray[np.float64]
 
 
+# Of the names of unconstrained values in a file.
+_FREE = "free"
+
+
 @dataclass(frozen=True)
 class Learning:
     """How a model was learned.
@@ -74,7 +78,7 @@ class Reference:
         assert self.hyperparameters and self.predictions and self.learning
         arrays = dict(self.predictions._asdict())
         arrays |= {
-            f"kernel{name}": np.asarray(v) for name, v in self.hyperparameters.kernel.items()
+            f"{_FREE}{name}": np.asarray(v) for name, v in self.hyperparameters.kernel.items()
         }
         words = {
             "key": vars(self.key),
@@ -99,13 +103,15 @@ class Reference:
             with np.load(io.BytesIO(data), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             words = json.loads(str(arrays.pop("words")))
+            if not all(name.startswith(_FREE) for name in arrays.keys() - Predictions._fields):
+                raise KeyError("of a version that kept the values themselves")
             predicted = Predictions(*(arrays.pop(name) for name in Predictions._fields))
             notes = tuple(words["learning"].pop("notes"))
             return cls(
                 ReferenceKey(**words["key"]),
                 "",
                 Hyperparameters(
-                    {name.removeprefix("kernel"): value for name, value in arrays.items()},
+                    {name.removeprefix(_FREE): value for name, value in arrays.items()},
                     words["margin"],
                 ),
                 predicted,
@@ -191,6 +197,7 @@ def learned(
         notes.append(f"{result.jitter:.1e} was added to a diagonal to factorise it.")
     if report is None:
         return model, Learning(seconds, sweeps=model.total_sweeps(), notes=tuple(notes))
+    notes += report.limits
     if report.failed_evaluations:
         notes.append(f"{report.failed_evaluations} failed evaluations were backed off from.")
     if report.unconverged_evaluations:

@@ -1,0 +1,194 @@
+"""Where a fit has run to an end: limits of parameters, lengthscales too small, noise too small."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.posterior import in_chunks
+from sparse_prefgp.parts import StreamedGP
+
+FloatArray = npt.NDArray[np.float64]
+
+# Of a feature's standard deviation: a lengthscale below takes any two values for unrelated.
+LEAST_SHARE = 1e-4
+# Prior variance of a duel over its noise, from which on the noise has next to no part.
+NOISELESS = 1e4
+# A value is at a limit that it has come to within this share of (of the range, at an upper one),
+# and at a limit of 0 below this number.
+_NEAR, _NEAR_ZERO = 1e-3, 1e-10
+# Duels, drawn at random, that tell whether any speaks against the model.
+_SAMPLE = 2000
+_NAMED = 5
+_MEANINGS = {
+    ("lower", "lengthscales"): " (any two values of such a feature are unrelated)",
+    ("lower", "variance"): " (which plays no part)",
+}
+
+
+def limits_of(model: PreferenceGP | StreamedGP) -> tuple[str, ...]:
+    """What to know of the parameters that a fit has learned, a sentence each; empty as a rule.
+
+    Parameters at a limit of their transform; lengthscales below 1e-4 of their feature's standard
+    deviation; a kernel variance that has run away from the noise because no duel contradicts the
+    others.
+    """
+    return (*_at_limits(model), *small_lengthscales(model), *_runaway(model))
+
+
+def small_lengthscales(model: PreferenceGP | StreamedGP) -> tuple[str, ...]:
+    """Trainable lengthscales below 1e-4 of the spread of their feature, unless at their limit."""
+    spread = _spread(model)
+    found = []
+    for kernel in _leaves(model.kernel):
+        if not isinstance(kernel, gpflow.kernels.Stationary) or not kernel.lengthscales.trainable:
+            continue
+        parameter = kernel.lengthscales
+        columns = np.arange(len(spread))[kernel.active_dims]
+        values = np.broadcast_to(parameter.numpy(), columns.shape)
+        low, _ = _range(parameter)
+        at_limit = (low > 0.0) & (np.abs(values) <= low * (1.0 + _NEAR))
+        small = (np.abs(values) < LEAST_SHARE * spread[columns]) & ~at_limit
+        if small.any():
+            what = _elements(model, kernel, "lengthscales", parameter, small)
+            found.append(
+                f"Below {LEAST_SHARE:g} of the feature's spread: {what}, down to "
+                f"{np.min(np.abs(values[small])):.1e}, where any two values are unrelated; give "
+                "the lengthscale a prior or a fixed value, or leave the feature out."
+            )
+    return tuple(found)
+
+
+def warn_of_lengthscales(model: PreferenceGP | StreamedGP, stacklevel: int) -> None:
+    """Warn of what `small_lengthscales` finds, which only kernels of one's own can have."""
+    if isinstance(model, PreferenceGP | StreamedGP):
+        for sentence in small_lengthscales(model):
+            warnings.warn(sentence, stacklevel=stacklevel)
+
+
+def _at_limits(model: PreferenceGP | StreamedGP) -> Iterator[str]:
+    modules = [(kernel, _leaf_parameters(kernel)) for kernel in _leaves(model.kernel)]
+    owners = {id(p): (kernel, name) for kernel, named in modules for name, p in named.items()}
+    for path, parameter in gpflow.utilities.parameter_dict(model).items():
+        if not parameter.trainable or parameter.transform is None:
+            continue
+        kernel, name = owners.get(id(parameter), (None, path.removeprefix(".")))
+        (low, high), values = _range(parameter), parameter.numpy()
+        at = {"lower": values <= (low * (1.0 + _NEAR) if low > 0.0 else low + _NEAR_ZERO)}
+        if low == 0.0 and name == "lengthscales":
+            at = {}  # far below what `small_lengthscales` finds
+        if np.isfinite(high):
+            at["upper"] = high - values <= _NEAR * (high - low)
+        for word, where in at.items():
+            if np.any(where):
+                what = _elements(model, kernel, name, parameter, where)
+                limit = low if word == "lower" else high
+                meaning = _MEANINGS.get((word, name), "")
+                yield f"At the {word} limit of what can be learned, {limit:g}: {what}{meaning}."
+
+
+def _runaway(model: PreferenceGP | StreamedGP) -> Iterator[str]:
+    scales = (p for part in _leaves(model.kernel) for k, p in vars(part).items() if "variance" in k)
+    if not any(isinstance(p, gpflow.Parameter) and p.trainable for p in scales):
+        return
+    ahead, behind, noise = _decided(model)
+    if not len(noise):
+        return
+    kernel = model.kernel if isinstance(model, StreamedGP) else model.problem().kernel
+    prior = pair_difference_variance(kernel, ahead, behind).numpy()
+    ratio = float(np.mean(prior / noise))
+    if not ratio > NOISELESS:
+        return
+    both = in_chunks(model.posterior.difference, tf.stack([ahead, behind], 1)).numpy()
+    if np.any(both[:, 0] <= 0.0):
+        return
+    yield (
+        "No duel contradicts the others under this kernel, so that nothing tells how large the "
+        "noise is, and the evidence rises with the kernel variance without end: the prior variance "
+        f"of a duel is {ratio:.0e} times its noise, and probabilities are close to 0 or 1 without "
+        "reason; fix the kernel variance, give it a prior, or add duels, above all repeated ones."
+    )
+
+
+def _decided(model: PreferenceGP | StreamedGP) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
+    """Winners (k, D), losers (k, D) and noise (k,) of at most 2,000 duels that one side won."""
+    rng = np.random.default_rng(0)
+    if isinstance(model, StreamedGP):
+        assert model.stream is not None
+        z = as_float(model.inducing_variable.Z)
+        largest = 2.0 * np.max(model.kernel(z, full_cov=False))
+        if largest < 0.1 * NOISELESS * 2.0 * float(model.noise_variance.numpy()):
+            return z[:0], z[:0], np.zeros(0)  # no need to read the stream once more
+        duels = model.stream.sample(_SAMPLE, rng)
+        rows, winners, losers = duels.items, duels.winners, duels.losers
+        kept = np.arange(len(winners)) if duels.ties is None else np.flatnonzero(~duels.ties)
+        noise = np.full(len(winners), 2.0 * float(model.noise_variance.numpy()))
+    else:
+        graph, noise = model.graph, model.problem().noise.numpy()
+        rows, winners, losers = graph.rows, graph.winners, graph.losers
+        kept = np.arange(len(winners)) if graph.ties is None else np.flatnonzero(~graph.ties)
+        if len(kept) > _SAMPLE:
+            kept = np.sort(rng.choice(kept, _SAMPLE, replace=False))
+    different = np.any(rows[winners[kept]] != rows[losers[kept]], 1)
+    kept = kept[different]
+    return as_float(rows[winners[kept]]), as_float(rows[losers[kept]]), noise[kept]
+
+
+def _spread(model: PreferenceGP | StreamedGP) -> FloatArray:
+    """Standard deviation of each feature, (D,); 0 where it does not vary.
+
+    Of inline features only the range is known, of which two values have half for theirs.
+    """
+    return np.asarray(np.std(model.duels.items, axis=0))
+
+
+def _range(parameter: gpflow.Parameter) -> tuple[float, float]:
+    """What its transform can reach; infinite where it has none."""
+    ends = []
+    for end, extreme in ((-np.inf, np.min), (np.inf, np.max)):
+        free = np.full(parameter.unconstrained_variable.shape, end, parameter.dtype.as_numpy_dtype)
+        reached = free if parameter.transform is None else parameter.transform.forward(free)
+        found = float(extreme(np.asarray(reached)))
+        ends.append(end if np.isnan(found) else found)
+    return ends[0], ends[1]
+
+
+def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
+    return [
+        part
+        for part in (kernel, *kernel.submodules)
+        if isinstance(part, gpflow.kernels.Kernel)
+        and not isinstance(part, gpflow.kernels.Combination)
+    ]
+
+
+def _leaf_parameters(kernel: gpflow.kernels.Kernel) -> dict[str, gpflow.Parameter]:
+    return {k: v for k, v in vars(kernel).items() if isinstance(v, gpflow.Parameter)}
+
+
+def _elements(
+    model: PreferenceGP | StreamedGP,
+    kernel: gpflow.kernels.Kernel | None,
+    name: str,
+    parameter: gpflow.Parameter,
+    at: npt.NDArray[np.bool_],
+) -> str:
+    """`lengthscales of Matern52 for 'price', 'age'`."""
+    text = name if kernel is None else f"{name} of {type(kernel).__name__}"
+    number, names = model.duels.num_features, model.duels.feature_names
+    columns: Sequence[int] = range(number)
+    if kernel is not None:
+        columns = np.arange(number)[kernel.active_dims] if number else columns
+    if at.ndim != 1 or len(at) != len(columns) or kernel is None:
+        return text
+    chosen = [int(columns[i]) for i in np.flatnonzero(at)]
+    shown = [repr(names[i]) if names is not None else f"feature {i}" for i in chosen[:_NAMED]]
+    more = f" and {len(chosen) - _NAMED} more" if len(chosen) > _NAMED else ""
+    return f"{text} for {', '.join(shown)}{more}"
