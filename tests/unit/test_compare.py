@@ -670,8 +670,8 @@ def test_automatic_candidates_suit_the_duels(
 
 
 def test_plain_names() -> None:
-    assert plain_names("auto", "fitc") == ("linear+matern52", "fitc", True)
-    assert plain_names("se", "AUTO") == ("se", "vfe", True)
+    assert plain_names("auto", "fitc") == (None, "fitc", True)
+    assert plain_names("se", "AUTO") == ("se", None, True)
     assert plain_names("se", "exact") == ("se", "exact", False)
 
 
