@@ -494,6 +494,11 @@ CASES: dict[str, Case] = {
         ABLATE, ("'sedes'", "'seeds'"), write("study.yaml", STUDY.replace("seeds", "sedes"))
     ),
     "ablate a key twice": Case(ABLATE, ("'name'", "twice"), write("study.yaml", STUDY * 2)),
+    "ablate at what cannot be learned": Case(
+        ABLATE,
+        ("1e-07 for 'at.se.lengthscales'", "more than 0.0001"),
+        write("study.yaml", STUDY + "at: {se: {variance: 1, lengthscales: 1.0e-7}}\n"),
+    ),
     "ablate no YAML": Case(ABLATE, ("no valid YAML",), write("study.yaml", "a: [1")),
     "ablate an unknown set": Case(
         ABLATE,

@@ -149,6 +149,10 @@ def test_learning_curves() -> None:
         (changed(at={"se": {"variance": "big"}}), ["'big' for 'at.se.variance'"]),
         (changed(kernels=["additive-se"], at={"additive-se": {}}), ["additive kernel"]),
         (changed(at={"se": {"variance": -1.0}}), ["has -1 for 'at.se.variance'", "positive"]),
+        (
+            changed(at={"se": {"lengthscales": [1, 1e-5]}}),
+            ["has 1e-05 for 'at.se.lengthscales'", "more than 0.0001"],
+        ),
         (changed(at={"se": {"variance": 0}}), ["has 0 for 'at.se.variance'"]),
         (changed(at={"se": {"lengthscales": [1, float("nan")]}}), ["nan for 'at.se.lengthscales'"]),
         (changed(at={"se": {"variance": [1, 2]}}), ["[1.0, 2.0]", "one number"]),

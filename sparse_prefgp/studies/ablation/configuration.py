@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sparse_prefgp.splits import split_columns
 from sparse_prefgp.studies.ablation.sources import source_sums
 from sparse_prefgp.studies.choices import (
+    LEAST_LENGTHSCALE,
+    LEAST_VARIANCE,
     STATIONARY_KERNELS,
     ApproximationChoice,
     EngineChoice,
@@ -292,6 +294,12 @@ class Study(_Strict):
         if wrong is not None:
             raise ValueError(
                 f"has {wrong:g} for 'at.{term}.{name}'; give a positive number, such as 1.5"
+            )
+        least = LEAST_LENGTHSCALE if name == "lengthscales" else LEAST_VARIANCE
+        if min(given, default=math.inf) <= least:
+            raise ValueError(
+                f"has {min(given):g} for 'at.{term}.{name}', which kernels by name cannot have; "
+                f"give more than {least:g}"
             )
         features = name == "lengthscales" or term == "linear"  # which has a variance for each
         if isinstance(value, tuple) and not features:

@@ -163,11 +163,6 @@ def _assign(
                     f"There are {given.size} values for the {name} of {part} under at, but it has "
                     f"{int(np.prod(shape))} of them; give as many, or one for all."
                 )
-            least = float(parameter.transform.forward(np.float64(-np.inf)))
-            if not np.all(given > least):
-                raise ValueError(
-                    f"The {name} of {part} under at is {np.min(given):g}; give more than {least:g}."
-                )
             parameter.assign(np.broadcast_to(given, tuple(shape)))
 
 
