@@ -44,7 +44,7 @@ def limits_of(model: PreferenceGP | StreamedGP) -> tuple[str, ...]:
 
 
 def small_lengthscales(model: PreferenceGP | StreamedGP) -> tuple[str, ...]:
-    """Trainable lengthscales below 1e-4 of the spread of their feature, unless at their limit."""
+    """Trainable lengthscales below 1e-4 of the spread of their feature, without a limit above 0."""
     spread = _spread(model)
     found = []
     for kernel in _leaves(model.kernel):
@@ -53,10 +53,8 @@ def small_lengthscales(model: PreferenceGP | StreamedGP) -> tuple[str, ...]:
         parameter = kernel.lengthscales
         columns = np.arange(len(spread))[kernel.active_dims]
         values = np.broadcast_to(parameter.numpy(), columns.shape)
-        low, _ = _range(parameter)
-        at_limit = (low > 0.0) & (np.abs(values) <= low * (1.0 + _NEAR))
-        small = (np.abs(values) < LEAST_SHARE * spread[columns]) & ~at_limit
-        if small.any():
+        small = np.abs(values) < LEAST_SHARE * spread[columns]
+        if small.any() and not _range(parameter)[0] > 0.0:
             what = _elements(model, kernel, "lengthscales", parameter, small)
             found.append(
                 f"Below {LEAST_SHARE:g} of the feature's spread: {what}, down to "

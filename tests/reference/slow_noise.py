@@ -65,26 +65,3 @@ def information_gain(
     breaks = np.unique(np.clip(np.concatenate(steps), low, high))
     expected = sum(quad(integrand, a, b, epsabs=1e-11)[0] for a, b in pairwise(breaks))
     return entropy(mean, variance, noise, margin, log_sd) - expected
-
-
-def variance_once_answered(
-    mean: float, variance: float, noise: float, other: float, cross: float, margin: float = 0.0
-) -> float:
-    """E Var[g | answer] for g with variance `other` and Cov[g, d] = cross, by sums over d."""
-    sd, step = math.sqrt(variance), 1.2e-3
-    d = mean + sd * step * np.arange(-10_000, 10_001)
-    weight = norm.pdf(d, mean, sd) * sd * step
-    won, lost = np.zeros_like(d), np.zeros_like(d)
-    for ratio, share in zip(*nodes(), strict=True):
-        s = math.sqrt(noise * ratio)
-        won += share * norm.cdf((d - margin) / s)
-        lost += share * norm.cdf((-d - margin) / s)
-    expected = 0.0
-    for likelihood in [won, lost] + ([1.0 - won - lost] if margin > 0.0 else []):
-        joint = weight * likelihood
-        p = joint.sum()
-        first = (joint * d).sum() / p
-        answered = (joint * (d - first) ** 2).sum() / p
-        slope = cross / variance
-        expected += p * (other - slope * cross + slope**2 * answered)
-    return float(expected)

@@ -62,16 +62,26 @@ def expected_improvement(mean: float, variance: float, best: float) -> float:
 
 
 def variance_once_answered(
-    mean: float, variance: float, duel_noise: float, other: float, cross: float, margin: float = 0.0
+    mean: float,
+    variance: float,
+    duel_noise: float,
+    other: float,
+    cross: float,
+    margin: float = 0.0,
+    ratios: tuple[Array, Array] = (np.ones(1), np.ones(1)),
 ) -> float:
     """E Var[g | answer] for g with variance `other` and Cov[g, d] = cross, all outcomes by
-    quadrature over d ~ N(mean, variance)."""
-    sd, s = np.sqrt(variance), np.sqrt(duel_noise)
-    step = 1.2e-4
-    d = mean + sd * step * np.arange(-100_000, 100_001)
+    quadrature over d ~ N(mean, variance); ratios of noise of who answers, and their weights."""
+    sd = np.sqrt(variance)
+    step = 1.2e-4 if len(ratios[0]) == 1 else 1.2e-3
+    d = mean + sd * step * np.arange(-12 / step, 12 / step + 0.5)
     weight = norm.pdf(d, mean, sd) * sd * step
+    won, lost = np.zeros_like(d), np.zeros_like(d)
+    for ratio, share in zip(*ratios, strict=True):
+        s = np.sqrt(duel_noise * ratio)
+        won += share * norm.cdf((d - margin) / s)
+        lost += share * norm.cdf((-d - margin) / s)
     expected = 0.0
-    won, lost = norm.cdf((d - margin) / s), norm.cdf((-d - margin) / s)
     for likelihood in [won, lost] + ([1.0 - won - lost] if margin > 0.0 else []):
         joint = weight * likelihood
         p = joint.sum()

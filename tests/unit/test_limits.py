@@ -111,6 +111,14 @@ def test_a_small_lengthscale_of_ones_own_kernel_is_a_warning() -> None:
             assert report.limits == found and found[0] in str(report)
 
 
+def test_a_limit_of_its_own_is_what_counts() -> None:
+    """A feature may spread wider than the items that its standardisation saw."""
+    wide = spg.Duels.from_rows(3.0 * DUELS.items, DUELS.winners, DUELS.losers)
+    kernel = KernelChoice.parse("matern52").build(3)
+    kernel.lengthscales.assign([2e-4, 1.0, 1.0])
+    assert limits_of(spg.PreferenceGP(wide, kernel)) == ()
+
+
 def test_saved_values_at_a_limit_are_given_to_another_kernel() -> None:
     kernel, other = (KernelChoice.parse("linear+se").build(3) for _ in range(2))
     kernel.kernels[0].variance.unconstrained_variable.assign([-800.0, 0.3, -np.inf])

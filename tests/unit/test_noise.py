@@ -25,6 +25,7 @@ from sparse_prefgp.models.outcomes import GroupRatios
 from sparse_prefgp.noise import ONE_NOISE, ratios_of_unknown
 from sparse_prefgp.selection.checkpoint import identify
 from tests.reference import slow_noise as slow
+from tests.reference.slow_suggestion import variance_once_answered
 from tests.tolerances import (
     EXPECTATION,
     GRADIENT,
@@ -344,7 +345,7 @@ def test_an_answer_of_an_unknown_judge_takes_what_it_takes_on_average(
     variance, noise, other, cross = 1.3, 0.8, 2.0, 0.15
     one = np.array([mean]), np.array([variance])
     found = expected_reduction(*one, noise, margin, ratios_of_unknown(0.0, 1.0))[0]
-    truth = slow.variance_once_answered(mean, variance, noise, other, cross, margin)
+    truth = variance_once_answered(mean, variance, noise, other, cross, margin, slow.nodes())
     assert other - found * cross**2 == pytest.approx(truth, rel=EXPECTATION)
 
 
@@ -361,8 +362,8 @@ def test_what_is_suggested_is_for_an_unknown_judge(ties: bool) -> None:
     state = AskedPairs(model, random_pairs(pool(model, None)[0], 100, np.random.default_rng(0)))
     mean, variance = state.mean.copy(), state.variance.copy()
     state.ask(3)
-    left = slow.variance_once_answered(
-        mean[3], variance[3], 2 * NOISE, variance[3], variance[3], margin
+    left = variance_once_answered(
+        mean[3], variance[3], 2 * NOISE, variance[3], variance[3], margin, slow.nodes()
     )
     assert state.variance[3] == pytest.approx(left, rel=IDENTITY)
 

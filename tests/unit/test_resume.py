@@ -32,22 +32,7 @@ from typer.testing import CliRunner
 from sparse_prefgp.cli.app import app
 from tests.tolerances import FIXED_POINT
 
-N, ITERATIONS = 14, 12
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tables")
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(N, 2))
-    rows = [f"i{i},{a:.6f},{b:.6f}" for i, (a, b) in enumerate(x)]
-    (folder / "items.csv").write_text("item_id,a,b\n" + "\n".join(rows) + "\n")
-    pairs = rng.permuted(np.tile(np.arange(N), (90, 1)), axis=1)[:, :2]
-    order = np.argsort(np.sin(x[:, 0])[pairs] + 0.5 * rng.normal(size=pairs.shape), axis=1)
-    losers, winners = np.take_along_axis(pairs, order, axis=1).T
-    duels = [f"i{w},i{loser}" for w, loser in zip(winners, losers, strict=True)]
-    (folder / "duels.csv").write_text("winner,loser\n" + "\n".join(duels) + "\n")
-    return folder
+ITERATIONS = 12
 
 
 def command(tables: Path, out: Path, *more: Any) -> list[str]:
