@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.prediction import Outcomes, predicted
-from sparse_prefgp.analysis.stream_evaluation import (
+from sparse_prefgp.analysis.scoring import (
     COIN,
-    CONSTANT_SHARES,
     LINEAR_PROBIT,
-    MODEL,
-    Scores,
-    in_units_of,
-    is_streamed,
-    score_stream,
-    warn_of_ties,
+    Rows,
+    asks_for_outcomes,
+    rows_between,
+    rows_of_stream,
+    score_rows,
+    unseen_pairs,
 )
 from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.checks import whole_number
 from sparse_prefgp.duels import Duels
-from sparse_prefgp.metrics import constant_shares, score, score_outcomes
-from sparse_prefgp.models.items import ItemSet, LabelledDuels, items_of, known_items
+from sparse_prefgp.io.files import listing
+from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
+from sparse_prefgp.io.streams.rows import SIDES, WEIGHTS
+from sparse_prefgp.models.items import (
+    ItemSet,
+    LabelledDuels,
+    features_in_units_of,
+    items_of,
+    known_items,
+)
+from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.parts.seen import SeenDuels
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -79,8 +87,42 @@ def evaluate(
             to the units of the model, and what `resolve_items` raises.
     """
     seed = whole_number("seed", seed, 0)
-    if is_streamed(model, duels, items):
-        return _of_stream(model, duels, items, seed, groups)
+    read = _streamed if _is_streamed(model, duels, items) else _in_memory
+    given = read(model, duels, items, groups)
+    if given.ties == given.duels:
+        raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
+    baselines: dict[str, LinearProbit | Coin] = {COIN: Coin()}
+    if not isinstance(model.duels, SeenDuels):  # the duels of a stream are not kept
+        probit = LinearProbit.of(model.duels, np.random.default_rng(seed))
+        baselines = {LINEAR_PROBIT: probit, **baselines}
+    outcomes = asks_for_outcomes(model, given.ties)
+    found = score_rows(model, baselines, given.rows, outcomes=outcomes, unseen=given.unseen)
+    there = given.there()
+    return {
+        "held_out": found.scores(),
+        "held_out_unseen_pairs": found.unseen_scores(),
+        "held_out_outcomes": found.outcomes,
+        "duels": given.duels,
+        "ties": given.ties,
+        "items_outside_range": None if there is None else int(there.outside.sum()),
+        "outside_features": None if there is None else there.outside_features,
+        "unknown_levels": None if there is None else there.unknown_levels,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """Duels to be scored. there: the items that they name, None where they name none. unseen: as
+    in `HeldOut`, none where pairs are not told apart."""
+
+    rows: Iterable[Rows]
+    duels: int
+    ties: int
+    there: Callable[[], ItemSet | None]
+    unseen: Mapping[str, BoolArray] = field(default_factory=dict)
+
+
+def _in_memory(model: PreferenceGP, duels: Any, items: Any, groups: str | None) -> _Given:
     if isinstance(duels, Duels):
         if items is not None:
             raise ValueError(
@@ -96,74 +138,21 @@ def evaluate(
     else:
         found = known_items(model, items)
         given = found.read_duels(duels, groups)
-
-    # Of duels that were streamed, pairs and features are not kept.
-    training = None if isinstance(model.duels, SeenDuels) else model.duels
-    outcomes = predicted(model, found, given.winners, given.losers, given.groups)
-    decided = np.flatnonzero(~given.ties)
-    if not len(decided):
-        raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
-    won, lost, counts = (x[decided] for x in (given.winners, given.losers, given.counts))
-    features = found.inputs[:, : model.duels.num_features]
-    differences = features[won] - features[lost]
-    log_p = {MODEL: outcomes.winner[decided]}
-    if training is not None:
-        probit = LinearProbit.of(training, np.random.default_rng(seed))
-        log_p[LINEAR_PROBIT] = probit.predict_log_proba(differences)
-    log_p[COIN] = Coin().predict_log_proba(differences)
-
-    def scores(rows: BoolArray) -> Scores:
-        return {
-            name: score(counts=counts[rows], log_probabilities=values[rows])
-            for name, values in log_p.items()
-        }
-
-    parts: dict[str, BoolArray] = {}
-    if training is not None:
-        seen, turned = (_seen(training, found, *pair) for pair in ((won, lost), (lost, won)))
-        parts = {"ordered": ~seen, "either_order": ~(seen | turned)}
-    all_new = all(mask.all() for mask in parts.values())
-    there = found.select(np.unique(np.concatenate([given.winners, given.losers])))
-    return {
-        "held_out": scores(np.ones(len(won), dtype=bool)),
-        "held_out_unseen_pairs": {
-            name: scores(mask) for name, mask in parts.items() if mask.any() and not all_new
-        },
-        "held_out_outcomes": _outcome_scores(model, outcomes, given),
-        "duels": int(given.counts.sum()),
-        "ties": int(given.counts[given.ties].sum()),
-        "items_outside_range": int(there.outside.sum()),
-        "outside_features": there.outside_features,
-        "unknown_levels": there.unknown_levels,
-    }
-
-
-def _of_stream(
-    model: PreferenceGP, duels: Any, items: Any, seed: int, groups: str | None
-) -> dict[str, Any]:
-    if groups is not None:
-        raise ValueError(f"Duels are read in chunks without groups; leave out {groups!r}.")
-    stream, found = in_units_of(model, duels, items)
-    if stream.totals.ties == stream.totals.duels:
-        raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
-    probit = None
+    won, lost, counts, ties, labels, *_ = given
+    if labels is not None:
+        labels = known_labels(model, labels)
+    unseen: dict[str, BoolArray] = {}
     if not isinstance(model.duels, SeenDuels):
-        probit = LinearProbit.of(model.duels, np.random.default_rng(seed))
-    held_out, outcomes = score_stream(model, stream, probit)
-    there = None
-    if found is not None:
-        assert stream.totals.comparisons is not None
-        there = found.select(np.flatnonzero(stream.totals.comparisons))
-    return {
-        "held_out": held_out,
-        "held_out_unseen_pairs": {},
-        "held_out_outcomes": outcomes,
-        "duels": stream.totals.duels,
-        "ties": stream.totals.ties,
-        "items_outside_range": None if there is None else int(there.outside.sum()),
-        "outside_features": None if there is None else there.outside_features,
-        "unknown_levels": None if there is None else there.unknown_levels,
-    }
+        numbers = [found.numbers[side[~ties]] for side in (won, lost)]
+        unseen = unseen_pairs(model.duels, *numbers)
+    named = np.unique(np.concatenate([won, lost]))
+    return _Given(
+        rows_between(found.inputs, won, lost, counts, ties, labels),
+        int(counts.sum()),
+        int(counts[ties].sum()),
+        lambda: found.select(named),
+        unseen,
+    )
 
 
 def _labelled(model: PreferenceGP, duels: Duels) -> LabelledDuels:
@@ -175,26 +164,85 @@ def _labelled(model: PreferenceGP, duels: Duels) -> LabelledDuels:
     return LabelledDuels(duels.winners, duels.losers, duels.counts, ~duels.decided, labels)
 
 
-def _outcome_scores(model: PreferenceGP, outcomes: Outcomes, duels: LabelledDuels) -> Scores:
-    """Scores of win, tie and loss; none without ties or without a margin."""
-    if not duels.ties.any():
-        return {}
-    if model.margin is None:
-        warn_of_ties(int(duels.counts[duels.ties].sum()))
-        return {}
-    shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(duels.ties))
-    return {
-        name: score_outcomes(values, duels.ties, duels.counts)
-        for name, values in ((MODEL, outcomes.all_three), (CONSTANT_SHARES, shares))
-    }
+def _streamed(model: PreferenceGP, duels: Any, items: Any, groups: str | None) -> _Given:
+    if groups is not None:
+        raise ValueError(f"Duels are read in chunks without groups; leave out {groups!r}.")
+    stream, found = _in_units_of(model, duels, items)
+
+    def there() -> ItemSet | None:
+        if found is None:
+            return None
+        assert stream.totals.comparisons is not None
+        return found.select(np.flatnonzero(stream.totals.comparisons))
+
+    totals = stream.totals
+    return _Given(rows_of_stream(stream), totals.duels, totals.ties, there)
 
 
-def _seen(training: Duels, items: ItemSet, won: IntArray, lost: IntArray) -> BoolArray:
-    """Which ordered pairs of rows of `items` are among the training duels."""
-    n = training.num_items
-    a, b = items.numbers[won], items.numbers[lost]
-    known = (a >= 0) & (b >= 0)
-    pairs = training.winners * n + training.losers
-    if training.ties is not None:  # a tie is seen in either order
-        pairs = np.concatenate([pairs, (training.losers * n + training.winners)[training.ties]])
-    return np.asarray(known & np.isin(a * n + b, pairs))
+def _is_streamed(model: PreferenceGP, duels: Any, items: Any) -> bool:
+    """Whether duels are to be read in chunks: streams, folders of files, and files for a model that
+    has no items, where they can only have features of their own."""
+    if isinstance(duels, StreamedDuels) or is_stream(duels):
+        return True
+    path = isinstance(duels, str | os.PathLike)
+    return path and not model.duels.has_items and items is None
+
+
+def _in_units_of(
+    model: PreferenceGP, duels: Any, items: Any
+) -> tuple[StreamedDuels, ItemSet | None]:
+    """Duels of files in the units of the model, and the items that they name, if they do.
+
+    Raises:
+        ValueError: what `stream_duels` and `resolve_items` raise.
+    """
+    own = model.duels
+    if isinstance(duels, StreamedDuels):
+        if items is not None:
+            raise ValueError(
+                "duels are streamed, with items of their own, but items were given too; leave them "
+                "out, or give the duels as files."
+            )
+        if model.has_item_effect:
+            raise ValueError(
+                "A model with an item effect needs to know the items; give the duels as files, or "
+                "as Duels."
+            )
+        return _converted(own, duels), None
+    columns = columns_of(duels)
+    # A score counts duels as they were, whatever weight they had in a fit.
+    ignore = [name for name in WEIGHTS if name in columns]
+    if not {*SIDES} <= {*columns} and items is None:
+        if own.transform is not None and own.transform.categorical:
+            raise ValueError(
+                "The duels have features of both sides, which are numbers, but the model has the "
+                f"categorical feature {own.transform.categorical[0]!r}; give duels between items."
+            )
+        standardise = False if own.transform is None else own.transform
+        more: dict[str, Any] = {"standardise": standardise, "ignore": ignore}
+        return stream_duels(duels, features=own.feature_names, **more), None
+    found = known_items(model, items)
+    table = ItemTable(found.inputs, found.ids, own.feature_names)
+    return stream_duels(duels, table, ignore=ignore), found
+
+
+def _converted(own: Any, duels: StreamedDuels) -> StreamedDuels:
+    """The same stream with features in the units of a model's duels."""
+    table, transform = duels.items, duels.transform
+    if table is not None:
+        features = features_in_units_of(own, table.features, table.transform)
+        if features is table.features:
+            return duels
+        items = ItemTable(features, table.ids, own.feature_names, own.transform)
+        return replace(duels, items=items, feature_names=own.feature_names)
+    if transform is None or transform == own.transform:
+        return duels
+    wanted = None if own.transform is None else own.transform.feature_names
+    if wanted != transform.feature_names:
+        has = "none" if wanted is None else listing(wanted)
+        raise ValueError(
+            f"The stream standardises the features {listing(transform.feature_names)}, but those "
+            f"that the model standardises are {has}; make the stream with "
+            f"standardise={'False' if wanted is None else 'model.duels.transform'}."
+        )
+    return replace(duels, transform=own.transform)  # of raw values, which are in the stream

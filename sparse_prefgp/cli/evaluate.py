@@ -60,8 +60,8 @@ def evaluate(
     with sentences(quiet, as_json, threads) as console:
         check_file(out, overwrite, items, duels, ending=".json")
         fitted = open_model(console, model)
-        from sparse_prefgp.analysis.evaluation import LINEAR_PROBIT
         from sparse_prefgp.analysis.evaluation import evaluate as score_model
+        from sparse_prefgp.analysis.scoring import LINEAR_PROBIT
         from sparse_prefgp.studies.folder import as_json_text
 
         with console.status("Scoring …"):

@@ -50,7 +50,6 @@ from sparse_prefgp.studies.holdout import (
     predict_held_out,
     prepare,
     refit_model,
-    unseen_pair_scores,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def _run(
         with console.status("Scoring the held-out duels …"):
             held_out = predict_held_out(holdout, model)
             scores = held_out.scores()
-            unseen = unseen_pair_scores(holdout, held_out) if settings.split == "duels" else {}
+            unseen = held_out.unseen_scores() if settings.split == "duels" else {}
         figures["held_out"] = scores
         title = "Held-out duels that one side won" if held_out.outcomes else "Held-out duels"
         console.print(scores_table(title, {"": scores}))

@@ -109,7 +109,8 @@ def _run(
     print_margin(console, figures["fit"])
     if holdout.test is not None:
         with console.status("Scoring the held-out duels …"):
-            scores, outcomes = score_streamed(holdout, model, settings.plain.seed)
+            found = score_streamed(holdout, model, settings.plain.seed)
+            scores, outcomes = found.scores(), found.outcomes
             figures["held_out"], figures["held_out_outcomes"] = scores, outcomes
         title = "Held-out duels"
         if holdout.test.num_ties:

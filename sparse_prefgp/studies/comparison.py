@@ -422,6 +422,7 @@ def fit_candidate(
     """
     import gpflow
 
+    from sparse_prefgp.analysis.scoring import pair_log_probabilities
     from sparse_prefgp.models import PreferenceGP, kmeans_inputs
     from sparse_prefgp.selection import optimise
 
@@ -440,9 +441,7 @@ def fit_candidate(
         if fixed_inducing and z is not None:
             gpflow.set_trainable(model.inducing_variable, False)
         report = optimise(model, max_iterations, least_gain=least_gain)
-        found = np.asarray(
-            model.predict_log_duel(model.item_inputs(winners), model.item_inputs(losers))
-        )
+        found = pair_log_probabilities(model, winners, losers)
     evidence = report.log_evidence / model.num_duels_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")

@@ -16,12 +16,12 @@ import numpy as np
 
 from sparse_prefgp.folders import check_place, contents, replaced_folder
 from sparse_prefgp.model_folder import checkpoint_foreign_files, foreign_files
-from sparse_prefgp.studies.holdout import HeldOut
 from sparse_prefgp.studies.pictures import PICTURE_NAMES, Picture
 from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ranking import Ranking
+    from sparse_prefgp.analysis.scoring import HeldOut
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.parts import StreamedGP
     from sparse_prefgp.selection import OptimisationReport

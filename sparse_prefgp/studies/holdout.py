@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from sparse_prefgp.checks import check_least_gain, check_noise_variance
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.splits import Split, split_columns, split_duels
 from sparse_prefgp.studies.choices import (
     ADDITIVE,
@@ -35,6 +34,7 @@ from sparse_prefgp.studies.choices import (
 )
 
 if TYPE_CHECKING:
+    from sparse_prefgp.analysis.scoring import HeldOut, Rows
     from sparse_prefgp.approximations import Approximation
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.parts import StreamedGP
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.selection.checkpoint import Checkpoint
 
 FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Scores = dict[str, dict[str, float | int]]
 
 DEFAULT_INDUCING = 128
@@ -56,7 +55,6 @@ DEFAULT_MARGIN = 0.3
 MODES = ("nested", "alternated")
 # A term of the kernel whose variance is below this share of the noise's plays no part in a fit.
 IDLE_SHARE = 1e-3
-PREDICTORS = ("model", "linear_probit", "coin")
 
 
 @dataclass(frozen=True)
@@ -230,16 +228,18 @@ class Holdout:
         rows = self.decided_rows
         return self.table.winners[rows], self.table.losers[rows]
 
-    def unseen(self, either_order: bool = False) -> BoolArray:
-        """Which of these have an ordered pair (or a pair in either order) not in training.
+    def test_rows(self, model: PreferenceGP) -> Iterator[Rows]:
+        """The test duels as the model takes them, ties too."""
+        from sparse_prefgp.analysis.scoring import rows_between
+        from sparse_prefgp.models.outcomes import known_labels
 
-        A training tie counts in either order.
-        """
-        n, train = self.table.num_items, self.train
-        won, lost = self.test_sides()
-        reversed_too = np.full(train.num_pairs, True) if either_order else ~train.decided
-        turned = (train.losers * n + train.winners)[reversed_too]
-        return ~np.isin(won * n + lost, np.concatenate([train.winners * n + train.losers, turned]))
+        table, rows = self.table, self.split.test_rows
+        groups = None
+        if model.noise_ratio is not None and table.groups is not None:
+            groups = known_labels(model, table.groups[rows])
+        ties = None if table.ties is None else table.ties[rows]
+        sides = (table.winners[rows], table.losers[rows])
+        return rows_between(model.item_inputs(), *sides, self.counts(rows), ties, groups)
 
 
 def prepare(table: DuelTable, settings: HoldoutSettings, split: Split | None = None) -> Holdout:
@@ -440,74 +440,23 @@ def refit_model(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Log probabilities that each predictor gave to the observed winners of the test duels.
-
-    Of the test duels that one side won, given that they were not tied.
-
-    log_probabilities: predictor -> (rows,) in nats. counts: (rows,). outcomes: scores of win, tie
-    and loss over all test duels by predictor, as by `metrics.score_outcomes`; empty without ties
-    in the table.
-    """
-
-    log_probabilities: dict[str, FloatArray]
-    counts: npt.NDArray[np.int64]
-    outcomes: Scores = field(default_factory=dict)
-
-    def scores(self, rows: BoolArray | None = None) -> Scores:
-        """The scores of every predictor, over all test rows or those of a mask."""
-        chosen = np.ones(len(self.counts), dtype=bool) if rows is None else rows
-        return {
-            name: score(counts=self.counts[chosen], log_probabilities=values[chosen])
-            for name, values in self.log_probabilities.items()
-        }
-
-
 def predict_held_out(holdout: Holdout, model: PreferenceGP) -> HeldOut:
     """Let the model, the linear probit and the coin predict the test duels.
 
     With noise by group each has that of its own group; for unknown groups, of which a warning
     tells, probabilities are averaged over the prior.
     """
-    from sparse_prefgp.analysis.prediction import predicted
-    from sparse_prefgp.models.items import own_items
+    from sparse_prefgp.analysis.scoring import COIN, LINEAR_PROBIT, score_rows, unseen_pairs
 
-    won, lost = holdout.test_sides()
-    train, table, rows = holdout.train, holdout.table, holdout.split.test_rows
-    groups = None if model.noise_ratio is None or table.groups is None else table.groups[rows]
-    found = predicted(model, own_items(model), table.winners[rows], table.losers[rows], groups)
-    tied = np.zeros(len(rows), dtype=bool) if table.ties is None else table.ties[rows]
-    differences = train.items[won] - train.items[lost]
+    train, table = holdout.train, holdout.table
     probit = LinearProbit.of(train, np.random.default_rng(holdout.settings.seed))
-    predictions = (
-        found.winner[~tied],
-        probit.predict_log_proba(differences),
-        Coin().predict_log_proba(differences),
+    return score_rows(
+        model,
+        {LINEAR_PROBIT: probit, COIN: Coin()},
+        holdout.test_rows(model),
+        outcomes=table.num_ties > 0,
+        unseen=unseen_pairs(train, *holdout.test_sides()),
     )
-    outcomes: Scores = {}
-    if table.num_ties:
-        counts = holdout.counts(rows)
-        shares = constant_shares(train.num_ties / train.num_duels, len(rows))
-        outcomes = {
-            "model": score_outcomes(found.all_three, tied, counts),
-            "constant_shares": score_outcomes(shares, tied, counts),
-        }
-    decided = holdout.counts(holdout.decided_rows)
-    return HeldOut(dict(zip(PREDICTORS, predictions, strict=True)), decided, outcomes)
-
-
-def unseen_pair_scores(holdout: Holdout, held_out: HeldOut) -> dict[str, Scores]:
-    """Scores over test pairs that training did not have, when it had some of the test pairs.
-
-    Returns:
-        `ordered` (pairs not seen in this order) and `either_order` (not seen at all), each left
-        out where there are no such test duels; empty when no test pair was seen in training.
-    """
-    parts = {"ordered": holdout.unseen(), "either_order": holdout.unseen(either_order=True)}
-    if all(mask.all() for mask in parts.values()):
-        return {}
-    return {name: held_out.scores(mask) for name, mask in parts.items() if mask.any()}
 
 
 def idle_note(names: Sequence[str]) -> str:

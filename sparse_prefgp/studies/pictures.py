@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.studies.holdout import HeldOut
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sparse_prefgp.analysis import Ranking
+    from sparse_prefgp.analysis.scoring import HeldOut
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.selection import OptimisationReport
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.baselines import LinearProbit
+from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.studies.choices import feature_groups
-from sparse_prefgp.studies.holdout import HoldoutSettings, Scores, fix, prepare
+from sparse_prefgp.studies.holdout import HoldoutSettings, fix, prepare
 
 if TYPE_CHECKING:
+    from sparse_prefgp.analysis.scoring import Baseline, HeldOut
     from sparse_prefgp.io import DuelTable
     from sparse_prefgp.parts import StreamedGP
     from sparse_prefgp.parts.model import StreamProgress
@@ -280,15 +281,24 @@ def fit_streamed(
     return model, report
 
 
-def score_streamed(holdout: StreamHoldout, model: StreamedGP, seed: int) -> tuple[Scores, Scores]:
-    """Scores of the held-out rows, as by `score_stream`, beside a linear probit of 50,000 training
-    rows and a coin."""
-    from sparse_prefgp.analysis.stream_evaluation import score_stream
+def score_streamed(holdout: StreamHoldout, model: StreamedGP, seed: int) -> HeldOut:
+    """The held-out rows as predicted by the model, a linear probit of 50,000 training rows, and a
+    coin."""
+    from sparse_prefgp.analysis.scoring import (
+        COIN,
+        LINEAR_PROBIT,
+        asks_for_outcomes,
+        rows_of_stream,
+        score_rows,
+    )
 
-    assert holdout.test is not None
+    test = holdout.test
+    assert test is not None
     rng = np.random.default_rng(seed)
     probit = LinearProbit.of(holdout.train.sample(_SAMPLE, rng), rng)
-    return score_stream(model, holdout.test, probit)
+    outcomes = asks_for_outcomes(model, test.num_ties)
+    baselines: dict[str, Baseline] = {LINEAR_PROBIT: probit, COIN: Coin()}
+    return score_rows(model, baselines, rows_of_stream(test), outcomes=outcomes)
 
 
 def streamed_figures(

@@ -8,8 +8,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import rank
+from sparse_prefgp.analysis.scoring import HeldOut
 from sparse_prefgp.features import FeatureTransform
-from sparse_prefgp.studies.holdout import HeldOut
 from sparse_prefgp.studies.pictures import Picture, write_pictures
 from tests.cases import random_duels
 

@@ -168,13 +168,11 @@ def _assign(
 
 def predictions(model: PreferenceGP, holdout: Holdout, rows: IntArray) -> Predictions:
     """What a model says of the held-out duels and of the items in these rows."""
-    from sparse_prefgp.analysis.prediction import predicted
-    from sparse_prefgp.models.items import own_items
+    from sparse_prefgp.analysis.scoring import pair_log_probabilities
 
-    won, lost = holdout.test_sides()
-    outcome = predicted(model, own_items(model), won, lost)
+    log_p = pair_log_probabilities(model, *holdout.test_sides())
     mean, covariance = model.predict_f(model.item_inputs(rows), full_cov=True)
-    return Predictions(outcome.winner, mean.numpy()[:, 0], covariance.numpy()[0])
+    return Predictions(log_p, mean.numpy()[:, 0], covariance.numpy()[0])
 
 
 def compared_items(holdout: Holdout, seed: int) -> IntArray:

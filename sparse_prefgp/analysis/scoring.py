@@ -1,0 +1,200 @@
+"""One scorer: what a model, a linear probit and a coin give to duels whose outcomes are known.
+
+Duels come as rows with features, one chunk where they are in memory and many where they are read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.analysis.prediction import outcomes_of
+from sparse_prefgp.baselines import Coin, LinearProbit
+from sparse_prefgp.metrics import constant_shares, score, score_outcomes
+
+if TYPE_CHECKING:
+    from sparse_prefgp.duels import Duels
+    from sparse_prefgp.io.streams import StreamedDuels
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.parts import StreamedGP
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+Baseline = LinearProbit | Coin
+Scores = dict[str, dict[str, float | int]]
+
+MODEL, LINEAR_PROBIT, COIN = "model", "linear_probit", "coin"
+CONSTANT_SHARES = "constant_shares"
+# Rows predicted at a time.
+ROWS_AT_ONCE = 50_000
+
+
+class Rows(NamedTuple):
+    """Some duels with the features of both sides, in the units of the model.
+
+    won, lost: (k, D), or (k, D + 1) with the number of the item last. counts: (k,). ties: (k,)
+    which were tied, None for none. groups: (k,) labels of who judged, None where nobody asked.
+    """
+
+    won: FloatArray
+    lost: FloatArray
+    counts: npt.NDArray[Any]
+    ties: BoolArray | None = None
+    groups: npt.NDArray[np.object_] | None = None
+
+
+def rows_between(
+    inputs: FloatArray,
+    winners: IntArray,
+    losers: IntArray,
+    counts: IntArray,
+    ties: BoolArray | None = None,
+    groups: npt.NDArray[np.object_] | None = None,
+) -> Iterator[Rows]:
+    """Duels in memory, between rows of `inputs` (n, D), in bounded chunks."""
+    for start in range(0, len(winners), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        yield Rows(
+            inputs[winners[part]],
+            inputs[losers[part]],
+            counts[part],
+            None if ties is None else ties[part],
+            None if groups is None else groups[part],
+        )
+
+
+def rows_of_stream(duels: StreamedDuels) -> Iterator[Rows]:
+    """Duels that are read in chunks, in the units that the stream has."""
+    table = duels.items
+    for chunk in duels.chunks(ROWS_AT_ONCE):
+        sides = (chunk.winners, chunk.losers)
+        won, lost = sides if table is None else (table.features[rows] for rows in sides)
+        yield Rows(won, lost, chunk.counts, chunk.ties)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Log probabilities that each predictor gave to the observed winners of some duels.
+
+    Of the duels that one side won, given that they were not tied.
+
+    log_probabilities: predictor -> (rows,) in nats. counts: (rows,). outcomes: scores of win, tie
+    and loss over all duels by predictor, as by `metrics.score_outcomes`; empty where they were not
+    asked for. unseen: masks (rows,) of pairs that training did not have, `ordered` and
+    `either_order`; empty where that is not known.
+    """
+
+    log_probabilities: dict[str, FloatArray]
+    counts: npt.NDArray[Any]
+    outcomes: Scores = field(default_factory=dict)
+    unseen: Mapping[str, BoolArray] = field(default_factory=dict)
+
+    def scores(self, rows: BoolArray | None = None) -> Scores:
+        """The scores of every predictor, over all rows or those of a mask; none without rows."""
+        chosen = np.ones(len(self.counts), dtype=bool) if rows is None else rows
+        if not chosen.any():
+            return {}
+        return {
+            name: score(counts=self.counts[chosen], log_probabilities=values[chosen])
+            for name, values in self.log_probabilities.items()
+        }
+
+    def unseen_scores(self) -> dict[str, Scores]:
+        """Scores over pairs that training did not have, when it had some of the pairs.
+
+        Returns:
+            `ordered` (pairs not seen in this order) and `either_order` (not seen at all), each left
+            out where there are no such duels; empty when no pair was seen in training.
+        """
+        if all(mask.all() for mask in self.unseen.values()):
+            return {}
+        return {name: self.scores(mask) for name, mask in self.unseen.items() if mask.any()}
+
+
+def score_rows(
+    model: PreferenceGP | StreamedGP | None,
+    baselines: Mapping[str, Baseline],
+    rows: Iterable[Rows],
+    *,
+    outcomes: bool = False,
+    unseen: Mapping[str, BoolArray] | None = None,
+) -> HeldOut:
+    """Let a model and baselines predict duels, chunk by chunk.
+
+    :param model: whose predictions are scored; None for the baselines alone.
+    :param baselines: by name; they see differences of features, without numbers of items.
+    :param rows: the duels, at least one.
+    :param outcomes: also score win, tie and loss, beside the shares of the training duels.
+    :param unseen: see `HeldOut`.
+    """
+    found: dict[str, list[FloatArray]] = {} if model is None else {MODEL: []}
+    found |= {name: [] for name in baselines}
+    three, counts, tied = [], [], []
+    for chunk in rows:
+        if model is not None:
+            mean, variance = model.predict_difference(chunk.won, chunk.lost)
+            outcome = outcomes_of(model, mean, variance, chunk.groups)
+            found[MODEL].append(outcome.winner)
+            if outcomes:
+                three.append(outcome.all_three)
+        columns = chunk.won.shape[1] if model is None else model.duels.num_features
+        differences = (chunk.won - chunk.lost)[:, :columns]
+        for name, baseline in baselines.items():
+            found[name].append(baseline.predict_log_proba(differences))
+        counts.append(chunk.counts)
+        number = len(chunk.counts)
+        tied.append(np.zeros(number, dtype=bool) if chunk.ties is None else chunk.ties)
+    weight, ties = np.concatenate(counts), np.concatenate(tied)
+    logs = {name: np.concatenate(values)[~ties] for name, values in found.items()}
+    all_three: Scores = {}
+    if outcomes and model is not None:
+        shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(ties))
+        both_ways = {MODEL: np.concatenate(three), CONSTANT_SHARES: shares}
+        all_three = {name: score_outcomes(p, ties, weight) for name, p in both_ways.items()}
+    return HeldOut(logs, weight[~ties], all_three, unseen or {})
+
+
+def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -> FloatArray:
+    """Log probability, (k,) in nats, that the items of the model in rows `won` (k,) beat those in
+    rows `lost` (k,), given that they do not tie."""
+    rows = rows_between(model.item_inputs(), won, lost, np.ones(len(won), dtype=np.int64))
+    return score_rows(model, {}, rows).log_probabilities[MODEL]
+
+
+def asks_for_outcomes(model: Any, ties: int) -> bool:
+    """Whether win, tie and loss can be scored.
+
+    Warns:
+        UserWarning: ties that a model without a margin cannot predict.
+    """
+    if ties and model.margin is None:
+        warnings.warn(
+            f"{ties:,} of the duels are ties, which a model without a margin cannot predict; only "
+            "the others are scored.",
+            stacklevel=3,
+        )
+    return ties > 0 and model.margin is not None
+
+
+def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, BoolArray]:
+    """Which pairs of items are not among training duels, in this order and at all.
+
+    :param won: (k,) rows of the items of `training`, -1 for others. lost: (k,) the same.
+    """
+    n = training.num_items
+    pairs = training.winners * n + training.losers
+    if training.ties is not None:  # a tie is seen in either order
+        pairs = np.concatenate([pairs, (training.losers * n + training.winners)[training.ties]])
+
+    def seen(first: IntArray, second: IntArray) -> BoolArray:
+        known = (first >= 0) & (second >= 0)
+        return np.asarray(known & np.isin(first * n + second, pairs))
+
+    this, turned = seen(won, lost), seen(lost, won)
+    return {"ordered": ~this, "either_order": ~(this | turned)}
