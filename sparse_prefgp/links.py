@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -62,6 +62,10 @@ class Link(Protocol):
     def name(self) -> str:
         """`probit` or `logit`."""
 
+    @property
+    def has_normal_noise(self) -> bool:
+        """Whether the noise is normal, with the variance that the model names."""
+
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
         """log p_i, its slope and its curvature at z, (t,) each."""
 
@@ -86,6 +90,7 @@ class Link(Protocol):
 class Probit:
     """Normal noise: everything in closed form."""
 
+    has_normal_noise: ClassVar[bool] = True
     name: str = "probit"
 
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
@@ -192,6 +197,7 @@ class Logit:
     are pi off the real line, no nearer than those of log Phi.
     """
 
+    has_normal_noise: ClassVar[bool] = False
     name: str = "logit"
 
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:

@@ -11,7 +11,7 @@ from sparse_prefgp.analysis.importance import SampledEvidence, sample_evidence
 from sparse_prefgp.sampling import SAMPLED_UP_TO
 
 if TYPE_CHECKING:
-    from sparse_prefgp.approximations import DuelPrior
+    from sparse_prefgp.approximations import Approximation, DuelPrior
     from sparse_prefgp.engines.base import FixedPoint
     from sparse_prefgp.evidence import LowerBounds
     from sparse_prefgp.graph import DuelGraph
@@ -23,8 +23,6 @@ SAMPLES = 10_000
 # the noise of a difference over its prior variance: from this ratio on (docs/method.md, section 3).
 # Measured, not bounded: two noise-free duels with correlation 0.99 are off by 0.042 each.
 EP_ERROR_PER_DUEL = ((0.0, 0.04), (0.03, 0.013), (0.3, 0.002), (1.0, 0.0004))
-# Rows whose log evidence is no bound.
-UNBOUNDED = ("FITC", "PITC", "DTC", "PriorPower", "HeteroscedasticVFE")
 BOUND_LABELS = {
     "vfe": "VFE",
     "diagonal": "TightVFE, diagonal",
@@ -186,14 +184,13 @@ def evidence_report(
         )
     graph = model.all_duels
     duels = model.duels.num_duels
-    name = model.approximation.name
     certified = model.lower_bounds()
     bounds, refitted, bounds_converged = _with_inducing_inputs(model)
     best = certified if refitted is None or not refitted.value > certified.value else refitted
     skipped = []
     exact = converged = sampled = None
     smaller = min(graph.num_rows, graph.num_sites)
-    if name == "Exact":  # has been run already, however large
+    if model.approximation.is_exact:  # has been run already, however large
         exact, converged = model.log_evidence(), model.infer().converged
     elif smaller <= exact_up_to:
         exact, converged = _exact(model)
@@ -219,10 +216,10 @@ def evidence_report(
     if not bounds_converged:
         warnings.append("Inference for the bounds did not converge; only the lower bound is one.")
     warnings += _warnings(
-        name, value, best.value, exact, converged, sampled, duels, ep_error(model)
+        model.approximation, value, best.value, exact, converged, sampled, duels, ep_error(model)
     )
     return EvidenceReport(
-        approximation=name,
+        approximation=model.approximation.name,
         duels=duels,
         duels_used=model.num_duels_used,
         log_evidence=value,
@@ -260,7 +257,7 @@ def _with_inducing_inputs(
     value = float(point.log_evidence())
     corrections = residual_corrections(problem, left)
     bounds = {key: value + corrections[key] for key in BOUND_LABELS if key in corrections}
-    if model.approximation.name in ("DTC", "VFE", "TightVFE"):
+    if not model.approximation.sees_residual:
         return bounds, None, converged
     return bounds, lower_bounds(problem, point.sites), converged
 
@@ -310,7 +307,7 @@ def ep_error(model: PreferenceGP) -> float:
 
 
 def _warnings(
-    name: str,
+    approximation: Approximation,
     value: float,
     certified: float,
     exact: float | None,
@@ -325,12 +322,12 @@ def _warnings(
         found.append("Exact EP did not converge; its log evidence is only what it had reached.")
     if sampled is not None and not sampled.reliable:
         found.append(sampled.doubt)
-    if name == "SubsetOfData":
+    if not approximation.uses_all_duels:
         found.append(
             "The log evidence is that of the subset of duels and does not compare with the other "
             "figures, which are about all duels."
         )
-    if name not in UNBOUNDED:
+    if approximation.is_bound or not approximation.uses_all_duels:
         return found
     if sampled is not None and sampled.reliable:
         against, what = sampled.log_evidence, "the true evidence"
@@ -344,9 +341,9 @@ def _warnings(
     over = value - against
     if over > allowed:
         text = (
-            f"The log evidence of {name} lies {over:,.2f} nats ({over / duels:.4f} per duel) above "
-            f"{what}, more than EP's own error explains, up to {allowed:,.2g} nats {how}: a sign "
-            "of overfitting"
+            f"The log evidence of {approximation.name} lies {over:,.2f} nats "
+            f"({over / duels:.4f} per duel) above {what}, more than EP's own error explains, up to "
+            f"{allowed:,.2g} nats {how}: a sign of overfitting"
         )
         if what == "the certified value":
             text += ", unless the bound is loose"

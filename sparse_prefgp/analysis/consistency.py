@@ -491,7 +491,7 @@ def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Gene
         unknown = -1.0 - np.arange(len(inputs))
         inputs[:, -1] = np.where(inputs[:, -1] < 0, unknown, inputs[:, -1])
     first, second = (row.reshape(-1)[end] for end in (graph.first, graph.second))
-    share = float(getattr(model.approximation, "residual_share", 0.0))
+    share = model.approximation.residual_share
     # To an approximation that adds residuals to the noise, they are drawn anew for each vote.
     residual = np.zeros(len(first))
     if share:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import gpflow
 import numpy as np
@@ -72,9 +72,22 @@ class DuelPrior:
 
 @dataclass(frozen=True)
 class Approximation(ABC):
-    """A small frozen value that turns a problem into a prior over z."""
+    """A small frozen value that turns a problem into a prior over z.
+
+    Its facts are what others ask it, in place of which approximation it is:
+
+    needs_inducing: it works with inducing inputs Z.
+    uses_all_duels: its evidence is about all duels, and the posterior knows them all.
+    is_bound: its log evidence is that of the exact model or below, but for the engine's own error.
+    grows_with_z: its log evidence never falls when a training item joins Z.
+    has_blocks: duels of one block share what Z leaves unexplained, and new items may join a block.
+    """
 
     needs_inducing: ClassVar[bool] = True
+    uses_all_duels: ClassVar[bool] = True
+    is_bound: ClassVar[bool] = False
+    grows_with_z: ClassVar[bool] = False
+    has_blocks: ClassVar[bool] = False
 
     @abstractmethod
     def prior(self, problem: DuelProblem) -> DuelPrior:
@@ -85,9 +98,51 @@ class Approximation(ABC):
         return graph
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the prior is the GP's own, over all duels."""
+        return not self.needs_inducing and self.uses_all_duels
+
+    @property
+    def summed_over_duels(self) -> bool:
+        """Whether prior and correction are sums over duels, as streams and parts need."""
+        return False
+
+    @property
+    def residual_share(self) -> float:
+        """The share of k~, what Z leaves of a duel's variance, that joins its noise."""
+        return 0.0
+
+    @property
+    def sees_residual(self) -> bool:
+        """Whether inference sees what Z leaves unexplained: as noise, or within blocks."""
+        return self.has_blocks or self.residual_share > 0.0
+
+    @property
     def penalises_residual(self) -> bool:
         """Whether the evidence falls with what the inducing variables leave unexplained."""
         return False
+
+    @property
+    def labels(self) -> tuple[int | str, ...] | None:
+        """The labels of blocks that were given for each duel; None where none were."""
+        return None
+
+    def number_of(self, block: Any, graph: DuelGraph) -> int:
+        """The number, in `graph.blocks`, of a block by its label.
+
+        :raises ValueError: there is no such block.
+        """
+        raise ValueError(
+            f"{self.name}() has no blocks that an item could join; use PITC(blocks), or predict_f "
+            "and predict_duel."
+        )
+
+    def followed_by(self, blocks: Sequence[int | str]) -> Approximation:
+        """The same for duels after which others come, of which each lies in the block named.
+
+        :raises ValueError: it has no `labels`.
+        """
+        raise ValueError(f"{self.name}() has no blocks that new duels could join; leave them out.")
 
     @property
     def name(self) -> str:

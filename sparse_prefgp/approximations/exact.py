@@ -32,6 +32,7 @@ class Exact(Approximation):
     """
 
     needs_inducing: ClassVar[bool] = False
+    is_bound: ClassVar[bool] = True  # the evidence itself
     over: str | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
@@ -74,6 +75,7 @@ class SubsetOfData(Approximation):
     """
 
     needs_inducing: ClassVar[bool] = False
+    uses_all_duels: ClassVar[bool] = False
     size: int = 1000
     seed: int = 0
 

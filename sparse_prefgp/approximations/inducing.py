@@ -11,7 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -81,9 +81,8 @@ class InducingApproximation(Approximation):
         check_over(self.over)
 
     @property
-    def residual_share(self) -> float:
-        """The share of k~ that joins the noise of each duel."""
-        return 0.0
+    def summed_over_duels(self) -> bool:
+        return True
 
     @property
     def bounds_by_expectation(self) -> bool:
@@ -202,6 +201,9 @@ class VFE(InducingApproximation):
     The only row whose value never falls when a training item joins Z.
     """
 
+    is_bound: ClassVar[bool] = True
+    grows_with_z: ClassVar[bool] = True
+
     @property
     def bounds_by_expectation(self) -> bool:
         return True
@@ -224,6 +226,7 @@ class TightVFE(InducingApproximation):
     `-½ rho log(1 + sum c k~ / (2s² rho))`; "logdet", the log-determinant itself, O(n³) over items.
     """
 
+    is_bound: ClassVar[bool] = True
     residual: str = "diagonal"
 
     def __post_init__(self) -> None:
@@ -233,6 +236,10 @@ class TightVFE(InducingApproximation):
                 f"TightVFE's residual must be one of {', '.join(RESIDUAL_BOUNDS)}, "
                 f"not {self.residual!r}."
             )
+
+    @property
+    def summed_over_duels(self) -> bool:
+        return self.residual == "diagonal"
 
     @property
     def penalises_residual(self) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,7 @@ class PITC(Approximation):
         duels than there are, or more blocks than pairs.
     """
 
+    has_blocks: ClassVar[bool] = True
     blocks: Any
     seed: int = 0
 
@@ -100,11 +101,12 @@ class PITC(Approximation):
         number = {label: i for i, label in enumerate(self.labels)}
         return graph.in_blocks(np.array([number[label] for label in self.blocks]))
 
-    def number_of(self, block: Any, graph: DuelGraph) -> int:
-        """The number, in `graph.blocks`, of a block by its label.
+    def followed_by(self, blocks: Sequence[Label]) -> PITC:
+        if self.labels is None:  # found by k-means
+            super().followed_by(blocks)
+        return PITC([*self.blocks, *blocks])
 
-        :raises ValueError: there is no such block.
-        """
+    def number_of(self, block: Any, graph: DuelGraph) -> int:
         assert graph.blocks is not None
         labels: Sequence[Label] = self.labels or range(int(graph.blocks.max()) + 1)
         wanted = block.item() if isinstance(block, np.generic) else block

@@ -53,7 +53,7 @@ def measure(t: int, n: int, m: int, iterations: int, held_out: int, repeats: int
 
 
 @dataclass(frozen=True)
-class ColdEP:
+class ColdEP(Engine):
     """`ParallelEP` that forgets the sites it is given, at a tolerance that nobody loosens."""
 
     engine: ParallelEP

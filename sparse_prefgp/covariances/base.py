@@ -71,6 +71,13 @@ class Covariance(Protocol):
     def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         """What prediction needs, for the features that the approximation names."""
 
+    def inducing_values(
+        self, precision: tf.Tensor, shift: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
+        """Mean and variance of what the inducing values say of z, (t,) each, and KL[q(u) || p(u)],
+        where z is more than that; None where q(z) says it all."""
+        return None
+
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
         """State of the sequential engine under the sites."""
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple, Protocol, Self
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import tensorflow as tf
@@ -112,7 +112,10 @@ class InferenceResult:
 
 
 class Engine(Protocol):
-    """Finds sites for factors under a covariance of z."""
+    """Finds sites for factors under a covariance of z.
+
+    An engine of your own that inherits from this class has the facts at the end by default.
+    """
 
     @property
     def tolerance(self) -> float:
@@ -130,6 +133,30 @@ class Engine(Protocol):
 
     def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         """What `run` would return if it stopped at `sites` at once."""
+
+    # Facts that others ask for, in place of which engine it is.
+
+    @property
+    def matches_moments(self) -> bool:
+        """Whether each site has the moments of its own factor: EP itself."""
+        return False
+
+    @property
+    def takes_expectations(self) -> bool:
+        """Whether what Z leaves of a duel's variance counts in the expectations of its factor,
+        with approximations that let it, in place of their correction."""
+        return False
+
+    @property
+    def keeps_growth(self) -> bool:
+        """Whether evidence that never falls as Z grows does not with this engine either, but for
+        its own error."""
+        return True
+
+    @property
+    def label(self) -> str:
+        """Its class, and what makes it another engine than by default, for people."""
+        return type(self).__name__
 
 
 def describe(point: FixedPoint, tolerance: float, **extra: float) -> InferenceResult:
@@ -160,9 +187,22 @@ class Iteration:
     :raises ValueError: damping outside (0, 1], tolerance not positive, max_sweeps below 1.
     """
 
+    takes_expectations: ClassVar[bool] = False
+    keeps_growth: ClassVar[bool] = True
+
     damping: float = 1.0
     tolerance: float = 1e-8
     max_sweeps: int = 500
+
+    @property
+    def matches_moments(self) -> bool:
+        """Whether each site has the moments of its own factor: EP itself."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """Its class, and what makes it another engine than by default."""
+        return type(self).__name__
 
     def __post_init__(self) -> None:
         plain_scalars(self)

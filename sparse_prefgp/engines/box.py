@@ -11,7 +11,6 @@ import tensorflow as tf
 from sparse_prefgp.covariances import Covariance, DenseOverDuels, LowRankOverDuels
 from sparse_prefgp.engines.base import Engine, FixedPoint, InferenceResult, describe
 from sparse_prefgp.engines.parallel import ParallelEP
-from sparse_prefgp.engines.propagation import Propagation
 from sparse_prefgp.sites import Factors, Sites
 
 
@@ -112,11 +111,10 @@ def truncated_normal_ep(
         upper=tf.constant(high, dtype),
     )
     engine = ParallelEP() if engine is None else engine
-    matches = _matches_moments(engine)
-    if not matches:
+    if not engine.matches_moments:
         _check_noise(engine, noise)
     point = engine.run(door, factors, Sites.zeros(size, dtype))
-    moments = _by_matching(point, noise) if matches else _by_sites(point, noise)
+    moments = _by_matching(point, noise) if engine.matches_moments else _by_sites(point, noise)
     return TruncatedNormalResult(
         mean=centre + moments[0],
         variance=moments[1],
@@ -128,13 +126,8 @@ def truncated_normal_ep(
     )
 
 
-def _matches_moments(engine: Engine) -> bool:
-    """Whether each site has the moments of its truncated factor: EP itself."""
-    return isinstance(engine, Propagation) and engine.site_power == 1.0
-
-
 def _check_noise(engine: Engine, noise: np.ndarray) -> None:
-    if engine.link_function.name != "probit":
+    if not engine.link_function.has_normal_noise:
         raise ValueError(
             f"truncated_normal_ep truncates a normal, but {engine!r} has logistic noise; use "
             "another engine, such as ParallelEP()."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -57,7 +57,14 @@ class Laplace(Iteration):
         ValueError: what the other engines raise; an unknown link.
     """
 
+    keeps_growth: ClassVar[bool] = False
+
     link: str = "probit"
+
+    @property
+    def label(self) -> str:
+        own = super().label
+        return own if self.link == "probit" else f"{own}, {self.link}"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -88,6 +88,15 @@ class Propagation(Iteration):
             )
 
     @property
+    def matches_moments(self) -> bool:
+        return self.site_power == 1.0
+
+    @property
+    def label(self) -> str:
+        own = super().label
+        return own if self.site_power == 1.0 else f"{own}, site power {self.site_power:g}"
+
+    @property
     def link_function(self) -> Probit:
         return Probit()
 

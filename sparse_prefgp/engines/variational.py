@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import tensorflow as tf
 
@@ -33,6 +34,8 @@ class Variational(Iteration):
     damping: share of each step taken at first, 0.7 by default, since whole steps may not settle;
         halved as in `ParallelEP`. tolerance, max_sweeps: as there.
     """
+
+    takes_expectations: ClassVar[bool] = True
 
     damping: float = 0.7
 

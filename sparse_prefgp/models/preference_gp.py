@@ -14,17 +14,14 @@ from check_shapes import check_shapes
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.approximations import (
-    PITC,
     VFE,
     Approximation,
     DuelPrior,
     DuelProblem,
     Exact,
-    SubsetOfData,
 )
 from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.approximations.inducing import items_with_effects
-from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.item_effect import (
     ItemEffect,
     feature_part,
@@ -174,9 +171,9 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
     @property
     def num_duels_used(self) -> int:
         """How many duels the log evidence is about: all, whatever their weights, or the subset."""
-        if isinstance(self.approximation, SubsetOfData):
-            return int(self.graph.counts.sum())
-        return self.duels.num_duels
+        if self.approximation.uses_all_duels:
+            return self.duels.num_duels
+        return int(self.graph.counts.sum())
 
     @property
     def approximation(self) -> Approximation:
@@ -193,7 +190,7 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         self._fixed.fingerprint = None
 
     def _check_link(self, engine: Engine) -> None:
-        if self.noise_ratio is not None and engine.link_function.name == "logit":
+        if self.noise_ratio is not None and not engine.link_function.has_normal_noise:
             raise ValueError(
                 f"noise_by_group needs normal noise, but {engine!r} has logistic noise of its own; "
                 "use a probit engine, such as Laplace()."
@@ -251,7 +248,7 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
     @property
     def has_logit_factors(self) -> bool:
         """Whether the engine takes logistic noise in place of the model's own."""
-        return self.engine.link_function.name == "logit"
+        return not self.engine.link_function.has_normal_noise
 
     def _on_rows(self, kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel:
         """The kernel on the rows of the graph, which may end in the item's number."""
@@ -313,9 +310,8 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         fixed = self._fixed
         problem, prior, sites = fixed.problem, fixed.prior, fixed.sites
         assert problem is not None and prior is not None and sites is not None
-        if isinstance(prior.covariance, LowRankPlusBlocks):
-            counted = totals(sites, prior.factors.counts)
-            values = prior.covariance.inducing_values(*counted)
+        values = prior.covariance.inducing_values(*totals(sites, prior.factors.counts))
+        if values is not None:
             return lower_bounds(problem, sites, inducing=InducingValues.of(*values))
         everything = None
         if fixed.all_duels is not fixed.graph:
@@ -363,13 +359,7 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
 
         It is computed at every call, at the cost of a sweep. (docs/method.md, section 10)
         """
-        approximation = self.approximation
-        if not isinstance(approximation, PITC):
-            raise ValueError(
-                f"{approximation.name}() has no blocks that an item could join; use PITC(blocks), "
-                "or predict_f and predict_duel."
-            )
-        number = approximation.number_of(block, self.graph)
+        number = self.approximation.number_of(block, self.graph)
         problem, prior, sites = self._inferred()
         counted = totals(sites, prior.factors.counts)
         return posterior_in_block(problem, prior, *counted, number)

@@ -217,7 +217,7 @@ def _describe(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     fields = dataclasses.asdict(inference)
     fields["status"] = inference.status.name
     approximation = _named(model.approximation, _APPROXIMATIONS, "The approximation")
-    if isinstance(model.approximation, PITC) and model.approximation.labels is not None:
+    if model.approximation.labels is not None:
         approximation["fields"]["blocks"] = list(model.approximation.labels)
     description = {
         "versions": versions(),
@@ -376,7 +376,7 @@ def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
     As it was given where each duel has its block or a weight, else with equal duels merged.
     """
     duels = model.duels
-    in_blocks = isinstance(model.approximation, PITC)
+    in_blocks = model.approximation.has_blocks
     row = np.arange(duels.num_pairs)
     found: dict[str, np.ndarray] = {"counts": duels.counts}
     if in_blocks or duels.weights_given is not None:

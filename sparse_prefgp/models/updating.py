@@ -11,7 +11,7 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.approximations import PITC, Approximation
+from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text, items_named_in, load
@@ -225,7 +225,7 @@ def _keys(
     """A number for each site, equal for equal ends, outcome, group and given block."""
     graph = model.graph
     approximation = model.approximation
-    labels = approximation.labels if isinstance(approximation, PITC) else None
+    labels = approximation.labels
     keys: IntArray = winners * graph.num_rows + losers
     for number, size in (
         (ties, 2),
@@ -237,7 +237,7 @@ def _keys(
 
 
 def _check_columns(model: PreferenceGP, groups: str | None, blocks: str | None) -> None:
-    given = isinstance(model.approximation, PITC) and model.approximation.labels is not None
+    given = model.approximation.labels is not None
     known = model.duels.group_names is not None
     if known != (groups is not None):
         raise ValueError(
@@ -261,10 +261,9 @@ def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approx
     """PITC with the blocks of the new duels; labels are compared as text."""
     if new.blocks is None:
         return approximation
-    assert isinstance(approximation, PITC) and approximation.labels is not None
-    known = {id_text(label): label for label in approximation.labels}
+    known = {id_text(label): label for label in approximation.labels or ()}
     added = [known.get(id_text(label), label) for label in new.blocks.tolist()]
-    return PITC([*approximation.blocks, *added])
+    return approximation.followed_by(added)
 
 
 def _keep_ratios(old: PreferenceGP, new: PreferenceGP) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
-from sparse_prefgp.approximations import VFE, Approximation, TightVFE
+from sparse_prefgp.approximations import VFE, Approximation
 from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.checks import is_number, whole_number
 from sparse_prefgp.covariances.base import PosteriorTerms
@@ -658,16 +658,17 @@ def _check_engine(engine: Any) -> None:
 
 def _check_approximation(approximation: Approximation) -> InducingApproximation:
     """Only what is a sum over duels can be summed in parts."""
-    if isinstance(approximation, TightVFE) and approximation.residual != "diagonal":
-        raise ValueError(
-            f"{approximation!r} needs the residuals of all duels at once, which streamed duels "
-            'never are; use TightVFE("diagonal") or VFE().'
-        )
-    if not isinstance(approximation, InducingApproximation):
+    if not approximation.summed_over_duels:
+        if approximation.penalises_residual:
+            raise ValueError(
+                f"{approximation!r} needs the residuals of all duels at once, which streamed duels "
+                'never are; use TightVFE("diagonal") or VFE().'
+            )
         raise ValueError(
             f"{approximation!r} needs all duels at once, which streamed duels never are; use "
             "VFE(), FITC() or another approximation with inducing inputs."
         )
+    assert isinstance(approximation, InducingApproximation)  # the only ones that are such sums
     if approximation.single_precision:
         raise ValueError(
             f"Streamed duels are summed in float64; leave single_precision out of "

@@ -181,7 +181,7 @@ def check_against_sampling(
     own = _compare(model, graph.rows[graph.winners], graph.rows[graph.losers], draws.own_duels())
     new = None if Xa is None else _compare(model, Xa, Xb, draws.difference(Xa, Xb))
     return SamplingCheck(
-        engine=_named(model.engine),
+        engine=model.engine.label,
         approximation=model.approximation.name,
         engine_converged=inferred.converged,
         own=own,
@@ -189,13 +189,6 @@ def check_against_sampling(
         draws=draws,
         notes=_notes(model.approximation, inferred, draws),
     )
-
-
-def _named(engine: Engine) -> str:
-    """Its class, and what makes it another engine than by default."""
-    power, link = getattr(engine, "site_power", 1.0), getattr(engine, "link", "probit")
-    more = [f"site power {power:g}"] * (power != 1.0) + [link] * (link != "probit")
-    return ", ".join([type(engine).__name__, *more])
 
 
 def _compare(model: Checked, Xa: Any, Xb: Any, truth: Summary) -> PairsCheck:
@@ -232,6 +225,6 @@ def _notes(
             f"The differences hold the error of {approximation.name} and its inducing inputs as "
             "well as the engine's; Exact() would show the engine's alone."
         )
-    elif approximation.name == "SubsetOfData":
+    elif not approximation.uses_all_duels:
         notes.append("The model uses a subset of the duels, the exact posterior all of them.")
     return tuple(notes)

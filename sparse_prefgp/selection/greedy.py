@@ -13,7 +13,6 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from sparse_prefgp.approximations import VFE
 from sparse_prefgp.approximations.inducing import whitened_features
 from sparse_prefgp.covariances.item_effect import feature_part
 from sparse_prefgp.covariances.kernels import (
@@ -22,7 +21,7 @@ from sparse_prefgp.covariances.kernels import (
     kernel_matrix,
     with_inducing,
 )
-from sparse_prefgp.engines import InferenceResult, Laplace, Variational
+from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.graph import incidence_transpose
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.models import PreferenceGP
@@ -187,7 +186,7 @@ def _weighted_residual(
     model: PreferenceGP, columns: FloatArray, weighted: FloatArray
 ) -> FloatArray:
     """A' of the weights of ½ k~ in the bound times A columns; weighted: the same of c tau."""
-    if isinstance(model.engine, Variational):
+    if model.engine.takes_expectations:
         return weighted
     problem = model.problem()
     counts = as_float(problem.graph.counts) / problem.noise
@@ -344,8 +343,7 @@ class _Run:
         return self.model, GreedyReport(
             history=tuple(self._steps),
             reason=reason,
-            monotone=isinstance(self.model.approximation, VFE)
-            and not isinstance(self.model.engine, Laplace),
+            monotone=self.model.approximation.grows_with_z and self.model.engine.keeps_growth,
             largest_fall=max(0.0, float(-np.diff(values).min(initial=0.0))),
             scoring_seconds=self._spent["scoring"],
             inference_seconds=self._spent["inference"],
@@ -407,7 +405,7 @@ def _inducing(model: PreferenceGP) -> gpflow.inducing_variables.InducingPoints:
             f"{model.approximation.name}() has no inducing inputs to add to; make the model with "
             "VFE()."
         )
-    if model.graph.blocks is not None:
+    if model.approximation.has_blocks:
         raise ValueError(
             f"The gain of an inducing input is computed for sites on what Z explains, but those of "
             f"{model.approximation.name} hold the residuals of its blocks too; choose Z with VFE() "

@@ -40,7 +40,7 @@ class Counts:
     seconds: float = 0.0
 
 
-class OneSweep:
+class OneSweep(Engine):
     """An engine that takes the sites as the last call proposed them, and proposes the next.
 
     A call costs one pass over the covariance. A proposal that is not finite is not kept.
