@@ -39,6 +39,8 @@ _HOME = {
     "Exact": "approximations",
     "Explanation": "analysis",
     "FITC": "approximations",
+    "FitOutput": "studies.workflow",
+    "FitSettings": "studies.settings",
     "GreedyReport": "selection",
     "HeteroscedasticVFE": "approximations",
     "InferenceResult": "engines",
@@ -78,6 +80,7 @@ _HOME = {
     "evidence_report": "analysis",
     "explain": "analysis",
     "export_saved_model": "models",
+    "fit": "studies.workflow",
     "greedy_em": "selection",
     "hallucination_believer": "analysis",
     "importance_sampling": "analysis",
@@ -121,6 +124,8 @@ __all__ = [
     "EvidenceReport",
     "Exact",
     "Explanation",
+    "FitOutput",
+    "FitSettings",
     "GreedyReport",
     "HeteroscedasticVFE",
     "InferenceResult",
@@ -159,6 +164,7 @@ __all__ = [
     "evidence_report",
     "explain",
     "export_saved_model",
+    "fit",
     "greedy_em",
     "hallucination_believer",
     "importance_sampling",
@@ -270,6 +276,8 @@ if TYPE_CHECKING:
     )
     from sparse_prefgp.studies import Candidate, Comparison, candidates_from, compare
     from sparse_prefgp.studies.ablation_report import StudyReport, study_report
+    from sparse_prefgp.studies.settings import FitSettings
+    from sparse_prefgp.studies.workflow import FitOutput, fit
 
 
 def __getattr__(name: str) -> Any:

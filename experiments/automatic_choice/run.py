@@ -16,15 +16,16 @@ from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.splits import split_columns
 from sparse_prefgp.studies.automatic import automatic_candidates, choose
 from sparse_prefgp.studies.folder import as_json_text
-from sparse_prefgp.studies.holdout import HoldoutSettings, fit_model, predict_held_out, prepare
+from sparse_prefgp.studies.holdout import fit_model, predict_held_out, prepare
+from sparse_prefgp.studies.settings import FitSettings
 
-SETS: dict[str, tuple[str, list[str], HoldoutSettings]] = {
-    "arguments": ("ukp_convincing", ["source_id", "debate"], HoldoutSettings()),
-    "cars": ("ev_choice_us", [], HoldoutSettings(split="group:person")),
+SETS: dict[str, tuple[str, list[str], FitSettings]] = {
+    "arguments": ("ukp_convincing", ["source_id", "debate"], FitSettings()),
+    "cars": ("ev_choice_us", [], FitSettings(split="group:person")),
     "tennis": (
         "tennis_atp",
         ["player_id"],
-        HoldoutSettings(split="time:date", test_fraction=0.15, max_train=50_000),
+        FitSettings(split="time:date", test_fraction=0.15, max_train=50_000),
     ),
 }
 
@@ -50,7 +51,7 @@ def main() -> None:
         print(name, json.dumps({key: result[key] for key in ("reason", "seconds", "held_out")}))
 
 
-def measure(table: DuelTable, settings: HoldoutSettings, choice_only: bool) -> dict[str, Any]:
+def measure(table: DuelTable, settings: FitSettings, choice_only: bool) -> dict[str, Any]:
     """The choice, its score on the held-out duels, and those of the other candidates."""
     started = time.perf_counter()
     found = choose(table, settings, callback=lambda p: print(p.fold, p.candidate, flush=True))
@@ -70,7 +71,7 @@ def measure(table: DuelTable, settings: HoldoutSettings, choice_only: bool) -> d
     return result
 
 
-def score(table: DuelTable, settings: HoldoutSettings) -> dict[str, Any]:
+def score(table: DuelTable, settings: FitSettings) -> dict[str, Any]:
     """What `sparse-prefgp fit` reports on the held-out duels, and the seconds of the fit."""
     holdout = prepare(table, settings)
     model, report = fit_model(holdout)

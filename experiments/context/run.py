@@ -18,11 +18,11 @@ from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.selection import optimise
 from sparse_prefgp.studies.holdout import (
     Holdout,
-    HoldoutSettings,
     first_inputs,
     predict_held_out,
     prepare,
 )
+from sparse_prefgp.studies.settings import FitSettings
 
 CONTEXT = "best_of"
 TOUR = list("ADFGMO")  # levels of the tour, without challengers and qualifying
@@ -68,7 +68,7 @@ def main() -> None:
     given = parser.parse_args()
     for name, kernel, with_context in VARIANTS:
         table = read_matches(given.data / "tennis_atp", with_context)
-        holdout = prepare(table, HoldoutSettings(**SPLIT, max_train=given.matches))
+        holdout = prepare(table, FitSettings(**SPLIT, max_train=given.matches))
         model, evidence = fit(holdout, kernel, given.iterations)
         print(f"{name:<32} context {with_context!s:<6} evidence {evidence:,.2f}")
         found = predict_held_out(holdout, model)

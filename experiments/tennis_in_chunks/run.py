@@ -36,17 +36,20 @@ def fitted(data: Path, which: str, inducing: int, steps: int, polish: int) -> di
     import sparse_prefgp as spg
     from sparse_prefgp.io import read_table
     from sparse_prefgp.splits import split_duels
-    from sparse_prefgp.studies.holdout import HoldoutSettings
-    from sparse_prefgp.studies.streamed import StreamHoldout, StreamSettings, fit_streamed
+    from sparse_prefgp.studies.holdout import StreamHoldout, fit_model
+    from sparse_prefgp.studies.settings import FitSettings
 
     assert spg.StreamedGP is not None  # TensorFlow and GPflow are here
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    plain = HoldoutSettings(
+    plain = FitSettings(
         **SPLIT,
         kernel="linear+matern52",
         approximation="vfe",
         inducing=inducing,
         max_iterations=steps,
+        stream=True,
+        gradients=f"subset:{PART}",
+        polish=polish,
     )
     (items,), (duels,) = (list(data.glob(f"{name}.csv*")) for name in ("items", "duels"))
     table = read_table(items, duels, ignore=["player_id"], never_features=["date"])
@@ -57,9 +60,8 @@ def fitted(data: Path, which: str, inducing: int, steps: int, polish: int) -> di
         rows = np.sort(rng.choice(split.train_rows, PART, replace=False))
         split = replace(split, train_rows=rows)
     holdout = StreamHoldout.of_table(table, plain, split)
-    settings = StreamSettings(plain, gradients=f"subset:{PART}", polish=polish)
     started = time.perf_counter()
-    model, report = fit_streamed(holdout, settings)
+    model, report = fit_model(holdout)
     seconds = time.perf_counter() - started
     assert holdout.test is not None and holdout.test.items is not None
     features = holdout.test.items.features

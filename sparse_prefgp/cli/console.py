@@ -195,13 +195,6 @@ def scores_table(title: str, parts: Mapping[str, Mapping[str, Mapping[str, float
     return table
 
 
-def print_margin(console: Output, fit: Mapping[str, Any]) -> None:
-    """Print the margin of ties, from the figures of a fit, if there is one."""
-    if fit["margin"] is not None:
-        how = "as given" if fit["fixed_margin"] else "learned"
-        console.print(Text(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {how}"))
-
-
 def outcomes_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
     """Scores of win, tie and loss over all held-out duels, one row per predictor."""
     title = "Held-out duels: win, tie or loss"

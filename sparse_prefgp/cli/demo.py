@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -35,22 +35,22 @@ def demo(
 ) -> None:
     """Fit thousands of duels made from a data set that ships inside scikit-learn."""
     with sentences(quiet, as_json, threads) as console:
-        from sparse_prefgp.cli.fitting import run
-        from sparse_prefgp.io import read_table
+        from sparse_prefgp.cli.fitting import Printer
         from sparse_prefgp.studies.examples import NOISE_SHARE, diabetes_duels
         from sparse_prefgp.studies.folder import check_folder
-        from sparse_prefgp.studies.holdout import HoldoutSettings
+        from sparse_prefgp.studies.settings import FitSettings
+        from sparse_prefgp.studies.workflow import fit
 
         if out is not None:
             check_folder(out, overwrite)
-        settings = HoldoutSettings(
+        settings = FitSettings(
             approximation=approximation,
             inducing=inducing,
             kernel=kernel,
             max_iterations=max_iterations,
             seed=seed,
         )
-        table = read_table(*diabetes_duels(duels, seed))
+        tables = diabetes_duels(duels, seed)
         console.print(
             Text(
                 "442 patients from scikit-learn's diabetes data are the items. In each duel two of "
@@ -59,7 +59,10 @@ def demo(
                 f"{NOISE_SHARE:g} standard deviations."
             )
         )
-        run(console, table, settings, out, report=report)
+        printer = Printer(console, out)
+        more: dict[str, Any] = {"overwrite": overwrite, "html": report, "reporter": printer}
+        output = fit(*tables, settings, out=out, **more)
+        console.manners.emit(output.figures)
         console.print(
             Text(
                 "Next, your own data: sparse-prefgp fit --items items.csv --duels duels.csv "

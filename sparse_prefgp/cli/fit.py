@@ -22,11 +22,11 @@ from sparse_prefgp.cli.tables import (
     OptionalItems,
     Rankings,
     Resume,
-    Tables,
     Ties,
     Weight,
+    names,
+    optional_names,
 )
-from sparse_prefgp.io.streams import is_stream
 
 EXAMPLE = "Example: sparse-prefgp fit --items items.csv --duels duels.csv --out fitted"
 
@@ -213,26 +213,19 @@ def fit(
     with sentences(quiet, as_json, threads) as console:
         # Imported here to keep `--help` quick.
         from sparse_prefgp.cli.checkpoints import Checkpoints
-        from sparse_prefgp.cli.fitting import run
-        from sparse_prefgp.cli.streaming import (
-            in_tables,
-            refuse,
-            refuse_without_stream,
-            run_streamed,
-        )
-        from sparse_prefgp.studies.automatic import plain_names
-        from sparse_prefgp.studies.choices import DEFAULT_APPROXIMATION, DEFAULT_KERNEL
-        from sparse_prefgp.studies.folder import CHECKPOINTS, check_folder
-        from sparse_prefgp.studies.holdout import HoldoutSettings
+        from sparse_prefgp.cli.fitting import Printer
+        from sparse_prefgp.io.streams import is_stream
+        from sparse_prefgp.studies.folder import CHECKPOINTS
+        from sparse_prefgp.studies.settings import FitSettings
+        from sparse_prefgp.studies.workflow import fit as fit_duels
 
-        named_kernel, named_approximation, automatic = plain_names(kernel, approximation)
-        settings = HoldoutSettings(
+        settings = FitSettings(
             split=split,
             test_fraction=test_fraction,
             seed=seed,
-            approximation=named_approximation,
+            approximation=approximation,
             engine=engine,
-            kernel=named_kernel,
+            kernel=kernel,
             inducing=_number(inducing),
             fixed_inducing=fixed_inducing,
             max_iterations=max_iterations,
@@ -245,89 +238,38 @@ def fit(
             margin=margin,
             fixed_margin=fixed_margin,
             noise_by_group=noise_by is not None,
-        )
-        tables = Tables(
-            items,
-            duels,
-            choices,
-            rankings,
-            features,
-            ignore,
-            ties=ties,
-            weight=weight,
-            noise_by=noise_by,
-            context=context,
-        )
-        if stream or is_stream(duels):
-            from sparse_prefgp.studies.streamed import StreamSettings
-
-            files = not in_tables(tables)
-            if files and ties is not None:
-                raise ValueError(
-                    f"--ties {ties} was given, but ties of streamed files are rows with 1 in a "
-                    "column tie; write them there."
-                )
-            refuse(
-                {
-                    "--choices": files and choices,
-                    "--rankings": files and rankings,
-                    "--noise-by": noise_by,
-                    "--context": files and context,
-                    "--report": report,
-                    "--refit": refit,
-                    "--max-train": files and max_train,
-                    f"--split {split}": files and split != "duels",
-                    f"--engine {engine}": engine != "ep",
-                    f"--mode {mode}": mode != "nested",
-                    f"--starts {starts}": starts != 1,
-                    f"--inducing {inducing}": isinstance(settings.inducing, str),
-                    "auto": automatic,
-                },
-                duels,
-            )
-            streamed = StreamSettings(
-                settings,
-                parts,
-                scheduler,
-                gradients,
-                polish,
-                sites,
-                local_sweeps,
-                chunk,
-                timeout,
-            )
-            checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
-            check_folder(out, overwrite or checkpoints.resumes)
-            run_streamed(console, tables, streamed, out, checkpoints)
-            return
-        refuse_without_stream(
-            {
-                f"--parts {parts}": parts != 1,
-                f"--scheduler {scheduler}": scheduler is not None,
-                f"--gradients {gradients}": gradients != "chunks",
-                f"--polish {polish}": polish != 0,
-                f"--sites {sites}": sites is not None,
-                f"--timeout {timeout}": timeout is not None,
-                f"--local-sweeps {local_sweeps}": local_sweeps != 1,
-                f"--chunk {chunk}": chunk is not None,
-            }
+            stream=stream or is_stream(duels),
+            parts=parts,
+            scheduler=scheduler,
+            gradients=gradients,
+            polish=polish,
+            sites=sites,
+            local_sweeps=local_sweeps,
+            chunk=chunk,
+            timeout=timeout,
         )
         checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
-        # Before a large table is read in vain. Whoever began what goes on has said --overwrite.
-        check_folder(out, overwrite or checkpoints.resumes)
-        table = tables.read(split)
-        run(
-            console,
-            table,
-            settings,
-            out,
-            show_columns=True,
-            report=report,
-            checkpoints=checkpoints,
-            automatic=(kernel or DEFAULT_KERNEL, approximation or DEFAULT_APPROXIMATION)
-            if automatic
-            else None,
-        )
+        with checkpoints.told():
+            output = fit_duels(
+                items,
+                duels,
+                settings,
+                choices=choices,
+                rankings=rankings,
+                features=optional_names(features),
+                ignore=names(ignore or ""),
+                ties=ties,
+                weight=weight,
+                noise_by=noise_by,
+                context=names(context or ""),
+                out=out,
+                overwrite=overwrite or checkpoints.resumes,
+                html=report,
+                reporter=Printer(console, out, show_columns=True),
+                checkpoints=checkpoints,
+            )
+        output.close()
+        console.manners.emit(output.figures)
 
 
 def _number(text: str | None) -> int | str | None:

@@ -1,241 +1,131 @@
-"""From a table to a printed and written fit: what `fit` and `demo` do alike."""
+"""A fit on the terminal: bars while it runs, and what came of each stage."""
 
 from __future__ import annotations
 
-import shlex
-import sys
-import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 from rich.text import Text
 
-from sparse_prefgp.cli.checkpoints import Checkpoints
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
     counting_bar,
     import_tensorflow,
     outcomes_table,
-    print_margin,
     progress_bar,
     rows_table,
     scores_table,
 )
 from sparse_prefgp.cli.select import compare_bar, print_comparison
+from sparse_prefgp.cli.streaming import passes_bar
 from sparse_prefgp.features import FeatureTransform
-from sparse_prefgp.io import DuelTable
 from sparse_prefgp.metrics import PREDICTOR_NAMES
-from sparse_prefgp.studies.automatic import NUMBER_NOTE, Automatic, choose
+from sparse_prefgp.studies import reporting as stages
+from sparse_prefgp.studies.automatic import NUMBER_NOTE, Automatic
 from sparse_prefgp.studies.choices import DEFAULT_ENGINE
-from sparse_prefgp.studies.folder import (
-    FIT_STAGE,
-    PROGRAM,
-    REFIT_STAGE,
-    FitOutput,
-    write_fit,
-    write_model,
-)
-from sparse_prefgp.studies.holdout import (
-    Holdout,
-    HoldoutSettings,
-    Scores,
-    first_inputs,
-    fit_figures,
-    fit_model,
-    idle_note,
-    predict_held_out,
-    prepare,
-    refit_model,
-)
-
-if TYPE_CHECKING:
-    from sparse_prefgp.selection import AutoInputs, OptimisationReport
-    from sparse_prefgp.selection.checkpoint import Checkpoint
+from sparse_prefgp.studies.holdout import Holdout, StreamHoldout, Watch
+from sparse_prefgp.studies.workflow import Fitted
 
 NAMES_SHOWN = 10
 
 
-def run(
-    console: Output,
-    table: DuelTable,
-    settings: HoldoutSettings,
-    out: Path | None,
-    show_columns: bool = False,
-    report: bool = False,
-    checkpoints: Checkpoints | None = None,
-    automatic: tuple[str, str] | None = None,
-) -> None:
-    """Split, fit, score, print, and write to `out` if given.
+class Printer:
+    """Prints a fit; see `Reporter`."""
 
-    show_columns: print how the columns were read, which nobody knows of a table from files.
-    report: write the HTML page too. checkpoints: for a fit that may be killed. automatic: kernel
-    and approximation where one of them is `auto`, to be chosen with the training duels.
-    """
-    with nullcontext() if checkpoints is None else checkpoints.told():
-        _run(console, table, settings, out, show_columns, report, checkpoints, automatic)
+    def __init__(self, console: Output, out: Path | None, show_columns: bool = False) -> None:
+        """show_columns: print how the columns were read, which nobody knows of a table from
+        files."""
+        self._console, self._out, self._show_columns = console, out, show_columns
+        self._holdout: Holdout | StreamHoldout | None = None
 
+    def started(self, stage: str, about: Any = None) -> AbstractContextManager[Any]:
+        """A bar or a spinner; loads TensorFlow when it is time."""
+        console = self._console
+        if stage == stages.READING and about.can_stream:
+            return counting_bar(console, "Reading the duels")
+        if stage == stages.COMPARING:
+            return compare_bar(console)
+        if stage == stages.LOADING:
+            import_tensorflow(console)
+        if stage == stages.PLACING and not isinstance(self._holdout, StreamHoldout):
+            return console.status("Placing inducing inputs …")
+        if stage in (stages.FITTING, stages.REFITTING):
+            return self._bar(about, stage == stages.REFITTING)
+        if stage == stages.SCORING:
+            return console.status("Scoring the held-out duels …")
+        if stage == stages.WRITING:
+            return counting_bar(console, "Ranking the items and drawing")
+        return nullcontext()
 
-def _run(
-    console: Output,
-    table: DuelTable,
-    settings: HoldoutSettings,
-    out: Path | None,
-    show_columns: bool,
-    report: bool,
-    checkpoints: Checkpoints | None,
-    automatic: tuple[str, str] | None,
-) -> None:
-    started = time.perf_counter()
-    if report and out is None:
-        raise ValueError("--report was given without --out; give a folder to write it to.")
-    chosen = None
-    if automatic is not None:
-        prepare(table, settings)  # what can be refused is refused before the comparison
-        chosen = _choose(console, table, settings, automatic, checkpoints)
-        settings = chosen.settings
-    holdout = prepare(table, settings)
-    settings = holdout.settings
-    _print_data(console, holdout, show_columns)
-    import_tensorflow(console)
+    def done(self, stage: str, result: Any) -> None:
+        """Print what came of it."""
+        if stage == stages.HOLDING:
+            self._holdout = result
+            if isinstance(result, StreamHoldout):
+                _print_stream(self._console, result)
+            else:
+                _print_data(self._console, result, self._show_columns)
+        elif stage == stages.COMPARING:
+            _print_choice(self._console, result)
+        elif stage == stages.PLACING:
+            reached = result.share <= result.threshold
+            self._console.print(Text(f"Found: {result}", style="" if reached else "yellow"))
+        elif stage == stages.FITTING:
+            _print_fit(self._console, result)
+        elif stage == stages.SCORING:
+            assert self._holdout is not None
+            _print_scores(self._console, self._holdout, result)
+        elif stage == stages.WRITING:
+            self._print_written(result)
 
-    figures = _base_figures(holdout)
-    if chosen is not None:
-        figures["automatic"] = chosen.to_dict()
-    inputs = _first_inputs(console, holdout, figures)
-    with progress_bar(console, "Fitting", settings.max_iterations, _evidence_duels(holdout)) as bar:
-        model, optimised = fit_model(holdout, bar, _stage(checkpoints, FIT_STAGE), inputs)
-    figures["fit"] = fit_figures(holdout, model, optimised)
-    if out is not None:
-        write_model(out, model, figures)
-    _print_fit(console, figures["fit"], optimised)
+    def note(self, text: str) -> None:
+        """In yellow."""
+        self._console.print(Text(f"Note: {text}", style="yellow"))
 
-    held_out = None
-    if holdout.num_test:
-        with console.status("Scoring the held-out duels …"):
-            held_out = predict_held_out(holdout, model)
-            scores = held_out.scores()
-            unseen = held_out.unseen_scores() if settings.split == "duels" else {}
-        figures["held_out"] = scores
-        title = "Held-out duels that one side won" if held_out.outcomes else "Held-out duels"
-        console.print(scores_table(title, {"": scores}))
-        if held_out.outcomes:
-            figures["held_out_outcomes"] = held_out.outcomes
-            console.print(outcomes_table(held_out.outcomes))
-        if unseen:
-            figures["held_out_unseen_pairs"] = unseen
-            parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}
-            console.print(scores_table("Of these, pairs never seen in training", parts))
-        _print_verdict(console, scores, "linear_probit" if table.has_features else "coin")
-
-    if settings.refit:
-        duels = _evidence_duels(holdout, holdout.everything.num_duels)
-        with progress_bar(console, "Fitting to all duels", settings.max_iterations, duels) as bar:
-            model, optimised = refit_model(holdout, model, bar, _stage(checkpoints, REFIT_STAGE))
-        figures["refit_fit"] = fit_figures(holdout, model, optimised)
-        if out is not None:
-            write_model(out, model, figures)
-        _print_fit(console, figures["refit_fit"], optimised)
-
-    if out is not None:
-        figures["seconds"] = time.perf_counter() - started
-        output = FitOutput(
-            model,
-            optimised,
-            figures,
-            held_out,
-            settings.seed,
-            console.notes,
-            _command(),
-            holdout.everything.summary().rows(),
+    def _bar(self, holdout: Any, again: bool) -> AbstractContextManager[Any]:
+        return (
+            passes_bar(self._console) if holdout.streamed else _steps(self._console, holdout, again)
         )
-        with counting_bar(console, "Ranking the items and drawing") as progress:
-            written, figures = write_fit(out, output, html=report, progress=progress)
-        part = "all duels" if settings.refit or not holdout.num_test else "the training duels"
-        console.print(
-            Text(f"Written to {out}: {', '.join(written)} (the model is fitted to {part})."),
+
+    def _print_written(self, names: Sequence[str]) -> None:
+        holdout = self._holdout
+        assert holdout is not None
+        everything = holdout.settings.refit or not holdout.num_test
+        part = "all duels" if everything else "the training duels"
+        self._console.print(
+            Text(f"Written to {self._out}: {', '.join(names)} (the model is fitted to {part})."),
             soft_wrap=True,
         )
-    console.manners.emit(figures)
 
 
-def _stage(checkpoints: Checkpoints | None, name: str) -> Checkpoint | None:
-    return None if checkpoints is None else checkpoints.stage(name)
+@contextmanager
+def _steps(console: Output, holdout: Holdout, again: bool) -> Iterator[Watch]:
+    """A bar over the steps of the optimiser."""
+    settings = holdout.settings
+    # How many duels the evidence is about, known before the model is there.
+    whole = holdout.everything.num_duels if again else holdout.num_train
+    duels = settings.approximation_choice.size or whole
+    label = "Fitting to all duels" if again else "Fitting"
+    with progress_bar(console, label, settings.max_iterations, duels) as bar:
+        yield Watch(bar)
 
 
-def _choose(
-    console: Output,
-    table: DuelTable,
-    settings: HoldoutSettings,
-    automatic: tuple[str, str],
-    checkpoints: Checkpoints | None,
-) -> Automatic:
-    """Compare, and say what was chosen."""
-    place, resume = (None, False) if checkpoints is None else checkpoints.comparison()
-    with compare_bar(console) as progress:
-        chosen = choose(
-            table,
-            settings,
-            kernel=automatic[0],
-            approximation=automatic[1],
-            checkpoint=place,
-            resume=resume,
-            callback=progress,
-        )
+def _print_choice(console: Output, chosen: Automatic) -> None:
     print_comparison(console, chosen.comparison)
     console.print(Text("The choice was made with the training duels alone."))
-    if settings.inducing_share is not None:
+    if chosen.settings.inducing_share is not None:
         console.print(Text(NUMBER_NOTE))
-    return chosen
 
 
-def _first_inputs(
-    console: Output, holdout: Holdout, figures: dict[str, Any]
-) -> np.ndarray | AutoInputs | None:
-    """First inducing inputs; a number that was found is printed and put into the figures."""
-    with console.status("Placing inducing inputs …"):
-        inputs = first_inputs(holdout)
-    if inputs is not None and not isinstance(inputs, np.ndarray):
-        figures["automatic_inducing"] = inputs.to_dict()
-        reached = inputs.share <= inputs.threshold
-        console.print(Text(f"Found: {inputs}", style="" if reached else "yellow"))
-    return inputs
-
-
-def _command() -> str | None:
-    """How this program was called, when it was called from a shell."""
-    called = Path(sys.argv[0]).name == PROGRAM
-    return shlex.join([PROGRAM, *sys.argv[1:]]) if called else None
-
-
-def _evidence_duels(holdout: Holdout, of: int | None = None) -> int:
-    """How many duels the evidence is about, known before the model is there."""
-    subset = holdout.settings.approximation_choice.size
-    return subset or of or holdout.num_train
-
-
-def _base_figures(holdout: Holdout) -> dict[str, Any]:
-    settings, split = holdout.settings, holdout.split
-    return {
-        "split": settings.split,
-        "split_description": split.description,
-        "test_fraction": settings.test_fraction,
-        "seed": settings.seed,
-        "refit": settings.refit,
-        "data": {
-            "items": holdout.table.num_items,
-            "features": list(holdout.train.feature_names or ()),
-            "duels": holdout.everything.num_duels,
-            "ties": holdout.everything.num_ties,
-            "train_duels": holdout.num_train,
-            "test_duels": holdout.num_test,
-            "dropped_rows": split.dropped,
-            "unused_rows": split.unused,
-        },
-    }
+def _print_stream(console: Output, holdout: StreamHoldout) -> None:
+    rows = holdout.num_test
+    held = f"{rows:,} rows" if rows else "none"
+    how = f"the last {held}" if holdout.split == "last rows" and rows else held
+    by = "" if holdout.split == "last rows" else f", by {holdout.split}"
+    console.print(Text(f"{holdout.train!r}; held out{by}: {how}"))
 
 
 def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
@@ -281,65 +171,62 @@ def _shortened(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMES_SHOWN])} and {rest} more"
 
 
-def _print_fit(console: Output, fit: dict[str, Any], report: OptimisationReport) -> None:
-    console.print(
-        Text(
-            f"Log evidence {fit['log_evidence']:,.2f} nats, {fit['log_evidence_per_duel']:.4f} per "
-            f"duel, after {report.iterations} iterations in {report.seconds:.1f} s"
-        )
-    )
-    if len(report.starts) > 1:
-        values = [start.log_evidence for start in report.starts]
+def _print_fit(console: Output, fitted: Fitted) -> None:
+    fit, report = fitted
+    how = ""
+    if fit.get("gradients"):
+        of = "exact gradients from chunks"
+        if fit["subset"] is not None:
+            of = f"gradients from {fit['subset']:,} random rows"
+        how = f" ({of}, {fit['evaluations']:,} evaluations of all duels)"
+    lines = [
+        f"Log evidence {fit['log_evidence']:,.2f} nats, {fit['log_evidence_per_duel']:.4f} per "
+        f"duel, after {fit['iterations']} iterations in {fit['seconds']:.1f} s{how}"
+    ]
+    starts = fit.get("starts", ())
+    if len(starts) > 1:
+        values = [start["log_evidence"] for start in starts]
         shown = ", ".join("not finite" if v is None else f"{v:,.2f}" for v in values)
-        console.print(
-            Text(f"Best of {len(values)} starts: number {report.kept + 1} (log evidence {shown})")
-        )
-    if report.converged:
-        console.print(Text(f"The optimiser {report.message}"))
+        number = fit["kept_start"] + 1
+        lines.append(f"Best of {len(values)} starts: number {number} (log evidence {shown})")
+    if fit["optimiser_converged"]:
+        lines.append(f"The optimiser {fit['optimiser_message']}")
     variances = ", ".join(f"{name} {value:.3g}" for name, value in fit["kernel_variances"].items())
-    console.print(Text(f"Kernel variance: {variances}"))
-    print_margin(console, fit)
-    ratios = fit["noise_ratios"]
+    lines.append(f"Kernel variance: {variances}")
+    if fit["margin"] is not None:
+        known = "as given" if fit["fixed_margin"] else "learned"
+        lines.append(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {known}")
+    ratios = fit.get("noise_ratios")
     if ratios is not None:
-        console.print(
-            Text(
-                f"Noise variance of {ratios['groups']:,} groups: {ratios['min']:.2g} to "
-                f"{ratios['max']:.2g} times that of the model, median {ratios['median']:.2g}"
-            )
+        lines.append(
+            f"Noise variance of {ratios['groups']:,} groups: {ratios['min']:.2g} to "
+            f"{ratios['max']:.2g} times that of the model, median {ratios['median']:.2g}"
         )
-    inference = report.inference
-    if inference.converged:
-        text = f"Inference converged in {inference.sweeps} sweeps"
-        if inference.jitter > 0.0:
-            text += f"; {inference.jitter:.1e} was added to a diagonal to factorise it"
-        console.print(Text(text))
-    else:
-        console.print(Text(f"Warning: inference {inference}", style="bold yellow"))
-    notes = [idle_note(fit["idle_kernel_terms"])] if fit["idle_kernel_terms"] else []
-    notes += fit["limits"]
-    if report.resumed_at:
-        notes.append(f"{report.resumed_at} iterations came from a checkpoint")
-    if not report.converged and report.iterations >= fit["max_iterations"]:
-        notes.append(
-            f"the limit of {fit['max_iterations']} iterations ended the fit; more may help"
-        )
-    elif not report.converged:
-        notes.append(f"the optimiser stopped early: {report.message}")
-    if report.failed_evaluations:
-        notes.append(
-            f"{report.failed_evaluations} of {report.evaluations} evaluations failed and were "
-            "backed off from"
-        )
-    if report.unconverged_evaluations:
-        notes.append(
-            f"inference had not converged in {report.unconverged_evaluations} of "
-            f"{report.evaluations} evaluations"
-        )
-    for note in notes:
-        console.print(Text(f"Note: {note}", style="yellow"))
+    if fit["converged"]:
+        lines.append(f"Inference converged in {report.inference.sweeps} sweeps")
+    for line in lines:
+        console.print(Text(line))
 
 
-def _print_verdict(console: Output, scores: Scores, other: str) -> None:
+def _print_scores(
+    console: Output, holdout: Holdout | StreamHoldout, figures: Mapping[str, Any]
+) -> None:
+    scores, outcomes = figures["held_out"], figures.get("held_out_outcomes")
+    title = "Held-out duels that one side won" if outcomes else "Held-out duels"
+    if scores:
+        console.print(scores_table(title, {"": scores}))
+    if outcomes:
+        console.print(outcomes_table(outcomes))
+    unseen = figures.get("held_out_unseen_pairs")
+    if unseen:
+        parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}
+        console.print(scores_table("Of these, pairs never seen in training", parts))
+    if scores:
+        features = holdout.streamed or holdout.train.num_features > 0
+        _print_verdict(console, scores, "linear_probit" if features else "coin")
+
+
+def _print_verdict(console: Output, scores: Mapping[str, Any], other: str) -> None:
     gain = scores[other]["nlp_nats"] - scores["model"]["nlp_nats"]
     word = "better" if gain >= 0 else "worse"
     console.print(

@@ -34,8 +34,8 @@ from sparse_prefgp.cli.tables import (
     NoiseVariance,
     Rankings,
     Resume,
-    Tables,
     names,
+    optional_names,
 )
 
 if TYPE_CHECKING:
@@ -135,13 +135,13 @@ def select(
 ) -> None:
     """Compare kernels, approximations and m on held-out duels, and say which to take."""
     with sentences(quiet, as_json, threads) as console:
-        tables = Tables(items, duels, choices, rankings, features, ignore)
-        check_file(out, overwrite, *tables.files)
+        check_file(out, overwrite, items, duels, choices, rankings)
         # Imported here to keep `--help` quick.
         from sparse_prefgp.cli.checkpoints import Checkpoints
         from sparse_prefgp.studies.automatic import automatic_candidates
         from sparse_prefgp.studies.comparison import compare
         from sparse_prefgp.studies.folder import check_checkpoint
+        from sparse_prefgp.studies.sources import Sources
 
         listed = _candidates(candidates, kernels, approximations, inducing)
         if resume and checkpoint is None:
@@ -150,7 +150,10 @@ def select(
         if checkpoint is not None:
             check_checkpoint(checkpoint)
             checkpoints = Checkpoints(checkpoint, "comparison", 1, resume)
-        table = tables.read(split)
+        sources = Sources(
+            items, duels, choices, rankings, optional_names(features), names(ignore or "")
+        )
+        table = sources.table(split)
         with nullcontext() if checkpoints is None else checkpoints.told():
             place, goes_on = (None, False) if checkpoints is None else checkpoints.comparison()
             # Compared and checked in one call: TensorFlow is loaded by the first fit, not before.

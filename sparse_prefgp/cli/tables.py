@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from sparse_prefgp.io import DuelTable
 
 ItemTable = Annotated[
     Path,
@@ -127,74 +123,11 @@ Resume = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Tables:
-    """Items, and duels, choices or rankings of them: one of the three. Items may be left out.
-
-    features, ignore, context: names of columns, separated by commas. ties: of duels only. weight,
-    noise_by: a column each.
-    """
-
-    items: Path | None
-    duels: Path | None = None
-    choices: Path | None = None
-    rankings: Path | None = None
-    features: str | None = None
-    ignore: str | None = None
-    ties: Path | None = None
-    weight: str | None = None
-    noise_by: str | None = None
-    context: str | None = None
-
-    @property
-    def files(self) -> tuple[Path | None, ...]:
-        return self.items, self.duels, self.choices, self.rankings, self.ties
-
-    def read(self, split: str) -> DuelTable:
-        """The table; columns that the split names are no features.
-
-        Raises:
-            ValueError: none of the three, or more than one; ties of choices or rankings;
-                what the readers raise.
-        """
-        from sparse_prefgp.io import (
-            read_choice_table,
-            read_ranking_table,
-            read_table,
-            with_judgements,
-        )
-        from sparse_prefgp.splits import split_columns
-
-        readers = (
-            ("--duels", read_table, self.duels),
-            ("--choices", read_choice_table, self.choices),
-            ("--rankings", read_ranking_table, self.rankings),
-        )
-        given = [(name, reader, path) for name, reader, path in readers if path is not None]
-        if len(given) != 1:
-            found = " and ".join(name for name, *_ in given)
-            problem = f"{found} were given" if given else "none was given"
-            raise ValueError(f"Give one of --duels, --choices and --rankings; {problem}.")
-        ((name, reader, path),) = given
-        if self.ties is not None and name != "--duels":
-            raise ValueError(f"--ties was given with {name}; ties go with --duels alone.")
-        options: dict[str, Any] = {} if self.ties is None else {"ties": self.ties}
-        table = reader(
-            self.items,
-            path,
-            features=None if self.features is None else names(self.features),
-            ignore=() if self.ignore is None else names(self.ignore),
-            never_features=split_columns(split),
-            **options,
-        )
-        return with_judgements(
-            table,
-            weights=self.weight,
-            groups=self.noise_by,
-            context=() if self.context is None else names(self.context),
-        )
-
-
 def names(text: str) -> list[str]:
     """Words separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def optional_names(text: str | None) -> list[str] | None:
+    """The same of what may be left out."""
+    return None if text is None else names(text)

@@ -25,7 +25,7 @@ from sparse_prefgp.studies.comparison import (
     compare,
     refuse_without_features,
 )
-from sparse_prefgp.studies.holdout import DEFAULT_INDUCING, HoldoutSettings
+from sparse_prefgp.studies.settings import DEFAULT_INDUCING, FitSettings, is_auto
 
 # Fewer folds than for a table that a person reads: the choice is between large differences.
 FOLDS = 3
@@ -53,26 +53,13 @@ class Automatic:
     reason: one or two sentences to show.
     """
 
-    settings: HoldoutSettings
+    settings: FitSettings
     comparison: Comparison
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for `metrics.json`."""
         return {**self.comparison.to_dict(), "reason": self.reason}
-
-
-def plain_names(
-    kernel: str | None, approximation: str | None
-) -> tuple[str | None, str | None, bool]:
-    """Names that `HoldoutSettings` takes, None in place of `auto`, and whether any was."""
-    names = [None if is_auto(name) else name for name in (kernel, approximation)]
-    return names[0], names[1], is_auto(kernel) or is_auto(approximation)
-
-
-def is_auto(name: str | None) -> bool:
-    """Whether a name is left to be chosen."""
-    return name is not None and name.strip().lower() == AUTO
 
 
 def automatic_candidates(
@@ -100,11 +87,11 @@ def automatic_candidates(
         frame, table.numeric, table.categorical, lambda i: table.row_names(int(compared[i]))
     )
     kernels: tuple[str, ...] = (kernel,)
-    if kernel.strip().lower() == AUTO:
+    if is_auto(kernel):
         several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
         kernels = (*KERNELS, ADDITIVE_KERNEL) if several else KERNELS
     number = inducing if isinstance(inducing, int) else None
-    if approximation.strip().lower() != AUTO:
+    if not is_auto(approximation):
         return candidates_from(kernels, (approximation,), (number,))
     distinct = len(np.unique(transform.apply(frame), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
@@ -119,7 +106,7 @@ def automatic_candidates(
 
 def choose(
     table: DuelTable,
-    settings: HoldoutSettings,
+    settings: FitSettings,
     *,
     kernel: str = AUTO,
     approximation: str = AUTO,

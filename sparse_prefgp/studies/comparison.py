@@ -31,7 +31,7 @@ from sparse_prefgp.studies.choices import (
 from sparse_prefgp.studies.failures import failures, reason_of
 from sparse_prefgp.studies.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
 from sparse_prefgp.studies.folds import Fold, FoldPlan, plan_folds
-from sparse_prefgp.studies.holdout import DEFAULT_INDUCING, LEAST_GAIN
+from sparse_prefgp.studies.settings import DEFAULT_INDUCING, LEAST_GAIN
 
 FloatArray = npt.NDArray[np.float64]
 

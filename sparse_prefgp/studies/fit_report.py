@@ -13,7 +13,7 @@ import numpy as np
 
 from sparse_prefgp.metrics import PREDICTOR_NAMES
 from sparse_prefgp.plotting.canvas import chance_text
-from sparse_prefgp.studies.holdout import idle_note
+from sparse_prefgp.studies.figures import fit_notes
 from sparse_prefgp.studies.pages import page_template
 from sparse_prefgp.studies.pictures import TOP, Picture
 
@@ -111,50 +111,6 @@ def render_report(
             *((name, str(version)) for name, version in figures.get("versions", {}).items()),
         ],
     )
-
-
-def fit_notes(figures: Mapping[str, Any]) -> list[str]:
-    """What in the figures of a fit gives reason to doubt, one sentence each."""
-    notes: list[str] = []
-    for name in ("fit", "refit_fit"):
-        fit = figures.get(name)
-        if fit is None:
-            continue
-        after = " of the fit to all duels" if name == "refit_fit" else ""
-        if not fit.get("converged", True):
-            notes.append(f"Inference{after} did not converge: {fit.get('inference', 'no reason')}.")
-        if not fit.get("optimiser_converged", True):
-            limit, message = fit.get("max_iterations"), fit.get("optimiser_message", "no reason")
-            if limit is not None and fit.get("iterations", 0) >= limit:
-                notes.append(
-                    f"The limit of {limit} iterations ended the optimisation{after}; more may help."
-                )
-            else:
-                notes.append(f"The optimiser{after} stopped early: {message}.")
-        for key, words in (
-            ("failed_evaluations", "failed and were backed off from"),
-            ("unconverged_evaluations", "had inference that did not converge"),
-        ):
-            if fit.get(key):
-                notes.append(f"{fit[key]:,} of {fit['evaluations']:,} evaluations{after} {words}.")
-        if fit.get("jitter"):
-            notes.append(
-                f"A jitter of {fit['jitter']:.1e} was added to a diagonal{after} to factorise it."
-            )
-        if (fit.get("clipped") or 0.0) > 1e-10:  # below, it is the rounding of any sum
-            notes.append(
-                f"Residual variances that rounding had made negative, down to "
-                f"{-abs(fit['clipped']):.1e}, were set to 0{after}."
-            )
-        notes += fit.get("limits", [])
-        if fit.get("idle_kernel_terms"):
-            notes.append(idle_note(fit["idle_kernel_terms"]))
-        if fit.get("negative_variances_set_to_zero"):
-            notes.append(
-                f"{fit['negative_variances_set_to_zero']:,} variances in the ranking that rounding "
-                "had made negative were set to 0."
-            )
-    return notes
 
 
 def _subtitle(figures: Mapping[str, Any]) -> str:

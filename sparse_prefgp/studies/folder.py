@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import shutil
+import sys
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,15 +17,15 @@ import numpy as np
 
 from sparse_prefgp.folders import check_place, contents, replaced_folder
 from sparse_prefgp.model_folder import checkpoint_foreign_files, foreign_files
+from sparse_prefgp.studies.figures import fit_notes
 from sparse_prefgp.studies.pictures import PICTURE_NAMES, Picture
 from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ranking import Ranking
-    from sparse_prefgp.analysis.scoring import HeldOut
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.parts import StreamedGP
-    from sparse_prefgp.selection import OptimisationReport
+    from sparse_prefgp.studies.workflow import FitOutput
 
 Result = TypeVar("Result")
 
@@ -132,27 +133,6 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-@dataclass(frozen=True, eq=False)
-class FitOutput:
-    """What a fit leaves behind.
-
-    model: the one to keep. report: how it was optimised. figures: what goes into `metrics.json`;
-    program, versions and the figures of the ranking are added, and
-    `negative_variances_set_to_zero` (in the ranking) to the figures of the kept fit. held_out:
-    predictions of the test duels, if any. seed: of the ranking's samples. notes, command, data:
-    for the HTML report, warnings, how to repeat the fit, and (label, value) rows.
-    """
-
-    model: PreferenceGP
-    report: OptimisationReport
-    figures: dict[str, Any]
-    held_out: HeldOut | None = None
-    seed: int = 0
-    notes: Sequence[str] = ()
-    command: str | None = None
-    data: Sequence[tuple[str, str]] = ()
-
-
 def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[str, Any]) -> None:
     """Write `model/` and `metrics.json`, so that a fit is kept whatever comes after it.
 
@@ -184,7 +164,8 @@ def write_fit(
     """Write `metrics.json`, `model/`, `ranking.csv`, `pictures/` and, if asked to, `report.html`.
 
     Model and metrics are on the disk before ranking and drawing begin. What fails of these is left
-    out, with a warning, and named under `not_written` in the metrics.
+    out, with a warning, and named under `not_written` in the metrics. Of a model that was fitted
+    in chunks there are no pictures and no page, and no ranking without a table of items.
 
     Args:
         folder: made if need be; those files of an earlier fit are replaced.
@@ -204,21 +185,27 @@ def write_fit(
     model, figures = output.model, dict(output.figures)
     write_model(folder, model, figures)
     attempts = Attempts(folder)
-    ranking = attempts.made(RANKING, lambda: rank_items(model, output.seed, progress))
+    ranking = None
+    if model.duels.has_items:
+        ranking = attempts.made(RANKING, lambda: rank_items(model, output.settings.seed, progress))
     if ranking is not None:
         kept = "refit_fit" if "refit_fit" in figures else "fit"
         negative = {"negative_variances_set_to_zero": ranking.negative_variances}
-        figures |= {kept: {**figures.get(kept, {}), **negative}, "ranking": ranking.figures()}
+        figures |= {kept: {**figures[kept], **negative}, "ranking": ranking.figures()}
+        figures["notes"] = [*dict.fromkeys([*fit_notes(figures), *output.notes])]
     everything = {"program": PROGRAM, **figures, "versions": versions()}
 
     def write(new: Path) -> None:
+        if ranking is not None:
+            (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
+        if output.streamed:
+            return
+
         def draw() -> list[Picture]:
             return write_pictures(
                 new / PICTURES, model, ranking, report=output.report, held_out=output.held_out
             )
 
-        if ranking is not None:
-            (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
         pictures = attempts.made(f"{PICTURES}/", draw)
         if pictures is None:
             shutil.rmtree(new / PICTURES, ignore_errors=True)
@@ -230,8 +217,8 @@ def write_fit(
                     pictures or [],
                     ranking,
                     new / PICTURES,
-                    command=output.command,
-                    notes=output.notes,
+                    command=command_line(),
+                    notes=everything["notes"],
                     data_rows=output.data,
                 )
 
@@ -239,38 +226,16 @@ def write_fit(
             if text is not None:
                 (new / REPORT).write_text(text, encoding="utf-8")
 
-    names = [RANKING, f"{PICTURES}/", *([REPORT] if html else [])]
-    return _complete(folder, everything, attempts, names, write)
-
-
-def write_ranked(
-    folder: Path, model: StreamedGP, figures: dict[str, Any], seed: int
-) -> tuple[list[str], dict[str, Any]]:
-    """Write `metrics.json`, `model/` and, where there is a table of items, `ranking.csv`.
-
-    As by `write_fit`, which also draws.
-
-    Returns:
-        The names of what was written, and what `metrics.json` holds.
-
-    Raises:
-        ValueError: what `write_model` raises.
-    """
-    write_model(folder, model, figures)
-    attempts = Attempts(folder)
-    ranking = None
-    if model.duels.has_items:
-        ranking = attempts.made(RANKING, lambda: rank_items(model, seed, None))
-    everything = {"program": PROGRAM, **figures, "versions": versions()}
-    if ranking is not None:
-        everything["ranking"] = ranking.figures()
-
-    def write(new: Path) -> None:
-        if ranking is not None:
-            (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
-
     names = [RANKING] if model.duels.has_items else []
+    if not output.streamed:
+        names += [f"{PICTURES}/", *([REPORT] if html else [])]
     return _complete(folder, everything, attempts, names, write)
+
+
+def command_line() -> str | None:
+    """How this program was called, when it was called from a shell."""
+    called = Path(sys.argv[0]).name == PROGRAM
+    return shlex.join([PROGRAM, *sys.argv[1:]]) if called else None
 
 
 class Attempts:

@@ -21,6 +21,7 @@ SLOW = pytest.mark.slow
 # Pages and the data set that each needs, None for none.
 PAGES = [
     pytest.param("examples/one-dimension.md", None, id="one-dimension"),
+    pytest.param("fitting.md", None, id="fitting"),
     pytest.param("examples/asking.md", None, id="asking", marks=SLOW),
     pytest.param("ties.md", None, id="ties", marks=SLOW),
     pytest.param("scale.md", None, id="scale", marks=SLOW),

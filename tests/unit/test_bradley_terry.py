@@ -259,14 +259,14 @@ def test_options(folder: Path, tmp_path: Path, more: tuple[Any, ...]) -> None:
 
 
 def test_item_alone_is_exact_with_features_too() -> None:
-    from sparse_prefgp.studies.holdout import HoldoutSettings
+    from sparse_prefgp.studies.settings import FitSettings
 
-    settings = HoldoutSettings(kernel="item")
+    settings = FitSettings(kernel="item")
     assert str(settings.approximation_choice) == "exact"
-    assert str(HoldoutSettings().approximation_choice) == "vfe"
-    assert str(HoldoutSettings().kernel_choice) == "linear+matern52"
+    assert str(FitSettings().approximation_choice) == "vfe"
+    assert str(FitSettings().kernel_choice) == "linear+matern52"
     with pytest.raises(ValueError, match="leaves nothing for inducing inputs"):
-        HoldoutSettings(kernel="item", approximation="fitc")
+        FitSettings(kernel="item", approximation="fitc")
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,12 @@ from sparse_prefgp.studies.choices import (
     ApproximationChoice,
     KernelChoice,
 )
+from sparse_prefgp.studies.figures import fit_figures, idle_note
 from sparse_prefgp.studies.holdout import (
-    HoldoutSettings,
-    fit_figures,
     fit_model,
-    idle_note,
     prepare,
 )
+from sparse_prefgp.studies.settings import FitSettings
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
 RANKING_COLUMNS = ["rank", "item_id", "utility", "sd", "lower", "upper", "p_best", "p_top_k"]
@@ -396,7 +395,7 @@ def test_interruption_is_one_sentence(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sparse_prefgp.cli.fitting.fit_model", interrupted)
+    monkeypatch.setattr("sparse_prefgp.studies.workflow.fit_model", interrupted)
     result = fit(tables, tmp_path / "out")
     assert result.exit_code == 130
     assert len(result.stderr.splitlines()) == 1
@@ -459,7 +458,7 @@ def test_kernels_by_name() -> None:
 
 
 def test_kernel_terms_without_variance_are_named(tables: tuple[Path, Path]) -> None:
-    holdout = prepare(read_table(*tables), HoldoutSettings(kernel="se+item", max_iterations=1))
+    holdout = prepare(read_table(*tables), FitSettings(kernel="se+item", max_iterations=1))
     model, report = fit_model(holdout)
     assert fit_figures(holdout, model, report)["idle_kernel_terms"] == []
     model.kernel.kernels[0].variance.assign(1e-9)

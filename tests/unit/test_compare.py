@@ -19,12 +19,12 @@ from sparse_prefgp.io import DuelTable, read_choice_table, read_table
 from sparse_prefgp.splits import split_duels
 from sparse_prefgp.studies import automatic as automatic_module
 from sparse_prefgp.studies import comparison as compare_module
-from sparse_prefgp.studies.automatic import automatic_candidates, choose, plain_names
+from sparse_prefgp.studies.automatic import automatic_candidates, choose
 from sparse_prefgp.studies.choices import Candidate
 from sparse_prefgp.studies.comparison import Comparison, FoldFit, compare
 from sparse_prefgp.studies.failures import MEMORY, reason_of
 from sparse_prefgp.studies.folds import plan_folds
-from sparse_prefgp.studies.holdout import HoldoutSettings
+from sparse_prefgp.studies.settings import FitSettings
 from tests.tolerances import IDENTITY
 
 N, T = 12, 90
@@ -669,10 +669,11 @@ def test_automatic_candidates_suit_the_duels(
     assert {c.approximation for c in automatic_candidates(table, approximation="dtc")} == {"dtc"}
 
 
-def test_plain_names() -> None:
-    assert plain_names("auto", "fitc") == (None, "fitc", True)
-    assert plain_names("se", "AUTO") == ("se", None, True)
-    assert plain_names("se", "exact") == ("se", "exact", False)
+def test_names_that_are_left_to_be_chosen() -> None:
+    assert FitSettings(kernel="auto", approximation="fitc").is_automatic
+    assert FitSettings(kernel="se", approximation=" AUTO").is_automatic
+    settings = FitSettings(kernel="se", approximation="exact")
+    assert not settings.is_automatic and str(settings.kernel_choice) == "se"
 
 
 @pytest.mark.parametrize("split", ["duels", "group:person", "time:day"])
@@ -680,7 +681,7 @@ def test_the_choice_sees_training_duels_only(
     table: DuelTable, fits: dict[str, Any], split: str
 ) -> None:
     fits["nats"] = {str(c): 0.6 for c in automatic_candidates(table)} | {"matern32/exact": 0.5}
-    settings = HoldoutSettings(split=split, seed=3, max_iterations=7, least_gain=2e-4)
+    settings = FitSettings(split=split, seed=3, max_iterations=7, least_gain=2e-4)
     found = choose(table, settings)
     assert (found.settings.kernel, found.settings.approximation) == ("matern32", "exact")
     assert found.settings.split == split and found.settings.seed == 3
@@ -700,7 +701,7 @@ def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
     table: DuelTable, fits: dict[str, Any]
 ) -> None:
     fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
-    settings = HoldoutSettings(inducing="auto:0.2", fixed_inducing=True)
+    settings = FitSettings(inducing="auto:0.2", fixed_inducing=True)
     found = choose(table, settings, kernel="se")
     assert {more["fixed_inducing"] for *_, more in fits["calls"]} == {True}
     assert (found.settings.kernel, found.settings.approximation) == ("se", "vfe")
@@ -710,7 +711,7 @@ def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
 
 def test_the_choice_is_kept_too(table: DuelTable, fits: dict[str, Any], tmp_path: Path) -> None:
     fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
-    settings = HoldoutSettings(inducing="auto")
+    settings = FitSettings(inducing="auto")
     place = tmp_path / "kept"
     first = choose(table, settings, kernel="se", checkpoint=place)
     fits["calls"].clear()
@@ -726,7 +727,7 @@ def _pairs(ids: Any, winners: Any, losers: Any) -> set[Any]:
 def test_nothing_is_chosen_when_all_fail(table: DuelTable, fits: dict[str, Any]) -> None:
     fits["nats"] = {str(c): ValueError("No.") for c in automatic_candidates(table)}
     with pytest.raises(ValueError, match="None of the 7 candidates could be compared"):
-        choose(table, HoldoutSettings())
+        choose(table, FitSettings())
 
 
 def test_same_seed_same_choice(table: DuelTable, fits: dict[str, Any]) -> None:

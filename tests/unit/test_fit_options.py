@@ -12,15 +12,15 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.selection import AutoInputs, initial, search, settling
-from sparse_prefgp.studies import holdout as module
+from sparse_prefgp.studies import settings as module
+from sparse_prefgp.studies.figures import fit_figures
 from sparse_prefgp.studies.holdout import (
-    HoldoutSettings,
     first_inputs,
-    fit_figures,
     fit_model,
     prepare,
     refit_model,
 )
+from sparse_prefgp.studies.settings import FitSettings
 from tests.tolerances import IDENTITY
 
 pytest.importorskip("typer")
@@ -68,7 +68,7 @@ def test_names_and_defaults_are_those_of_the_optimiser() -> None:
 
 
 def test_as_many_inducing_inputs_as_leave_the_share(table: DuelTable) -> None:
-    holdout = prepare(table, HoldoutSettings(kernel="se", inducing="auto:0.3", seed=2))
+    holdout = prepare(table, FitSettings(kernel="se", inducing="auto:0.3", seed=2))
     assert holdout.num_inducing is None
     found = first_inputs(holdout)
     assert isinstance(found, AutoInputs) and found.reason == "share reached"
@@ -79,12 +79,12 @@ def test_as_many_inducing_inputs_as_leave_the_share(table: DuelTable) -> None:
     assert found.share == pytest.approx(share, abs=IDENTITY)
     again = first_inputs(holdout)
     np.testing.assert_array_equal(again, found)
-    plain = prepare(table, HoldoutSettings(kernel="se", inducing=len(found.inputs), seed=2))
+    plain = prepare(table, FitSettings(kernel="se", inducing=len(found.inputs), seed=2))
     assert np.asarray(first_inputs(plain)).shape == found.inputs.shape
 
 
 def test_none_where_there_are_none(table: DuelTable) -> None:
-    assert first_inputs(prepare(table, HoldoutSettings(approximation="exact"))) is None
+    assert first_inputs(prepare(table, FitSettings(approximation="exact"))) is None
 
 
 def test_mode_and_starts_reach_the_optimiser(
@@ -98,7 +98,7 @@ def test_mode_and_starts_reach_the_optimiser(
         return real(*arguments, **more)
 
     monkeypatch.setattr("sparse_prefgp.selection.optimise", optimise)
-    settings = HoldoutSettings(
+    settings = FitSettings(
         inducing=4, max_iterations=2, mode="alternated", starts=2, seed=7, kernel="se"
     )
     holdout = prepare(table, settings)

@@ -13,11 +13,11 @@ from sparse_prefgp.approximations import inducing
 from sparse_prefgp.io import read_table
 from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.studies.holdout import (
-    HoldoutSettings,
     fit_model,
     predict_held_out,
     prepare,
 )
+from sparse_prefgp.studies.settings import FitSettings
 from tests.tolerances import FIXED_POINT, GRADIENT, IDENTITY
 
 TIGHT = spg.ParallelEP(tolerance=1e-12)
@@ -208,7 +208,7 @@ def test_held_out_duels_are_of_known_items(duels: spg.Duels) -> None:
     items.insert(0, "item_id", range(N))
     rows = pd.DataFrame({"winner": duels.winners, "loser": duels.losers, "count": duels.counts})
     table = read_table(items, rows)
-    settings = HoldoutSettings(kernel="se+item", approximation="exact", max_iterations=2)
+    settings = FitSettings(kernel="se+item", approximation="exact", max_iterations=2)
     holdout = prepare(table, settings)
     fitted, _ = fit_model(holdout)
     won, lost = holdout.test_sides()

@@ -99,13 +99,7 @@ def test_model_and_metrics_are_there_before_the_held_out_duels_are_scored(
     more: tuple[str, ...], tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    name = "streaming" if more else "fitting"
-    scoring = (
-        "sparse_prefgp.studies.streamed.score_streamed"
-        if more
-        else f"sparse_prefgp.cli.{name}.predict_held_out"
-    )
-    fails(monkeypatch, scoring, RuntimeError(REASON))
+    fails(monkeypatch, "sparse_prefgp.studies.workflow.predict_held_out", RuntimeError(REASON))
     assert fit(tables, out, *more).exit_code != 0
     assert {path.name for path in out.iterdir()} >= {"metrics.json", "model"}
     model = spg.load(out)

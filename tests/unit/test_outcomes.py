@@ -23,13 +23,12 @@ from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.selection.checkpoint import identify
 from sparse_prefgp.studies.automatic import choose
 from sparse_prefgp.studies.holdout import (
-    DEFAULT_MARGIN,
-    HoldoutSettings,
     fit_model,
     predict_held_out,
     prepare,
     refit_model,
 )
+from sparse_prefgp.studies.settings import DEFAULT_MARGIN, FitSettings
 from tests.reference import slow_noise
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SOLVER
 
@@ -425,7 +424,7 @@ def test_a_comparison_has_no_ties_and_the_choice_leaves_them_out(table: DuelTabl
         spg.compare(["linear/exact"], table)
     with pytest.raises(ValueError, match="are ties, but a comparison scores which side won"):
         spg.compare(["linear/exact"], table.to_duels())
-    found = choose(table, HoldoutSettings(max_iterations=1), kernel="linear", approximation="exact")
+    found = choose(table, FitSettings(max_iterations=1), kernel="linear", approximation="exact")
     assert "Ties were left out" in found.reason
 
 
@@ -443,7 +442,7 @@ def test_weights_of_duels_count_in_every_fold() -> None:
 
 
 def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) -> None:
-    settings = HoldoutSettings(
+    settings = FitSettings(
         kernel="matern52", inducing=6, max_iterations=3, noise_by_group=True, refit=True
     )
     holdout = prepare(table, settings)
@@ -462,7 +461,7 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
     with pytest.raises(ValueError, match="duels have no groups"):
         prepare(replace(table, groups=None), settings)
     with pytest.raises(ValueError, match="The margin is -1"):
-        HoldoutSettings(margin=-1)
+        FitSettings(margin=-1)
     with pytest.raises(ValueError, match="All training duels are ties"):
         prepare(replace(table, ties=np.ones(T, bool)), settings)
 
@@ -471,8 +470,8 @@ def test_shared_context_without_effect_is_told() -> None:
     items, duels = frames()
     table = read_table(items, duels, context=["judge"])
     with pytest.warns(UserWarning, match="share their 'judge', which cancels in the kernel linear"):
-        prepare(table, HoldoutSettings(kernel="linear"))
-    prepare(table, HoldoutSettings(kernel="linear+se"))
+        prepare(table, FitSettings(kernel="linear"))
+    prepare(table, FitSettings(kernel="linear+se"))
 
 
 def test_fit_from_the_command_line(tmp_path: Path) -> None:

@@ -130,13 +130,16 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/ids"], "no items were given"),
         (["--duels", "{}/wide.parquet", "--items", "{}/items.csv"], "items were given too"),
         (["--duels", "{}/no.parquet"], "does not exist"),
-        ([], "Give one of --duels"),
-        (["--items", "{}/items.csv"], "Give one of --duels"),
+        ([], "Give one of duels"),
+        (["--items", "{}/items.csv"], "Give one of duels"),
         (["--items", "{}/items.csv", "--duels", "{}/none.csv"], "does not exist"),
         (["--duels", "{}/wide.parquet", "--ties", "t.csv"], "are rows with 1 in a column tie"),
         (["--duels", "{}/ids", "--report"], "give one table in place of a folder"),
         (["--duels", "{}/wide.parquet", "--weight", "no"], "has no column 'no'"),
-        (["--duels", "{}/wide.parquet", "--noise-by", "who"], "--noise-by needs all duels"),
+        (
+            ["--duels", "{}/wide.parquet", "--noise-by", "who"],
+            "The option noise-by needs all duels",
+        ),
         (["--duels", "{}/wide.parquet", "--checkpoint-every", "-1"], "every -1 steps makes no"),
         (
             ["--duels", "{}/wide.parquet", "--checkpoint-every", "0", "--resume"],
@@ -145,13 +148,16 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--gradients", "chunks:5"], "chunks are of all duels"),
         (["--duels", "{}/wide.parquet", "--sites", "{}/no/s.npy"], "lies in no folder"),
         (["--duels", "{}/wide.parquet", "--sites", "s.txt"], "is no .npy file"),
-        (["--duels", "{}/wide.parquet", "--split", "items"], "--split items needs all duels"),
-        (["--duels", "{}/wide.parquet", "--engine", "laplace"], "--engine laplace needs"),
+        (
+            ["--duels", "{}/wide.parquet", "--split", "items"],
+            "The option split items needs all duels",
+        ),
+        (["--duels", "{}/wide.parquet", "--engine", "laplace"], "The option engine laplace needs"),
         (["--duels", "{}/wide.parquet", "--approximation", "exact"], "needs all duels at once"),
         (["--duels", "{}/wide.parquet", "--approximation", "tight-vfe-rank"], "choose from vfe"),
         (["--duels", "{}/wide.parquet", "--gradients", "some"], "are unknown; choose chunks"),
         (["--duels", "{}/wide.parquet", "--gradients", "subset:x"], "a whole number of rows"),
-        (["--duels", "{}/wide.parquet", "--polish", "3"], "--polish 3 is about steps after"),
+        (["--duels", "{}/wide.parquet", "--polish", "3"], "The polish of 3 is about steps after"),
         (["--duels", "{}/wide.parquet", "--parts", "0"], "number of parts is 0"),
         (["--duels", "{}/wide.parquet", "--local-sweeps", "-1"], "local sweeps is -1"),
         (["--duels", "{}/wide.parquet", "--chunk", "0"], "chunk of 0 duels"),
@@ -226,7 +232,7 @@ def test_options_of_streams_are_refused_without_one(tmp_path: Path, option: str)
     tables = ["--items", "items.csv", "--duels", "duels.csv"]
     arguments = ["fit", *tables, "--out", str(tmp_path / "fitted"), *option.split()]
     done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 2 and f"{option} is about a fit in chunks" in done.output
+    assert done.exit_code == 2 and f"option {option[2:]} is about a fit in chunks" in done.output
 
 
 def test_files_of_sites_are_checked_before_anything_is_read(data: Path, tmp_path: Path) -> None:
@@ -238,7 +244,7 @@ def test_files_of_sites_are_checked_before_anything_is_read(data: Path, tmp_path
 
 
 def test_only_files_of_sites_are_made_anew(tmp_path: Path) -> None:
-    from sparse_prefgp.studies.streamed import is_sites_file
+    from sparse_prefgp.studies.sites_files import is_sites_file
 
     np.save(tmp_path / "sites.npy", np.zeros((2, 7)))
     np.save(tmp_path / "other.npy", np.zeros((3, 7)))
@@ -269,7 +275,7 @@ def test_numbers_of_the_bar_are_short(number: float, words: str) -> None:
 def test_no_file_of_sites_is_left_of_a_fit_that_ended_early(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    from sparse_prefgp.studies import streamed
+    from sparse_prefgp.studies import workflow
 
     seen = []
 
@@ -277,7 +283,7 @@ def test_no_file_of_sites_is_left_of_a_fit_that_ended_early(
         seen.extend(sorted(path.name for path in tmp_path.iterdir()))
         raise error
 
-    monkeypatch.setattr(streamed, "score_streamed", stop)
+    monkeypatch.setattr(workflow, "predict_held_out", stop)
     more = ["--parts", "2", "--sites", tmp_path / "s.npy", "--out", tmp_path / "fitted"]
     done = run("--duels", data / "wide.parquet", *PLAIN[:2], "--max-iterations", "1", *more)
     assert done.exit_code != 0 and seen == ["fitted", "s.0.npy", "s.1.npy"]

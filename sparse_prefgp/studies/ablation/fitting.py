@@ -12,13 +12,9 @@ import numpy.typing as npt
 from sparse_prefgp.studies.ablation.configuration import METHODS, Study
 from sparse_prefgp.studies.ablation.data import INPUTS, ITEMS, parted, stream
 from sparse_prefgp.studies.ablation.runs import RunSettings
-from sparse_prefgp.studies.choices import KernelChoice, feature_groups
-from sparse_prefgp.studies.holdout import (
-    Holdout,
-    HoldoutSettings,
-    approximation_of,
-    prepare,
-)
+from sparse_prefgp.studies.choices import KernelChoice
+from sparse_prefgp.studies.holdout import Holdout, approximation_of, groups_of, prepare
+from sparse_prefgp.studies.settings import FitSettings
 
 if TYPE_CHECKING:
     import gpflow
@@ -87,7 +83,7 @@ def held_out(study: Study, run: RunSettings) -> tuple[Holdout, FloatArray | None
     """
     part = parted(study.data, study.split, run.max_train, run.seed)
     gp = not run.is_baseline
-    settings = HoldoutSettings(
+    settings = FitSettings(
         split=run.split,
         seed=run.seed,
         approximation=run.approximation if gp else "exact",
@@ -120,8 +116,7 @@ def start_model(
 
     settings, train = holdout.settings, holdout.train
     choice = settings.kernel_choice
-    groups = None if train.transform is None else feature_groups(train.transform)
-    kernel = choice.build(train.num_features, groups)
+    kernel = choice.build(train.num_features, groups_of(train))
     if given is not None:
         given.give(kernel)
     elif run.is_fixed and study.at is not None:

@@ -1,0 +1,270 @@
+"""What `metrics.json` says of a fit: one dictionary, and one text of what to know about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.io.files import id_text
+from sparse_prefgp.studies.holdout import Holdout, StreamHoldout, groups_of
+
+# A term of the kernel whose variance is below this share of the noise's plays no part in a fit.
+IDLE_SHARE = 1e-3
+# Below, what was clipped is the rounding of any sum.
+_ROUNDING = 1e-10
+
+
+def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
+    """What was split, and how, ready for JSON."""
+    settings = holdout.settings
+    plain = {"test_fraction": settings.test_fraction, "seed": settings.seed}
+    features = list(holdout.train.feature_names or ())
+    if isinstance(holdout, StreamHoldout):
+        train, rows = holdout.train, holdout.train.num_rows
+        return {
+            "split": holdout.split,
+            **plain,
+            "data": {
+                "items": None if train.items is None else train.items.num_items,
+                "features": features,
+                "rows": rows + holdout.num_test,
+                "train_rows": rows,
+                "test_rows": holdout.num_test,
+                "train_duels": train.num_duels,
+                "train_ties": train.num_ties,
+            },
+        }
+    split = holdout.split
+    return {
+        "split": settings.split,
+        "split_description": split.description,
+        **plain,
+        "refit": settings.refit,
+        "data": {
+            "items": holdout.table.num_items,
+            "features": features,
+            "duels": holdout.everything.num_duels,
+            "ties": holdout.everything.num_ties,
+            "train_duels": holdout.num_train,
+            "test_duels": holdout.num_test,
+            "dropped_rows": split.dropped,
+            "unused_rows": split.unused,
+        },
+    }
+
+
+def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dict[str, Any]:
+    """What was fitted and how it went, ready for JSON.
+
+    :param model: what `fit_model` or `refit_model` returned, with its `report`.
+    """
+    settings, inference = holdout.settings, report.inference
+    # The duels of a subset are all that its evidence is about.
+    duels = model.duels.num_duels if holdout.streamed else model.num_duels_used
+    more = _of_chunks if isinstance(holdout, StreamHoldout) else _in_memory
+    return {
+        "approximation": str(settings.approximation_choice),
+        "kernel": str(settings.kernel_choice),
+        **_kernel_figures(holdout, model),
+        "inducing": None
+        if model.inducing_variable is None
+        else int(model.inducing_variable.num_inducing),
+        "fixed_inducing": settings.fixed_inducing,
+        "noise_variance": settings.noise_variance,
+        "margin": None if model.margin is None else float(model.margin.numpy()),
+        "fixed_margin": None if model.margin is None else not model.margin.trainable,
+        "duels": duels,
+        "log_evidence": report.log_evidence,
+        "log_evidence_per_duel": report.log_evidence / duels,
+        "converged": inference.converged,
+        "inference": str(inference),
+        "jitter": inference.jitter,
+        "clipped": inference.clipped,
+        "seconds": report.seconds,
+        "iterations": report.iterations,
+        "resumed_at": report.resumed_at,
+        "max_iterations": settings.max_iterations,
+        "least_gain": settings.least_gain,
+        "optimiser_converged": report.converged,
+        "optimiser_message": report.message,
+        "limits": list(report.limits),
+        "evaluations": report.evaluations,
+        **more(holdout, model, report),
+    }
+
+
+def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
+    settings, train = holdout.settings, holdout.train
+    names = settings.kernel_choice.term_names(train.num_features, groups_of(train))
+    terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
+    variances = {name: term.variance.numpy() for name, term in zip(names, terms, strict=True)}
+    least = IDLE_SHARE * settings.noise_variance
+    return {
+        "kernel_variances": {name: float(np.mean(value)) for name, value in variances.items()},
+        "idle_kernel_terms": [name for name, value in variances.items() if np.sum(value) < least],
+    }
+
+
+def _in_memory(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dict[str, Any]:
+    from sparse_prefgp.models.checks import lost_effects
+
+    return {
+        "engine": str(holdout.settings.engine_choice),
+        "item_effects_warning": lost_effects(model),
+        "noise_ratios": _noise_ratios(model),
+        "sweeps": report.sweeps,
+        "failed_evaluations": report.failed_evaluations,
+        "unconverged_evaluations": report.unconverged_evaluations,
+        "mode": report.mode,
+        "alternated_evaluations": report.alternated_evaluations,
+        "setbacks": report.setbacks,
+        "starts": [asdict(start) for start in report.starts],
+        "kept_start": report.kept,
+        "warm": report.warm,
+    }
+
+
+def _of_chunks(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dict[str, Any]:
+    settings, inference = holdout.settings, report.inference
+    return {
+        "gradients": report.gradients,
+        "subset": report.subset,
+        "evidence_left": report.evidence_left,
+        "all_rows": report.all_rows,
+        "polish": report.polish,
+        "polished": report.polished,
+        "parts": settings.parts,
+        "local_sweeps": settings.local_sweeps,
+        "chunk": settings.chunk,
+        "scheduler": settings.scheduler,
+        "sites": inference.sites,
+        "rounds": len(inference.rounds),
+        "round_log": [asdict(round_) for round_ in inference.rounds],
+        "rebuilt": list(report.rebuilt),
+    }
+
+
+def _noise_ratios(model: Any) -> dict[str, Any] | None:
+    """By what the noise variances of the groups differ from that of the model, and of how many
+    duels each is known."""
+    duels = model.duels
+    if model.noise_ratio is None or duels.groups is None:
+        return None
+    ratios = model.noise_ratio.numpy()
+    names = [id_text(name) for name in duels.group_names or ()]
+    counts = np.bincount(duels.groups, weights=duels.counts, minlength=len(names)).astype(int)
+    return {
+        "groups": len(ratios),
+        "min": float(ratios.min()),
+        "median": float(np.median(ratios)),
+        "max": float(ratios.max()),
+        "each": {
+            name: {"ratio": ratio, "duels": count}
+            for name, ratio, count in zip(names, ratios.tolist(), counts.tolist(), strict=True)
+        },
+    }
+
+
+# What to know about a fit.
+
+
+def fit_notes(figures: Mapping[str, Any]) -> list[str]:
+    """What to know about the fits in the figures, one sentence each: on the terminal, on the page
+    and in `metrics.json`."""
+    notes: list[str] = []
+    for name, after in (("fit", ""), ("refit_fit", " of the fit to all duels")):
+        if name in figures:
+            notes += notes_of(figures[name], after)
+    return [*dict.fromkeys(notes)]
+
+
+def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
+    """What to know about one fit; `after` says which, where there are two."""
+    return [
+        *_about_inference(fit, after),
+        *_about_the_optimiser(fit, after),
+        *_about_chunks(fit),
+        *fit.get("limits", []),
+        *([idle_note(fit["idle_kernel_terms"])] if fit.get("idle_kernel_terms") else []),
+    ]
+
+
+def idle_note(names: Sequence[str]) -> str:
+    """What to know when terms of the kernel have lost their variance."""
+    terms = f"term {names[0]}" if len(names) == 1 else f"terms {', '.join(names)}"
+    return (
+        f"Nearly no variance is left to the kernel {terms}, which is the same as leaving it out; "
+        "another approximation or more inducing inputs may use it."
+    )
+
+
+def _about_inference(fit: Mapping[str, Any], after: str) -> list[str]:
+    notes = []
+    if not fit.get("converged", True):
+        notes.append(f"Inference{after} did not converge: {fit.get('inference', 'no reason')}.")
+    if fit.get("warm"):
+        notes.append(
+            f"Inference{after} did not converge from cold sites, and went on from those of the "
+            "optimiser."
+        )
+    if fit.get("jitter"):
+        notes.append(
+            f"A jitter of {fit['jitter']:.1e} was added to a diagonal{after} to factorise it."
+        )
+    if (fit.get("clipped") or 0.0) > _ROUNDING:
+        notes.append(
+            f"Residual variances that rounding had made negative, down to "
+            f"{-abs(fit['clipped']):.1e}, were set to 0{after}."
+        )
+    if fit.get("negative_variances_set_to_zero"):
+        notes.append(
+            f"{fit['negative_variances_set_to_zero']:,} variances in the ranking that rounding "
+            "had made negative were set to 0."
+        )
+    return notes
+
+
+def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:
+    notes = []
+    if fit.get("resumed_at"):
+        notes.append(f"{fit['resumed_at']:,} iterations{after} came from a checkpoint.")
+    if not fit.get("optimiser_converged", True):
+        limit, message = fit.get("max_iterations"), fit.get("optimiser_message", "no reason")
+        which = after.removeprefix(" of ") or "the fit"
+        if limit is not None and fit.get("iterations", 0) >= limit:
+            notes.append(f"The limit of {limit} iterations ended {which}; more may help.")
+        else:
+            notes.append(f"The optimiser{after} stopped early: {message}.")
+    failed = [i for i, start in enumerate(fit.get("starts", ())) if start["log_evidence"] is None]
+    if failed:
+        numbers = ", ".join(str(i + 1) for i in failed)
+        notes.append(f"The evidence{after} was not finite at the first parameters of {numbers}.")
+    for key, words in (
+        ("failed_evaluations", "failed and were backed off from"),
+        ("unconverged_evaluations", "had inference that did not converge"),
+    ):
+        if fit.get(key):
+            notes.append(f"{fit[key]:,} of {fit['evaluations']:,} evaluations{after} {words}.")
+    return notes
+
+
+def _about_chunks(fit: Mapping[str, Any]) -> list[str]:
+    notes = []
+    if fit.get("polish"):
+        notes.append(
+            f"{fit['polish']} exact iterations after the subset gained {fit['polished']:.3f} nats."
+        )
+    if fit.get("evidence_left") is not None:
+        left = f"about {fit['evidence_left']:.3g} nats"
+        if fit.get("all_rows"):
+            notes.append(f"Further iterations would gain {left}.")
+        else:
+            notes.append(f"The subset cost {left} that are still to gain.")
+    if fit.get("rebuilt"):
+        notes.append(
+            f"{len(fit['rebuilt'])} times a part was lost and made anew: {fit['rebuilt'][0]}."
+        )
+    return notes

@@ -1,0 +1,57 @@
+"""What looks on while something is fitted: the command line prints, a notebook is silent."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+# Stages of a fit, in their order.
+READING, COMPARING, HOLDING, LOADING, PLACING, FITTING, SCORING, REFITTING, WRITING = STAGES = (
+    "reading",
+    "comparing",
+    "holding",
+    "loading",
+    "placing",
+    "fitting",
+    "scoring",
+    "refitting",
+    "writing",
+)
+
+
+class Reporter(Protocol):
+    """Follows the stages of a fit."""
+
+    def started(self, stage: str, about: Any = None) -> AbstractContextManager[Any]:
+        """A stage begins, and ends with the context.
+
+        :param stage: one of `STAGES`.
+        :param about: when fitting, the duels as they are held.
+        :return: a context that hands out what is to be called with its progress: when fitting a
+            `Watch`; when reading a stream and when writing a function of what is done and the
+            total; when comparing one of `CompareProgress`; else None.
+        """
+        ...
+
+    def done(self, stage: str, result: Any) -> None:
+        """What came of a stage: the duels as they are held, what was chosen or placed, a fit with
+        its figures and report, the held-out duels, or the names of files that were written."""
+        ...
+
+    def note(self, text: str) -> None:
+        """One sentence on what to know about a fit."""
+        ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def started(self, stage: str, about: Any = None) -> AbstractContextManager[Any]:
+        """Hands out nothing to call."""
+        return nullcontext()
+
+    def done(self, stage: str, result: Any) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""

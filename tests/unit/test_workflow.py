@@ -1,0 +1,200 @@
+"""`spg.fit`: the command's way through a fit, for people in a notebook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import sparse_prefgp as spg
+from sparse_prefgp.cli.app import app
+from sparse_prefgp.studies.reporting import FITTING, HOLDING, LOADING, PLACING, READING, SCORING
+from tests.tolerances import IDENTITY
+
+pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+
+N, T = 14, 120
+SMALL: dict[str, Any] = {"kernel": "se", "inducing": 5, "max_iterations": 3}
+WORDS = ["--kernel", "se", "--inducing", "5", "--max-iterations", "3"]
+
+
+@pytest.fixture(scope="module")
+def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 2))
+    first = rng.integers(N, size=T)
+    pairs = np.stack([first, (first + rng.integers(1, N, size=T)) % N], 1)
+    noisy = x.sum(1)[pairs] + rng.normal(size=pairs.shape)
+    losers, winners = np.take_along_axis(pairs, np.argsort(noisy, 1), 1).T
+    items = pd.DataFrame({"item_id": np.arange(N), "a": x[:, 0], "b": x[:, 1]})
+    ties = (rng.uniform(size=T) < 0.15).astype(int)
+    return items, pd.DataFrame({"winner": winners, "loser": losers, "tie": ties})
+
+
+@pytest.fixture(scope="module")
+def whole(frames: tuple[pd.DataFrame, pd.DataFrame]) -> spg.FitOutput:
+    return spg.fit(*frames, **SMALL)
+
+
+def timeless(values: Any) -> Any:
+    """Without what no two runs have in common."""
+    if isinstance(values, dict):
+        return {k: timeless(v) for k, v in values.items() if "seconds" not in k}
+    return [timeless(v) for v in values] if isinstance(values, list) else values
+
+
+def test_what_comes_back(whole: spg.FitOutput) -> None:
+    assert isinstance(whole.model, spg.PreferenceGP)
+    assert isinstance(whole.report, spg.OptimisationReport)
+    assert whole.settings.kernel == "se" and not whole.streamed
+    assert set(whole.scores) == {"model", "linear_probit", "coin"}
+    assert whole.scores == whole.figures["held_out"]
+    assert whole.figures["notes"] == list(whole.notes)
+    assert "The limit of 3 iterations ended the fit; more may help." in whole.notes
+    assert whole.figures["fit"]["log_evidence"] == whole.report.log_evidence
+    assert "held-out duels" in str(whole)
+
+
+def test_the_folder_is_that_of_the_command(
+    frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.FitOutput, tmp_path: Path
+) -> None:
+    for frame, name in zip(frames, ("items", "duels"), strict=True):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    tables = ["--items", str(tmp_path / "items.csv"), "--duels", str(tmp_path / "duels.csv")]
+    command = tmp_path / "command"
+    done = CliRunner().invoke(app, ["fit", *tables, *WORDS, "--out", str(command), "--report"])
+    assert done.exit_code == 0, done.output
+    written = whole.write(tmp_path / "mine", html=True)
+    assert written == ["metrics.json", "ranking.csv", "model/", "pictures/", "report.html"]
+    folders = (tmp_path / "mine", command)
+    mine, theirs = (json.loads((folder / "metrics.json").read_text()) for folder in folders)
+    assert timeless(mine) == timeless(theirs)
+    names = [sorted(str(p.relative_to(f)) for p in f.rglob("*")) for f in folders]
+    assert names[0] == names[1]
+    printed, page = " ".join(done.output.split()), (command / "report.html").read_text()
+    for note in theirs["notes"]:
+        assert note in printed and note in page
+    with pytest.raises(ValueError, match="holds a finished fit"):
+        whole.write(tmp_path / "mine")
+    assert whole.write(tmp_path / "mine", overwrite=True) == [*written[:-1]]
+
+
+def test_arrays_and_duels_are_taken_too(
+    frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.FitOutput
+) -> None:
+    items, duels = frames
+    decided = duels[duels.tie == 0]
+    from_frames = spg.fit(items, decided.drop(columns="tie"), **SMALL)
+    pairs = decided[["winner", "loser"]].to_numpy()
+    from_arrays = spg.fit(items[["a", "b"]].to_numpy(), pairs, **SMALL)
+    assert from_arrays.scores == from_frames.scores
+    own = spg.Duels(items[["a", "b"]].to_numpy(), *pairs.T)
+    kept = spg.fit(duels=own, **SMALL)
+    assert kept.scores["model"]["duels"] == from_frames.scores["model"]["duels"]
+    np.testing.assert_array_equal(kept.model.duels.items, own.items)  # in the units that it had
+    everything = spg.fit(None, own, test_fraction=0, **SMALL)
+    assert everything.held_out is None and everything.scores == {}
+    assert everything.model.duels.num_duels == own.num_duels
+
+
+def test_memory_and_streams_give_the_same_scores(
+    frames: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    """One model, which has learned nothing: only how the duels are held differs."""
+    from sparse_prefgp.studies.holdout import first_inputs, hold, predict_held_out
+    from sparse_prefgp.studies.sources import Sources
+
+    found = []
+    for stream in (False, True):
+        settings = spg.FitSettings(kernel="se", inducing=5, stream=stream)
+        holdout = hold(Sources(*frames).read(settings), settings)
+        model = holdout.model(first_inputs(holdout))
+        found.append(predict_held_out(holdout, model))
+    for name, scores in found[0].scores().items():
+        assert found[1].scores()[name] == pytest.approx(scores, abs=1e-6), name
+    for name, scores in found[0].outcomes.items():
+        assert found[1].outcomes[name] == pytest.approx(scores, abs=1e-6), name
+    probits = [one.log_probabilities["linear_probit"] for one in found]
+    np.testing.assert_allclose(*probits, atol=IDENTITY)
+
+
+def test_streams_in_one_call(frames: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path) -> None:
+    items, duels = frames
+    duels.to_parquet(tmp_path / "duels.parquet")
+    stream = spg.stream_duels(tmp_path / "duels.parquet", items)
+    found = spg.fit(duels=stream, parts=2, **SMALL)
+    assert isinstance(found.model, spg.StreamedGP) and found.streamed
+    assert found.figures["split"] == "last rows" and found.figures["fit"]["parts"] == 2
+    assert found.write(tmp_path / "out") == ["metrics.json", "ranking.csv", "model/"]
+    found.close()
+
+
+def test_a_reporter_is_told_of_every_stage(frames: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    class Listener:
+        def __init__(self) -> None:
+            self.begun: list[str] = []
+            self.ended: list[str] = []
+            self.notes: list[str] = []
+
+        @contextmanager
+        def started(self, stage: str, about: Any = None) -> Iterator[None]:
+            self.begun.append(stage)
+            yield None
+
+        def done(self, stage: str, result: Any) -> None:
+            self.ended.append(stage)
+
+        def note(self, text: str) -> None:
+            self.notes.append(text)
+
+    listener = Listener()
+    found = spg.fit(*frames, reporter=listener, **SMALL)
+    assert listener.begun == [READING, LOADING, PLACING, FITTING, SCORING]
+    assert listener.ended == [HOLDING, FITTING, SCORING]
+    assert tuple(listener.notes) == found.notes
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kernal": "se"}, "no option 'kernal' of a fit; did you mean kernel"),
+        ({"kernel": "sse"}, "The kernel 'sse' is unknown"),
+        ({"kernel": 3}, "kernel is 3; give text"),
+        ({"test_fraction": 1.5}, "test fraction is 1.5"),
+        ({"test_fraction": "a"}, "test_fraction is 'a'; give a number"),
+        ({"seed": 1.5}, "seed is 1.5; give a whole number"),
+        ({"refit": "yes"}, "refit is 'yes'; give True or False"),
+        ({"inducing": 99}, "99 inducing inputs are more than"),
+        ({"settings": spg.FitSettings(), "seed": 3}, "'seed' was given beside settings"),
+        ({"settings": {"seed": 3}}, "settings is a dict"),
+        ({"parts": 3}, "about a fit in chunks, but stream was not given"),
+        ({"stream": True, "engine": "laplace"}, "engine laplace needs all duels in memory"),
+        ({"stream": True, "html": True, "out": "x"}, "report needs all duels in memory"),
+        ({"html": True}, "without a folder"),
+        ({"choices": "choices.csv"}, "duels and choices were given"),
+        ({"weight": "worth"}, "The column 'worth' for the weights is not in"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    frames: tuple[pd.DataFrame, pd.DataFrame], options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError) as error:
+        spg.fit(*frames, **options)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_what_has_its_own_takes_no_more(frames: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    own = spg.Duels([[0.0], [1.0]], [0], [1])
+    for wrong in ({"items": frames[0]}, {"weight": "worth"}, {"context": ["home"]}):
+        with pytest.raises(ValueError, match="was given beside a Duels, which has its own"):
+            spg.fit(duels=own, **wrong)
+    with pytest.raises(ValueError, match=r"duels has shape \(3,\); give \(t, 2\)"):
+        spg.fit(np.eye(3), np.arange(3))
