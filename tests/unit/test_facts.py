@@ -8,12 +8,12 @@ import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
-from sparse_prefgp.studies.streamed import SUMMED
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.studies.choices import ApproximationChoice
+from sparse_prefgp.studies.settings import SUMMED
 from tests.cases import random_duels, run_problem
 from tests.tolerances import EP_ERROR, IDENTITY, ROUNDING
 
