@@ -190,7 +190,7 @@ CASES: dict[str, Case] = {
         ("'surface'", "no features"),
         write("duels.csv", "winner,loser,surface\ni0,i1,clay\ni1,i2,lawn\ni2,i0,clay\n"),
     ),
-    "no items, in chunks": Case(ALONE + " --stream", ("no features", "leave out --stream")),
+    "no items, in chunks": Case(ALONE + " --stream", ("no features", "leave out stream")),
     "no items, a winner missing": Case(
         ALONE, ("missing winner",), write("duels.csv", "winner,loser\ni0,i1\n,i2\n")
     ),
@@ -241,7 +241,7 @@ CASES: dict[str, Case] = {
         ("'i99'", "ow 2 of ties.csv"),
         write("ties.csv", "item_a,item_b\ni1,i99\n"),
     ),
-    "ties of choices": Case(CHOICES + " --ties {}/new.csv", ("--ties", "--duels alone")),
+    "ties of choices": Case(CHOICES + " --ties {}/new.csv", ("table of ties", "duels alone")),
     "only ties": Case(
         FIT + " --test-fraction 0",
         ("All training duels are ties",),
@@ -277,7 +277,7 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,tie\ni1,i2,1\ni2,i3,1\ni3,i4,0\n"),
     ),
     # Choices and rankings.
-    "two ways in": Case(FIT + " --choices {}/choices.csv", ("--duels and --choices",)),
+    "two ways in": Case(FIT + " --choices {}/choices.csv", ("duels and choices were given",)),
     "no way in": Case("fit --out {}/new --items {}/items.csv", ("none was given",)),
     "choice of nobody": Case(CHOICES, ("'i99'",), replace("choices.csv", "i2", "i99")),
     "choice without a chosen one": Case(
@@ -330,7 +330,7 @@ CASES: dict[str, Case] = {
     "mode unknown": Case(FIT + " --mode alternate", ("'alternate'", "nested, alternated")),
     "starts none": Case(FIT + " --starts 0", ("number of starts is 0",)),
     "threads zero": Case(FIT + " --threads 0", ("threads is 0",)),
-    "report without out": Case("demo --duels 50 --report", ("--report", "--out")),
+    "report without out": Case("demo --duels 50 --report", ("A report was asked for", "give out")),
     "out is a file": Case(FIT.replace("/new", "/pairs.csv"), ("is a file",)),
     "out not ours": Case(FIT, ("did not write",), foreign),
     "out a finished fit": Case(
@@ -358,7 +358,7 @@ CASES: dict[str, Case] = {
         ),
     ),
     "select with two ways in": Case(
-        SELECT + " --rankings {}/rankings.csv", ("--duels and --rankings",)
+        SELECT + " --rankings {}/rankings.csv", ("duels and rankings were given",)
     ),
     "select with no way in": Case("select --items {}/items.csv", ("none was given",)),
     "select over its choices": Case(
