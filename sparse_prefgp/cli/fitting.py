@@ -57,7 +57,10 @@ class Printer:
         if stage == stages.SCORING:
             return console.status("Scoring the held-out duels …")
         if stage == stages.WRITING:
-            return counting_bar(console, "Ranking the items and drawing")
+            if not isinstance(self._holdout, StreamHoldout):
+                return counting_bar(console, "Ranking the items and drawing")
+            if self._holdout.train.items is not None:
+                return counting_bar(console, "Ranking the items")
         return nullcontext()
 
     def done(self, stage: str, result: Any) -> None:
@@ -202,7 +205,9 @@ def _print_fit(console: Output, fitted: Fitted) -> None:
             f"Noise variance of {ratios['groups']:,} groups: {ratios['min']:.2g} to "
             f"{ratios['max']:.2g} times that of the model, median {ratios['median']:.2g}"
         )
-    if fit["converged"]:
+    if fit["converged"] and how:
+        lines.append(f"Inference {fit['inference']}")
+    elif fit["converged"]:
         lines.append(f"Inference converged in {report.inference.sweeps} sweeps")
     for line in lines:
         console.print(Text(line))
