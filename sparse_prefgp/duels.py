@@ -295,6 +295,16 @@ class Duels:
         return np.bincount(ends, weights=weights, minlength=self.num_items).astype(np.int64)
 
     @property
+    def has_features(self) -> bool:
+        """Whether items have any feature."""
+        return self.num_features > 0
+
+    @property
+    def held(self) -> bool:
+        """Whether all duels are in memory, where everybody may ask who met whom."""
+        return True
+
+    @property
     def has_items(self) -> bool:
         """Whether each row of `items` is an item, which streams with inline features lack."""
         return True

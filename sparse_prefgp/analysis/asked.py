@@ -21,7 +21,7 @@ from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_diff
 from sparse_prefgp.models.items import numbered_inputs
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.protocols import Predicts
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -42,7 +42,7 @@ class AskedPairs:
     multiplied, for nobody in particular. margin: 0 without ties.
     """
 
-    def __init__(self, model: PreferenceGP, pairs: CandidatePairs) -> None:
+    def __init__(self, model: Predicts, pairs: CandidatePairs) -> None:
         self.pairs = pairs
         self.duel_noise = 2.0 * float(model.noise_variance.numpy())
         self.ratios = model.new_ratios()

@@ -14,7 +14,7 @@ from sparse_prefgp.io.files import load
 from sparse_prefgp.models.items import ItemSet, known_items, numbered_inputs, resolve_items
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.protocols import Predicts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class CandidatePairs:
         )
 
 
-def listed_pairs(model: PreferenceGP, pairs: Any, items: Any = None) -> CandidatePairs:
+def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePairs:
     """The pairs of a table.
 
     Args:
@@ -107,7 +107,7 @@ def listed_pairs(model: PreferenceGP, pairs: Any, items: Any = None) -> Candidat
     )
 
 
-def pool(model: PreferenceGP, items: Any = None) -> tuple[ItemSet, int]:
+def pool(model: Predicts, items: Any = None) -> tuple[ItemSet, int]:
     """The items to choose pairs from, one for each input, and how many were left out for that.
 
     Raises:
@@ -142,7 +142,7 @@ def random_pairs(items: ItemSet, limit: int, rng: np.random.Generator) -> Candid
 
 
 def pairs_of_the_likely_best(
-    model: PreferenceGP, items: ItemSet, limit: int, most_items: int | None = None
+    model: Predicts, items: ItemSet, limit: int, most_items: int | None = None
 ) -> CandidatePairs:
     """All pairs of u items, or if these are more than `limit` pairs or `most_items` items, all
     pairs of as many items as these allow, those most likely to beat the best."""
@@ -158,7 +158,7 @@ def pairs_of_the_likely_best(
     return CandidatePairs(items, first, second, possible, chosen)
 
 
-def likely_best(model: PreferenceGP, items: ItemSet) -> IntArray:
+def likely_best(model: Predicts, items: ItemSet) -> IntArray:
     """Rows of the items, first the one of largest expected utility, then by the probability that
     their utility is above its."""
     everyone = np.arange(len(items))

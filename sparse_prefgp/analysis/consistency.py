@@ -14,10 +14,9 @@ from sparse_prefgp.duels import Duels
 from sparse_prefgp.models.items import ItemSet, items_of
 from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.noise import ONE_NOISE
-from sparse_prefgp.parts.seen import SeenDuels
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.protocols import Predicts
 
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
@@ -245,7 +244,7 @@ class Consistency:
 
 
 def consistency(
-    duels: Duels, model: PreferenceGP | None = None, *, simulations: int = 200, seed: int = 0
+    duels: Duels, model: Predicts | None = None, *, simulations: int = 200, seed: int = 0
 ) -> Consistency:
     """Count contradictions and intransitive triples; with a model, say whether it explains them.
 
@@ -478,7 +477,7 @@ class _Draws:
     negative_variances: int = 0
 
 
-def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Generator) -> _Draws:
+def _draws(graph: _Pairs, duels: Duels, model: Predicts, rng: np.random.Generator) -> _Draws:
     model.require_probit("The check of consistency")
     items = items_of(model, duels)
     once = _has_learned_from(model, duels, items)
@@ -535,7 +534,7 @@ def _draws(graph: _Pairs, duels: Duels, model: PreferenceGP, rng: np.random.Gene
     return _Draws(draw, residual, JOINTLY + added, once, jitter=float(jitter))
 
 
-def _has_learned_from(model: PreferenceGP, duels: Duels, items: ItemSet) -> bool:
+def _has_learned_from(model: Predicts, duels: Duels, items: ItemSet) -> bool:
     """Whether these are the duels that the model has learned from, all of them and no others.
 
     Of streamed ones, which are not kept, it is known how often each item was compared; of a subset
@@ -544,7 +543,7 @@ def _has_learned_from(model: PreferenceGP, duels: Duels, items: ItemSet) -> bool
     own = model.duels
     if not own.has_items or not np.array_equal(items.numbers, np.arange(own.num_items)):
         return False
-    if isinstance(own, SeenDuels):
+    if not own.held:
         as_often = np.array_equal(duels.comparisons, own.comparisons)
         return as_often and duels.num_ties == own.num_ties
     all_used = model.num_duels_used == own.num_duels
@@ -557,7 +556,7 @@ def _ends(duels: Duels) -> IntArray:
     return rows[np.lexsort(rows.T)]
 
 
-def _residuals(model: PreferenceGP, first: FloatArray, second: FloatArray) -> FloatArray:
+def _residuals(model: Predicts, first: FloatArray, second: FloatArray) -> FloatArray:
     """Prior variance of f(first) - f(second) that the inducing variables leave, (p,)."""
     import gpflow
     import tensorflow as tf
@@ -593,7 +592,7 @@ class _Votes:
     margin: float
 
     @classmethod
-    def of(cls, graph: _Pairs, duels: Duels, model: PreferenceGP, residual: FloatArray) -> _Votes:
+    def of(cls, graph: _Pairs, duels: Duels, model: Predicts, residual: FloatArray) -> _Votes:
         twice = 2.0 * float(model.noise_variance.numpy())
         margin = 0.0 if model.margin is None else float(model.margin.numpy())
         pair, totals = np.arange(len(graph.totals)), graph.totals

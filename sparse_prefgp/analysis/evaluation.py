@@ -34,16 +34,15 @@ from sparse_prefgp.models.items import (
     known_items,
 )
 from sparse_prefgp.models.outcomes import known_labels
-from sparse_prefgp.parts.seen import SeenDuels
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.protocols import Predicts
 
 BoolArray = npt.NDArray[np.bool_]
 
 
 def evaluate(
-    model: PreferenceGP,
+    model: Predicts,
     duels: Any,
     items: Any = None,
     *,
@@ -92,7 +91,7 @@ def evaluate(
     if given.ties == given.duels:
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
     baselines: dict[str, LinearProbit | Coin] = {COIN: Coin()}
-    if not isinstance(model.duels, SeenDuels):  # the duels of a stream are not kept
+    if model.duels.held:  # the duels of a stream are not kept
         probit = LinearProbit.of(model.duels, np.random.default_rng(seed))
         baselines = {LINEAR_PROBIT: probit, **baselines}
     outcomes = asks_for_outcomes(model, given.ties)
@@ -122,7 +121,7 @@ class _Given:
     unseen: Mapping[str, BoolArray] = field(default_factory=dict)
 
 
-def _in_memory(model: PreferenceGP, duels: Any, items: Any, groups: str | None) -> _Given:
+def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None) -> _Given:
     if isinstance(duels, Duels):
         if items is not None:
             raise ValueError(
@@ -142,7 +141,7 @@ def _in_memory(model: PreferenceGP, duels: Any, items: Any, groups: str | None) 
     if labels is not None:
         labels = known_labels(model, labels)
     unseen: dict[str, BoolArray] = {}
-    if not isinstance(model.duels, SeenDuels):
+    if model.duels.held:
         numbers = [found.numbers[side[~ties]] for side in (won, lost)]
         unseen = unseen_pairs(model.duels, *numbers)
     named = np.unique(np.concatenate([won, lost]))
@@ -155,7 +154,7 @@ def _in_memory(model: PreferenceGP, duels: Any, items: Any, groups: str | None) 
     )
 
 
-def _labelled(model: PreferenceGP, duels: Duels) -> LabelledDuels:
+def _labelled(model: Predicts, duels: Duels) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
     labels = None
     if model.noise_ratio is not None and duels.groups is not None:
@@ -164,7 +163,7 @@ def _labelled(model: PreferenceGP, duels: Duels) -> LabelledDuels:
     return LabelledDuels(duels.winners, duels.losers, duels.counts, ~duels.decided, labels)
 
 
-def _streamed(model: PreferenceGP, duels: Any, items: Any, groups: str | None) -> _Given:
+def _streamed(model: Predicts, duels: Any, items: Any, groups: str | None) -> _Given:
     if groups is not None:
         raise ValueError(f"Duels are read in chunks without groups; leave out {groups!r}.")
     stream, found = _in_units_of(model, duels, items)
@@ -179,7 +178,7 @@ def _streamed(model: PreferenceGP, duels: Any, items: Any, groups: str | None) -
     return _Given(rows_of_stream(stream), totals.duels, totals.ties, there)
 
 
-def _is_streamed(model: PreferenceGP, duels: Any, items: Any) -> bool:
+def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
     """Whether duels are to be read in chunks: streams, folders of files, and files for a model that
     has no items, where they can only have features of their own."""
     if isinstance(duels, StreamedDuels) or is_stream(duels):
@@ -188,9 +187,7 @@ def _is_streamed(model: PreferenceGP, duels: Any, items: Any) -> bool:
     return path and not model.duels.has_items and items is None
 
 
-def _in_units_of(
-    model: PreferenceGP, duels: Any, items: Any
-) -> tuple[StreamedDuels, ItemSet | None]:
+def _in_units_of(model: Predicts, duels: Any, items: Any) -> tuple[StreamedDuels, ItemSet | None]:
     """Duels of files in the units of the model, and the items that they name, if they do.
 
     Raises:

@@ -16,7 +16,7 @@ from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.items import feature_columns, known_items
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.protocols import Predicts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -146,7 +146,7 @@ class Explanation:
 
 
 def explain(
-    model: PreferenceGP, first: Any, second: Any, items: Any = None, *, steps: int = STEPS
+    model: Predicts, first: Any, second: Any, items: Any = None, *, steps: int = STEPS
 ) -> Explanation:
     """What each feature adds to the expected utility of `first` over that of `second`.
 
@@ -224,7 +224,7 @@ def explain(
 
 
 def _pair(
-    model: PreferenceGP, first: Any, second: Any, items: Any
+    model: Predicts, first: Any, second: Any, items: Any
 ) -> tuple[tuple[str, str], FloatArray]:
     """What the items are called, and their inputs (2, D) or (2, D + 1)."""
     d = model.duels.num_features
@@ -287,7 +287,7 @@ def _value(duels: Duels, name: str, entries: FloatArray) -> Hashable:
 # ---- contributions -----------------------------------------------------------------------------
 
 
-def _differences(model: PreferenceGP, pairs: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _differences(model: Predicts, pairs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of utility differences (k,) for pairs (k, 2, D) of features.
 
     With item effects all are of one unknown item, so that its effect cancels.
@@ -300,7 +300,7 @@ def _differences(model: PreferenceGP, pairs: FloatArray) -> tuple[FloatArray, Fl
     return found[:, 0], found[:, 1]
 
 
-def _unknown(model: PreferenceGP, features: FloatArray) -> FloatArray:
+def _unknown(model: Predicts, features: FloatArray) -> FloatArray:
     """Inputs of one item that the model does not know, whatever its features."""
     if not model.has_item_effect:
         return features
@@ -308,7 +308,7 @@ def _unknown(model: PreferenceGP, features: FloatArray) -> FloatArray:
 
 
 def _one_by_one(
-    model: PreferenceGP, sides: FloatArray, columns: dict[str, IntArray]
+    model: Predicts, sides: FloatArray, columns: dict[str, IntArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of the change when one feature of the second item becomes the first's."""
     pairs = np.repeat(sides[None, [1, 1]], len(columns), axis=0)
@@ -326,7 +326,7 @@ def _acquaintance(duels: Duels, number: int) -> str:
 
 
 def _effects(
-    model: PreferenceGP, features: FloatArray, numbers: FloatArray
+    model: Predicts, features: FloatArray, numbers: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of the difference of two item effects, (1,) each."""
     import gpflow
@@ -340,7 +340,7 @@ def _effects(
 
 
 def _path(
-    model: PreferenceGP,
+    model: Predicts,
     sides: FloatArray,
     columns: dict[str, IntArray],
     target: float,
@@ -360,7 +360,7 @@ def _path(
 
 
 def _integrated(
-    model: PreferenceGP, sides: FloatArray, columns: dict[str, IntArray], steps: int
+    model: Predicts, sides: FloatArray, columns: dict[str, IntArray], steps: int
 ) -> FloatArray:
     """(first - second) × the integral of the gradient of E f from second to first, by feature."""
     import gpflow
@@ -388,7 +388,7 @@ def _integrated(
 # ---- additivity --------------------------------------------------------------------------------
 
 
-def _is_additive(model: PreferenceGP, columns: dict[str, IntArray]) -> bool:
+def _is_additive(model: Predicts, columns: dict[str, IntArray]) -> bool:
     """Whether E f is a sum of functions of one raw feature each."""
     if len(columns) == 1:
         return True

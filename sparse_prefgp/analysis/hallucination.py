@@ -23,7 +23,7 @@ from sparse_prefgp.sampling.truncated import truncated_normals
 from sparse_prefgp.sites import Sites, totals
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.protocols import HoldsDuels
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -74,7 +74,7 @@ class Hallucinations(NamedTuple):
         return [f"{text}." if self.converged else f"{text}; inference has NOT converged."]
 
 
-def hallucinations(model: PreferenceGP, count: int, rng: np.random.Generator) -> Hallucinations:
+def hallucinations(model: HoldsDuels, count: int, rng: np.random.Generator) -> Hallucinations:
     """The utilities given each of `count` draws of v.
 
     Up to 2,000 duels v is from the exact posterior and believed under the exact prior, whatever
@@ -99,7 +99,7 @@ def believed(problem: DuelProblem, prior: DuelPrior, v: FloatArray, site: IntArr
 
 
 def _from_the_exact_posterior(
-    model: PreferenceGP, count: int, rng: np.random.Generator
+    model: HoldsDuels, count: int, rng: np.random.Generator
 ) -> Hallucinations:
     draws = sample_posterior(model, max(_DRAWS, count), rng, chains=_CHAINS)
     problem = model.exact_problem()
@@ -112,7 +112,7 @@ def _from_the_exact_posterior(
 
 
 def _from_the_inferred_posterior(
-    model: PreferenceGP, count: int, rng: np.random.Generator
+    model: HoldsDuels, count: int, rng: np.random.Generator
 ) -> Hallucinations:
     converged = model.infer().converged
     problem = model.problem()

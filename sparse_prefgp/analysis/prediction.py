@@ -15,7 +15,7 @@ from sparse_prefgp.models.items import ItemSet, known_items
 from sparse_prefgp.models.outcomes import known_labels
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.protocols import Predicts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ _PAIRS_AT_ONCE = 50_000
 
 
 def predict(
-    model: PreferenceGP,
+    model: Predicts,
     pairs: Any,
     items: Any = None,
     *,
@@ -131,7 +131,7 @@ class Outcomes(NamedTuple):
 
 
 def predicted(
-    model: PreferenceGP,
+    model: Predicts,
     items: ItemSet,
     first: IntArray,
     second: IntArray,
@@ -160,7 +160,7 @@ def predicted(
 
 
 def outcomes_of(
-    model: PreferenceGP, mean: Any, variance: Any, groups: npt.NDArray[np.object_] | None = None
+    model: Predicts, mean: Any, variance: Any, groups: npt.NDArray[np.object_] | None = None
 ) -> Outcomes:
     """From mean and variance of differences, tensors (N,) each."""
     logs = (

@@ -27,8 +27,8 @@ from sparse_prefgp.features import require_pandas
 from sparse_prefgp.models.items import numbered_inputs, resolve_items
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.models.posterior import Posterior
+    from sparse_prefgp.models.protocols import Predicts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -182,7 +182,7 @@ class Ranking:
 
 
 def rank(
-    model: PreferenceGP,
+    model: Predicts,
     items: Any = None,
     *,
     order: str | None = None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.duels import Duels
     from sparse_prefgp.io.streams import StreamedDuels
     from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.parts import StreamedGP
+    from sparse_prefgp.models.protocols import Predicts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -118,7 +118,7 @@ class HeldOut:
 
 
 def score_rows(
-    model: PreferenceGP | StreamedGP | None,
+    model: Predicts | None,
     baselines: Mapping[str, Baseline],
     rows: Iterable[Rows],
     *,

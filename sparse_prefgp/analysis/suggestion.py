@@ -27,9 +27,10 @@ from sparse_prefgp.checks import whole_number
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.models.items import ItemSet, numbered_inputs
+from sparse_prefgp.models.protocols import holding_duels
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.protocols import Predicts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -142,7 +143,7 @@ class _Picks(NamedTuple):
 
 
 def suggest(
-    model: PreferenceGP,
+    model: Predicts,
     candidates: Any = None,
     *,
     pairs: Any = None,
@@ -210,7 +211,7 @@ def suggest(
 
 
 def _pairs(
-    model: PreferenceGP,
+    model: Predicts,
     candidates: Any,
     pairs: Any,
     score: str,
@@ -261,7 +262,7 @@ def _looked_at_challengers(items: ItemSet, equal_items: int) -> dict[str, Any]:
 
 
 def _report(
-    model: PreferenceGP, items: ItemSet, picks: _Picks, score: str, looked: dict[str, Any]
+    model: Predicts, items: ItemSet, picks: _Picks, score: str, looked: dict[str, Any]
 ) -> Suggestions:
     found = predicted(model, items, picks.first, picks.second)
     tied = {} if model.margin is None else {TIE: np.exp(found.tied)}
@@ -294,9 +295,7 @@ def _report(
 # ---- one pick after the other ------------------------------------------------------------------
 
 
-def _asked(
-    model: PreferenceGP, pairs: CandidatePairs, batch: int, score: str, done: Report
-) -> _Picks:
+def _asked(model: Predicts, pairs: CandidatePairs, batch: int, score: str, done: Report) -> _Picks:
     """Picks of a score of mean and variance, each asked before the next is chosen."""
     state = AskedPairs(model, pairs)
     value = _score(model, state, score)
@@ -317,7 +316,7 @@ def _asked(
     )
 
 
-def _score(model: PreferenceGP, state: AskedPairs, score: str) -> Callable[[], FloatArray]:
+def _score(model: Predicts, state: AskedPairs, score: str) -> Callable[[], FloatArray]:
     """What gives the score of all pairs, (N,), as things stand."""
     if score == "variance":
         return lambda: state.variance.copy()
@@ -332,7 +331,7 @@ def _score(model: PreferenceGP, state: AskedPairs, score: str) -> Callable[[], F
 
 
 def _drawn(
-    model: PreferenceGP,
+    model: Predicts,
     pairs: CandidatePairs,
     batch: int,
     rng: np.random.Generator,
@@ -362,12 +361,12 @@ def _drawn(
 
 
 def _challenged(
-    model: PreferenceGP, items: ItemSet, batch: int, rng: np.random.Generator, done: Report
+    model: Predicts, items: ItemSet, batch: int, rng: np.random.Generator, done: Report
 ) -> _Picks:
     """For each pick a draw of v, its best item, and the challenger of that."""
     u = len(items)
     _check_batch(batch, u * (u - 1) // 2)
-    drawn = hallucinations(model, batch, rng)
+    drawn = hallucinations(holding_duels(model), batch, rng)
     means, variance = drawn.moments(numbered_inputs(model, items))
     first, second = np.empty(batch, dtype=np.int64), np.empty(batch, dtype=np.int64)
     scores = np.empty(batch)

@@ -27,7 +27,7 @@ from sparse_prefgp.io.judgements import (
 
 if TYPE_CHECKING:
     from sparse_prefgp.features import FeatureTransform
-    from sparse_prefgp.models.preference_gp import PreferenceGP
+    from sparse_prefgp.models.protocols import Predicts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -242,7 +242,7 @@ class ItemSet:
         )
 
 
-def resolve_items(model: PreferenceGP, items: Any = None) -> ItemSet:
+def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
     """Items as the model takes them.
 
     Args:
@@ -295,7 +295,7 @@ def is_array(items: Any) -> bool:
     return isinstance(items, (np.ndarray, list, tuple)) or hasattr(items, "numpy")
 
 
-def known_items(model: PreferenceGP, items: Any = None) -> ItemSet:
+def known_items(model: Predicts, items: Any = None) -> ItemSet:
     """The given items, and after them those of the model that are not among them."""
     if items is None:
         return own_items(model)
@@ -303,7 +303,7 @@ def known_items(model: PreferenceGP, items: Any = None) -> ItemSet:
     return given.followed_by(own_items(model)) if model.duels.has_items else given
 
 
-def items_of(model: PreferenceGP, duels: Duels) -> ItemSet:
+def items_of(model: Predicts, duels: Duels) -> ItemSet:
     """The items of other duels in model units: known by id where both have ids, or as a whole
     where both have equal items and no ids, else unknown.
 
@@ -321,7 +321,7 @@ def items_of(model: PreferenceGP, duels: Duels) -> ItemSet:
     return _item_set(model, ids, features, numbers, {}, "the items of the duels")
 
 
-def numbered_inputs(model: PreferenceGP, items: ItemSet) -> FloatArray:
+def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
     """Inputs of the items; each unknown one has an effect, and so a number, of its own."""
     if not model.has_item_effect:
         return items.inputs
@@ -366,7 +366,7 @@ def features_in_units_of(
     return converted
 
 
-def own_items(model: PreferenceGP) -> ItemSet:
+def own_items(model: Predicts) -> ItemSet:
     """The items of `model.duels`, compared or not.
 
     Raises:
@@ -394,7 +394,7 @@ def feature_columns(duels: Duels) -> tuple[str, ...]:
 
 
 def _item_set(
-    model: PreferenceGP,
+    model: Predicts,
     ids: tuple[Hashable, ...],
     features: FloatArray,
     numbers: IntArray,
@@ -439,7 +439,7 @@ def _level_blocks(duels: Duels, features: FloatArray) -> list[tuple[str, FloatAr
     return blocks
 
 
-def _known_numbers(model: PreferenceGP, lookup: dict[str, int]) -> IntArray:
+def _known_numbers(model: Predicts, lookup: dict[str, int]) -> IntArray:
     """Row in the model's items of each row of a raw table, -1 for an id it does not know."""
     if not model.duels.has_items:
         return np.full(len(lookup), -1, dtype=np.int64)

@@ -40,10 +40,12 @@ from sparse_prefgp.evidence import (
 )
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.models.checks import check_parts, noise_parameter, warn_of_cancelling
+from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
 from sparse_prefgp.models.outcomes import margin_parameter, ratio_parameter
 from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_in_block, predictions
 from sparse_prefgp.models.predicting import DuelPredictions
+from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
 from sparse_prefgp.sites import Sites, totals
 
@@ -212,6 +214,29 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
             items = np.column_stack([items, np.arange(len(items))])
         return items[rows]
 
+    @property
+    def features(self) -> tuple[np.ndarray, tuple[str, ...] | None]:
+        """(n, D) features of the items, and their names if they have any."""
+        return self.duels.items, self.duels.feature_names
+
+    @property
+    def row_kernel(self) -> gpflow.kernels.Kernel:
+        """The kernel on the rows of `graph`, which may end in the item's number."""
+        return self._on_rows(self.kernel)
+
+    def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
+        """At most `size` of the duels that inference works on and one side won, equal ones once.
+
+        :param above: of no account here, where nothing needs to be read.
+        """
+        del above
+        graph, noise = self.graph, self.problem().noise.numpy()
+        won = np.arange(graph.num_sites) if graph.ties is None else np.flatnonzero(~graph.ties)
+        if len(won) > size:
+            won = np.sort(rng.choice(won, size, replace=False))
+        ahead, behind = (graph.rows[ends[won]] for ends in (graph.winners, graph.losers))
+        return SampledWins(ahead, behind, noise[won])
+
     def __repr__(self) -> str:
         inducing = ""
         if self.inducing_variable is not None:
@@ -229,6 +254,13 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         )
 
     __str__ = __repr__
+
+    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What `save` writes: a description for JSON, and the arrays that it names.
+
+        :raises ValueError: what a saved model cannot hold.
+        """
+        return described(self)
 
     # Evidence and training.
 

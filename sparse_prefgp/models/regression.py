@@ -29,6 +29,7 @@ from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_evidence
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.models.posterior import Posterior, predictions
+from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.sites import Factors, Sites, Tilted, cavities, totals
 
 
@@ -236,6 +237,22 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
         return predictions(self.posterior, rows, full_cov)
 
     # What `optimise` asks any model.
+
+    @property
+    def features(self) -> tuple[np.ndarray, None]:
+        """(N, D) inputs, which have no names."""
+        return self.graph.rows[self.graph.losers, :-1], None
+
+    @property
+    def row_kernel(self) -> gpflow.kernels.Kernel:
+        """The kernel on rows (N, D + 1) that end in 1, or in 0 for the reference."""
+        return Anchored(self.kernel)
+
+    def sample_wins(self, size: int, rng: np.random.Generator, above: float) -> SampledWins:
+        """None: nobody wins, and what was observed has a scale from which noise cannot run away."""
+        del size, rng, above
+        none = self.graph.rows[:0]
+        return SampledWins(none, none, np.zeros(0))
 
     def scale_is_free(self) -> bool:
         """No: what was observed has a scale."""

@@ -22,7 +22,7 @@ from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.checks import is_number, whole_number
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.item_effect import item_effects
-from sparse_prefgp.covariances.kernels import between_inducing, with_inducing
+from sparse_prefgp.covariances.kernels import as_float, between_inducing, with_inducing
 from sparse_prefgp.duels import shortened
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import StreamedDuels
@@ -33,12 +33,14 @@ from sparse_prefgp.models.outcomes import margin_parameter
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.preference_gp import DEFAULT_INDUCING, PreferenceGP
+from sparse_prefgp.models.protocols import NotInMemory, SampledWins
 from sparse_prefgp.parts.algebra import Algebra
+from sparse_prefgp.parts.describing import described
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.hyperparameters import Hyperparameters
 from sparse_prefgp.parts.part import Part, algebra_for
 from sparse_prefgp.parts.rounds import NOT_HERE, Coordinator, InProcess, Outcome, Pool, Round
-from sparse_prefgp.parts.seen import NOT_IN_MEMORY, SeenDuels
+from sparse_prefgp.parts.seen import SeenDuels
 
 # Rows that the default inducing inputs are placed by.
 _PLACED_BY = 20_000
@@ -213,6 +215,11 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         return self._fixed.seen
 
     @property
+    def num_duels_used(self) -> int:
+        """How many duels the log evidence is about: all."""
+        return self.duels.num_duels
+
+    @property
     def approximation(self) -> InducingApproximation:
         return self._fixed.approximation
 
@@ -231,7 +238,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
 
         :raises ValueError: always; `in_memory` gives a model that has one.
         """
-        raise ValueError(NOT_IN_MEMORY)
+        raise NotInMemory
 
     all_duels = graph
 
@@ -245,6 +252,33 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     @property
     def has_logit_factors(self) -> bool:
         return False
+
+    @property
+    def features(self) -> tuple[FloatArray, tuple[str, ...] | None]:
+        """(n, D) features of the items, or their lowest and highest values; and their names."""
+        return self.duels.items, self.duels.feature_names
+
+    @property
+    def row_kernel(self) -> gpflow.kernels.Kernel:
+        """The kernel on the rows of the stream."""
+        return self.kernel
+
+    def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
+        """Of `size` rows of the stream, which is read once for them, those that one side won.
+
+        :param above: the stream is not read, and there are none, where the prior variance of a duel
+            is not above so many times its noise.
+        :raises ValueError: a loaded model.
+        """
+        stream, z = self._stream("sample_wins"), as_float(self.inducing_variable.Z)
+        noise = 2.0 * float(self.noise_variance.numpy())
+        if 2.0 * np.max(self.kernel(z, full_cov=False)) < above * noise:
+            none = np.zeros((0, self.duels.num_features))
+            return SampledWins(none, none, np.zeros(0))
+        duels = stream.sample(size, rng)
+        won = duels.decided
+        ahead, behind = (duels.items[ends[won]] for ends in (duels.winners, duels.losers))
+        return SampledWins(ahead, behind, np.full(len(ahead), noise))
 
     def require_probit(self, what: str) -> None:
         """Streamed duels always have normal noise."""
@@ -267,6 +301,13 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
             self.inducing_variable,
             self.margin,
         )
+
+    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What `save` writes: a description for JSON, and the arrays that it names.
+
+        :raises ValueError: what a saved model cannot hold.
+        """
+        return described(self)
 
     # Evidence and training.
 

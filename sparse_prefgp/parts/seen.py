@@ -11,14 +11,11 @@ import numpy.typing as npt
 
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.models.protocols import NotInMemory
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-NOT_IN_MEMORY = (
-    "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
-    "a machine where they fit, and use the model it gives."
-)
 _NOT_KEPT = (
     "winners",
     "losers",
@@ -55,6 +52,7 @@ class SeenDuels:
 
     num_ties: int = 0
 
+    held: ClassVar[bool] = False
     groups: ClassVar[None] = None
     group_names: ClassVar[None] = None
 
@@ -87,7 +85,7 @@ class SeenDuels:
 
     def __getattr__(self, name: str) -> Any:
         if name in _NOT_KEPT:
-            raise ValueError(NOT_IN_MEMORY)
+            raise NotInMemory
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
@@ -104,8 +102,8 @@ class SeenDuels:
 
     def distinct_rows(self, numbered: bool = False) -> Any:
         """Refused, as `Duels.distinct_rows` needs to know who met whom."""
-        raise ValueError(NOT_IN_MEMORY)
+        raise NotInMemory
 
     def summary(self) -> Any:
         """Refused, as is `Duels.summary`."""
-        raise ValueError(NOT_IN_MEMORY)
+        raise NotInMemory

@@ -11,11 +11,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
-from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.posterior import in_chunks
-from sparse_prefgp.parts import StreamedGP
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.models.protocols import FloatArray, Learns
 
 # Of a feature's standard deviation: a lengthscale below takes any two values for unrelated.
 LEAST_SHARE = 1e-4
@@ -33,7 +30,7 @@ _MEANINGS = {
 }
 
 
-def limits_of(model: PreferenceGP | StreamedGP) -> tuple[str, ...]:
+def limits_of(model: Learns) -> tuple[str, ...]:
     """What to know of the parameters that a fit has learned, a sentence each; empty as a rule.
 
     Parameters at a limit of their transform; lengthscales below 1e-4 of their feature's standard
@@ -43,7 +40,7 @@ def limits_of(model: PreferenceGP | StreamedGP) -> tuple[str, ...]:
     return (*_at_limits(model), *small_lengthscales(model), *_runaway(model))
 
 
-def small_lengthscales(model: PreferenceGP | StreamedGP) -> tuple[str, ...]:
+def small_lengthscales(model: Learns) -> tuple[str, ...]:
     """Trainable lengthscales below 1e-4 of the spread of their feature, without a limit above 0."""
     spread = _spread(model)
     found = []
@@ -64,14 +61,13 @@ def small_lengthscales(model: PreferenceGP | StreamedGP) -> tuple[str, ...]:
     return tuple(found)
 
 
-def warn_of_lengthscales(model: PreferenceGP | StreamedGP, stacklevel: int) -> None:
+def warn_of_lengthscales(model: Learns, stacklevel: int) -> None:
     """Warn of what `small_lengthscales` finds, which only kernels of one's own can have."""
-    if isinstance(model, PreferenceGP | StreamedGP):
-        for sentence in small_lengthscales(model):
-            warnings.warn(sentence, stacklevel=stacklevel)
+    for sentence in small_lengthscales(model):
+        warnings.warn(sentence, stacklevel=stacklevel)
 
 
-def _at_limits(model: PreferenceGP | StreamedGP) -> Iterator[str]:
+def _at_limits(model: Learns) -> Iterator[str]:
     modules = [(kernel, _leaf_parameters(kernel)) for kernel in _leaves(model.kernel)]
     owners = {id(p): (kernel, name) for kernel, named in modules for name, p in named.items()}
     for path, parameter in gpflow.utilities.parameter_dict(model).items():
@@ -92,15 +88,14 @@ def _at_limits(model: PreferenceGP | StreamedGP) -> Iterator[str]:
                 yield f"At the {word} limit of what can be learned, {limit:g}: {what}{meaning}."
 
 
-def _runaway(model: PreferenceGP | StreamedGP) -> Iterator[str]:
+def _runaway(model: Learns) -> Iterator[str]:
     scales = (p for part in _leaves(model.kernel) for k, p in vars(part).items() if "variance" in k)
     if not any(isinstance(p, gpflow.Parameter) and p.trainable for p in scales):
         return
     ahead, behind, noise = _decided(model)
     if not len(noise):
         return
-    kernel = model.kernel if isinstance(model, StreamedGP) else model.problem().kernel
-    prior = pair_difference_variance(kernel, ahead, behind).numpy()
+    prior = pair_difference_variance(model.row_kernel, ahead, behind).numpy()
     ratio = float(np.mean(prior / noise))
     if not ratio > NOISELESS:
         return
@@ -115,36 +110,19 @@ def _runaway(model: PreferenceGP | StreamedGP) -> Iterator[str]:
     )
 
 
-def _decided(model: PreferenceGP | StreamedGP) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
+def _decided(model: Learns) -> tuple[tf.Tensor, tf.Tensor, FloatArray]:
     """Winners (k, D), losers (k, D) and noise (k,) of at most 2,000 duels that one side won."""
-    rng = np.random.default_rng(0)
-    if isinstance(model, StreamedGP):
-        assert model.stream is not None
-        z = as_float(model.inducing_variable.Z)
-        largest = 2.0 * np.max(model.kernel(z, full_cov=False))
-        if largest < 0.1 * NOISELESS * 2.0 * float(model.noise_variance.numpy()):
-            return z[:0], z[:0], np.zeros(0)  # no need to read the stream once more
-        duels = model.stream.sample(_SAMPLE, rng)
-        rows, winners, losers = duels.items, duels.winners, duels.losers
-        kept = np.arange(len(winners)) if duels.ties is None else np.flatnonzero(~duels.ties)
-        noise = np.full(len(winners), 2.0 * float(model.noise_variance.numpy()))
-    else:
-        graph, noise = model.graph, model.problem().noise.numpy()
-        rows, winners, losers = graph.rows, graph.winners, graph.losers
-        kept = np.arange(len(winners)) if graph.ties is None else np.flatnonzero(~graph.ties)
-        if len(kept) > _SAMPLE:
-            kept = np.sort(rng.choice(kept, _SAMPLE, replace=False))
-    different = np.any(rows[winners[kept]] != rows[losers[kept]], 1)
-    kept = kept[different]
-    return as_float(rows[winners[kept]]), as_float(rows[losers[kept]]), noise[kept]
+    ahead, behind, noise = model.sample_wins(_SAMPLE, np.random.default_rng(0), 0.1 * NOISELESS)
+    different = np.any(ahead != behind, 1)
+    return as_float(ahead[different]), as_float(behind[different]), noise[different]
 
 
-def _spread(model: PreferenceGP | StreamedGP) -> FloatArray:
+def _spread(model: Learns) -> FloatArray:
     """Standard deviation of each feature, (D,); 0 where it does not vary.
 
     Of inline features only the range is known, of which two values have half for theirs.
     """
-    return np.asarray(np.std(model.duels.items, axis=0))
+    return np.asarray(np.std(model.features[0], axis=0))
 
 
 def _range(parameter: gpflow.Parameter) -> tuple[float, float]:
@@ -172,7 +150,7 @@ def _leaf_parameters(kernel: gpflow.kernels.Kernel) -> dict[str, gpflow.Paramete
 
 
 def _elements(
-    model: PreferenceGP | StreamedGP,
+    model: Learns,
     kernel: gpflow.kernels.Kernel | None,
     name: str,
     parameter: gpflow.Parameter,
@@ -180,7 +158,8 @@ def _elements(
 ) -> str:
     """`lengthscales of Matern52 for 'price', 'age'`."""
     text = name if kernel is None else f"{name} of {type(kernel).__name__}"
-    number, names = model.duels.num_features, model.duels.feature_names
+    values, names = model.features
+    number = values.shape[1]
     columns: Sequence[int] = range(number)
     if kernel is not None:
         columns = np.arange(number)[kernel.active_dims] if number else columns

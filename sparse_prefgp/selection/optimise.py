@@ -440,7 +440,6 @@ def _report(
     assert run is not None
     inference = model.infer(restart=True)
     warm = not inference.converged
-    of_duels = isinstance(model, PreferenceGP)  # not the regression that stands in for one
     if warm:
         objective.set_sites(run.sites)
         inference = model.infer()
@@ -469,7 +468,7 @@ def _report(
         kept=done.kept,
         resumed_at=resumed_at,
         warm=warm,
-        limits=limits_of(model) if of_duels else (),
+        limits=limits_of(model),
     )
 
 

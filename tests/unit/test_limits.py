@@ -12,7 +12,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
-from sparse_prefgp.selection.limits import NOISELESS, limits_of
+from sparse_prefgp.models.regression import RegressionGP
+from sparse_prefgp.selection.limits import NOISELESS, limits_of, warn_of_lengthscales
 from sparse_prefgp.studies.ablation.fitting import Hyperparameters
 from sparse_prefgp.studies.choices import KernelChoice, single_columns
 
@@ -168,3 +169,20 @@ def test_separable_duels_in_a_stream() -> None:
         )
         assert separable == runs_away
         assert any("No duel contradicts" in sentence for sentence in limits_of(model)) == separable
+
+
+def test_a_regression_has_limits_too() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 2))
+    kernel = k.Linear(variance=[1.0, 1.0]) + k.SquaredExponential(lengthscales=[1.0, 1.0])
+    model = RegressionGP(x, x[:, 0], kernel)
+    assert limits_of(model) == ()
+    kernel.kernels[0].variance.assign([0.3, 1e-12])
+    kernel.kernels[1].lengthscales.assign([1e-6, 1.0])
+    found = limits_of(model)
+    assert [("Linear for feature 1" in text, "feature 0" in text) for text in found] == [
+        (True, False),
+        (False, True),
+    ]
+    with pytest.warns(UserWarning, match="of the feature's spread"):
+        warn_of_lengthscales(model, stacklevel=1)

@@ -335,6 +335,8 @@ def test_an_ordinary_model_comes_of_it(case: Case) -> None:
     same_posterior(model, ordinary)
     assert ordinary.lower_bound() < ordinary.log_evidence() + 100.0
     assert len(spg.suggest(model, batch=2, rng=np.random.default_rng(0)).frame) == 2
+    assert ordinary.duels.held and not model.duels.held
+    assert not hasattr(model, "graph") and not hasattr(model.duels, "winners")
     with pytest.raises(ValueError, match="not in memory"):
         spg.update(model, pd.DataFrame({"winner": [0], "loser": [2]}))
 

@@ -17,7 +17,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.blocks import bucketed
 from sparse_prefgp.covariances import low_rank_blocks as blocks_module
 from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.models import saving
+from sparse_prefgp.models import describing
 from sparse_prefgp.models.regression import RegressionGP
 from tests.cases import DUEL_CASES, case_duels, case_model, incidence, random_duels
 from tests.reference.slow_approximations import (
@@ -547,7 +547,7 @@ def test_blocks_are_those_that_were_saved_when_kmeans_finds_others(
             strict=True,
         ):
             assert_close(a, b, ROUNDING)
-    assert saving._blocks(again).shape == (60,)
+    assert describing.given_blocks(again).shape == (60,)
 
 
 def test_update_goes_on_with_blocks() -> None:

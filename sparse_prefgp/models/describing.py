@@ -1,0 +1,220 @@
+"""What is written of a model: a description in JSON, and arrays; here that of a `PreferenceGP`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import gpflow
+import numpy as np
+
+from sparse_prefgp.approximations import (
+    DTC,
+    FITC,
+    PITC,
+    VFE,
+    Exact,
+    HeteroscedasticVFE,
+    PriorPower,
+    SubsetOfData,
+    TightVFE,
+)
+from sparse_prefgp.covariances.item_effect import numbered_kernel
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.engines import (
+    Laplace,
+    ParallelEP,
+    PartitionedEP,
+    SequentialEP,
+    Status,
+    Variational,
+)
+from sparse_prefgp.models.codec import Decoder, Encoder
+from sparse_prefgp.versions import versions
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models.preference_gp import PreferenceGP
+
+_ROWS_COMPARED = 50
+# The kind of a saved `StreamedGP`; that of a `PreferenceGP` has no name.
+STREAMED = "streamed"
+_KNOWN_ENGINES: tuple[type, ...] = (
+    ParallelEP,
+    PartitionedEP,
+    SequentialEP,
+    Laplace,
+    Variational,
+)
+_KNOWN_APPROXIMATIONS: tuple[type, ...] = (
+    Exact,
+    DTC,
+    VFE,
+    TightVFE,
+    FITC,
+    HeteroscedasticVFE,
+    PriorPower,
+    SubsetOfData,
+    PITC,
+)
+ENGINES = {kind.__name__: kind for kind in _KNOWN_ENGINES}
+APPROXIMATIONS = {kind.__name__: kind for kind in _KNOWN_APPROXIMATIONS}
+
+
+def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The description and the arrays.
+
+    :raises ValueError: what `save` raises about the model.
+    """
+    inference = model.infer()
+    encoder = Encoder()
+    kernel = encoder.module(model.kernel, "The kernel")
+    function = None
+    if model.mean_function is not None:
+        function = encoder.module(model.mean_function, "The mean function")
+    noise = encoder.parameter(model.noise_variance, "the noise variance")
+    margin, ratio = (
+        None if value is None else encoder.parameter(value, where)
+        for value, where in ((model.margin, "the margin"), (model.noise_ratio, "the noise ratios"))
+    )
+    inducing = None
+    if model.inducing_variable is not None:
+        inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
+    duels, (nu, tau) = model.duels, model.sites()
+    arrays = {
+        **encoder.arrays,
+        "items": duels.items,
+        **_duel_arrays(model),
+        "site_nu": nu,
+        "site_tau": tau,
+    }
+    if inference.status is Status.NOT_FINITE:
+        raise ValueError(
+            "Inference has not come to finite values, so the model cannot predict and is not "
+            f"saved: {inference}."
+        )
+    if duels.item_ids is not None:
+        arrays["item_ids"] = ids_as_array(duels.item_ids)
+    transform = duels.transform
+    fields = dataclasses.asdict(inference)
+    fields["status"] = inference.status.name
+    approximation = named_value(model.approximation, APPROXIMATIONS, "The approximation")
+    if model.approximation.labels is not None:
+        approximation["fields"]["blocks"] = list(model.approximation.labels)
+    description = {
+        "versions": versions(),
+        "float": gpflow.default_float().__name__,
+        "kernel": kernel,
+        "mean_function": function,
+        "noise_variance": noise,
+        "margin": margin,
+        "noise_ratio": ratio,
+        "inducing_inputs": inducing,
+        "parameters": encoder.parameters,
+        "approximation": approximation,
+        "engine": named_value(model.engine, ENGINES, "The engine"),
+        "duels": {
+            "item_ids": None if duels.item_ids is None else "item_ids",
+            "groups": None if duels.group_names is None else list(duels.group_names),
+            "feature_names": None if duels.feature_names is None else list(duels.feature_names),
+            "transform": None if transform is None else transform.to_dict(),
+        },
+        "inference": fields,
+    }
+    _check_rebuilds(model, description, arrays)
+    return description, arrays
+
+
+def _check_rebuilds(
+    model: PreferenceGP, description: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> None:
+    """A class may compute with more than its constructor's arguments; found before it is lost."""
+    decoder = Decoder(description["parameters"], arrays)
+    rows, columns = model.graph.rows[:_ROWS_COMPARED], model.duels.num_features
+    numbered, features = as_float(rows), as_float(rows[:, :columns])
+
+    def on_rows(kernel: gpflow.kernels.Kernel) -> np.ndarray:
+        if model.has_item_effect:
+            kernel = numbered_kernel(kernel, columns)
+        diagonal = kernel(numbered, full_cov=False)
+        return np.concatenate([kernel_matrix(kernel, numbered).numpy(), diagonal.numpy()[None]])
+
+    entry = description["kernel"]
+    same = np.array_equal(on_rows(model.kernel), on_rows(decoder.module(entry)))
+    if same and model.mean_function is not None:
+        entry = description["mean_function"]
+        again = decoder.module(entry)
+        same = np.array_equal(model.mean_function(features), again(features))
+    if not same:
+        raise ValueError(
+            f"The class {entry['type']} does not compute the same again from its constructor's "
+            "arguments and parameters; let the constructor take everything it computes with, "
+            "kernels too, and keep each in an attribute named like its argument."
+        )
+
+
+def ids_as_array(item_ids: tuple[Any, ...]) -> np.ndarray:
+    """Ids as the bytes of a JSON text."""
+    plain = [value.item() if isinstance(value, np.generic) else value for value in item_ids]
+    for value in plain:
+        finite = not isinstance(value, float) or np.isfinite(value)
+        if not isinstance(value, (str, int, float)) or not finite:
+            raise ValueError(
+                f"The item id {value!r} is of type {type(value).__name__}; a saved model holds "
+                "ids that are text or numbers."
+            )
+    return np.frombuffer(json.dumps(plain).encode("utf-8"), dtype=np.uint8)
+
+
+def named_value(value: Any, known: dict[str, type], role: str) -> dict[str, Any]:
+    """A frozen value of ours as its class and its fields."""
+    name = type(value).__name__
+    if known.get(name) is not type(value):
+        raise ValueError(
+            f"{role} has the class {name}, which a saved model cannot name; use one of "
+            f"{', '.join(known)}."
+        )
+    fields = {}
+    for entry in dataclasses.fields(known[name]):
+        field = getattr(value, entry.name)
+        fields[entry.name] = field.item() if isinstance(field, np.generic) else field
+    return {"type": name, "fields": fields}
+
+
+def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
+    """Who beat whom, how often and by whose judgement.
+
+    As it was given where each duel has its block or a weight, else with equal duels merged.
+    """
+    duels = model.duels
+    in_blocks = model.approximation.has_blocks
+    row = np.arange(duels.num_pairs)
+    found: dict[str, np.ndarray] = {"counts": duels.counts}
+    if in_blocks or duels.weights_given is not None:
+        row, found = duels.rows_given, {"counts": duels.counts_given}
+    if duels.weights_given is not None:
+        found["weights"] = duels.weights_given
+    if in_blocks:
+        found["blocks"] = given_blocks(model)
+    for name, values in (
+        ("winners", duels.winners),
+        ("losers", duels.losers),
+        ("ties", duels.ties),
+        ("groups", duels.groups),
+    ):
+        if values is not None:
+            found[name] = values[row]
+    return found
+
+
+def given_blocks(model: PreferenceGP) -> np.ndarray:
+    """The number of the block of each duel as it was given."""
+    graph = model.graph
+    assert graph.blocks is not None and graph.site_of_duel is not None
+    blocks: np.ndarray = graph.blocks[graph.site_of_duel]
+    return blocks
+
+
+def value_of(entry: dict[str, Any], known: dict[str, type]) -> Any:
+    """What `named_value` has described."""
+    return known[entry["type"]](**entry["fields"])

@@ -1,0 +1,189 @@
+"""What a model can do, as those who ask it see it.
+
+`PreferenceGP` can all of this, `StreamedGP` and the regression that stands in for a model of duels
+some. Who needs one of these asks for it by name, and not for a class. Nobody looks at run time
+whether a model has a property, which may run inference: whether duels are in memory is theirs to
+say (`model.duels.held`), and what a model cannot do it refuses in a sentence of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from sparse_prefgp.approximations import Approximation, DuelProblem
+from sparse_prefgp.engines import Engine, InferenceResult
+from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.noise import NoiseRatios
+from sparse_prefgp.sampling.draws import Preferences
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+NOT_IN_MEMORY = (
+    "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "
+    "a machine where they fit, and use the model it gives."
+)
+
+
+class NotInMemory(ValueError, AttributeError):
+    """What a stream does not keep was asked for; to `hasattr` it is not there."""
+
+    def __init__(self, message: str = NOT_IN_MEMORY) -> None:
+        super().__init__(message)
+
+
+class SampledWins(NamedTuple):
+    """Some of the duels that one side won, of those that a model learns from.
+
+    ahead, behind: (k, D) rows of winner and loser as `row_kernel` takes them. noise: (k,) variance
+    of the noise of each difference.
+    """
+
+    ahead: FloatArray
+    behind: FloatArray
+    noise: FloatArray
+
+
+class KnownDuels(Protocol):
+    """What is known of duels wherever they are: `Duels`, and `SeenDuels` of a stream."""
+
+    held: bool
+    item_ids: tuple[Hashable, ...] | None
+    feature_names: tuple[str, ...] | None
+    transform: FeatureTransform | None
+
+    @property
+    def items(self) -> FloatArray: ...
+
+    @property
+    def comparisons(self) -> IntArray: ...
+
+    @property
+    def num_duels(self) -> int: ...
+
+    @property
+    def num_ties(self) -> int: ...
+
+    @property
+    def num_items(self) -> int: ...
+
+    @property
+    def num_features(self) -> int: ...
+
+    @property
+    def has_items(self) -> bool: ...
+
+
+class Learns(Protocol):
+    """Parameters that a fit may have run to an end with, and the data that tell."""
+
+    kernel: gpflow.kernels.Kernel
+
+    @property
+    def features(self) -> tuple[FloatArray, tuple[str, ...] | None]:
+        """(n, D) values that show the spread of each feature, and their names."""
+
+    @property
+    def row_kernel(self) -> gpflow.kernels.Kernel:
+        """The kernel on the rows of `sample_wins`."""
+
+    def sample_wins(self, size: int, rng: np.random.Generator, above: float) -> SampledWins:
+        """At most `size` duels that one side won, drawn at random.
+
+        :param above: they are wanted where the prior variance of a duel may be above so many times
+            its noise; a stream is not read for them where it is not, and there are none then.
+        """
+
+    @property
+    def posterior(self) -> Posterior: ...
+
+
+@runtime_checkable
+class Saves(Protocol):
+    """What can be saved."""
+
+    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What is written: a description for JSON, and the arrays that it names.
+
+        :raises ValueError: what a saved model cannot hold.
+        """
+
+
+class Predicts(Protocol):
+    """Utilities, and outcomes of duels: what rankings, predictions, scores and reasons need."""
+
+    kernel: gpflow.kernels.Kernel
+    mean_function: Any
+    noise_variance: gpflow.Parameter
+    margin: gpflow.Parameter | None
+    noise_ratio: gpflow.Parameter | None
+
+    @property
+    def duels(self) -> Any:
+        """`KnownDuels`; of a model in memory `Duels`."""
+
+    @property
+    def approximation(self) -> Approximation: ...
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def has_item_effect(self) -> bool: ...
+
+    @property
+    def num_duels_used(self) -> int: ...
+
+    @property
+    def posterior(self) -> Posterior: ...
+
+    def infer(self, restart: bool = False) -> InferenceResult: ...
+
+    def require_probit(self, what: str) -> None: ...
+
+    def predict_f(self, Xnew: Any, full_cov: bool = False) -> tuple[tf.Tensor, tf.Tensor]: ...
+
+    def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]: ...
+
+    def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
+
+    def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
+
+    def new_ratios(self) -> NoiseRatios: ...
+
+    def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor: ...
+
+    def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor: ...
+
+
+class HoldsDuels(Predicts, Preferences, Protocol):
+    """All duels in memory, and the sites on them."""
+
+    @property
+    def graph(self) -> DuelGraph: ...
+
+    @property
+    def all_duels(self) -> DuelGraph: ...
+
+    def problem(self) -> DuelProblem: ...
+
+    def sites(self) -> tuple[FloatArray, FloatArray]: ...
+
+
+def holding_duels(model: Predicts) -> HoldsDuels:
+    """The same model, for what needs its duels.
+
+    :raises ValueError: they are not in memory.
+    """
+    if not model.duels.held:
+        raise NotInMemory
+    return cast(HoldsDuels, model)

@@ -1,0 +1,102 @@
+"""What is written of a `StreamedGP`, and the model of it: the posterior, without the duels."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import gpflow
+import numpy as np
+
+from sparse_prefgp.engines import Status
+from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.models.describing import (
+    APPROXIMATIONS,
+    ENGINES,
+    STREAMED,
+    ids_as_array,
+    named_value,
+    value_of,
+)
+from sparse_prefgp.parts.gaussian import Natural
+from sparse_prefgp.parts.hyperparameters import Description
+from sparse_prefgp.parts.seen import SeenDuels
+from sparse_prefgp.versions import versions
+
+if TYPE_CHECKING:
+    from sparse_prefgp.parts.model import StreamedGP
+
+
+def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The description and the arrays.
+
+    :raises ValueError: what `save` raises about the model.
+    """
+    kept = model.kept()
+    seen, inference = kept.seen, dataclasses.asdict(kept.result)
+    if kept.result.status is Status.NOT_FINITE:
+        raise ValueError(
+            "Inference has not come to finite values, so the model cannot predict and is not "
+            f"saved: {kept.result}."
+        )
+    inference["status"] = kept.result.status.name
+    inference["rounds"] = []  # the log of a run, not of a model
+    names, arrays = model.hyperparameters().described()
+    arrays = {
+        **arrays,
+        "items": seen.items,
+        "comparisons": seen.comparisons,
+        "natural": kept.total.packed(),
+    }
+    if seen.item_ids is not None:
+        arrays["item_ids"] = ids_as_array(seen.item_ids)
+    description = {
+        "kind": STREAMED,
+        "versions": versions(),
+        "float": gpflow.default_float().__name__,
+        **names,
+        "approximation": named_value(model.approximation, APPROXIMATIONS, "The approximation"),
+        "engine": named_value(model.engine, ENGINES, "The engine"),
+        "duels": {
+            "number": seen.num_duels,
+            "ties": seen.num_ties,
+            "has_items": seen.has_items,
+            "feature_names": None if seen.feature_names is None else list(seen.feature_names),
+            "transform": None if seen.transform is None else seen.transform.to_dict(),
+        },
+        "log_evidence": kept.log_evidence,
+        "inference": inference,
+    }
+    return description, arrays
+
+
+def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> StreamedGP:
+    """The model that `described` has described."""
+    from sparse_prefgp.parts.model import Kept, StreamedGP, StreamedResult
+
+    data, inference = description["duels"], dict(description["inference"])
+    inference |= {"status": Status[inference["status"]], "rounds": ()}
+    ids, names, transform = arrays.get("item_ids"), data["feature_names"], data["transform"]
+    seen = SeenDuels(
+        arrays["items"],
+        arrays["comparisons"],
+        data["number"],
+        data["has_items"],
+        None if ids is None else tuple(json.loads(ids.tobytes().decode("utf-8"))),
+        None if names is None else tuple(names),
+        None if transform is None else FeatureTransform.from_dict(transform),
+        data.get("ties", 0),
+    )
+    kept = Kept(
+        seen,
+        Natural.unpacked(arrays["natural"]),
+        description["log_evidence"],
+        StreamedResult(**inference),
+    )
+    return StreamedGP.without_duels(
+        Description(description, arrays).rebuilt(),
+        value_of(description["approximation"], APPROXIMATIONS),
+        value_of(description["engine"], ENGINES),
+        kept,
+    )
