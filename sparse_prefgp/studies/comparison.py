@@ -198,7 +198,7 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
     Raises:
         ValueError: items without features.
     """
-    if not (duels.num_features if isinstance(duels, Duels) else duels.has_features):
+    if not duels.has_features:
         raise ValueError(
             "The items have no features, so there is nothing to compare: each has an effect of its "
             "own, by exact inference; fit that without auto and without select."

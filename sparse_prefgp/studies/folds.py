@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,56 +42,126 @@ class FoldPlan:
             most in a fold.
     """
 
-    def __init__(self, source: Duels | DuelTable, rows: IntArray | None) -> None:
-        # Who judged does not count here, and sites that are parted by it would cost time.
-        self._source = replace(source, groups=None) if isinstance(source, DuelTable) else source
-        self.weights: FloatArray | None = None
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self.winners, self.losers, self.counts = source.winners, source.losers, source.counts
+        self.weights, self.sets = source.weights, source.sets
+        self.sets_are_rows = source.sets_are_rows
         self._parts: dict[int, Duels] = {}
-        if isinstance(source, DuelTable):
-            self.winners, self.losers = source.winners, source.losers
-            counts = source.counts
-            self.counts = np.ones(source.num_rows, dtype=np.int64) if counts is None else counts
-            self.sets = source.sets()
-            self.sets_are_rows = source.set_column is None
-        else:
-            index = np.arange(source.num_pairs) if rows is None else rows
-            self.winners, self.losers = source.winners[index], source.losers[index]
-            self.counts = source.counts if rows is None else np.ones(len(index), dtype=np.int64)
-            if source.weights is not None:
-                self.weights = (source.weights / source.counts)[index]
-            self.sets = np.arange(len(index))
-            self.sets_are_rows = True
         self.folds: list[Fold] = []
         self.description = ""
         self.thinned = 0
 
     def sides(self) -> tuple[IntArray, IntArray]:
         """Winner and loser of each row, the same number whatever the context, (t,) each."""
-        if isinstance(self._source, DuelTable):
-            return self._source.sides()
-        return self.winners, self.losers
+        return self._source.sides()
 
     def train(self, fold: Fold) -> Duels:
         """Training duels of a fold; `items` has every item, in the units of this fold."""
         key = id(fold)  # the folds live as long as the plan
         if key not in self._parts:
-            self._parts[key] = self._make(fold)
+            self._parts[key] = self._source.to_duels(fold.train)
         return self._parts[key]
 
-    def _make(self, fold: Fold) -> Duels:
-        if isinstance(self._source, DuelTable):
-            return self._source.to_duels(fold.train)
-        old = self._source
+
+class _Source(ABC):
+    """Rows that are parted, by the names that `FoldPlan` has for them, and duels made of some."""
+
+    winners: IntArray
+    losers: IntArray
+    counts: IntArray
+    weights: FloatArray | None
+    sets: IntArray
+    sets_are_rows: bool
+
+    @abstractmethod
+    def sides(self) -> tuple[IntArray, IntArray]: ...
+
+    @abstractmethod
+    def to_duels(self, rows: IntArray) -> Duels: ...
+
+    @abstractmethod
+    def table(self, by: str) -> DuelTable:
+        """The table whose columns `by` is about.
+
+        :raises ValueError: there is none.
+        """
+
+    @abstractmethod
+    def latest(
+        self, rows: IntArray, most: int, by: str | None, rng: np.random.Generator
+    ) -> IntArray:
+        """At most so many rows, whole sets of them: the latest by a column of time, or drawn."""
+
+
+class _OfTable(_Source):
+    def __init__(self, table: DuelTable) -> None:
+        self._whole = table
+        table = _without_idle_items(table)
+        # Who judged does not count here, and sites that are parted by it would cost time.
+        self._table = replace(table, groups=None)
+        self.winners, self.losers = table.winners, table.losers
+        counts = table.counts
+        self.counts = np.ones(table.num_rows, dtype=np.int64) if counts is None else counts
+        self.weights = None
+        self.sets = table.sets()
+        self.sets_are_rows = table.set_column is None
+
+    def sides(self) -> tuple[IntArray, IntArray]:
+        return self._table.sides()
+
+    def to_duels(self, rows: IntArray) -> Duels:
+        return self._table.to_duels(rows)
+
+    def table(self, by: str) -> DuelTable:
+        del by
+        return self._whole
+
+    def latest(
+        self, rows: IntArray, most: int, by: str | None, rng: np.random.Generator
+    ) -> IntArray:
+        part = split_duels(self._whole.select(rows), by or "duels", 0.0, rng, max_train=most)
+        return rows[part.train_rows]
+
+
+class _OfDuels(_Source):
+    def __init__(self, duels: Duels, one_by_one: bool) -> None:
+        self._duels = duels
+        index = _copies(duels) if one_by_one else np.arange(duels.num_pairs)
+        self.winners, self.losers = duels.winners[index], duels.losers[index]
+        self.counts = np.ones(len(index), dtype=np.int64) if one_by_one else duels.counts
+        self.weights = None
+        if duels.weights is not None:
+            self.weights = (duels.weights / duels.counts)[index]
+        self.sets = np.arange(len(index))
+        self.sets_are_rows = True
+
+    def sides(self) -> tuple[IntArray, IntArray]:
+        return self.winners, self.losers
+
+    def to_duels(self, rows: IntArray) -> Duels:
+        old = self._duels
         return Duels.from_rows(
             old.items,
-            self.winners[fold.train],
-            self.losers[fold.train],
-            self.counts[fold.train],
-            weights=None if self.weights is None else self.weights[fold.train],
+            self.winners[rows],
+            self.losers[rows],
+            self.counts[rows],
+            weights=None if self.weights is None else self.weights[rows],
             item_ids=old.item_ids,
             feature_names=old.feature_names,
             transform=old.transform,
         )
+
+    def table(self, by: str) -> DuelTable:
+        raise ValueError(
+            f"by is {by!r}, but Duels have no columns; give the values themselves, one for "
+            "each row of duels.winners, or a table from read_table."
+        )
+
+    def latest(
+        self, rows: IntArray, most: int, by: str | None, rng: np.random.Generator
+    ) -> IntArray:
+        return np.sort(rng.choice(rows, most, replace=False))
 
 
 def plan_folds(
@@ -122,15 +193,13 @@ def plan_folds(
     if isinstance(by, str):
         split_columns(by)  # refuses what is no kind of split
         kind, _, column = by.partition(":")
-        if column and isinstance(duels, Duels):
-            raise ValueError(
-                f"by is {by!r}, but Duels have no columns; give the values themselves, one for "
-                "each row of duels.winners, or a table from read_table."
-            )
-    plan = FoldPlan(_compact(duels), _copies(duels) if kind == "duels" else None)
+    source = _OfDuels(duels, kind == "duels") if isinstance(duels, Duels) else _OfTable(duels)
+    if column:
+        source.table(str(by))  # refused before any work where there is none
+    plan = FoldPlan(source)
     if kind == "time":
         share = 1.0 / folds
-        split = split_duels(_table(duels), str(by), share, rng)
+        split = split_duels(source.table(str(by)), str(by), share, rng)
         test = split.test_rows
         plan.folds = [Fold(split.train_rows, test, plan.sets[test])]
         plan.description = split.description
@@ -141,7 +210,7 @@ def plan_folds(
         elif kind == "items":
             (first, second), what = plan.sides(), "items"
         elif kind == "group":
-            first, second = _group_codes(_table(duels), str(by), column, rng)
+            first, second = _group_codes(source.table(str(by)), str(by), column, rng)
             what = f"values of {column!r}"
         else:
             first = second = _given_codes(by, len(plan.winners))
@@ -156,14 +225,13 @@ def plan_folds(
             )
         plan.description += "."
     if max_train is not None:
-        plan.folds = [_thin(plan, fold, max_train, kind, duels, by, rng) for fold in plan.folds]
+        latest = str(by) if kind == "time" else None
+        plan.folds = [_thin(plan, fold, max_train, source, latest, rng) for fold in plan.folds]
     return plan
 
 
-def _compact(duels: Duels | DuelTable) -> Duels | DuelTable:
+def _without_idle_items(duels: DuelTable) -> DuelTable:
     """A table without the items that are in no duel, which would be converted for every fold."""
-    if isinstance(duels, Duels):
-        return duels
     used, place = np.unique(np.concatenate([duels.winners, duels.losers]), return_inverse=True)
     t, base = duels.num_rows, duels.base_items
     names = duels.row_names
@@ -178,15 +246,8 @@ def _compact(duels: Duels | DuelTable) -> Duels | DuelTable:
     )
 
 
-def _table(duels: Duels | DuelTable) -> DuelTable:
-    assert isinstance(duels, DuelTable)
-    return duels
-
-
-def _copies(duels: Duels | DuelTable) -> IntArray | None:
+def _copies(duels: Duels) -> IntArray:
     """Rows of Duels with each repeated as often as it was seen, so that copies can be parted."""
-    if isinstance(duels, DuelTable):
-        return None
     if duels.num_duels > MAX_COPIES:
         raise ValueError(
             f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= an "
@@ -258,19 +319,13 @@ def _thin(
     plan: FoldPlan,
     fold: Fold,
     max_train: int,
-    kind: str,
-    duels: Duels | DuelTable,
-    by: str | npt.ArrayLike,
+    source: _Source,
+    latest: str | None,
     rng: np.random.Generator,
 ) -> Fold:
     """At most so many training rows: the latest for time, else at random; whole sets stay whole."""
     if len(fold.train) <= max_train:
         return fold
-    if isinstance(duels, DuelTable):
-        how = str(by) if kind == "time" else "duels"
-        part = split_duels(duels.select(fold.train), how, 0.0, rng, max_train=max_train)
-        kept = fold.train[part.train_rows]
-    else:
-        kept = np.sort(rng.choice(fold.train, max_train, replace=False))
+    kept = source.latest(fold.train, max_train, latest, rng)
     plan.thinned = max(plan.thinned, len(fold.train) - len(kept))
     return replace(fold, train=kept)
