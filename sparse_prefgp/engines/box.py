@@ -28,6 +28,27 @@ class LowRankPlusDiagonal:
         """The (t, t) array, for tests and small problems."""
         return self.features @ self.features.T + np.diag(self.diagonal)
 
+    def _door(self, dtype: type) -> Covariance:
+        """Without the diagonal, which is noise to the engines."""
+        return LowRankOverDuels(tf.constant(self.features, dtype))
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """A covariance as it is, (t, t), by the names of `LowRankPlusDiagonal`."""
+
+    matrix: np.ndarray
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        return np.zeros(len(self.matrix))
+
+    def dense(self) -> np.ndarray:
+        return self.matrix
+
+    def _door(self, dtype: type) -> Covariance:
+        return DenseOverDuels(tf.constant(self.matrix, dtype), noise_free=True)
+
 
 @dataclass(frozen=True, eq=False)
 class TruncatedNormalResult:
@@ -44,7 +65,7 @@ class TruncatedNormalResult:
     nu: np.ndarray
     tau: np.ndarray
     inference: InferenceResult
-    _prior: np.ndarray | LowRankPlusDiagonal
+    _prior: _Matrix | LowRankPlusDiagonal
 
     @property
     def converged(self) -> bool:
@@ -53,10 +74,7 @@ class TruncatedNormalResult:
     @property
     def covariance(self) -> np.ndarray:
         """(t, t), made when asked for: prior minus what the sites explain."""
-        if isinstance(self._prior, LowRankPlusDiagonal):
-            prior, noise = self._prior.dense(), self._prior.diagonal
-        else:
-            prior, noise = self._prior, np.zeros(len(self._prior))
+        prior, noise = self._prior.dense(), self._prior.diagonal
         # Sites on the noise-free part become sites on the whole: 1/tau_v = 1/tau_z - noise.
         tau = self.tau / (1.0 - self.tau * noise)
         root = np.sqrt(tau)
@@ -90,16 +108,8 @@ def truncated_normal_ep(
     Source: Cunningham, Hennig & Lacoste-Julien (2011); Takeno, Nomura & Karasuyama (2023).
     """
     dtype = gpflow.default_float()
-    prior: np.ndarray | LowRankPlusDiagonal
-    door: Covariance
-    if isinstance(covariance, LowRankPlusDiagonal):
-        prior = _checked_low_rank(covariance)
-        noise = prior.diagonal
-        door = LowRankOverDuels(tf.constant(prior.features, dtype))
-    else:
-        prior = _checked_matrix(covariance)
-        noise = np.zeros(len(prior))
-        door = DenseOverDuels(tf.constant(prior, dtype), noise_free=True)
+    prior = _checked(covariance)
+    noise = prior.diagonal
     size = len(noise)
     centre, lowest, highest = _check_box(size, mean, lower, upper)
     low, high = lowest - centre, highest - centre
@@ -113,7 +123,7 @@ def truncated_normal_ep(
     engine = ParallelEP() if engine is None else engine
     if not engine.matches_moments:
         _check_noise(engine, noise)
-    point = engine.run(door, factors, Sites.zeros(size, dtype))
+    point = engine.run(prior._door(dtype), factors, Sites.zeros(size, dtype))
     moments = _by_matching(point, noise) if engine.matches_moments else _by_sites(point, noise)
     return TruncatedNormalResult(
         mean=centre + moments[0],
@@ -164,6 +174,12 @@ def _check_finite(name: str, values: np.ndarray) -> None:
     if not np.all(np.isfinite(values)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
         raise ValueError(f"{name} must be finite, but entry {where} is {values[where]}.")
+
+
+def _checked(given: np.ndarray | LowRankPlusDiagonal) -> _Matrix | LowRankPlusDiagonal:
+    if isinstance(given, LowRankPlusDiagonal):
+        return _checked_low_rank(given)
+    return _Matrix(_checked_matrix(given))
 
 
 def _checked_low_rank(given: LowRankPlusDiagonal) -> LowRankPlusDiagonal:
