@@ -1,0 +1,74 @@
+"""Nobody asks which approximation, engine, covariance or model is in use: it says what it is.
+
+Facts stand on `Approximation`, `Engine` and `Link`, protocols of models in `models/protocols.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
+ROOMS = ("approximations", "engines", "covariances")
+# Not the kinds of duels that a caller may give, `Duels`, `DuelTable` and `StreamedDuels`.
+MODELS = {"PreferenceGP", "StreamedGP", "RegressionGP", "SeenDuels"}
+# File: how many are left, and why.
+LEFT = {
+    # What a caller gave is refused in a sentence, or is one of two kinds that may be given.
+    "analysis/certificates.py": 1,
+    "engines/box.py": 1,
+    "models/checks.py": 1,
+    "models/exporting.py": 1,
+    "parts/model.py": 2,
+    "sampling/draws.py": 1,
+    "selection/greedy.py": 1,
+    "selection/optimise.py": 2,
+    "selection/streamed.py": 1,
+    # For the type checker alone: an assertion of what is so.
+    "models/posterior.py": 1,
+    "selection/objective.py": 1,
+    # An engine for low rank refuses other covariances.
+    "engines/partitioned.py": 1,
+    # The fingerprint of duels that are in memory, or not.
+    "selection/checkpoint.py": 1,
+}
+
+
+def _classes() -> set[str]:
+    """Names of the classes that nobody is to be asked for."""
+    found = set(MODELS)
+    for room in ROOMS:
+        for path in (PACKAGE / room).glob("*.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found |= {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    return found - {"ItemEffect"}  # a kernel: GPflow has no other way to ask what a sum is made of
+
+
+def _asked(tree: ast.Module, classes: set[str]) -> int:
+    """How many tests of a module ask for a class, or for the name of one."""
+    count = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("isinstance", "issubclass") and len(node.args) == 2:
+                names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+                count += bool(names & classes)
+        elif isinstance(node, ast.Compare):
+            texts = {c.value for c in ast.walk(node) if isinstance(c, ast.Constant)}
+            count += bool({t for t in texts if isinstance(t, str)} & classes)
+    return count
+
+
+def test_no_more_switches_than_are_known() -> None:
+    classes = _classes()
+    assert {"VFE", "PITC", "Laplace", "LowRankOverItems"} <= classes
+    found = Counter(
+        {
+            str(path.relative_to(PACKAGE)): _asked(
+                ast.parse(path.read_text(encoding="utf-8")), classes
+            )
+            for path in PACKAGE.rglob("*.py")
+        }
+    )
+    more = {file: n for file, n in found.items() if n > LEFT.get(file, 0)}
+    assert not more, f"say it by a fact or a protocol, or give a reason in LEFT: {more}"
