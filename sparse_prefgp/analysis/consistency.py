@@ -13,6 +13,7 @@ from sparse_prefgp.checks import whole_number
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.models.items import ItemSet, items_of
 from sparse_prefgp.models.outcomes import group_numbers
+from sparse_prefgp.models.protocols import holding_duels
 from sparse_prefgp.noise import ONE_NOISE
 
 if TYPE_CHECKING:
@@ -547,7 +548,9 @@ def _has_learned_from(model: Predicts, duels: Duels, items: ItemSet) -> bool:
         as_often = np.array_equal(duels.comparisons, own.comparisons)
         return as_often and duels.num_ties == own.num_ties
     all_used = model.num_duels_used == own.num_duels
-    return all_used and (duels is own or np.array_equal(_ends(duels), _ends(own)))
+    return all_used and (
+        duels is own or np.array_equal(_ends(duels), _ends(holding_duels(model).duels))
+    )
 
 
 def _ends(duels: Duels) -> IntArray:

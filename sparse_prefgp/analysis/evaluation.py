@@ -34,6 +34,7 @@ from sparse_prefgp.models.items import (
     known_items,
 )
 from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.models.protocols import holding_duels
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
@@ -92,7 +93,7 @@ def evaluate(
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
     baselines: dict[str, LinearProbit | Coin] = {COIN: Coin()}
     if model.duels.held:  # the duels of a stream are not kept
-        probit = LinearProbit.of(model.duels, np.random.default_rng(seed))
+        probit = LinearProbit.of(holding_duels(model).duels, np.random.default_rng(seed))
         baselines = {LINEAR_PROBIT: probit, **baselines}
     outcomes = asks_for_outcomes(model, given.ties)
     found = score_rows(model, baselines, given.rows, outcomes=outcomes, unseen=given.unseen)
@@ -143,7 +144,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None) -> _
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
         numbers = [found.numbers[side[~ties]] for side in (won, lost)]
-        unseen = unseen_pairs(model.duels, *numbers)
+        unseen = unseen_pairs(holding_duels(model).duels, *numbers)
     named = np.unique(np.concatenate([won, lost]))
     return _Given(
         rows_between(found.inputs, won, lost, counts, ties, labels),

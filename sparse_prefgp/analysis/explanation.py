@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import Duels, check_features, shortened
+from sparse_prefgp.duels import check_features, shortened
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.items import feature_columns, known_items
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import Predicts
+    from sparse_prefgp.models.protocols import KnownDuels, Predicts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -259,13 +259,13 @@ def _pair(
     return (names[0], names[1]), np.stack(rows)
 
 
-def _columns(duels: Duels) -> dict[str, IntArray]:
+def _columns(duels: KnownDuels) -> dict[str, IntArray]:
     """The columns of `duels.items` that each raw feature fills."""
     names = np.array(feature_columns(duels), dtype=object)
     return {str(name): np.flatnonzero(names == name) for name in dict.fromkeys(names)}
 
 
-def _value(duels: Duels, name: str, entries: FloatArray) -> Hashable:
+def _value(duels: KnownDuels, name: str, entries: FloatArray) -> Hashable:
     """A feature of one item as it was in the raw table, where the transform allows."""
     transform = duels.transform
     if transform is None:
@@ -317,12 +317,11 @@ def _one_by_one(
     return _differences(model, pairs)
 
 
-def _acquaintance(duels: Duels, number: int) -> str:
+def _acquaintance(duels: KnownDuels, number: int) -> str:
     """How well a model knows the item in a row of its duels; negative rows are unknown items."""
     if number < 0:
         return "unknown"
-    compared = np.any(duels.winners == number) or np.any(duels.losers == number)
-    return "known" if compared else "never compared"
+    return "known" if duels.comparisons[number] else "never compared"
 
 
 def _effects(

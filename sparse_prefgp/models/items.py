@@ -27,7 +27,7 @@ from sparse_prefgp.io.judgements import (
 
 if TYPE_CHECKING:
     from sparse_prefgp.features import FeatureTransform
-    from sparse_prefgp.models.protocols import Predicts
+    from sparse_prefgp.models.protocols import KnownDuels, Predicts
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -330,7 +330,7 @@ def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
 
 
 def features_in_units_of(
-    own: Duels, features: FloatArray, transform: FeatureTransform | None
+    own: KnownDuels, features: FloatArray, transform: FeatureTransform | None
 ) -> FloatArray:
     """Features of other items, (n, D), in the units of a model's duels.
 
@@ -382,7 +382,7 @@ def own_items(model: Predicts) -> ItemSet:
     return _item_set(model, ids, model.duels.items, np.arange(n), {}, "the model's own items")
 
 
-def feature_columns(duels: Duels) -> tuple[str, ...]:
+def feature_columns(duels: KnownDuels) -> tuple[str, ...]:
     """The raw feature that each of the D columns of `duels.items` belongs to."""
     transform = duels.transform
     if transform is not None:
@@ -410,7 +410,7 @@ def _item_set(
     return ItemSet(ids, inputs, numbers, comparisons, outside, unknown, name)
 
 
-def _outside(duels: Duels, features: FloatArray, compared: IntArray) -> dict[str, BoolArray]:
+def _outside(duels: KnownDuels, features: FloatArray, compared: IntArray) -> dict[str, BoolArray]:
     rows = duels.items[compared]
     low, high = rows.min(0), rows.max(0)
     found: dict[str, BoolArray] = {}
@@ -426,7 +426,7 @@ def _with_any(masks: Mapping[str, BoolArray]) -> dict[str, BoolArray]:
     return {name: mask for name, mask in masks.items() if mask.any()}
 
 
-def _level_blocks(duels: Duels, features: FloatArray) -> list[tuple[str, FloatArray]]:
+def _level_blocks(duels: KnownDuels, features: FloatArray) -> list[tuple[str, FloatArray]]:
     """The 0/1 columns of each categorical column; all zero where the level is unknown."""
     blocks: list[tuple[str, FloatArray]] = []
     if duels.transform is not None:

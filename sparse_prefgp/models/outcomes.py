@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gpflow
 import numpy as np
@@ -16,6 +16,9 @@ from sparse_prefgp.checks import is_number
 from sparse_prefgp.duels import Duels, shortened
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models.protocols import KnownDuels
 
 IntArray = npt.NDArray[np.int64]
 
@@ -115,7 +118,7 @@ def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.
     return names[number]
 
 
-def group_numbers(groups: Any, pairs: int, duels: Duels, by_group: bool) -> IntArray:
+def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) -> IntArray:
     """The number of each pair's group, (pairs,), -1 where it is None or unknown, which is told.
 
     Labels are compared as they are, else as text: 7 and "7" are one group.

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation, DuelProblem
+from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.graph import DuelGraph
@@ -56,10 +57,23 @@ class SampledWins(NamedTuple):
 class KnownDuels(Protocol):
     """What is known of duels wherever they are: `Duels`, and `SeenDuels` of a stream."""
 
-    held: bool
-    item_ids: tuple[Hashable, ...] | None
-    feature_names: tuple[str, ...] | None
-    transform: FeatureTransform | None
+    @property
+    def held(self) -> bool: ...
+
+    @property
+    def item_ids(self) -> tuple[Hashable, ...] | None: ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def transform(self) -> FeatureTransform | None: ...
+
+    @property
+    def groups(self) -> IntArray | None: ...
+
+    @property
+    def group_names(self) -> tuple[Hashable, ...] | None: ...
 
     @property
     def items(self) -> FloatArray: ...
@@ -128,8 +142,7 @@ class Predicts(Protocol):
     noise_ratio: gpflow.Parameter | None
 
     @property
-    def duels(self) -> Any:
-        """`KnownDuels`; of a model in memory `Duels`."""
+    def duels(self) -> KnownDuels: ...
 
     @property
     def approximation(self) -> Approximation: ...
@@ -167,6 +180,9 @@ class Predicts(Protocol):
 
 class HoldsDuels(Predicts, Preferences, Protocol):
     """All duels in memory, and the sites on them."""
+
+    @property
+    def duels(self) -> Duels: ...
 
     @property
     def graph(self) -> DuelGraph: ...
