@@ -34,6 +34,7 @@ def demo(
     threads: Threads = None,
 ) -> None:
     """Fit thousands of duels made from a data set that ships inside scikit-learn."""
+    given = dict(locals())
     with sentences(quiet, as_json, threads) as console:
         from sparse_prefgp.cli.fitting import Printer
         from sparse_prefgp.studies.examples import NOISE_SHARE, diabetes_duels
@@ -43,13 +44,7 @@ def demo(
 
         if out is not None:
             check_folder(out, overwrite)
-        settings = FitSettings(
-            approximation=approximation,
-            inducing=inducing,
-            kernel=kernel,
-            max_iterations=max_iterations,
-            seed=seed,
-        )
+        settings = FitSettings.of_options(given)
         tables = diabetes_duels(duels, seed)
         console.print(
             Text(

@@ -210,6 +210,7 @@ def fit(
     threads: Threads = None,
 ) -> None:
     """Fit a preference model to your duels, score it on held-out ones, and rank the items."""
+    given = dict(locals())
     with sentences(quiet, as_json, threads) as console:
         # Imported here to keep `--help` quick.
         from sparse_prefgp.cli.checkpoints import Checkpoints
@@ -219,34 +220,12 @@ def fit(
         from sparse_prefgp.studies.settings import FitSettings
         from sparse_prefgp.studies.workflow import fit as fit_duels
 
-        settings = FitSettings(
-            split=split,
-            test_fraction=test_fraction,
-            seed=seed,
-            approximation=approximation,
-            engine=engine,
-            kernel=kernel,
+        settings = FitSettings.of_options(
+            given,
             inducing=_number(inducing),
-            fixed_inducing=fixed_inducing,
-            max_iterations=max_iterations,
             least_gain=least_gain or None,
-            max_train=max_train,
-            noise_variance=noise_variance,
-            refit=refit,
-            mode=mode,
-            starts=starts,
-            margin=margin,
-            fixed_margin=fixed_margin,
             noise_by_group=noise_by is not None,
             stream=stream or is_stream(duels),
-            parts=parts,
-            scheduler=scheduler,
-            gradients=gradients,
-            polish=polish,
-            sites=sites,
-            local_sweeps=local_sweeps,
-            chunk=chunk,
-            timeout=timeout,
         )
         checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
         with checkpoints.told():

@@ -24,6 +24,8 @@ from sparse_prefgp.studies.choices import ADDITIVE, FeatureGroup, feature_groups
 from sparse_prefgp.studies.settings import DEFAULT_INDUCING, FitSettings, in_chunks_never
 
 if TYPE_CHECKING:
+    import gpflow
+
     from sparse_prefgp.analysis.scoring import Baseline, HeldOut, Rows
     from sparse_prefgp.approximations import Approximation
     from sparse_prefgp.models import PreferenceGP
@@ -101,25 +103,37 @@ class Holdout:
 
         settings, train = self.settings, self.train
         if settings.inducing_share is not None:
-            kernel = settings.kernel_choice.build(train.num_features, groups_of(train))
-            return auto_inputs("kmeans", train, kernel, rng, share=settings.inducing_share)
+            return auto_inputs("kmeans", train, self.kernel(), rng, share=settings.inducing_share)
         if self.num_inducing is None:
             return None
         return kmeans_inputs(train.distinct_rows()[0], self.num_inducing, rng)
 
-    def model(self, inputs: FloatArray | AutoInputs | None) -> PreferenceGP:
-        """The model of the settings before anything is learned."""
+    def kernel(self) -> gpflow.kernels.Kernel:
+        """That of the settings as it starts."""
+        train = self.train
+        return self.settings.kernel_choice.build(train.num_features, groups_of(train))
+
+    def model(
+        self,
+        inputs: FloatArray | AutoInputs | None,
+        kernel: gpflow.kernels.Kernel | None = None,
+        margin: float | None = None,
+    ) -> PreferenceGP:
+        """The model of the settings before anything is learned.
+
+        :param kernel: in place of that of the settings. margin: the same.
+        """
         from sparse_prefgp.models import PreferenceGP
 
-        settings, train = self.settings, self.train
+        settings = self.settings
         return PreferenceGP(
-            train,
-            settings.kernel_choice.build(train.num_features, groups_of(train)),
+            self.train,
+            self.kernel() if kernel is None else kernel,
             approximation=approximation_of(self, self.split.train_rows),
             inducing_variable=inputs,
             engine=settings.engine_choice.build(),
             noise_variance=settings.noise_variance,
-            margin=self.margin,
+            margin=self.margin if margin is None else margin,
             noise_by_group=settings.noise_by_group,
         )
 

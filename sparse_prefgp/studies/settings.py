@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,12 @@ class FitSettings:
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)
     engine_choice: EngineChoice = field(init=False, repr=False)
+
+    @classmethod
+    def of_options(cls, given: Mapping[str, Any], **more: Any) -> FitSettings:
+        """From whatever `given` has under the names of fields, and `more`, which comes first."""
+        names = {one.name for one in fields(cls) if one.init}
+        return cls(**{name: given[name] for name in names & given.keys()} | more)
 
     def first_margin(self, num_ties: int) -> float | None:
         """The margin to start from, for duels of which so many are ties."""

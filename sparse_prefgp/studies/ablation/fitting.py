@@ -13,7 +13,7 @@ from sparse_prefgp.studies.ablation.configuration import METHODS, Study
 from sparse_prefgp.studies.ablation.data import INPUTS, ITEMS, parted, stream
 from sparse_prefgp.studies.ablation.runs import RunSettings
 from sparse_prefgp.studies.choices import KernelChoice
-from sparse_prefgp.studies.holdout import Holdout, approximation_of, groups_of, prepare
+from sparse_prefgp.studies.holdout import Holdout, prepare
 from sparse_prefgp.studies.settings import FitSettings
 
 if TYPE_CHECKING:
@@ -111,30 +111,18 @@ def start_model(
     """
     import gpflow
 
-    from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.selection import initial_inputs
 
-    settings, train = holdout.settings, holdout.train
-    choice = settings.kernel_choice
-    kernel = choice.build(train.num_features, groups_of(train))
+    kernel = holdout.kernel()
     if given is not None:
         given.give(kernel)
     elif run.is_fixed and study.at is not None:
-        _assign(choice, kernel, study.at)
+        _assign(holdout.settings.kernel_choice, kernel, study.at)
     inputs = None
     if run.inducing is not None:
         method, rng = METHODS[run.inducing_inputs], stream(run.seed, INPUTS)
-        inputs = initial_inputs(method, train, kernel, run.inducing, rng)
-    margin = holdout.margin if given is None or given.margin is None else given.margin
-    model = PreferenceGP(
-        train,
-        kernel,
-        approximation=approximation_of(holdout, holdout.split.train_rows),
-        inducing_variable=inputs,
-        engine=settings.engine_choice.build(),
-        noise_variance=study.noise_variance,
-        margin=margin,
-    )
+        inputs = initial_inputs(method, holdout.train, kernel, run.inducing, rng)
+    model = holdout.model(inputs, kernel, None if given is None else given.margin)
     if run.is_fixed:
         gpflow.set_trainable(model.kernel, False)
         if model.margin is not None:
