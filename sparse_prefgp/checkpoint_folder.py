@@ -13,7 +13,7 @@ import os
 import shlex
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from sparse_prefgp.model_folder import (
 )
 from sparse_prefgp.versions import versions
 
-FORMAT, FORMAT_VERSION = CHECKPOINT_FORMAT, 2
+FORMAT, FORMAT_VERSION = CHECKPOINT_FORMAT, 3
 _DESCRIPTION, _ARRAYS = CHECKPOINT, "arrays-{}.npz"
 
 
@@ -82,25 +82,6 @@ def write(
         (new / _DESCRIPTION).write_text(text + "\n", encoding="utf-8")
 
 
-class Attempts:
-    """Writes of checkpoints that may fail, which is told once: hours of work are not thrown away
-    because the disk is full."""
-
-    def __init__(self) -> None:
-        self._told = False
-
-    def succeed(self, write: Callable[[], None]) -> bool:
-        """Whether it could be written; called by what the run itself calls."""
-        try:
-            write()
-        except (OSError, ValueError) as error:
-            if not self._told:
-                warnings.warn(f"No checkpoint could be written: {error}", stacklevel=5)
-            self._told = True
-            return False
-        return True
-
-
 def read(
     folder: Path, fingerprints: Mapping[str, str], meanings: Mapping[str, str]
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -108,7 +89,7 @@ def read(
 
     Args:
         folder: with a checkpoint.
-        fingerprints: of what goes on from it.
+        fingerprints: of what resumes from it.
         meanings: for each fingerprint what it is of when they differ, such as "other duels".
 
     Raises:
@@ -120,25 +101,15 @@ def read(
         if description["format"] != FORMAT:
             raise ValueError
         digest = description["arrays_sha256"]
-        if not isinstance(description["versions"], dict):
-            raise ValueError
         data = (folder / _ARRAYS.format(digest[:12])).read_bytes()
-        written, now = description["versions"], versions()
         version = description["format_version"]
         prints = description["fingerprints"]
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(f"{where} is damaged; copy it again, {remedy}.") from None
-    other = [name for name in now if written.get(name) != now[name]]
     if version != FORMAT_VERSION:
         raise ValueError(
             f"{where} has format {version}, but this version reads {FORMAT_VERSION}; use the "
             f"version of sparse_prefgp that wrote it, {remedy}."
-        )
-    if other:
-        name = other[0]
-        raise ValueError(
-            f"{where} was written with {name} {written.get(name, 'absent')}, but this is "
-            f"{now[name]}; install that version, {remedy}."
         )
     signed = description.get("checksum") == _signature(description)
     if not signed or hashlib.sha256(data).hexdigest() != digest:
@@ -152,6 +123,56 @@ def read(
         if prints.get(part) != fingerprints[part]:
             raise of_something_else(folder, meaning)
     return arrays, description
+
+
+class Store:
+    """The checkpoint of a run: what is there at its beginning, and what takes its place.
+
+    A write that fails is told once: hours of work are not thrown away because the disk is full.
+
+    Attributes:
+        folder: where.
+        there: arrays and words of the checkpoint, whether the run resumes from it or not, so that
+            that of another run is refused and not lost; None if there is none.
+
+    Args:
+        folder: made if need be.
+        fingerprints, meanings: as for `read`.
+        resume: whether something should be there.
+        what: is resumed, in the warning that nothing is there.
+
+    Raises:
+        ValueError: what `check_writable` and `read` raise.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        fingerprints: Mapping[str, str],
+        meanings: Mapping[str, str],
+        resume: bool,
+        what: str,
+    ) -> None:
+        self.folder, self._fingerprints, self._told = folder, fingerprints, False
+        check_writable(folder)
+        self.there = read(folder, fingerprints, meanings) if has_checkpoint(folder) else None
+        if resume and self.there is None:
+            warnings.warn(
+                f"There is no checkpoint in {str(folder)!r} to resume from; the {what} begins at "
+                "the beginning.",
+                stacklevel=6,
+            )
+
+    def write(self, arrays: Mapping[str, np.ndarray], words: Mapping[str, Any]) -> bool:
+        """Whether it could be written; called by what the run itself calls."""
+        try:
+            write(self.folder, self._fingerprints, arrays, words)
+        except (OSError, ValueError) as error:
+            if not self._told:
+                warnings.warn(f"No checkpoint could be written: {error}", stacklevel=5)
+            self._told = True
+            return False
+        return True
 
 
 def of_something_else(folder: Path, meaning: str) -> ValueError:

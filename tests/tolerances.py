@@ -116,3 +116,7 @@ CANCELLING = 1e-9
 # Squared distances by dot products: the error in units of columns times the largest |a|² is some
 # roundings of 1.1e-16 for each of the three sums.
 DOT_PRODUCTS = 4.5e-16
+
+# Log evidence, nats a duel, of two runs of the optimiser that took different steps to one optimum,
+# as a resumed run does: what ten iterations bring when a run has settled (`LEAST_GAIN`).
+SAME_OPTIMUM = 1e-5

@@ -1,5 +1,4 @@
-"""Ways to optimise: alternated against nested, from warm sites and from cold ones, and learned
-against k-means inducing inputs."""
+"""Ways to optimise: from warm sites and from cold ones, learned and k-means inducing inputs."""
 
 from __future__ import annotations
 
@@ -19,16 +18,15 @@ from sparse_prefgp.links import Link
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 from sparse_prefgp.selection.objective import LOOSE_TOLERANCE
 from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
-from sparse_prefgp.selection.search import ALTERNATED, NESTED
 from sparse_prefgp.sites import Factors, Sites
 
 # An evidence counts as reached within this many nats a duel.
 MARGIN = 1e-4
 # The ways take turns, and the median of their times is reported.
 REPEATS = 3
-# EP from zero sites to its usual tolerance for every gradient, which is what alternated
-# optimisation is compared with in the literature.
-COLD = "nested, cold"
+# EP for every gradient: from the sites of the one before, to the loose tolerance of `optimise`, or
+# from zero sites to its usual tolerance.
+WARM, COLD = "warm", "cold"
 
 
 def run(*, quick: bool = False, budget: float | None = None) -> Report:
@@ -92,56 +90,55 @@ def _case(
     problem: Problem, start: np.ndarray, smooth: bool, name: str, iterations: int, repeats: int
 ) -> tuple[Table, dict[str, Any]]:
     t = len(problem.duels.winners)
-    runs: dict[str, list[Trace]] = {NESTED: [], ALTERNATED: [], COLD: []}
+    runs: dict[str, list[Trace]] = {WARM: [], COLD: []}
     for _ in range(repeats):
-        for mode, traces in runs.items():
-            traces.append(_trace(_model(problem, start, smooth), mode, iterations))
+        for way, traces in runs.items():
+            traces.append(_trace(_model(problem, start, smooth), way, iterations))
     judge = _model(problem, start, smooth)
     # The evidence at converged sites, whatever the run itself had seen.
-    curves = {mode: _evidence(judge, traces[0]) / t for mode, traces in runs.items()}
+    curves = {way: _evidence(judge, traces[0]) / t for way, traces in runs.items()}
     target = min(float(np.max(curve)) for curve in curves.values()) - MARGIN
-    hits = {mode: int(np.flatnonzero(curve >= target)[0]) for mode, curve in curves.items()}
+    hits = {way: int(np.flatnonzero(curve >= target)[0]) for way, curve in curves.items()}
     taken = {
-        mode: float(np.median([trace.seconds[hits[mode]] for trace in traces]))
-        for mode, traces in runs.items()
+        way: float(np.median([trace.seconds[hits[way]] for trace in traces]))
+        for way, traces in runs.items()
     }
-    ratio, cold_ratio = (taken[mode] / taken[ALTERNATED] for mode in (NESTED, COLD))
+    ratio = taken[COLD] / taken[WARM]
     fixed = _model(problem, start, smooth)
     gpflow.set_trainable(fixed.inducing_variable, False)
     fixed_report = optimise(fixed, iterations, least_gain=None)
-    nested = runs[NESTED][0]
+    warm = runs[WARM][0]
     rows, methods = [], {}
-    for mode, traces in runs.items():
+    for way, traces in runs.items():
         report = traces[0].report
         rows.append(
             (
-                mode,
+                way,
                 f"{report.log_evidence / t:.4f}",
-                f"{taken[mode]:.2f} s",
-                f"{hits[mode] + 1}",
+                f"{taken[way]:.2f} s",
+                f"{hits[way] + 1}",
                 f"{report.evaluations}",
                 f"{report.sweeps / report.evaluations:.1f}",
             )
         )
-        methods[mode] = {
+        methods[way] = {
             "log_evidence_per_duel": report.log_evidence / t,
-            "seconds_to_target": taken[mode],
-            "iterations_to_target": hits[mode] + 1,
+            "seconds_to_target": taken[way],
+            "iterations_to_target": hits[way] + 1,
             "iterations": report.iterations,
             "evaluations": report.evaluations,
             "sweeps": report.sweeps,
-            "setbacks": report.setbacks,
-            "all_seconds_to_target": [float(x.seconds[hits[mode]]) for x in traces],
+            "all_seconds_to_target": [float(x.seconds[hits[way]]) for x in traces],
         }
     places = {
         "k-means": (fixed, fixed_report),
-        "learned": (nested.model, nested.report),
+        "learned": (warm.model, warm.report),
     }
     scores = {key: _held_out(model, problem) for key, (model, _) in places.items()}
     notes = [
-        f"to {target:.4f} nats a duel, which all reach: alternated takes 1/{ratio:.2f} of the "
-        f"time of nested and 1/{cold_ratio:.2f} of it where inference starts from zero for every "
-        f"gradient (medians of {repeats}, in turn, without compiling)",
+        f"to {target:.4f} nats a duel, which both reach: from warm sites it takes 1/{ratio:.2f} of "
+        "the time where inference starts from zero for every gradient "
+        f"(medians of {repeats}, in turn, without compiling)",
         *(
             f"inducing inputs {key}: evidence {report.log_evidence / t:.4f} nats a duel, held-out "
             f"negative log predictive {scores[key]:.4f}"
@@ -152,7 +149,7 @@ def _case(
         title=f"{t:,} duels between {len(problem.duels.items):,} items, {len(start)} inducing "
         f"inputs, {name}",
         columns=(
-            "mode",
+            "way",
             "evidence a duel",
             "to target",
             "iterations",
@@ -164,9 +161,8 @@ def _case(
     )
     return table, {
         "target": target,
-        "nested_over_alternated": ratio,
-        "cold_over_alternated": cold_ratio,
-        "modes": methods,
+        "cold_over_warm": ratio,
+        "ways": methods,
         "inducing": {
             key: {
                 "log_evidence_per_duel": report.log_evidence / t,
@@ -188,7 +184,7 @@ def _model(problem: Problem, start: np.ndarray, smooth: bool) -> PreferenceGP:
     )
 
 
-def _trace(model: PreferenceGP, mode: str, iterations: int) -> Trace:
+def _trace(model: PreferenceGP, way: str, iterations: int) -> Trace:
     seconds: list[float] = []
     values: list[list[np.ndarray]] = []
     started = time.perf_counter()
@@ -197,11 +193,10 @@ def _trace(model: PreferenceGP, mode: str, iterations: int) -> Trace:
         seconds.append(time.perf_counter() - started)
         values.append([v.numpy() for v in model.trainable_variables])
 
-    if mode == COLD:
+    if way == COLD:
         model.engine = ColdEP(ParallelEP())
-    plain = NESTED if mode == COLD else mode
-    report = optimise(model, iterations, mode=plain, callback=keep, least_gain=None)
-    # All modes have compiled all they need when the first iteration ends.
+    report = optimise(model, iterations, callback=keep, least_gain=None)
+    # Both have compiled all they need when the first iteration ends.
     return Trace(np.asarray(seconds) - report.compile_seconds, values, report, model)
 
 

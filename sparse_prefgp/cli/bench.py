@@ -54,8 +54,8 @@ def bench(
     exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product it
     replaces. roofline: a sweep, a whole inference and its memory at a million duels, beside the
     dense products. engines: each engine to its fixed point, as ratios to ParallelEP. svgp: joint
-    optimisation against GPflow's SVGP, by time to the same held-out score. optimise: alternated
-    against nested optimisation, learned against k-means inducing inputs. stream: duels read from
+    optimisation against GPflow's SVGP, by time to the same held-out score. optimise: from
+    warm sites against cold ones, learned against k-means inducing inputs. stream: duels read from
     files, in parts. scaling: time and memory against duels, items, inducing inputs and parts.
     """
     with sentences(quiet, as_json, threads) as console:

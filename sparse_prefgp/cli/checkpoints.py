@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What a killed command goes on from; it is removed when the command has succeeded.
+    """What a killed command resumes from; it is removed when the command has succeeded.
 
     folder: where, on the same disk as the output. what: a fit, for instance. every: optimiser
-    steps between two; 0 for none. resume: go on from those that are there.
+    steps between two; 0 for none. resume: from those that are there.
 
     Raises:
         ValueError: every below 0, or 0 with resume; one was interrupted here and `resume` was not
@@ -56,7 +56,7 @@ class Checkpoints:
 
     @property
     def resumes(self) -> bool:
-        """Whether a command that was interrupted goes on."""
+        """Whether a command that was interrupted is resumed."""
         return self.resume and self.there
 
     def stage(self, name: str) -> Checkpoint | None:
@@ -68,7 +68,7 @@ class Checkpoints:
         return Checkpoint(self.folder / name, self.every, self._resumes(name))
 
     def comparison(self) -> tuple[Path | None, bool]:
-        """Where a comparison keeps its fits, and whether it goes on from some."""
+        """Where a comparison keeps its fits, and whether it resumes from some."""
         if not self.every:
             return None, False
         return self.folder / COMPARE_STAGE, self._resumes(COMPARE_STAGE)
@@ -77,7 +77,7 @@ class Checkpoints:
     def _kept(self) -> str:
         return (
             f"{self.what} so far is kept in {str(self.folder)!r}, and the same command with "
-            "--resume goes on from there."
+            "--resume begins there."
         )
 
     def _resumes(self, name: str) -> bool:
@@ -91,7 +91,7 @@ class Checkpoints:
         """
         if self.resume and not self.there:
             warnings.warn(
-                f"There is no checkpoint in {str(self.folder)!r} to go on from; the {self.what} "
+                f"There is no checkpoint in {str(self.folder)!r} to resume from; the {self.what} "
                 "begins at the beginning.",
                 stacklevel=3,
             )

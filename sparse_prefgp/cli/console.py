@@ -236,14 +236,13 @@ def progress_bar(
             each = (seen[-1] - seen[0]) / max(len(seen) - 1, 1)
             total = progress.starts * max_iterations
             reached = (progress.start - 1) * max_iterations + progress.iteration
-            about = "" if progress.settled else "about "
             several = f", start {progress.start}/{progress.starts}" if progress.starts > 1 else ""
             bar.update(
                 task,
                 description=label + several,
                 total=total,
                 completed=reached,
-                evidence=f"evidence per duel {about}{progress.log_evidence / duels:.4f}",
+                evidence=f"evidence per duel {progress.log_evidence / duels:.4f}",
                 effort=f"|g| {progress.gradient_norm:.0e} {progress.sweeps:,} sweeps",
                 left=f"≤ {clock(each * (total - reached))} left" if len(seen) > 1 else "",
             )

@@ -88,13 +88,7 @@ def fit(
     ] = None,
     max_iterations: Annotated[int, typer.Option(help="At most so many optimiser steps.")] = 100,
     least_gain: LeastGain = 1e-5,
-    mode: Annotated[
-        str,
-        typer.Option(
-            help="nested, or alternated: one sweep of inference for each gradient, in place of as "
-            "many as it needs."
-        ),
-    ] = "nested",
+    mode: Annotated[str, typer.Option(hidden=True)] = "nested",
     starts: Annotated[
         int, typer.Option(help="Fit from so many different first parameters; the best is kept.")
     ] = 1,

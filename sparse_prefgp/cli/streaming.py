@@ -14,7 +14,7 @@ from sparse_prefgp.studies.holdout import Watch
 
 if TYPE_CHECKING:
     from sparse_prefgp.parts.model import StreamProgress
-    from sparse_prefgp.selection.streamed import StreamedStep
+    from sparse_prefgp.selection import Progress
 
 
 @contextmanager
@@ -30,11 +30,11 @@ def passes_bar(
         TextColumn("{task.fields[speed]}"),
         TextColumn("{task.fields[steps]}"),
     )
-    began: StreamedStep | None = None
+    began: Progress | None = None
     with Bar(*columns, console=console) as bar:
         task = bar.add_task("Preparing", total=1, rows="", speed="", steps="")
 
-        def step(at: StreamedStep) -> None:
+        def step(at: Progress) -> None:
             nonlocal began
             if began is None or began.of != at.of:
                 began = at

@@ -376,7 +376,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         if not tf.executing_eagerly():
             raise ValueError(
                 "Streamed duels are read by Python, which no compiled function can do; use "
-                "optimise_streamed, or an optimiser with compile=False."
+                "optimise, or an optimiser with compile=False."
             )
         value, gradients = self.evidence_and_gradient()
         surrogate = tf.add_n(

@@ -3,9 +3,12 @@
 from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted
 from sparse_prefgp.selection.greedy import GreedyReport, GreedyStep, greedy_em
 from sparse_prefgp.selection.initial import AutoInputs, auto_inputs, initial_inputs
-from sparse_prefgp.selection.optimise import OptimisationReport, Progress, StartReport, optimise
-from sparse_prefgp.selection.streamed import StreamedReport, optimise_streamed
+from sparse_prefgp.selection.optimise import optimise
+from sparse_prefgp.selection.report import OptimisationReport, Progress, StartReport
 from sparse_prefgp.selection.tensorboard import to_tensorboard
+
+# The names for streamed duels from the time when theirs were another function and report.
+optimise_streamed, StreamedReport = optimise, OptimisationReport
 
 __all__ = [
     "AutoInputs",

@@ -1,52 +1,48 @@
-"""Checkpoints: what a killed or interrupted run of an optimiser goes on from.
+"""Checkpoints: what a killed or interrupted run of an optimiser resumes from.
 
-It holds the optimiser's state to the bit, for duels in memory with the sites, and of the model only
-what tells whether another one is the same; so whoever goes on builds the model as before.
+A resumed run is a warm start: parameters, inducing inputs among them, iterations done, what they
+have shown of the curvature, and what is finished. Sites begin at zero. Of the model only what tells
+whether another one is the same is kept; so whoever resumes builds the model as before.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import gpflow
 import numpy as np
+import numpy.typing as npt
 
 from sparse_prefgp.checkpoint_folder import (
-    Attempts,
+    Store,
     again,
-    check_writable,
     digest_of,
-    has_checkpoint,
     of_something_else,
 )
-from sparse_prefgp.checkpoint_folder import read as read_folder
-from sparse_prefgp.checkpoint_folder import write as write_folder
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.duels import shortened
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP
+from sparse_prefgp.selection.climb import Climb, Curvature
+from sparse_prefgp.selection.objective import Counts
 
-Packed = tuple[dict[str, np.ndarray], dict[str, Any]]
-T = TypeVar("T")
+IntArray = npt.NDArray[np.int64]
 
 _PROBED_ROWS = 5
-# The kernel on the same rows by the same versions, perhaps on another processor.
-_SAME_KERNEL = 1e-9
 # A start that was itself computed (k-means, the fit before a refit) has its last digits by the
 # order of sums, which the number of threads decides, and an optimiser spreads them; what somebody
 # else would start from differs by far more. Of unconstrained parameters and standardised inputs,
 # which are of order one: relative to 1 + |value|.
 _SAME_START = 1e-6
-# At a start that differs by so much, relative to the largest value: lengthscales and variances
-# move it by a few times their own relative change.
-_NEAR_KERNEL = 1e-5
+# Relative to the largest value, at a start that may differ by so much: lengthscales and variances
+# move the kernel by a few times their own relative change.
+_SAME_KERNEL = 1e-5
 _MEANINGS = {
     "duels": "other duels or items",
     "model": "another kernel, approximation, engine or choice of trainable parameters",
@@ -56,10 +52,10 @@ _OTHER_START = "other parameters or inducing inputs at the start"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where `optimise` or `optimise_streamed` keeps what it needs to go on, and how often.
+    """Where `optimise` keeps what a later call can resume from, and how often.
 
-    path: a folder, made if need be. every: iterations between two checkpoints. resume: go on from
-    the checkpoint that is there; without one, begin.
+    path: a folder, made if need be. every: iterations between two checkpoints, of which a killed
+    run loses no more. resume: from the checkpoint that is there; without one, begin.
 
     Raises:
         ValueError: every that is no whole number of at least 1; no path.
@@ -88,13 +84,65 @@ class Checkpoint:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run that left a checkpoint; the message says where and how to go on."""
+    """Ctrl-C during a run that left a checkpoint; the message says where and how to resume."""
 
     def __init__(self, path: Path, iteration: int) -> None:
         super().__init__(
             f"Interrupted after iteration {iteration}; what was reached is kept in {str(path)!r}, "
-            "and the same call with resume=True in its Checkpoint goes on from there."
+            "and the same call with resume=True in its Checkpoint resumes from there."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What a run has reached; nothing in it is ever changed.
+
+    first: log evidence and log prior density at the first parameters, nats. legs: what the run
+    climbs one after the other, all but the last of them over: a climb for each start, or one on the
+    subset and one on all duels after it. rows: numbers of those drawn for the subset. per_duel: log
+    evidence of the subset at its end. counts: what was spent.
+    """
+
+    first: tuple[float, float] = (float("nan"), 0.0)
+    legs: tuple[Climb, ...] = ()
+    rows: IntArray | None = None
+    per_duel: float | None = None
+    counts: Counts = field(default_factory=Counts)
+
+    @property
+    def iterations(self) -> int:
+        return sum(leg.iterations for leg in self.legs)
+
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays by name, and numbers and words for JSON."""
+        arrays = {} if self.rows is None else {"rows": self.rows}
+        for number, leg in enumerate(self.legs):
+            own = {"position": leg.position, "gradient": leg.gradient, **vars(leg.curvature)}
+            own |= {"values": np.array(leg.values), "history": np.array(leg.history)}
+            arrays |= {f"{name}_{number}": value for name, value in own.items()}
+        words = {
+            "first": self.first,
+            "legs": [[leg.log_prior, leg.ended, leg.converged] for leg in self.legs],
+            "per_duel": self.per_duel,
+            "counts": asdict(self.counts),
+        }
+        return arrays, words
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, np.ndarray], words: Mapping[str, Any]) -> Reached:
+        """What `packed` gave."""
+        legs = []
+        for number, (log_prior, ended, converged) in enumerate(words["legs"]):
+            position, gradient, steps, changes, values, history = (
+                arrays[f"{name}_{number}"]
+                for name in ("position", "gradient", "steps", "changes", "values", "history")
+            )
+            curvature, before = Curvature(steps, changes), tuple(values.tolist())
+            known = (position, before[-1], gradient, log_prior, curvature, before)
+            legs.append(Climb(*known, tuple(history.tolist()), ended, converged))
+        evidence, prior = words["first"]
+        counts = Counts(**words["counts"])
+        return cls((evidence, prior), tuple(legs), arrays.get("rows"), words["per_duel"], counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,40 +157,6 @@ class Identity:
     start: np.ndarray
     probe: np.ndarray
     meaning: str
-
-
-def write(
-    folder: Path, identity: Identity, arrays: dict[str, np.ndarray], words: dict[str, Any]
-) -> None:
-    """Replace the checkpoint in a folder, in one step; see `checkpoint_folder.write`."""
-    own = {"start": identity.start, "probe": identity.probe}
-    write_folder(folder, identity.fingerprints, {**arrays, **own}, words)
-
-
-def read(folder: Path, identity: Identity) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays and words that `write` was given.
-
-    Raises:
-        ValueError: damaged, of another version, or of other data or settings than `identity`.
-    """
-    meanings = {**_MEANINGS, "settings": identity.meaning}
-    arrays, words = read_folder(folder, identity.fingerprints, meanings)
-    start, probe = arrays.pop("start"), arrays.pop("probe")
-    here = identity.start
-    allowed = _SAME_START * (1.0 + np.abs(here))
-    if start.shape != here.shape or not np.all(np.abs(start - here) <= allowed):
-        raise of_something_else(folder, _OTHER_START)
-    if not _same_kernel(probe, identity.probe, exact_start=np.array_equal(start, here)):
-        raise of_something_else(folder, _MEANINGS["model"])
-    return arrays, words
-
-
-def _same_kernel(probe: np.ndarray, here: np.ndarray, *, exact_start: bool) -> bool:
-    if probe.shape != here.shape:
-        return False
-    if exact_start:
-        return np.allclose(probe, here, rtol=_SAME_KERNEL, atol=0.0)
-    return bool(np.max(np.abs(probe - here)) <= _NEAR_KERNEL * np.max(np.abs(here)))
 
 
 def identify(
@@ -219,89 +233,79 @@ def _prior(parameter: gpflow.Parameter) -> str | None:
     return f"{type(parameter.prior).__name__} {shown} {parameter.prior_on}{kind}"
 
 
-class Book(Generic[T]):
-    """The checkpoint of one run: what was found in it, and what goes into it.
+class Keeper:
+    """The checkpoint of one run.
 
     Attributes:
         folder: where.
-        found: what the run goes on from; None to begin.
-        latest: what was given to `keep` last.
+        found: what the run resumes from; None to begin.
 
     Args:
-        checkpoint: where, how often, and whether to go on.
+        checkpoint: where, how often, and whether to resume.
         identity: of the run.
-        pack: what a run has reached, as arrays and words; unpack: the reverse.
 
     Raises:
         ValueError: a place that cannot be written to, a checkpoint that is damaged, of another
-            version or of another run.
+            format or of another run.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        identity: Identity,
-        pack: Callable[[T], Packed],
-        unpack: Callable[[dict[str, np.ndarray], dict[str, Any]], T],
-    ) -> None:
-        self.folder = folder = checkpoint.folder
-        self.found: T | None = None
-        self.latest: T | None = None
-        self._every = checkpoint.every
-        self._identity = identity
-        self._pack = pack
-        self._attempts = Attempts()
-        check_writable(folder)
-        if not checkpoint.resume:
-            if has_checkpoint(folder):
-                read(folder, identity)  # that of another run is not lost
-            return
-        if has_checkpoint(folder):
-            self.found = self.latest = unpack(*read(folder, identity))
-        else:
-            warnings.warn(
-                f"There is no checkpoint in {str(folder)!r} to go on from; the run begins at the "
-                "beginning.",
-                stacklevel=4,
-            )
+    def __init__(self, checkpoint: Checkpoint, identity: Identity) -> None:
+        self.folder = checkpoint.folder
+        self.found: Reached | None = None
+        self._every, self._identity = checkpoint.every, identity
+        meanings = {**_MEANINGS, "settings": identity.meaning}
+        self._store = Store(self.folder, identity.fingerprints, meanings, checkpoint.resume, "run")
+        if self._store.there is not None:
+            there = self._checked(*self._store.there)
+            self.found = there if checkpoint.resume else None
+        self._latest = self.found
 
-    def due(self, iterations: int) -> bool:
-        """Whether a checkpoint is to be written after so many iterations."""
-        return iterations % self._every == 0
+    def keep(self, latest: Reached, iteration: int | None = None) -> None:
+        """What the run has reached, at hand for an interruption; on the disk where it is due.
 
-    def keep(self, latest: T, write: bool) -> None:
-        """What the run has reached, on the disk or, for an interruption, at hand."""
-        self.latest = latest
-        if write:
+        :param iteration: within the present leg; None at its beginning or end, which is due.
+        """
+        self._latest = latest
+        if iteration is None or iteration % self._every == 0:
             self._write()
 
-    def close(self) -> None:
-        """Keep how the run ended, so that what follows it can be repeated from there."""
-        if self.latest is not None:
-            self._write()
-
-    def interrupted(self) -> bool:
-        """Whether what was reached is kept now."""
-        return self.latest is not None and self._write()
+    def interrupted(self) -> Interrupted | None:
+        """What Ctrl-C raises after what was reached has been kept; None if it could not be."""
+        if self._latest is None or not self._write():
+            return None
+        return Interrupted(self.folder, self._latest.iterations)
 
     def past_limit(self, made: int, limit: int, what: str = "iterations") -> ValueError:
-        """The sentence on a limit that an uninterrupted run would have stopped at before."""
+        """The sentence on a limit that is below what was done."""
         return ValueError(
-            f"The run in {str(self.folder)!r} has gone on for {made} {what} already, past the "
+            f"The run in {str(self.folder)!r} has made {made} {what} already, past the "
             f"limit of {limit}; give a limit of at least {made}, {again(self.folder)}."
         )
 
     def ended_at_limit(self, what: str, made: int, limit: int) -> ValueError:
         """The sentence on a part of the run, over now, that ended at another limit."""
         return ValueError(
-            f"{what} of the run in {str(self.folder)!r} ended at its limit of {made} iterations, "
-            f"and only its result was kept; a limit of {limit} would have ended it elsewhere: "
-            f"give {made}, {again(self.folder)}."
+            f"{what} of the run in {str(self.folder)!r} ended at its limit of {made} iterations "
+            f"and is over, so that a limit of {limit} comes too late: give {made}, "
+            f"{again(self.folder)}."
         )
 
+    def _checked(self, arrays: dict[str, np.ndarray], words: dict[str, Any]) -> Reached:
+        """What is there, if the run began where this one does."""
+        identity = self._identity
+        start, probe = arrays.pop("start"), arrays.pop("probe")
+        if not _close(start, identity.start, _SAME_START * (1.0 + np.abs(identity.start))):
+            raise of_something_else(self.folder, _OTHER_START)
+        if not _close(probe, identity.probe, _SAME_KERNEL * np.max(np.abs(identity.probe))):
+            raise of_something_else(self.folder, _MEANINGS["model"])
+        return Reached.unpacked(arrays, words)
+
     def _write(self) -> bool:
-        latest = self.latest
-        assert latest is not None
-        return self._attempts.succeed(
-            lambda: write(self.folder, self._identity, *self._pack(latest))
-        )
+        assert self._latest is not None
+        arrays, words = self._latest.packed()
+        arrays |= {"start": self._identity.start, "probe": self._identity.probe}
+        return self._store.write(arrays, words)
+
+
+def _close(one: np.ndarray, other: np.ndarray, within: Any) -> bool:
+    return one.shape == other.shape and bool(np.all(np.abs(one - other) <= within))

@@ -1,21 +1,19 @@
-"""Loss and gradient of a model as functions of one flat vector, with the sites they start from."""
+"""Loss and gradient of a model as functions of one flat vector: in memory, or from chunks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.engines import Engine, FixedPoint, ParallelEP
-from sparse_prefgp.links import Link
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.selection.lbfgs import Point
-from sparse_prefgp.sites import Factors, Sites, damp
+from sparse_prefgp.parts import StreamedGP
+from sparse_prefgp.parts.model import StreamProgress
 
 FloatArray = npt.NDArray[np.float64]
 Compiled = Callable[[], tuple[tf.Tensor, tf.Tensor]]
@@ -29,99 +27,42 @@ class Counts:
     """What was spent.
 
     evaluations: of loss and gradient. failed: of these, not finite. unconverged: inference had
-    not converged though it was let. alternated: from sites that took one sweep only.
+    not converged. sweeps: of inference in memory; 0 for chunks.
     """
 
     evaluations: int = 0
     failed: int = 0
     unconverged: int = 0
-    alternated: int = 0
     sweeps: int = 0
     seconds: float = 0.0
 
 
-class OneSweep(Engine):
-    """An engine that takes the sites as the last call proposed them, and proposes the next.
+class Objective(Protocol):
+    """Minus log evidence and log prior density, in nats, of one flat vector of parameters (p,)."""
 
-    A call costs one pass over the covariance. A proposal that is not finite is not kept.
-    """
+    def get(self) -> FloatArray:
+        """The parameters as they are, unconstrained."""
 
-    def __init__(self, engine: ParallelEP, sites: tuple[FloatArray, FloatArray]) -> None:
-        self._engine = engine
-        self.nu, self.tau = (tf.Variable(x, trainable=False) for x in sites)
+    def set(self, flat: FloatArray) -> None:
+        """Put them into the model."""
 
-    @property
-    def tolerance(self) -> float:
-        return self._engine.tolerance
+    def log_prior(self) -> float:
+        """Log prior density of the parameters as they are."""
 
-    @property
-    def link_function(self) -> Link:
-        return self._engine.link_function
-
-    def with_tolerance(self, tolerance: float) -> Engine:
-        return OneSweep(self._engine.with_tolerance(tolerance), (self.nu.numpy(), self.tau.numpy()))
-
-    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        del sites  # those of the last evaluation, of which the proposal is one sweep ahead
-        here = Sites(self.nu.read_value(), self.tau.read_value())
-        found = self._engine.at(covariance, factors, here)
-        ahead = damp(here, found.proposal, tf.constant(self._engine.damping, here.nu.dtype))
-        good = tf.math.is_finite(found.log_z)
-        for value in ahead:
-            good &= tf.reduce_all(tf.math.is_finite(value))
-        self.nu.assign(tf.where(good, ahead.nu, here.nu))
-        self.tau.assign(tf.where(good, ahead.tau, here.tau))
-        return found
-
-    def at(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        """The state at `sites`."""
-        return self._engine.at(covariance, factors, sites)
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient; NaN where the evaluation failed. The model has the parameters."""
 
 
-class Objective:
-    """Minus log evidence and log prior density, in nats, with the gradient, as NumPy.
+class _Flat:
+    """The parameters of a model as one vector, and what evaluations at it have cost."""
 
-    Each call goes on from the sites of the last one. `alternated` chooses between inference to
-    the loose tolerance and one sweep a call; the model's engine is put back by `close`.
-    """
-
-    def __init__(
-        self, model: PreferenceGP, variables: list[tf.Variable], alternates: bool = False
-    ) -> None:
-        self.model = model
-        self.alternated = False
+    def __init__(self, model: PreferenceGP | StreamedGP, variables: list[tf.Variable]) -> None:
         self._variables = variables
         self._sizes = [int(np.prod(v.shape)) for v in variables]
-        self._engine = model.engine
-        self._loose = model.engine.with_tolerance(max(model.engine.tolerance, LOOSE_TOLERANCE))
-        self._one_sweep: OneSweep | None = None
-        if alternates:
-            assert isinstance(self._loose, ParallelEP)
-            self._one_sweep = OneSweep(self._loose, model.sites())
-        self._compiled: dict[bool, Compiled] = {}
-        self.compile_seconds = 0.0
-        # Of the last evaluation that failed: what was not finite, and TensorFlow's words if any.
-        self.failure = self.error = ""
-        self._evaluations = self._failed = self._unconverged = self._swept = 0
+        self._density = model.log_prior_density
+        self._evaluations = self._failed = self._unconverged = 0
         self._earlier = Counts()
-        self._sweeps_before = model.total_sweeps()
         self._started = time.perf_counter()
-
-    @property
-    def counts(self) -> Counts:
-        before = self._earlier
-        return Counts(
-            before.evaluations + self._evaluations,
-            before.failed + self._failed,
-            before.unconverged + self._unconverged,
-            before.alternated + self._swept,
-            before.sweeps + self.model.total_sweeps() - self._sweeps_before,
-            before.seconds + time.perf_counter() - self._started,
-        )
-
-    def go_on_from(self, counts: Counts) -> None:
-        """Add what an interrupted run had spent."""
-        self._earlier = counts
 
     def get(self) -> FloatArray:
         return np.concatenate([v.numpy().reshape(-1) for v in self._variables]).astype(float)
@@ -131,52 +72,87 @@ class Objective:
         for variable, piece in zip(self._variables, pieces, strict=True):
             variable.assign(piece.reshape(variable.shape))
 
-    def sites(self) -> dict[str, FloatArray]:
-        """Everything the next evaluation depends on besides the parameters."""
-        nu, tau = self.model.sites()
-        found = {"site_nu": nu.copy(), "site_tau": tau.copy()}
-        if self._one_sweep is not None:
-            found["next_nu"] = self._one_sweep.nu.numpy().copy()
-            found["next_tau"] = self._one_sweep.tau.numpy().copy()
-        return found
+    def log_prior(self) -> float:
+        return float(self._density())
 
-    def set_sites(self, sites: dict[str, FloatArray]) -> None:
-        """Go on from what `sites` gave."""
-        self.model.start_from(sites["site_nu"], sites["site_tau"])
-        if self._one_sweep is not None:
-            self._one_sweep.nu.assign(sites["next_nu"])
-            self._one_sweep.tau.assign(sites["next_tau"])
+    @property
+    def counts(self) -> Counts:
+        before = self._earlier
+        return Counts(
+            before.evaluations + self._evaluations,
+            before.failed + self._failed,
+            before.unconverged + self._unconverged,
+            before.sweeps + self._sweeps(),
+            before.seconds + time.perf_counter() - self._started,
+        )
+
+    def count_from(self, counts: Counts) -> None:
+        """Add what an interrupted run had spent."""
+        self._earlier = counts
+
+    def _sweeps(self) -> int:
+        return 0
+
+
+class InChunks(_Flat):
+    """Of all duels of a `StreamedGP`, with the exact gradient, chunk by chunk."""
+
+    def __init__(
+        self, model: StreamedGP, progress: Callable[[StreamProgress], None] | None
+    ) -> None:
+        super().__init__(model, list(model.trainable_variables))
+        self._model, self._progress = model, progress
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        self.set(flat)
+        self._evaluations += 1
+        tolerance = max(self._model.engine.tolerance, LOOSE_TOLERANCE)
+        try:
+            value, found = self._model.evidence_and_gradient(tolerance, self._progress)
+        except tf.errors.InvalidArgumentError:  # some builds raise where others give NaN
+            value, found = np.nan, []
+        if np.isfinite(value):
+            density, slope = self._prior()
+            gradient = np.concatenate([g.reshape(-1) for g in found]) + slope
+            if np.all(np.isfinite(gradient)):
+                return -value - density, -gradient
+        self._failed += 1
+        return np.nan, np.full(len(flat), np.nan)
+
+    def _prior(self) -> tuple[float, FloatArray]:
+        """Log prior density in nats, with its gradient."""
+        with tf.GradientTape() as tape:
+            density = self._density()
+        found = tape.gradient(
+            density, self._variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        return float(density), np.concatenate([g.numpy().reshape(-1) for g in found])
+
+
+class InMemory(_Flat):
+    """Of a `PreferenceGP`; each call goes on from the sites of the last one.
+
+    Inference is to a loose tolerance; the model's engine is put back by `close`.
+    """
+
+    def __init__(self, model: PreferenceGP, variables: list[tf.Variable]) -> None:
+        super().__init__(model, variables)
+        self.model = model
+        self._engine = model.engine
+        self._loose = model.engine.with_tolerance(max(model.engine.tolerance, LOOSE_TOLERANCE))
+        self._compiled: Compiled | None = None
+        self.compile_seconds = 0.0
+        # Of the last evaluation that failed: what was not finite, and TensorFlow's words if any.
+        self.failure = self.error = ""
+        self._sweeps_before = model.total_sweeps()
 
     def forget_sites(self) -> None:
         """Begin at zero."""
-        zero = {name: np.zeros_like(value) for name, value in self.sites().items()}
-        self.set_sites(zero)
-
-    def settled(self) -> bool:
-        """Whether inference had converged, to the loose tolerance, in the last evaluation."""
-        return self.model.last_change() <= self._loose.tolerance
-
-    def point(self, flat: FloatArray) -> Point:
-        return Point(flat, *self(flat))
-
-    def converged_point(self, flat: FloatArray) -> Point:
-        """With inference to the loose tolerance, whatever the mode; one sweep a call goes on
-        from its sites."""
-        alternated, self.alternated = self.alternated, False
-        try:
-            point = self.point(flat)
-        finally:
-            self.alternated = alternated
-        if self._one_sweep is not None and point.finite:
-            nu, tau = self.model.sites()
-            self._one_sweep.nu.assign(nu)
-            self._one_sweep.tau.assign(tau)
-        return point
+        self.model.start_from(*(np.zeros_like(each) for each in self.model.sites()))
 
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        """Value and gradient at unconstrained values (p,); NaN where the evaluation failed."""
         self.set(flat)
-        function = self._compiled.get(self.alternated) or self._compile()
+        function = self._compiled or self._compile()
         error = ""
         try:
             loss, gradient = (x.numpy() for x in function())
@@ -184,24 +160,25 @@ class Objective:
             loss, gradient = np.nan, np.full(len(flat), np.nan)
             error = raised.message.strip().splitlines()[0]
         self._evaluations += 1
-        self._swept += self.alternated
         if not (np.isfinite(loss) and np.all(np.isfinite(gradient))):
             self._failed += 1
             self.failure = "gradient of the log evidence" if np.isfinite(loss) else "log evidence"
             self.error = error
             return np.nan, np.full(len(flat), np.nan)
-        self._unconverged += not self.alternated and not self.settled()
+        self._unconverged += self.model.last_change() > self._loose.tolerance
         return float(loss), gradient.astype(float)
 
     def close(self) -> None:
         self.model.engine = self._engine
 
+    def _sweeps(self) -> int:
+        return self.model.total_sweeps() - self._sweeps_before
+
     def _compile(self) -> Compiled:
         started = time.perf_counter()
         model, variables = self.model, self._variables
-        # What is traced has the engine of the moment in it.
-        model.engine = self._one_sweep if self.alternated and self._one_sweep else self._loose
-        sites = self.sites()
+        model.engine = self._loose  # what is traced has the engine of the moment in it
+        sites = [each.copy() for each in model.sites()]
 
         @tf.function(autograph=False)
         def loss_and_gradient() -> tuple[tf.Tensor, tf.Tensor]:
@@ -219,9 +196,9 @@ class Objective:
             loss_and_gradient()  # tracing alone leaves part of the compiling to the first call
         except tf.errors.InvalidArgumentError:
             pass  # the evaluation that follows counts it
-        # That call is in no account, and a run that is continued makes it another time.
-        self.set_sites(sites)
+        # That call is in no account.
+        model.start_from(*sites)
         self._sweeps_before += model.total_sweeps() - swept
-        self._compiled[self.alternated] = loss_and_gradient
+        self._compiled = loss_and_gradient
         self.compile_seconds += time.perf_counter() - started
         return loss_and_gradient

@@ -1,477 +1,582 @@
-"""Joint optimisation of hyperparameters and inducing inputs by L-BFGS on the evidence."""
+"""Joint optimisation of hyperparameters and inducing inputs by L-BFGS on the evidence.
+
+One driver for duels in memory, for streamed ones and for a random subset of those.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import gpflow
 import numpy as np
 
-from sparse_prefgp.checks import check_least_gain
+from sparse_prefgp.checkpoint_folder import digest_of
+from sparse_prefgp.checks import check_least_gain, check_mode
+from sparse_prefgp.duels import shortened
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.parts import StreamedGP
-from sparse_prefgp.selection.causes import cause_and_remedies
-from sparse_prefgp.selection.checkpoint import Book, Checkpoint, Interrupted, Packed, identify
+from sparse_prefgp.parts.model import StreamProgress
+from sparse_prefgp.selection.causes import REMEDIES, cause_and_remedies
+from sparse_prefgp.selection.checkpoint import Checkpoint, IntArray, Keeper, Reached, identify
+from sparse_prefgp.selection.climb import NOT_FINITE, Climb, Curvature, go_on
 from sparse_prefgp.selection.limits import limits_of, warn_of_lengthscales
-from sparse_prefgp.selection.objective import LOOSE_TOLERANCE, Counts, Objective
-from sparse_prefgp.selection.search import (
-    ALTERNATED,
-    MODES,
-    NESTED,
-    Run,
-    as_arrays,
-    begin,
-    finish,
-    from_arrays,
-    step,
+from sparse_prefgp.selection.objective import (
+    LOOSE_TOLERANCE,
+    InChunks,
+    InMemory,
+    Objective,
 )
+from sparse_prefgp.selection.report import OptimisationReport, Progress, StartReport
 from sparse_prefgp.selection.settling import LEAST_GAIN, Settling
 from sparse_prefgp.selection.starts import perturb
 
-__all__ = ["LOOSE_TOLERANCE", "OptimisationReport", "Progress", "StartReport", "optimise"]
+__all__ = [
+    "LOOSE_TOLERANCE",
+    "NotFinite",
+    "OptimisationReport",
+    "Progress",
+    "StartReport",
+    "optimise",
+]
 
-
-@dataclass(frozen=True)
-class Progress:
-    """After each iteration: what a progress bar shows.
-
-    log_evidence in nats, without log prior density; gradient_norm: the largest component, in
-    unconstrained units; sweeps so far; seconds since the start. settled: whether the evidence is
-    that of converged sites, which it seldom is while alternating. start: number of the present
-    start, of `starts`, from 1.
-    """
-
-    iteration: int
-    max_iterations: int
-    log_evidence: float
-    gradient_norm: float
-    sweeps: int
-    seconds: float
-    settled: bool = True
-    start: int = 1
-    starts: int = 1
-
-
-@dataclass(frozen=True)
-class StartReport:
-    """What came of one start.
-
-    log_evidence, log_prior: of its best parameters in nats, at a loose tolerance; None where the
-    evidence was not finite at its first parameters. converged: at an optimum, or settled.
-    message: why it stopped. setbacks: returns
-    of the alternated mode to the last point at which the evidence was checked. limit_reached:
-    whether only the limit of iterations ended it.
-    """
-
-    iterations: int
-    log_evidence: float | None
-    log_prior: float
-    converged: bool
-    message: str
-    setbacks: int = 0
-    limit_reached: bool = False
+CHUNKS, SUBSET, ALL = "chunks", "subset", "all duels"
+GRADIENTS = (CHUNKS, SUBSET)
+DEFAULT_SUBSET = 20_000
+# Iterations at most, in memory and of streamed duels.
+DEFAULT_ITERATIONS, DEFAULT_STREAMED_ITERATIONS = 200, 100
 
 
 class NotFinite(ValueError):
     """No start has a log evidence and a gradient that are finite: there is nothing to improve."""
 
 
-@dataclass(frozen=True)
-class OptimisationReport:
-    """What `optimise` did.
-
-    log_evidence_start, log_evidence: in nats, at the first and the last parameters, the last from
-    a tight run of inference from cold sites; log_prior_start, log_prior: log prior density of the
-    parameters at both, which is maximised too.
-    failed_evaluations: not finite, backed off from. unconverged_evaluations: inference had not
-    converged, though the value was finite. alternated_evaluations: from sites that took a single
-    sweep on purpose. converged: at an optimum, or settled by `least_gain`; message: why the
-    optimiser stopped. limits: a sentence for each end that the parameters have run to
-    (`selection/limits.py`), such as a lengthscale at its lower limit.
-    inference: of the last run; warm: it went on from the sites of the optimiser, because from cold
-    ones it had not converged. history: log evidence after each iteration; where `settled` is
-    False it is that of sites that had not converged. setbacks: how often the alternated mode fell
-    in evidence and went back. starts: what came of each; kept: the number, from 0, of the one
-    whose parameters the model has, and whose iterations and history these are; evaluations, sweeps
-    and seconds are those of all. resumed_at: iterations that were read from a checkpoint.
-    """
-
-    iterations: int
-    evaluations: int
-    failed_evaluations: int
-    unconverged_evaluations: int
-    sweeps: int
-    log_evidence_start: float
-    log_evidence: float
-    log_prior_start: float
-    log_prior: float
-    converged: bool
-    message: str
-    seconds: float
-    compile_seconds: float
-    inference: InferenceResult
-    history: tuple[float, ...]
-    mode: str = NESTED
-    settled: tuple[bool, ...] = ()
-    alternated_evaluations: int = 0
-    setbacks: int = 0
-    starts: tuple[StartReport, ...] = ()
-    kept: int = 0
-    resumed_at: int = 0
-    warm: bool = False
-    limits: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        mode = "" if self.mode == NESTED else f"{self.mode}, "
-        text = (
-            f"log evidence {self.log_evidence_start:.3f} -> {self.log_evidence:.3f} nats in "
-            f"{self.iterations} iterations ({mode}{self.evaluations} evaluations, {self.sweeps} "
-            f"sweeps, {self.seconds:.1f} s); {self.message}"
-        )
-        if len(self.starts) > 1:
-            text += f"; the best of {len(self.starts)} starts is number {self.kept + 1}"
-        failed = [str(i + 1) for i, s in enumerate(self.starts) if s.log_evidence is None]
-        if failed:
-            text += f"; not finite at the first parameters of start {', '.join(failed)}"
-        if self.resumed_at:
-            text += f"; {self.resumed_at} iterations came from a checkpoint"
-        if self.setbacks:
-            text += f"; {self.setbacks} returns to the last checked evidence"
-        if self.failed_evaluations:
-            text += f"; {self.failed_evaluations} failed evaluations were backed off from"
-        if self.unconverged_evaluations:
-            text += f"; inference had not converged in {self.unconverged_evaluations} evaluations"
-        if self.warm:
-            text += "; inference had not converged from cold sites, and went on from those it had"
-        if not self.inference.converged:
-            text += f"; the last inference: {self.inference}"
-        return " ".join([text if not self.limits else f"{text}.", *self.limits])
-
-
 def optimise(
-    model: PreferenceGP,
-    max_iterations: int = 200,
+    model: PreferenceGP | StreamedGP,
+    max_iterations: int | None = None,
     *,
     free_scale: bool = False,
     callback: Callable[[Progress], None] | None = None,
-    mode: str = NESTED,
-    starts: int = 1,
-    seed: int = 0,
+    mode: str = "nested",
+    starts: int | None = None,
+    seed: int | None = None,
+    gradients: str | None = None,
+    subset: int | None = None,
+    polish: int | None = None,
+    rng: np.random.Generator | None = None,
+    progress: Callable[[StreamProgress], None] | None = None,
     least_gain: float | None = LEAST_GAIN,
     checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
 ) -> OptimisationReport:
     """Maximise log evidence plus log prior density over all trainable parameters, Z included.
 
-    L-BFGS (Liu & Nocedal 1989) with sites warm-started from one evaluation to the next and
-    inference at a loose tolerance; at the end one run at the engine's own tolerance from cold
+    L-BFGS (Liu & Nocedal 1989), SciPy's, with sites warm-started from one evaluation to the next
+    and inference at a loose tolerance; at the end one run at the engine's own tolerance from cold
     sites. The model is left at the best parameters found, also by a run that an exception ends.
 
     An evaluation that fails (a kernel matrix that is not positive definite, a value or gradient
     that is not finite) is backed off from and counted. A start whose first parameters fail is a
     line of the report; only where that is so of every start there is nothing to report.
 
-    :param max_iterations: of L-BFGS, for each start.
+    `optimise_streamed` is another name of this function.
+
+    :param max_iterations: of L-BFGS, for each start; 200, or 100 for a `StreamedGP`.
     :param free_scale: let kernel variance and noise variance both move; duels determine only
-        their ratio, so that something else (a prior) must pin the scale.
+        their ratio, so that something else (a prior) must pin the scale. In memory.
     :param callback: called after each iteration with a `Progress`, the model being at its
         parameters; it may raise `StopIteration` to end the run there.
-    :param mode: "nested", or "alternated": sites take one sweep for each gradient in place of as
-        many as they need, with the evidence checked at converged sites every ten iterations; the
-        last steps to an optimum are nested. For `ParallelEP`.
-    :param starts: how many first parameters to try: the model's own, and perturbed ones with
-        other inducing inputs (`selection/starts.py`); the best result is kept.
-    :param seed: of the perturbations.
+    :param mode: "nested" alone: inference converges for every gradient.
+    :param starts: how many first parameters to try: the model's own (1, the default), and perturbed
+        ones with other inducing inputs (`selection/starts.py`); the best result is kept. In memory.
+    :param seed: of the perturbations, 0 by default.
+    :param gradients: of a `StreamedGP`. "chunks", the default: the exact gradient of all duels,
+        summed chunk by chunk; each costs some sweeps over all of them. "subset": that of a random
+        subset in memory, with inference on all duels at the end; the report says what that cost in
+        evidence.
+    :param subset: rows of the subset, 20,000 by default.
+    :param polish: exact iterations after those on the subset, 0 by default.
+    :param rng: draws the subset.
+    :param progress: called after each chunk of a stream, in this process.
     :param least_gain: a start has settled, and ends, when its last ten iterations together brought
         less than this in log evidence and log prior, in nats a duel (a duel counts as often as its
-        count and weight say), and the quadratic model of L-BFGS promises no more than that up to
-        the optimum. Scores of new duels hardly move after that, though a plateau cannot be told
-        from an end; evidences may be off by it times the duels and more. None goes on to the
-        optimum, or to the limit.
-    :param checkpoint: where to keep what a killed run needs to go on, and whether to go on; a path
-        alone begins anew, unless what is there belongs to another run, which is refused. A
-        continued run takes the steps that the uninterrupted one would have taken. A run that has
-        ended leaves its checkpoint there, so that a larger `max_iterations` can go on from one
-        that reached the limit; a limit under which an uninterrupted run would not have come to
-        where the checkpoint is, is refused.
+        count and weight say; in a stream, as its count), and the quadratic model of L-BFGS promises
+        no more than that up to the optimum. Scores of new duels hardly move after that, though a
+        plateau cannot be told from an end; evidences may be off by it times the duels and more.
+        None goes on to the optimum, or to the limit.
+    :param checkpoint: where to keep what a killed run can resume from, and whether to resume; a
+        path alone begins anew, unless what is there belongs to another run, which is refused. A
+        resumed run is a warm start from the parameters reached: sites begin at zero, iterations
+        count on, and what is finished is not done again, so that it ends near where the
+        uninterrupted run would have, within what `least_gain` leaves open. A run that has ended
+        leaves its checkpoint there, so that a larger `max_iterations` can resume one that reached
+        the limit. The rows of a subset are those drawn at first; an `rng` that draws others is
+        refused. Size of the chunks, place of the sites and scheduler may be others.
     :raises ValueError: nothing is trainable, the scale is free without `free_scale`, the evidence
         is not finite at the first parameters of any start, nothing that several starts could
-        differ in, an unknown mode or one that the engine lacks, a `least_gain` that is not
-        positive, a checkpoint of other data, settings or versions, or past the limit.
+        differ in, a mode that is not there, a number that makes no sense, an argument for the other
+        kind of model, a streamed model without its duels, a checkpoint of other data, settings or
+        format, or past the limit.
     :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
     """
-    _check_numbers(model, max_iterations, mode, starts, seed)
+    check_mode(mode)
     check_least_gain(least_gain)
+    streamed = isinstance(model, StreamedGP)
+    _check_kind(
+        streamed,
+        in_memory={"free_scale": free_scale or None, "starts": starts, "seed": seed},
+        in_chunks={
+            "gradients": gradients,
+            "subset": subset,
+            "polish": polish,
+            "rng": rng,
+            "progress": progress,
+        },
+    )
+    usual = DEFAULT_STREAMED_ITERATIONS if streamed else DEFAULT_ITERATIONS
+    settings = _Settings(
+        max_iterations=usual if max_iterations is None else max_iterations,
+        least_gain=least_gain,
+        callback=callback,
+        checkpoint=checkpoint,
+        starts=1 if starts is None else starts,
+        seed=0 if seed is None else seed,
+        gradients=CHUNKS if gradients is None else gradients,
+        subset=DEFAULT_SUBSET if subset is None else subset,
+        polish=0 if polish is None else polish,
+        rng=rng,
+        progress=progress,
+    )
     if free_scale:
         gpflow.set_trainable(model.noise_variance, True)
         model.silence_scale_warning()
     elif model.scale_is_free():
+        more = "" if streamed else " or pass free_scale=True"
         raise ValueError(
             "Kernel variance and noise variance are both trainable, but duels determine only their "
-            "ratio; fix one with gpflow.set_trainable or pass free_scale=True."
+            f"ratio; fix one with gpflow.set_trainable{more}."
         )
-    lost = lost_effects(model)
-    if lost is not None:
-        warnings.warn(lost, stacklevel=2)
-    variables = list(model.trainable_variables)
-    if not variables:
+    if not model.trainable_variables:
         raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")
-
-    book = None
-    if checkpoint is not None:
-        if not isinstance(checkpoint, Checkpoint):
-            checkpoint = Checkpoint(checkpoint)
-        settings = {"mode": mode, "starts": starts, "seed": seed, "least_gain": least_gain}
-        identity = identify(model, settings, "another mode, seed, number of starts or least gain")
-        book = Book(checkpoint, identity, _packed, _unpacked)
-        _check_limit(book, max_iterations)
-    objective = Objective(model, variables, alternates=mode == ALTERNATED)
-    settling = Settling(least_gain, float(model.graph.counts.sum()))
-    first = objective.get()
-    done, run, resumed_at = _Done(), None, 0
-    if starts > 1:
-        _check_perturbable(model, seed, starts)
-        objective.set(first)
-    try:
-        if book is not None and book.found is not None:
-            done, run, counts = book.found
-            objective.go_on_from(counts)
-            objective.set_sites(run.sites)
-            resumed_at = run.iterations
-
-        for start in range(len(done.starts), starts):
-            if run is None:
-                if start:
-                    objective.set(first)
-                    perturb(model, seed, start)
-                    objective.forget_sites()
-                run = begin(objective, objective.get(), mode)
-                if start == 0 and run is not None:
-                    prior = _log_prior(model)
-                    done = replace(done, evidence=-run.checked.value - prior, prior=prior)
-            while run is not None and not run.ended and run.iterations < max_iterations:
-                before, run = run.iterations, step(objective, run, settling)
-                if book is not None:
-                    due = run.iterations > 0 and book.due(run.iterations)
-                    book.keep(_Reached(done, run, objective.counts), due)
-                if callback is not None and run.iterations > before:
-                    try:
-                        callback(_progress(objective, run, max_iterations, start, starts))
-                    except StopIteration:
-                        run = replace(run, ended="stopped by the callback", converged=False)
-            if run is None:
-                objective.set(first)
-            else:
-                run = finish(objective, run)
-                objective.set(run.checked.position)
-            done = done.with_start(run, max_iterations, _log_prior(model))
-            run = None
-        if book is not None:
-            book.close()
-        if done.best is None:
-            raise _not_finite(objective, starts)
-        objective.set(done.best.checked.position)
-    except BaseException as error:
-        # Whatever it was, it must not leave the model at some trial of the line search, nor take
-        # what was reached since the last checkpoint with it.
-        reached = done.better(run)
-        objective.set(first if reached is None else reached.checked.position)
-        if book is not None and book.interrupted() and isinstance(error, KeyboardInterrupt):
-            assert book.latest is not None
-            raise Interrupted(book.folder, book.latest.run.iterations) from error
-        raise
-    finally:
-        objective.close()
-    report = _report(model, objective, done, mode, resumed_at)
+    if isinstance(model, StreamedGP):
+        report = _InChunks(model, settings).made()
+    else:
+        report = _InMemory(model, settings).made()
     warn_of_lengthscales(model, stacklevel=3)
     return report
 
 
-@dataclass(frozen=True, eq=False)
-class _Done:
-    """What the starts that have ended left, and log evidence and prior at the first parameters."""
+@dataclass(frozen=True)
+class _Settings:
+    """What `optimise` was given, with the defaults in place."""
 
-    starts: tuple[StartReport, ...] = ()
-    best: Run | None = None
-    kept: int = 0
-    evidence: float = float("nan")
-    prior: float = 0.0
+    max_iterations: int
+    least_gain: float | None
+    callback: Callable[[Progress], None] | None
+    checkpoint: Checkpoint | str | os.PathLike[str] | None
+    starts: int
+    seed: int
+    gradients: str
+    subset: int
+    polish: int
+    rng: np.random.Generator | None
+    progress: Callable[[StreamProgress], None] | None
 
-    def better(self, run: Run | None) -> Run | None:
-        """The best run so far; of two equal ones the first."""
-        runs = [one for one in (self.best, run) if one is not None]
-        return min(runs, key=lambda one: one.checked.value, default=None)
+    def __post_init__(self) -> None:
+        if self.gradients not in GRADIENTS:
+            raise ValueError(
+                f"There are no gradients from {self.gradients!r}; choose one of "
+                f"{', '.join(GRADIENTS)}."
+            )
+        for name, least in (
+            ("max_iterations", 1),
+            ("starts", 1),
+            ("seed", 0),
+            ("subset", 1),
+            ("polish", 0),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least}, not {shortened(value)}."
+                )
 
-    def with_start(self, run: Run | None, max_iterations: int, prior: float) -> _Done:
-        if run is None:
-            nothing = StartReport(0, None, prior, False, "not finite at the first parameters")
-            return replace(self, starts=(*self.starts, nothing))
-        message = run.ended or f"the limit of {max_iterations} iterations was reached"
-        found = StartReport(
-            run.iterations,
-            -run.checked.value - prior,
-            prior,
-            run.converged,
-            message,
-            run.setbacks,
-            limit_reached=not run.ended,
+    def keeper(
+        self, model: PreferenceGP | StreamedGP, others: dict[str, Any], meaning: str
+    ) -> Keeper | None:
+        """Of what decides a run of the model."""
+        place = self.checkpoint
+        if place is None:
+            return None
+        if not isinstance(place, Checkpoint):
+            place = Checkpoint(place)
+        decisive = {**others, "least_gain": self.least_gain}
+        return Keeper(place, identify(model, decisive, meaning))
+
+
+class _Run:
+    """One call of `optimise`: what it has reached, and what is kept and shown of that.
+
+    A run is a sequence of legs, each a climb on an objective; `limits` has a name, a limit of
+    iterations and what these are called for each of them.
+    """
+
+    def __init__(
+        self,
+        main: InMemory | InChunks,
+        settings: _Settings,
+        keeper: Keeper | None,
+        limits: list[tuple[str, int, str]],
+    ) -> None:
+        self._main, self._settings, self._keeper = main, settings, keeper
+        self._begun_at = main.get()
+        found = None if keeper is None else keeper.found
+        if keeper is not None and found is not None:
+            _check_limits(keeper, found, limits)
+        self._reached = Reached() if found is None else found
+        self._resumed_at = self._reached.iterations
+        main.count_from(self._reached.counts)
+
+    def made(self) -> OptimisationReport:
+        """The report, after all that is to be done."""
+        try:
+            return self._make()
+        except BaseException as error:
+            # Whatever it was, it must not leave the model at some trial of the line search, nor
+            # take what was reached since the last checkpoint with it.
+            place = self._place()
+            self._main.set(self._begun_at if place is None else place.position)
+            interrupted = None if self._keeper is None else self._keeper.interrupted()
+            if interrupted is not None and isinstance(error, KeyboardInterrupt):
+                raise interrupted from error
+            raise
+
+    def _make(self) -> OptimisationReport:
+        raise NotImplementedError
+
+    def _place(self) -> Climb | None:
+        """Where the model is to be left; None for where it was."""
+        raise NotImplementedError
+
+    def _leg(self, number: int) -> Climb | None:
+        legs = self._reached.legs
+        return legs[number] if number < len(legs) else None
+
+    def _keep(self, reached: Reached, iteration: int | None = None) -> None:
+        self._reached = replace(reached, counts=self._main.counts)
+        if self._keeper is not None:
+            self._keeper.keep(self._reached, iteration)
+
+    def _climb(
+        self,
+        number: int,
+        objective: Objective,
+        limit: int,
+        duels: float,
+        of: str = ALL,
+        curvature: Curvature | None = None,
+    ) -> Climb:
+        """Make a leg, or what is left of it; the model is left at its end."""
+
+        def with_leg(climb: Climb) -> Reached:
+            return replace(self._reached, legs=(*self._reached.legs[:number], climb))
+
+        def each(climb: Climb) -> None:
+            self._keep(with_leg(climb), climb.iterations)
+            if self._settings.callback is not None:
+                self._settings.callback(self._progress(number, climb, limit, duels, of))
+
+        climb = self._leg(number)
+        if climb is None:
+            climb = Climb.begin(objective, curvature)
+            if number == 0 and np.isnan(self._reached.first[0]):
+                first = (climb.log_evidence, climb.log_prior)
+                self._reached = replace(self._reached, first=first)
+            if climb.ended:  # there is nothing to keep
+                self._reached = with_leg(climb)
+                return climb
+            self._keep(with_leg(climb))
+        end = go_on(objective, climb, limit, Settling(self._settings.least_gain, duels), each)
+        objective.set(end.position)
+        if end is not climb:
+            self._keep(with_leg(end))
+        return end
+
+    def _progress(self, number: int, climb: Climb, limit: int, duels: float, of: str) -> Progress:
+        counts, evidence, starts = self._main.counts, climb.history[-1], self._settings.starts
+        return Progress(
+            iteration=climb.iterations,
+            max_iterations=limit,
+            log_evidence=evidence,
+            gradient_norm=float(np.max(np.abs(climb.gradient))),
+            sweeps=counts.sweeps,
+            seconds=counts.seconds,
+            start=number + 1 if starts > 1 else 1,
+            starts=starts,
+            of=of,
+            per_duel=evidence / duels,
         )
-        new = replace(self, starts=(*self.starts, found))
-        if self.better(run) is self.best:
-            return new
-        return replace(new, best=run, kept=len(self.starts))
+
+    def _report(
+        self, inference: InferenceResult, evidence: float, **more: Any
+    ) -> OptimisationReport:
+        counts, first = self._main.counts, self._reached.first
+        return OptimisationReport(
+            evaluations=counts.evaluations,
+            failed_evaluations=counts.failed,
+            unconverged_evaluations=counts.unconverged,
+            sweeps=counts.sweeps,
+            log_evidence_start=first[0],
+            log_evidence=evidence,
+            log_prior_start=first[1],
+            log_prior=self._main.log_prior(),
+            seconds=counts.seconds,
+            inference=inference,
+            resumed_at=self._resumed_at,
+            **more,
+        )
 
 
-class _Reached(NamedTuple):
-    """What a checkpoint holds."""
+class _InMemory(_Run):
+    """Duels in memory: a leg for each start."""
 
-    done: _Done
-    run: Run
-    counts: Counts
+    def __init__(self, model: PreferenceGP, settings: _Settings) -> None:
+        self._model, starts = model, settings.starts
+        lost = lost_effects(model)
+        if lost is not None:
+            warnings.warn(lost, stacklevel=4)
+        self._objective = InMemory(model, list(model.trainable_variables))
+        if starts > 1:
+            _check_perturbable(self._objective, settings)
+        keeper = settings.keeper(
+            model,
+            {"starts": starts, "seed": settings.seed},
+            "another seed, number of starts or least gain",
+        )
+        limits = [(f"Start {i + 1}", settings.max_iterations, "iterations") for i in range(starts)]
+        super().__init__(self._objective, settings, keeper, limits)
+        # Of the best leg that was made here, at its end.
+        self._sites: tuple[np.ndarray, np.ndarray] | None = None
+
+    def _place(self) -> Climb | None:
+        legs = [leg for leg in self._reached.legs if leg.ended != NOT_FINITE]
+        return min(legs, key=lambda leg: leg.value, default=None)  # of equal ones the first
+
+    def _make(self) -> OptimisationReport:
+        try:
+            self._climb_all()
+        finally:
+            self._objective.close()
+        best, objective, model = self._place(), self._objective, self._model
+        if best is None:
+            raise _not_finite(objective, self._settings.starts)
+        objective.set(best.position)
+        inference = model.infer(restart=True)
+        warm = not inference.converged and self._sites is not None
+        if warm and self._sites is not None:
+            model.start_from(*self._sites)
+            inference = model.infer()
+        starts = tuple(self._start_report(leg) for leg in self._reached.legs)
+        kept = self._reached.legs.index(best)
+        return self._report(
+            inference,
+            model.log_evidence(),
+            iterations=best.iterations,
+            converged=starts[kept].converged,
+            message=starts[kept].message,
+            history=best.history,
+            compile_seconds=objective.compile_seconds,
+            starts=starts,
+            kept=kept,
+            warm=warm,
+            limits=limits_of(model),
+        )
+
+    def _climb_all(self) -> None:
+        settings, objective = self._settings, self._objective
+        duels = float(self._model.graph.counts.sum())
+        for start in range(settings.starts):
+            if start and self._leg(start) is None:
+                objective.set(self._begun_at)
+                perturb(self._model, settings.seed, start)
+                objective.forget_sites()
+            known = self._leg(start)
+            climb = self._climb(start, objective, settings.max_iterations, duels)
+            if climb is not known and climb is self._place():
+                self._sites = self._model.sites()
+
+    def _start_report(self, leg: Climb) -> StartReport:
+        failed, limited = leg.ended == NOT_FINITE, not leg.ended
+        return StartReport(
+            leg.iterations,
+            None if failed else leg.log_evidence,
+            leg.log_prior,
+            leg.converged,
+            _why(leg, self._settings.max_iterations),
+            limit_reached=limited,
+        )
 
 
-def _check_limit(book: Book[_Reached], max_iterations: int) -> None:
-    """Refuse to go on under a limit that would have ended what was found elsewhere."""
-    if book.found is None:
-        return
-    done, run, _ = book.found
-    for number, start in enumerate(done.starts, start=1):
-        if start.limit_reached and start.iterations != max_iterations:
-            raise book.ended_at_limit(f"Start {number}", start.iterations, max_iterations)
-    most = max(run.iterations, *(start.iterations for start in done.starts), 0)
-    if most > max_iterations:
-        raise book.past_limit(most, max_iterations)
+class _InChunks(_Run):
+    """Streamed duels: one leg on all of them, or one on a subset and one on all after it."""
+
+    def __init__(self, model: StreamedGP, settings: _Settings) -> None:
+        if model.stream is None:
+            raise ValueError(
+                "The model was loaded without its duels, which optimise needs; make a StreamedGP "
+                "of the stream."
+            )
+        self._model, rng = model, settings.rng
+        rows = None
+        if settings.gradients == SUBSET:
+            drawn = np.random.default_rng() if rng is None else rng
+            rows = model.stream.draw(settings.subset, drawn)
+        keeper = settings.keeper(
+            model,
+            {
+                "gradients": settings.gradients,
+                "subset": None if rows is None else len(rows),
+                "drawn": None if rows is None or rng is None else digest_of([rows]),
+            },
+            "other gradients, another subset, seed or least gain",
+        )
+        limits = [
+            ("The subset", settings.max_iterations, "iterations"),
+            ("", settings.polish, "exact iterations (polish)"),
+        ]
+        self._objective = InChunks(model, settings.progress)
+        super().__init__(self._objective, settings, keeper, limits)
+        found = None if keeper is None else keeper.found
+        self._rows: IntArray | None = rows if found is None else found.rows
+        self._rebuilt_before = len(model.rebuilt)
+
+    def _place(self) -> Climb | None:
+        return self._reached.legs[-1] if self._reached.legs else None
+
+    def _make(self) -> OptimisationReport:
+        model, settings = self._model, self._settings
+        if np.isnan(self._reached.first[0]):
+            first = (self._evidence_start(), self._objective.log_prior())
+            self._keep(Reached(first, rows=self._rows))
+        place, total = self._place(), model.duels.num_duels
+        if place is not None:
+            self._objective.set(place.position)
+        more: dict[str, Any] = {}
+        if self._rows is None:
+            self._climb(0, self._objective, settings.max_iterations, total, CHUNKS)
+        else:
+            known = self._on_subset() if self._leg(1) is None else None
+            exact = self._climb(1, self._objective, settings.polish, total, curvature=known)
+            assert model.stream is not None
+            more = {
+                "subset": len(self._rows),
+                "subset_per_duel": self._reached.per_duel,
+                "evidence_left": exact.promised,
+                "polish": exact.iterations,
+                "polished": exact.values[0] - exact.value,
+                "all_rows": len(self._rows) == model.stream.num_rows,
+            }
+        first_leg = self._reached.legs[0]
+        if first_leg.ended == NOT_FINITE:
+            raise NotFinite(
+                "The gradient of the log evidence is not finite at the first parameters; "
+                f"{REMEDIES}."
+            )
+        inference = model.infer(restart=True, progress=settings.progress)
+        return self._report(
+            inference,
+            model.log_evidence(),
+            iterations=first_leg.iterations,
+            converged=first_leg.converged,
+            message=_why(first_leg, settings.max_iterations),
+            history=first_leg.history,
+            gradients=settings.gradients,
+            rebuilt=model.rebuilt[self._rebuilt_before :],
+            limits=limits_of(model),
+            **more,
+        )
+
+    def _evidence_start(self) -> float:
+        before = self._model.infer(progress=self._settings.progress)
+        found = self._model.log_evidence()
+        if not np.isfinite(found):
+            raise NotFinite(
+                f"The log evidence is not finite at the first parameters ({before}); {REMEDIES}."
+            )
+        return found
+
+    def _on_subset(self) -> Curvature:
+        """Climb on the subset, moving the parameters of the model itself; what that teaches of the
+        curvature of all duels."""
+        model, settings = self._model, self._settings
+        assert model.stream is not None and self._rows is not None
+        duels = model.stream.take(self._rows)
+        part = PreferenceGP(
+            duels,
+            model.kernel,
+            approximation=model.approximation,
+            inducing_variable=model.inducing_variable,
+            engine=ParallelEP(tolerance=model.engine.tolerance),
+            mean_function=model.mean_function,
+            margin=None if model.margin is None else 1.0,  # its own, below
+        )
+        part.noise_variance, part.margin = model.noise_variance, model.margin
+        objective = InMemory(part, list(model.trainable_variables))
+        number = duels.num_duels
+        leg = self._climb(0, objective, settings.max_iterations, number, SUBSET)
+        objective.close()
+        if self._reached.per_duel is None:
+            self._keep(replace(self._reached, per_duel=part.log_evidence() / number))
+        # Curvature grows with the number of duels.
+        share = number / model.duels.num_duels
+        return Curvature(leg.curvature.steps, leg.curvature.changes / share)
 
 
-def _packed(reached: _Reached) -> Packed:
-    done, run, counts = reached
-    arrays, words = as_arrays(run)
-    all_words: dict[str, Any] = {
-        "run": words,
-        "counts": asdict(counts),
-        "starts": [asdict(start) for start in done.starts],
-        "kept": done.kept,
-        "best": None,
-    }
-    arrays["first"] = np.array([done.evidence, done.prior])
-    if done.best is not None:
-        best, all_words["best"] = as_arrays(done.best)
-        arrays |= {f"best_{name}": value for name, value in best.items()}
-    return arrays, all_words
+def _why(leg: Climb, limit: int) -> str:
+    return leg.ended or f"the limit of {limit} iterations was reached"
 
 
-def _unpacked(arrays: dict[str, np.ndarray], words: dict[str, Any]) -> _Reached:
-    best = None
-    if words["best"] is not None:
-        prefix = "best_"
-        own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-        best = from_arrays(own, words["best"])
-    evidence, prior = (float(x) for x in arrays["first"])
-    starts = tuple(StartReport(**start) for start in words["starts"])
-    done = _Done(starts, best, words["kept"], evidence, prior)
-    return _Reached(done, from_arrays(arrays, words["run"]), Counts(**words["counts"]))
+def _check_kind(streamed: bool, in_memory: dict[str, object], in_chunks: dict[str, object]) -> None:
+    """Refuse what is for the other kind of model; None was not given."""
+    here, there = "in memory", "a StreamedGP"
+    if streamed:
+        here, there = "those of a StreamedGP", "duels in memory"
+    for name, value in (in_memory if streamed else in_chunks).items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is for {there}, and these duels are {here}; leave {name} out."
+            )
 
 
-def _check_numbers(
-    model: PreferenceGP, max_iterations: int, mode: str, starts: int, seed: int
-) -> None:
-    if isinstance(model, StreamedGP):
-        raise ValueError("Duels of a StreamedGP are not in memory; use optimise_streamed.")
-    for name, value, least in (
-        ("max_iterations", max_iterations, 1),
-        ("starts", starts, 1),
-        ("seed", seed, 0),
-    ):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, not {value}.")
-    if mode not in MODES:
-        raise ValueError(f"There is no mode {mode!r}; choose one of {', '.join(MODES)}.")
-    if mode == ALTERNATED and not isinstance(model.engine, ParallelEP):
+def _check_perturbable(objective: InMemory, settings: _Settings) -> None:
+    """Before the first start, whose work would be lost."""
+    first = objective.get()
+    moved = perturb(objective.model, settings.seed, 1)
+    objective.set(first)
+    if not moved:
         raise ValueError(
-            f"The alternated mode takes single sweeps of ParallelEP, which "
-            f"{type(model.engine).__name__} does not have; use mode='nested'."
+            f"Nothing can be perturbed for {settings.starts} starts: no positive parameter and no "
+            "inducing input is trainable; use starts=1."
         )
 
 
-def _check_perturbable(model: PreferenceGP, seed: int, starts: int) -> None:
-    """Before the first start, whose work would be lost. Leaves the model perturbed."""
-    if not perturb(model, seed, 1):
-        raise ValueError(
-            f"Nothing can be perturbed for {starts} starts: no positive parameter and no inducing "
-            "input is trainable; use starts=1."
-        )
+def _check_limits(keeper: Keeper, found: Reached, limits: list[tuple[str, int, str]]) -> None:
+    """Refuse limits that would have ended elsewhere what is over, or are below what was done."""
+    for number, (leg, (name, limit, what)) in enumerate(zip(found.legs, limits, strict=False), 1):
+        if number < len(found.legs) and not leg.ended and leg.iterations != limit:
+            raise keeper.ended_at_limit(name, leg.iterations, limit)
+        if leg.iterations > limit:
+            raise keeper.past_limit(leg.iterations, limit, what)
 
 
-def _not_finite(objective: Objective, starts: int) -> NotFinite:
+def _not_finite(objective: InMemory, starts: int) -> NotFinite:
     where = "at the first parameters" + (f" of all {starts} starts" if starts > 1 else "")
     because = f" ({objective.error})" if objective.error else ""
     return NotFinite(
         f"The {objective.failure} is not finite {where}{because}; "
         f"{cause_and_remedies(objective.model.problem())}."
     )
-
-
-def _progress(
-    objective: Objective, run: Run, max_iterations: int, start: int, starts: int
-) -> Progress:
-    counts = objective.counts
-    return Progress(
-        iteration=run.iterations,
-        max_iterations=max_iterations,
-        log_evidence=run.history[-1],
-        gradient_norm=float(np.max(np.abs(run.state.point.gradient))),
-        sweeps=counts.sweeps,
-        seconds=counts.seconds,
-        settled=run.settled[-1],
-        start=start + 1,
-        starts=starts,
-    )
-
-
-def _report(
-    model: PreferenceGP, objective: Objective, done: _Done, mode: str, resumed_at: int
-) -> OptimisationReport:
-    run, start = done.best, done.starts[done.kept]
-    assert run is not None
-    inference = model.infer(restart=True)
-    warm = not inference.converged
-    if warm:
-        objective.set_sites(run.sites)
-        inference = model.infer()
-    counts = objective.counts
-    return OptimisationReport(
-        iterations=start.iterations,
-        evaluations=counts.evaluations,
-        failed_evaluations=counts.failed,
-        unconverged_evaluations=counts.unconverged,
-        sweeps=counts.sweeps,
-        log_evidence_start=done.evidence,
-        log_evidence=model.log_evidence(),
-        log_prior_start=done.prior,
-        log_prior=_log_prior(model),
-        converged=start.converged,
-        message=start.message,
-        seconds=counts.seconds,
-        compile_seconds=objective.compile_seconds,
-        inference=inference,
-        history=run.history,
-        mode=mode,
-        settled=run.settled,
-        alternated_evaluations=counts.alternated,
-        setbacks=start.setbacks,
-        starts=done.starts,
-        kept=done.kept,
-        resumed_at=resumed_at,
-        warm=warm,
-        limits=limits_of(model),
-    )
-
-
-def _log_prior(model: PreferenceGP) -> float:
-    """Log prior density of the trainable parameters as they are."""
-    return float(model.log_prior_density())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sparse_prefgp.selection.lbfgs import WINDOW
-
+# Iterations over which it is said what they brought together.
+WINDOW = 10
 # Nats a duel: a fiftieth of what a held-out score of thousands of duels can tell apart.
 LEAST_GAIN = 1e-5
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from sparse_prefgp.selection.optimise import Progress
+from sparse_prefgp.selection.report import Progress
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP

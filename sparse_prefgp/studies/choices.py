@@ -188,11 +188,6 @@ class EngineChoice:
             raise ValueError(f"The engine {text!r} takes no number; write {name}.")
         return cls(name)
 
-    @property
-    def sweeps_singly(self) -> bool:
-        """Whether optimisation can take single sweeps of it."""
-        return self.name in ("ep", "power-ep")
-
     def build(self) -> Engine:
         """The engine."""
         from sparse_prefgp import engines as known

@@ -118,9 +118,6 @@ def _in_memory(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dic
         "sweeps": report.sweeps,
         "failed_evaluations": report.failed_evaluations,
         "unconverged_evaluations": report.unconverged_evaluations,
-        "mode": report.mode,
-        "alternated_evaluations": report.alternated_evaluations,
-        "setbacks": report.setbacks,
         "starts": [asdict(start) for start in report.starts],
         "kept_start": report.kept,
         "warm": report.warm,
@@ -230,7 +227,7 @@ def _about_inference(fit: Mapping[str, Any], after: str) -> list[str]:
 def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:
     notes = []
     if fit.get("resumed_at"):
-        notes.append(f"{fit['resumed_at']:,} iterations{after} came from a checkpoint.")
+        notes.append(f"Resumed from iteration {fit['resumed_at']:,}{after}.")
     if not fit.get("optimiser_converged", True):
         limit, message = fit.get("max_iterations"), fit.get("optimiser_message", "no reason")
         which = after.removeprefix(" of ") or "the fit"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,13 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.checkpoint_folder import (
-    Attempts,
-    check_writable,
+    Store,
     digest_of,
-    has_checkpoint,
     of_something_else,
-    read,
-    write,
 )
 from sparse_prefgp.studies.folds import FoldPlan
 
@@ -68,28 +63,18 @@ class FinishedFits:
         resume: bool = False,
         fingerprints: Mapping[str, str] | None = None,
     ) -> None:
-        """Begin, or go on from what is in the folder.
+        """Begin, or resume from what is in the folder.
 
         Raises:
             ValueError: that is damaged or of something else; the folder holds other things.
         """
         self.folder, self.reused = folder, 0
-        self._fingerprints = fingerprints or {}
         self._fits: dict[FitKey, FinishedFit] = {}
-        self._attempts = Attempts()
-        if folder is None:
-            return
-        check_writable(folder)
-        if has_checkpoint(folder):
-            kept = read(folder, self._fingerprints, _MEANINGS)  # another's is refused, not lost
-            if resume:
-                self._fits = _unpacked(folder, *kept)
-        elif resume:
-            warnings.warn(
-                f"There is no checkpoint in {str(folder)!r} to go on from; the comparison begins "
-                "at the beginning.",
-                stacklevel=4,
-            )
+        self._store = None
+        if folder is not None:
+            self._store = Store(folder, fingerprints or {}, _MEANINGS, resume, "comparison")
+            if resume and self._store.there is not None:
+                self._fits = _unpacked(folder, *self._store.there)
 
     def __len__(self) -> int:
         return len(self._fits)
@@ -110,12 +95,7 @@ class FinishedFits:
         return bool(self._fits) and self._write()
 
     def _write(self) -> bool:
-        folder = self.folder
-        if folder is None:
-            return False
-        return self._attempts.succeed(
-            lambda: write(folder, self._fingerprints, *_packed(self._fits))
-        )
+        return self._store is not None and self._store.write(*_packed(self._fits))
 
 
 def fingerprints_of(plan: FoldPlan, settings: Sequence[Any]) -> dict[str, str]:

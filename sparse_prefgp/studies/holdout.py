@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.parts import StreamedGP
     from sparse_prefgp.parts.model import StreamProgress
-    from sparse_prefgp.selection import AutoInputs, OptimisationReport, StreamedReport
+    from sparse_prefgp.selection import AutoInputs, OptimisationReport
     from sparse_prefgp.selection.checkpoint import Checkpoint
 
 FloatArray = npt.NDArray[np.float64]
@@ -154,7 +154,6 @@ class Holdout:
             settings.max_iterations,
             callback=watch.step,
             checkpoint=checkpoint,
-            mode=settings.mode,
             least_gain=settings.least_gain,
             starts=1 if again else settings.starts,
             seed=settings.seed,
@@ -289,16 +288,16 @@ class StreamHoldout:
         watch: Watch,
         checkpoint: Checkpoint | None,
         rng: np.random.Generator,
-    ) -> StreamedReport:
+    ) -> OptimisationReport:
         """Maximise its evidence."""
-        from sparse_prefgp.selection.streamed import DEFAULT_SUBSET, optimise_streamed
+        from sparse_prefgp.selection import optimise
 
         settings = self.settings
-        return optimise_streamed(
+        return optimise(
             model,
             settings.max_iterations,
             gradients=settings.gradients_kind,
-            subset=settings.subset or DEFAULT_SUBSET,
+            subset=settings.subset,
             polish=settings.polish,
             least_gain=settings.least_gain,
             rng=rng,

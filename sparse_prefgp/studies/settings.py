@@ -12,6 +12,7 @@ import numpy as np
 
 from sparse_prefgp.checks import (
     check_least_gain,
+    check_mode,
     check_noise_variance,
     is_number,
 )
@@ -36,7 +37,6 @@ LEAST_GAIN = 1e-5
 DEFAULT_SHARE = 0.01
 # Of the difference between noisy utilities, whose noise has variance 1 as a rule.
 DEFAULT_MARGIN = 0.3
-MODES = ("nested", "alternated")
 # Of a fit in chunks.
 CHUNKS, SUBSET = "chunks", "subset"
 # Their corrections are sums over duels.
@@ -74,7 +74,7 @@ class FitSettings:
     `auto:SHARE`, as many as leave that share (0.01) of the prior variance of the training duels
     unexplained under the kernel as it starts, up to 1,024.
     fixed_inducing: leave the inducing inputs where k-means puts them.
-    least_gain, mode, starts: of `optimise`; a refit has one start, the fitted model.
+    mode: nested alone. least_gain, starts: of `optimise`; a refit has one start, the fitted model.
     max_train: at most this many training duels. refit: fit again on all duels after scoring.
     margin: where learning it starts, for a table with ties by default at 0.3; without ties it stays
     as it is. fixed_margin: it stays in any case. noise_by_group: learn the noise of each group.
@@ -105,7 +105,7 @@ class FitSettings:
     max_train: int | None = None
     noise_variance: float = 0.5
     refit: bool = False
-    mode: str = MODES[0]
+    mode: str = "nested"
     starts: int = 1
     margin: float | None = None
     fixed_margin: bool = False
@@ -147,13 +147,7 @@ class FitSettings:
         if self.seed < 0:
             raise ValueError(f"The seed is {self.seed}; give a whole number of at least 0.")
         share = _share(self.inducing) if isinstance(self.inducing, str) else None
-        if self.mode not in MODES:
-            raise ValueError(f"The mode {self.mode!r} is unknown; choose from {', '.join(MODES)}.")
-        if self.mode != MODES[0] and not engine.sweeps_singly:
-            raise ValueError(
-                f"The mode {self.mode} takes single sweeps of EP, which the engine {engine} does "
-                f"not have; use the mode {MODES[0]}, or another engine such as ep."
-            )
+        check_mode(self.mode)
         for label, value in (
             ("The number of inducing inputs", None if share else self.inducing),
             ("The number of iterations", self.max_iterations),
@@ -278,7 +272,6 @@ class FitSettings:
             return
         for name, given in (
             (f"engine {self.engine}", self.engine != DEFAULT_ENGINE),
-            (f"mode {self.mode}", self.mode != MODES[0]),
             (f"starts {self.starts}", self.starts != 1),
             (f"inducing {self.inducing}", self.inducing_share is not None),
             ("refit", self.refit),

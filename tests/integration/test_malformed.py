@@ -327,7 +327,8 @@ CASES: dict[str, Case] = {
     "a number to be found for nothing": Case(
         FIT + " --approximation exact --inducing auto", ("exact has no inducing inputs",)
     ),
-    "mode unknown": Case(FIT + " --mode alternate", ("'alternate'", "nested, alternated")),
+    "mode unknown": Case(FIT + " --mode alternate", ("'alternate'", "leave the mode out")),
+    "mode of earlier versions": Case(FIT + " --mode alternated", ("leave the mode out",)),
     "starts none": Case(FIT + " --starts 0", ("number of starts is 0",)),
     "threads zero": Case(FIT + " --threads 0", ("threads is 0",)),
     "report without out": Case("demo --duels 50 --report", ("A report was asked for", "give out")),

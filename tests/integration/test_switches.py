@@ -24,10 +24,8 @@ LEFT = {
     "sampling/draws.py": 1,
     "selection/greedy.py": 1,
     "selection/optimise.py": 2,
-    "selection/streamed.py": 1,
     # For the type checker alone: an assertion of what is so.
     "models/posterior.py": 1,
-    "selection/objective.py": 1,
     # An engine for low rank refuses other covariances.
     "engines/partitioned.py": 1,
     # The fingerprint of duels that are in memory, or not.

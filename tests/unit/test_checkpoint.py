@@ -1,4 +1,4 @@
-"""Checkpoints: a stopped run goes on as if it had not been, or is refused in one sentence."""
+"""Checkpoints: a stopped run resumes where it was, or is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparse_prefgp.folders import contents
 from sparse_prefgp.model_folder import checkpoint_foreign_files
 from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted
 from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
-from tests.tolerances import FIXED_POINT
+from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,73 +51,96 @@ def stop_after(iteration: int) -> Callable[[Progress], None]:
 
 
 def same(first: OptimisationReport, second: OptimisationReport) -> None:
-    assert first.log_evidence == pytest.approx(second.log_evidence, abs=FIXED_POINT)
-    np.testing.assert_allclose(first.history, second.history, rtol=0.0, atol=FIXED_POINT)
-    assert first.settled == second.settled
-    assert first.evaluations == second.evaluations
-    assert first.sweeps == second.sweeps
-    assert (first.message, first.converged) == (second.message, second.converged)
+    """Another way to the same optimum, and as many starts."""
+    assert first.converged and second.converged
+    assert first.log_evidence == pytest.approx(second.log_evidence, abs=40 * SAME_OPTIMUM)
     assert first.log_evidence_start == second.log_evidence_start
-    assert first.kept == second.kept and len(first.starts) == len(second.starts)
+    assert first.kept == second.kept
+    for mine, theirs in zip(first.starts, second.starts, strict=True):
+        assert mine.log_evidence == pytest.approx(theirs.log_evidence, abs=40 * SAME_OPTIMUM)
+
+
+def fixed(**settings: object) -> spg.PreferenceGP:
+    """Only the kernel moves, so that the optimum is soon reached."""
+    return _fixed(build(**settings))
+
+
+LONG = {"max_iterations": 60, "least_gain": None}
 
 
 @pytest.mark.parametrize(
     ("settings", "stop"),
-    [
-        ({"mode": "nested"}, 7),
-        ({"mode": "alternated"}, 13),  # after the first check
-        ({"mode": "nested", "starts": 2, "seed": 3}, 4),
-    ],
-    ids=["nested", "alternated", "starts"],
+    [({}, 4), ({"starts": 2, "seed": 3}, 2)],
+    ids=["one", "starts"],
 )
-def test_resumed_as_if_never_interrupted(settings: dict, stop: int, tmp_path: Path) -> None:
-    whole = optimise(build(), 18, **settings)
+def test_resumed_at_the_same_optimum(settings: dict, stop: int, tmp_path: Path) -> None:
+    settings = {**LONG, **settings}
+    whole = optimise(fixed(), **settings)
     folder = tmp_path / "kept"
-    with pytest.raises(Interrupted, match=f"after iteration {stop}.*kept.*resume=True") as caught:
-        optimise(build(), 18, callback=stop_after(stop), checkpoint=Checkpoint(folder), **settings)
+    done = stop + sum(start.iterations for start in whole.starts[:-1])
+    with pytest.raises(Interrupted, match=f"after iteration {done};.*kept.*resume=True") as caught:
+        optimise(fixed(), callback=stop_after(stop), checkpoint=Checkpoint(folder), **settings)
     assert isinstance(caught.value, KeyboardInterrupt)
     seen: list[Progress] = []
-    model = build()
+    model = fixed()
     again = optimise(
-        model, 18, callback=seen.append, checkpoint=Checkpoint(folder, resume=True), **settings
+        model, callback=seen.append, checkpoint=Checkpoint(folder, resume=True), **settings
     )
     same(again, whole)
-    assert again.resumed_at == stop and f"{stop} iterations came from a checkpoint" in str(again)
-    assert seen[0].iteration == stop + 1
+    assert again.resumed_at == done and f"resumed from iteration {done}" in str(again)
+    # Nothing is done twice: only what is left of the last start, counted on.
+    assert [(p.start, p.iteration) for p in seen] == [
+        (len(whole.starts), stop + 1 + k) for k in range(len(seen))
+    ]
+    assert again.starts[-1].iterations == stop + len(seen)
+    assert again.starts[:-1] == whole.starts[:-1]
     assert model.log_evidence() == again.log_evidence
 
 
-def test_goes_on_from_the_last_checkpoint_and_beyond_the_limit(tmp_path: Path) -> None:
+def test_iterations_count_on_to_the_limit(tmp_path: Path) -> None:
     """As after a kill: only what is on the disk counts. And more iterations than at first."""
     folder = tmp_path / "kept"
     first = optimise(build(), 10, checkpoint=Checkpoint(folder, every=4))
     assert first.iterations == 10 and not first.converged
     again = optimise(build(), 16, checkpoint=Checkpoint(folder, every=4, resume=True))
-    assert again.resumed_at == 10
-    same(again, optimise(build(), 16))
-    # A run that has ended ends again at once.
-    once_more = optimise(build(), 16, checkpoint=Checkpoint(folder, resume=True))
-    assert once_more.resumed_at == 16
-    same(once_more, again)
+    assert again.resumed_at == 10 and again.iterations == 16
+    assert again.history[:10] == first.history and again.evaluations >= first.evaluations + 6
+    assert np.all(np.diff(again.history) > 0.0)
+    # A run that has ended ends again at once, where it was.
+    seen: list[Progress] = []
+    once_more = optimise(
+        build(), 16, callback=seen.append, checkpoint=Checkpoint(folder, resume=True)
+    )
+    assert not seen and once_more.resumed_at == 16 and once_more.history == again.history
+    assert once_more.evaluations == again.evaluations
+    assert once_more.log_evidence == pytest.approx(again.log_evidence, abs=FIXED_POINT)
 
 
 def test_item_effects(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    optimise(build(item=True), 6, checkpoint=Checkpoint(folder, every=3))
-    again = optimise(build(item=True), 9, checkpoint=Checkpoint(folder, resume=True))
-    same(again, optimise(build(item=True), 9))
+    optimise(fixed(item=True), 3, checkpoint=Checkpoint(folder), least_gain=None)
+    again = optimise(fixed(item=True), checkpoint=Checkpoint(folder, resume=True), **LONG)
+    assert again.resumed_at == 3
+    same(again, optimise(fixed(item=True), **LONG))
 
 
 def test_written_only_when_due(tmp_path: Path) -> None:
+    """At the beginning, every third iteration, and at the end."""
     folder = tmp_path / "kept"
+
+    def kept() -> int:
+        (path,) = folder.glob("arrays-*.npz")
+        with np.load(path) as arrays:
+            return len(arrays["history_0"])
+
     seen = []
     optimise(
         build(),
         5,
-        callback=lambda p: seen.append(has_checkpoint(folder)),
+        callback=lambda p: seen.append(kept()),
         checkpoint=Checkpoint(folder, every=3),
     )
-    assert seen == [False, False, True, True, True]
+    assert seen == [0, 0, 3, 3, 3] and kept() == 5
 
 
 def test_a_run_that_was_too_short_for_a_checkpoint_leaves_its_end(tmp_path: Path) -> None:
@@ -126,8 +149,8 @@ def test_a_run_that_was_too_short_for_a_checkpoint_leaves_its_end(tmp_path: Path
     first = optimise(build(), 3, checkpoint=Checkpoint(folder, every=6))
     model = build()
     again = optimise(model, 3, checkpoint=Checkpoint(folder, every=6, resume=True))
-    assert again.resumed_at == 3
-    same(again, first)
+    assert again.resumed_at == 3 and again.history == first.history
+    assert again.log_evidence == pytest.approx(first.log_evidence, abs=FIXED_POINT)
 
 
 def test_a_start_may_differ_in_its_last_digits(kept: Path, tmp_path: Path) -> None:
@@ -140,10 +163,8 @@ def test_a_start_may_differ_in_its_last_digits(kept: Path, tmp_path: Path) -> No
         folder = _edited(kept, tmp_path / f"{factor!r}")
         return optimise(model, 6, checkpoint=Checkpoint(folder, resume=resume))
 
-    whole = optimise(build(), 6)
     near = go_on(1.0 + 2e-7)
-    assert near.resumed_at == 2
-    assert near.log_evidence == pytest.approx(whole.log_evidence, abs=FIXED_POINT)
+    assert near.resumed_at == 2 and near.iterations == 6
     with pytest.raises(ValueError, match="other parameters or inducing inputs at the start"):
         go_on(1.0 + 1e-5)
 
@@ -162,7 +183,8 @@ def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(Interrupted, match="after iteration 6"):
         optimise(build(), 9, checkpoint=Checkpoint(folder, every=6, resume=True))
     assert {name: (folder / name).read_bytes() for name in contents(folder)} != before
-    same(optimise(build(), 9, checkpoint=Checkpoint(folder, resume=True)), optimise(build(), 9))
+    again = optimise(build(), 9, checkpoint=Checkpoint(folder, resume=True))
+    assert again.resumed_at == 6 and again.iterations == 9
 
 
 def test_a_full_disk_costs_the_checkpoint_and_not_the_run(
@@ -178,7 +200,7 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_run(
 
 
 def test_nothing_to_go_on_from_is_said(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="no checkpoint in .*kept.* begins at the beginning"):
+    with pytest.warns(UserWarning, match="no checkpoint in .* to resume from; the run begins"):
         report = optimise(build(), 2, checkpoint=Checkpoint(tmp_path / "kept", resume=True))
     assert report.iterations == 2 and report.resumed_at == 0
 
@@ -207,9 +229,8 @@ def _fixed(model: spg.PreferenceGP) -> spg.PreferenceGP:
         (lambda: build(approximation=spg.FITC()), {}, "another kernel, approximation"),
         (lambda: _fixed(build()), {}, "choice of trainable parameters"),
         (lambda: _moved(build()), {}, "other parameters or inducing inputs at the start"),
-        (build, {"mode": "alternated"}, "another mode, seed, number of starts or least gain"),
-        (build, {"starts": 2}, "another mode, seed, number of starts or least gain"),
-        (build, {"least_gain": None}, "another mode, seed, number of starts or least gain"),
+        (build, {"starts": 2}, "another seed, number of starts or least gain"),
+        (build, {"least_gain": None}, "another seed, number of starts or least gain"),
     ],
 )
 def test_another_run_is_refused_and_nothing_changes(
@@ -241,17 +262,16 @@ def _edited(kept: Path, folder: Path, **changes: object) -> Path:
     return folder
 
 
-def test_other_versions_and_damage_are_refused(kept: Path, tmp_path: Path) -> None:
+def test_other_formats_and_damage_are_refused(kept: Path, tmp_path: Path) -> None:
     def refused(folder: Path, message: str) -> None:
         before = {name: (folder / name).read_bytes() for name in contents(folder)}
         with pytest.raises(ValueError, match=message):
             optimise(build(), 3, checkpoint=Checkpoint(folder, resume=True))
         assert {name: (folder / name).read_bytes() for name in contents(folder)} == before
 
-    versions = json.loads((kept / "checkpoint.json").read_text())["versions"]
-    older = _edited(kept, tmp_path / "older", versions={**versions, "scipy": "0.1"})
-    refused(older, r"written with scipy 0\.1, but this is .*remove that folder")
-    refused(_edited(kept, tmp_path / "newer", format_version=99), "has format 99")
+    for version in (2, 99):  # of earlier versions, which resumed to the bit, and of later ones
+        other = _edited(kept, tmp_path / f"format {version}", format_version=version)
+        refused(other, f"has format {version}, but this .*use the version.*or remove that folder")
     damaged = _edited(kept, tmp_path / "damaged")
     next(damaged.glob("arrays-*.npz")).write_bytes(b"not an archive")
     refused(damaged, "is damaged")
@@ -317,7 +337,9 @@ def test_killed_process_goes_on(tmp_path: Path) -> None:
     done = subprocess.run(
         command("resume"), capture_output=True, text=True, env=environment, cwd=ROOT, check=True
     )
-    evidence, resumed_at = done.stdout.splitlines()[-1].split()
+    *steps, last = done.stdout.splitlines()
+    evidence, resumed_at = last.split()
+    # At most the two iterations between checkpoints are lost, and one that was under way.
     assert int(resumed_at) in (10, 12)
-    whole = optimise(build(), 30)
-    assert float(evidence) == pytest.approx(whole.log_evidence, abs=FIXED_POINT)
+    assert [int(step) for step in steps] == list(range(int(resumed_at) + 1, 31))
+    assert float(evidence) > optimise(build(), int(resumed_at)).log_evidence

@@ -124,21 +124,6 @@ def test_hyperparameters_are_learned_with_each_engine(engine: str) -> None:
     assert model.log_evidence() == pytest.approx(report.log_evidence, rel=IDENTITY)
 
 
-def test_single_sweeps_of_other_engines_are_refused() -> None:
-    for engine in ("Variational", "Laplace"):
-        with pytest.raises(ValueError, match=r"alternated mode.*use mode='nested'"):
-            spg.optimise(learnable(engine), max_iterations=2, mode="alternated")
-
-
-@pytest.mark.slow
-def test_single_sweeps_of_power_ep_reach_what_nested_does() -> None:
-    nested, alternated = learnable("power 0.5"), learnable("power 0.5")
-    report = spg.optimise(nested, max_iterations=30)
-    other = spg.optimise(alternated, max_iterations=30, mode="alternated")
-    assert other.log_evidence == pytest.approx(report.log_evidence, abs=0.05)
-    assert other.inference.converged
-
-
 @pytest.mark.parametrize("engine", NEW_ENGINES)
 def test_more_duels_go_on_from_where_inference_was(engine: str) -> None:
     pd = pytest.importorskip("pandas")

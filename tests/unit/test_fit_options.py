@@ -1,4 +1,4 @@
-"""`fit --inducing auto`, `--mode` and `--starts`: what they do is in the print and the metrics."""
+"""`fit --inducing auto` and `--starts`: what they do is in the print and the metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.selection import AutoInputs, initial, search, settling
+from sparse_prefgp.selection import AutoInputs, initial, settling
 from sparse_prefgp.studies import settings as module
 from sparse_prefgp.studies.figures import fit_figures
 from sparse_prefgp.studies.holdout import (
@@ -62,7 +62,6 @@ def fit(files: tuple[Path, Path], out: Path, *more: Any) -> tuple[str, dict[str,
 
 def test_names_and_defaults_are_those_of_the_optimiser() -> None:
     """They are repeated so that a mistake is found before TensorFlow is loaded."""
-    assert module.MODES == search.MODES
     assert module.DEFAULT_SHARE == initial.DEFAULT_SHARE
     assert module.LEAST_GAIN == settling.LEAST_GAIN
 
@@ -87,9 +86,7 @@ def test_none_where_there_are_none(table: DuelTable) -> None:
     assert first_inputs(prepare(table, FitSettings(approximation="exact"))) is None
 
 
-def test_mode_and_starts_reach_the_optimiser(
-    table: DuelTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_starts_reach_the_optimiser(table: DuelTable, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
     real = spg.selection.optimise
 
@@ -98,17 +95,14 @@ def test_mode_and_starts_reach_the_optimiser(
         return real(*arguments, **more)
 
     monkeypatch.setattr("sparse_prefgp.selection.optimise", optimise)
-    settings = FitSettings(
-        inducing=4, max_iterations=2, mode="alternated", starts=2, seed=7, kernel="se"
-    )
+    settings = FitSettings(inducing=4, max_iterations=2, starts=2, seed=7, kernel="se")
     holdout = prepare(table, settings)
     model, report = fit_model(holdout)
     refit_model(holdout, model)
-    assert [call["mode"] for call in seen] == ["alternated", "alternated"]
     assert (seen[0]["starts"], seen[0]["seed"]) == (2, 7)
     assert seen[1].get("starts", 1) == 1, "a refit goes on from the fitted model alone"
     figures = fit_figures(holdout, model, report)
-    assert figures["mode"] == "alternated" and len(figures["starts"]) == 2
+    assert len(figures["starts"]) == 2
     assert figures["inducing"] == 4
     best = max(start["log_evidence"] for start in figures["starts"])
     assert figures["starts"][figures["kept_start"]]["log_evidence"] == best
@@ -125,9 +119,8 @@ def test_the_command_says_how_many_and_why(files: tuple[Path, Path], tmp_path: P
     assert f"Best of 2 starts: number {told['fit']['kept_start'] + 1} (log evidence" in text
     assert len(told["fit"]["starts"]) == 2 and len(told["refit_fit"]["starts"]) == 1
 
-    text, told = fit(files, tmp_path / "other", "--inducing", 3, "--mode", "alternated")
+    text, told = fit(files, tmp_path / "other", "--inducing", 3)
     assert "automatic_inducing" not in told and "Found:" not in text and "Best of" not in text
-    assert told["fit"]["mode"] == "alternated" and told["fit"]["alternated_evaluations"] > 0
 
 
 def test_blocks_by_a_column(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -171,7 +164,6 @@ def test_engines_by_name(
         (("--engine", "power-ep"), "needs a power above 0 and up to 1"),
         (("--engine", "power-ep:2"), "needs a power above 0 and up to 1"),
         (("--engine", "ep:1"), "takes no number; write ep"),
-        (("--engine", "laplace", "--mode", "alternated"), "takes single sweeps of EP"),
         (("--engine", "laplace-logit", "--noise-variance", "0.1"), "has no say with the engine"),
     ],
 )

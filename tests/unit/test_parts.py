@@ -384,7 +384,7 @@ def test_it_is_saved_without_its_duels(case: Case, tmp_path: Path, schema: str) 
     for what in (loaded.in_memory, lambda: loaded.evidence_and_gradient()):
         with pytest.raises(ValueError, match="loaded without its duels"):
             what()
-    with pytest.raises(ValueError, match="use optimise_streamed"):
+    with pytest.raises(ValueError, match="loaded without its duels, which optimise needs"):
         spg.optimise(loaded)
     loaded.kernel.kernels[1].variance.assign(2.0)
     with pytest.raises(ValueError, match="loaded without its duels"):
@@ -497,8 +497,16 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             spg.optimise_streamed(model, **more)
-    with pytest.raises(ValueError, match="takes a StreamedGP"):
-        spg.optimise_streamed(case.whole("ids", spg.VFE()))
+    for more in ({"starts": 1}, {"seed": 0}, {"free_scale": True}):
+        with pytest.raises(ValueError, match=r"is for duels in memory, and these .* leave"):
+            spg.optimise(model, **more)
+    whole, rng = case.whole("ids", spg.VFE()), np.random.default_rng(0)
+    for more in ({"gradients": "chunks"}, {"subset": 9}, {"polish": 0}, {"rng": rng}):
+        with pytest.raises(
+            ValueError, match="is for a StreamedGP, and these duels are in memory; leave"
+        ):
+            spg.optimise_streamed(whole, **more)
+    assert spg.optimise_streamed is spg.optimise and spg.StreamedReport is spg.OptimisationReport
     gpflow.set_trainable(model.noise_variance, True)
     with pytest.raises(ValueError, match="only their ratio"):
         spg.optimise_streamed(model)

@@ -1,9 +1,9 @@
-"""Checkpoints of fits to streamed duels: a stopped run goes on, or is refused in one sentence."""
+"""Checkpoints of fits to streamed duels: a stopped run resumes, or is refused in one sentence."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +16,11 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.checkpoint_folder import has_checkpoint
 from sparse_prefgp.folders import contents
-from sparse_prefgp.selection import Interrupted, streamed
-from tests.tolerances import FIXED_POINT, RESUMED
+from sparse_prefgp.selection import Interrupted, Progress
+from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
 N, T, M = 30, 300, 6
-LIMIT = 4
+LIMIT, LONG = 4, 40
 SUBSET = {"gradients": "subset", "subset": 150}
 
 
@@ -45,69 +45,80 @@ def learn(model: spg.StreamedGP, limit: int = LIMIT, seed: int = 5, **more: Any)
     return spg.optimise_streamed(model, limit, rng=np.random.default_rng(seed), **more)
 
 
-def stop_at(of: str, iteration: int) -> Callable[[streamed.StreamedStep], None]:
-    def stop(step: streamed.StreamedStep) -> None:
+def stop_at(of: str, iteration: int) -> Callable[[Progress], None]:
+    def stop(step: Progress) -> None:
         if (step.of, step.iteration) == (of, iteration):
             raise KeyboardInterrupt
 
     return stop
 
 
-def parameters(model: spg.StreamedGP) -> np.ndarray:
-    return np.concatenate([np.ravel(v.numpy()) for v in model.trainable_variables])
+def fixed() -> spg.StreamedGP:
+    """Only the kernel moves, so that the optimum is soon reached."""
+    model = build()
+    gpflow.set_trainable(model.inducing_variable, False)
+    return model
 
 
 @cache
-def uninterrupted(limit: int, **settings: Any) -> tuple[Any, np.ndarray]:
-    """The report, and the last parameters."""
-    model = build()
-    return learn(model, limit, **settings), parameters(model)
+def uninterrupted(limit: int, **settings: Any) -> Any:
+    return learn(fixed(), limit, **settings)
 
 
 @pytest.mark.parametrize(
-    ("settings", "of", "stop", "kept"),
+    ("settings", "of", "stop"),
     [
-        ({}, "chunks", 3, 3),
-        pytest.param(SUBSET, "subset", 2, 2, marks=pytest.mark.slow),
-        ({**SUBSET, "polish": 3}, "all duels", 1, LIMIT + 1),
+        ({}, "chunks", 3),
+        pytest.param(SUBSET, "subset", 2, marks=pytest.mark.slow),
+        ({**SUBSET, "polish": 20}, "all duels", 1),
     ],
     ids=["chunks", "subset", "polish"],
 )
-def test_resumed_as_if_never_interrupted(
-    settings: dict[str, Any], of: str, stop: int, kept: int, tmp_path: Path
+def test_resumed_at_the_same_optimum(
+    settings: dict[str, Any], of: str, stop: int, tmp_path: Path
 ) -> None:
-    whole, last = uninterrupted(LIMIT, **settings)
+    settings = {**settings, "least_gain": None}
+    whole = uninterrupted(LONG, **settings)
+    assert whole.converged
+    kept = stop + (whole.iterations if of == "all duels" else 0)
     folder = tmp_path / "kept"
-    model = build()
+    model = fixed()
     with pytest.raises(Interrupted, match=f"after iteration {kept};.*kept.*resume=True") as caught:
-        learn(model, callback=stop_at(of, stop), checkpoint=folder, **settings)
+        learn(model, LONG, callback=stop_at(of, stop), checkpoint=folder, **settings)
     assert isinstance(caught.value, KeyboardInterrupt)
     model.infer()  # at what was reached, not at a trial of the line search
     assert model.log_evidence() > whole.log_evidence_start
 
-    model, seen = build(), []
+    model, seen = fixed(), []
     again = learn(
-        model, callback=seen.append, checkpoint=spg.Checkpoint(folder, resume=True), **settings
+        model,
+        LONG,
+        callback=seen.append,
+        checkpoint=spg.Checkpoint(folder, resume=True),
+        **settings,
     )
     assert (seen[0].of, seen[0].iteration) == (of, stop + 1)
-    assert again.resumed_at == kept and f"{kept} iterations came from a checkpoint" in str(again)
-    assert whole.resumed_at == 0 and "checkpoint" not in str(whole)
-    assert again.log_evidence == pytest.approx(whole.log_evidence, rel=FIXED_POINT)
-    assert again.log_evidence == model.log_evidence()
-    np.testing.assert_allclose(again.history, whole.history, rtol=FIXED_POINT)
-    np.testing.assert_allclose(parameters(model), last, atol=RESUMED)
-    for name in ("log_evidence_start", "message", "converged", "evaluations", "subset", "polish"):
-        assert getattr(again, name) == getattr(whole, name), name
-    for name in ("subset_per_duel", "evidence_left", "polished"):
-        one, other = getattr(again, name), getattr(whole, name)
-        assert one == pytest.approx(other, rel=RESUMED) if other else one == other
+    assert again.resumed_at == kept and f"resumed from iteration {kept}" in str(again)
+    assert whole.resumed_at == 0 and "resumed" not in str(whole)
+    assert again.converged and again.log_evidence == model.log_evidence()
+    assert again.log_evidence_start == whole.log_evidence_start
+    # Two ways to one optimum, of the subset or, where that is polished, of all duels.
+    assert again.log_evidence == pytest.approx(whole.log_evidence, abs=T * SAME_OPTIMUM)
+    assert again.history[:stop] == whole.history[:stop]
+    assert again.subset == whole.subset
+    if whole.subset_per_duel is not None:
+        assert again.subset_per_duel == pytest.approx(whole.subset_per_duel, abs=SAME_OPTIMUM)
+        assert again.evidence_left == pytest.approx(whole.evidence_left, abs=0.1)
+    if of == "all duels":
+        assert again.polished == pytest.approx(whole.polished, abs=T * SAME_OPTIMUM)
+        assert again.evidence_left < T * SAME_OPTIMUM
 
 
 def test_it_is_written_at_the_beginning_when_due_and_at_the_end(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     kept: list[tuple[str, Any]] = []
 
-    def look(step: streamed.StreamedStep) -> None:
+    def look(step: Progress) -> None:
         kept.append((step.of, sorted(contents(folder))))
 
     settings = {**SUBSET, "polish": 2}
@@ -119,19 +130,20 @@ def test_it_is_written_at_the_beginning_when_due_and_at_the_end(tmp_path: Path) 
     # A run that has ended ends again at once, and one that reached a limit goes on beyond it.
     again = learn(build(), checkpoint=spg.Checkpoint(folder, resume=True), **settings)
     assert again.resumed_at == LIMIT + 2 and again.evaluations == first.evaluations
+    assert again.evidence_left == first.evidence_left and again.polished == first.polished
     assert again.log_evidence == pytest.approx(first.log_evidence, rel=FIXED_POINT)
     more = learn(build(), checkpoint=spg.Checkpoint(folder, resume=True), **{**SUBSET, "polish": 4})
     assert more.polish == 4 and more.log_evidence > first.log_evidence
 
 
-def test_a_longer_run_goes_on_from_a_limit(tmp_path: Path) -> None:
+def test_a_longer_run_resumes_at_a_limit(tmp_path: Path) -> None:
     checkpoint = spg.Checkpoint(tmp_path / "kept", resume=True)
     with pytest.warns(UserWarning, match="no checkpoint in .*kept.* begins at the beginning"):
-        learn(build(), 2, checkpoint=checkpoint)
+        first = learn(build(), 2, checkpoint=checkpoint)
     again = learn(build(), 4, checkpoint=checkpoint)
-    assert again.resumed_at == 2
-    assert again.log_evidence == pytest.approx(uninterrupted(4)[0].log_evidence, rel=FIXED_POINT)
-    with pytest.raises(ValueError, match=r"gone on for 4 iterations already.*limit of at least 4"):
+    assert again.resumed_at == 2 and again.iterations == 4
+    assert again.history[:2] == first.history and again.log_evidence > first.log_evidence
+    with pytest.raises(ValueError, match=r"has made 4 iterations already.*limit of at least 4"):
         learn(build(), 3, checkpoint=checkpoint)
 
 
@@ -160,10 +172,11 @@ def test_interrupted_between_iterations(
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, stop)
         with pytest.raises(Interrupted, match=f"after iteration {made};"):
-            learn(build(), 2, checkpoint=folder, **SUBSET)
-    again = learn(build(), 2, checkpoint=spg.Checkpoint(folder, resume=True), **SUBSET)
+            learn(fixed(), 2, checkpoint=folder, **SUBSET)
+    again = learn(fixed(), 2, checkpoint=spg.Checkpoint(folder, resume=True), **SUBSET)
     assert again.resumed_at == made
-    whole, _ = uninterrupted(2, **SUBSET)
+    # Between iterations nothing is lost.
+    whole = uninterrupted(2, **SUBSET)
     assert again.log_evidence == pytest.approx(whole.log_evidence, rel=FIXED_POINT)
 
 
@@ -255,26 +268,28 @@ def test_duels_of_files_are_told_apart_by_their_checksums(tmp_path: Path) -> Non
         go("other")
 
 
-def test_state_survives_to_the_bit() -> None:
-    from sparse_prefgp.selection.climb import as_arrays, from_arrays
-    from sparse_prefgp.selection.lbfgs import Outcome, Point, State
+def test_what_was_reached_survives() -> None:
+    from sparse_prefgp.selection.checkpoint import Reached
+    from sparse_prefgp.selection.climb import Climb, Curvature
+    from sparse_prefgp.selection.objective import Counts
 
     rng = np.random.default_rng(0)
-    steps = rng.normal(size=(2, 3, 4))
-    state = State(Point(rng.normal(size=4), 0.1, rng.normal(size=4)), *steps, rng.normal(size=7))
-    climb = streamed.Climb(state, Outcome.SMALL_CHANGE, (0.1, 0.2))
-    reached = streamed.Reached(1 / 3, np.arange(3), climb, 0.7, -0.1, None, None, 3, 0.5)
-    for one in (reached, replace(reached, exact=climb, exact_start=2.0), streamed.Reached(0.1)):
-        arrays, words = as_arrays(one)
-        again = from_arrays(arrays, words)
-        others, same = as_arrays(again)
+    curvature = Curvature(*rng.normal(size=(2, 3, 4)))
+    known = (rng.normal(size=4), 0.2, rng.normal(size=4), -1.0, curvature, (0.3, 0.2), (-0.1,))
+    legs = (Climb(*known, "settled", converged=True), Climb(*known))
+    many = Reached((1 / 3, -0.5), legs, np.arange(3), 0.7, Counts(3, 1, seconds=0.5))
+    for one in (many, Reached((0.1, 0.0)), Reached((0.1, 0.0), legs[:1])):
+        arrays, words = one.packed()
+        again = Reached.unpacked(arrays, json.loads(json.dumps(words)))
+        others, same = again.packed()
         assert words == same and arrays.keys() == others.keys()
         assert all(np.array_equal(arrays[name], others[name]) for name in arrays)
         assert again.iterations == one.iterations
+        assert [leg.log_evidence for leg in again.legs] == [leg.log_evidence for leg in one.legs]
 
 
 def test_a_model_without_its_duels_is_told(tmp_path: Path) -> None:
     model = build()
     spg.save(model, tmp_path / "model")
-    with pytest.raises(ValueError, match="loaded without its duels, which optimise_streamed"):
+    with pytest.raises(ValueError, match="loaded without its duels, which optimise needs"):
         learn(spg.load(tmp_path / "model"), **SUBSET)
