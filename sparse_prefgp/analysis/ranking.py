@@ -25,6 +25,7 @@ from sparse_prefgp.checks import level_of_interval, whole_number
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.models.items import numbered_inputs, resolve_items
+from sparse_prefgp.words import agreeing, counted
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.posterior import Posterior
@@ -68,7 +69,7 @@ class Ranking:
         min_comparisons: items with fewer duels are left out; left_out: how many these are.
         level: of the intervals. top_k: the k of `p_top_k`.
         reference_items, reference: how many items utilities are centred on, and in words.
-        candidates: items among which the probabilities were sampled. samples, seed: of the draw.
+        candidates: rows among which the probabilities were sampled. samples, seed: of the draw.
         standard_error: largest possible Monte Carlo standard error of `p_best` and `p_top_k`.
         bound_best, bound_top_k: bounds, each with 99 % confidence over the sampling, of the
             probability that any item which is no candidate is the best, or in the top k. By no
@@ -123,8 +124,11 @@ class Ranking:
         """What to know about the figures, one sentence each."""
         text = [self._order_note()]
         if self.left_out:
-            least = f"{self.min_comparisons:,} duel{'s' if self.min_comparisons > 1 else ''}"
-            text.append(f"{self.left_out:,} items with fewer than {least} are left out.")
+            text.append(
+                f"{counted(self.left_out, 'item')} with fewer than "
+                f"{counted(self.min_comparisons, 'duel')} {agreeing(self.left_out)} left out: "
+                "average and probabilities are those among the kept."
+            )
         if self.items > len(self.frame):
             text.append(
                 f"Items with equal features share a row, {self.items:,} items on "
@@ -133,13 +137,15 @@ class Ranking:
         text += [
             f"Utilities are relative to the average of {self.reference}; intervals hold "
             f"{100 * self.level:g} %.",
-            f"Probabilities are from {self.samples:,} joint samples of {self.candidates:,} "
-            f"candidates (standard error at most {self.standard_error:.2g}).",
+            f"Probabilities are from {self.samples:,} joint samples of "
+            f"{counted(self.candidates, 'candidate' if self._all_single else 'candidate row')} "
+            f"(standard error at most {self.standard_error:.2g}).",
         ]
-        if self.candidates < len(self.frame):
-            what = "items" if self.items == len(self.frame) else "rows"
+        others = len(self.frame) - self.candidates
+        if others:
             text.append(
-                f"That any of the other {len(self.frame) - self.candidates:,} {what} is the best "
+                f"That any of the other {counted(others, 'item' if self._all_single else 'row')} "
+                "is the best "
                 f"has a probability of at most {self.bound_best:.2g}, that any is in the top "
                 f"{self.top_k} of at most {self.bound_top_k:.2g}; more candidates lower both."
             )
@@ -147,14 +153,15 @@ class Ranking:
             text.append(f"A jitter of {self.jitter:.1e} joined the candidates' variances.")
         if self.negative_variances:
             text.append(
-                f"{self.negative_variances:,} variances that rounding had made negative are set "
-                "to 0."
+                f"{counted(self.negative_variances, 'variance')} that rounding had made negative "
+                f"{agreeing(self.negative_variances)} set to 0."
             )
         if self.outside_items:
             each = ", ".join(f"{name} {count:,}" for name, count in self.outside_features.items())
             text.append(
-                f"{self.outside_items:,} items lie outside the range of the training items "
-                f"({each})."
+                f"{counted(self.outside_items, 'item')} "
+                f"{agreeing(self.outside_items, 'lies', 'lie')} outside the range of the training "
+                f"items ({each})."
             )
         for name, levels in self.unknown_levels.items():
             shown = ", ".join(f"{level!r} {count:,}" for level, count in list(levels.items())[:5])
@@ -321,10 +328,8 @@ def rank(
         level=float(level),
         top_k=k,
         reference_items=len(chosen),
-        reference=f"all {n:,} items"
-        if every
-        else f"{MAX_REFERENCE:,} items drawn with seed {seed}",
-        candidates=int(multiplicity[inside].sum()),
+        reference=_all_of(n, given) if every else f"{MAX_REFERENCE:,} items drawn with seed {seed}",
+        candidates=len(inside),
         samples=int(samples),
         seed=int(seed),
         standard_error=0.5 / math.sqrt(samples),
@@ -342,6 +347,13 @@ def _duels_of_rows(comparisons: IntArray, row_of_item: IntArray) -> IntArray:
     """Training duels of all items of each distinct row, (u,)."""
     # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
     return np.bincount(row_of_item, weights=comparisons).astype(np.int64)
+
+
+def _all_of(items: int, given: int) -> str:
+    """In words, all items that are ranked."""
+    if items == given:
+        return "all items" if items == 1 else f"all {items:,} items"
+    return "the one item kept" if items == 1 else f"the {items:,} items kept"
 
 
 def _named(

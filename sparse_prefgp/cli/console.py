@@ -8,12 +8,15 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 MISTAKE = 2
 INTERRUPTED = 130
+# Characters that names in a table have at least, and more than any table takes.
+_LEAST_WIDTH, _UNBOUNDED = 12, 100_000
 # Which Keras TensorFlow imports; read once.
 _KERAS = "TF_USE_LEGACY_KERAS"
 UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
@@ -273,18 +278,66 @@ def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], 
         yield update
 
 
-def cells_table(title: str, columns: Mapping[str, Iterable[str]], left: Sequence[str]) -> Table:
-    """A table from columns of text; those named in `left` are aligned there and may wrap."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.padding = (0, 2, 0, 0)
-    for name in columns:
-        if name in left:
-            table.add_column(name, overflow="fold")
-        else:
-            table.add_column(name, justify="right", no_wrap=True)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*map(Text, row))
-    return table
+@dataclass
+class Cells:
+    """A table of cells that always shows the columns named in `left`.
+
+    Attributes:
+        columns: cells by heading. left: aligned there; they may fold, to no less than 12 characters
+            or what they have. spare: headings of columns that go, in this order, where the width
+            does not suffice; a line below says which went.
+        padding: of every cell: above, right, below, left.
+    """
+
+    title: str
+    columns: dict[str, list[str]]
+    left: Sequence[str]
+    spare: Sequence[str] = ()
+    padding: tuple[int, int, int, int] = (0, 2, 0, 0)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The widest table that fits, and which columns it is without."""
+        unbounded = options.update(max_width=_UNBOUNDED)
+        spare = [name for name in self.spare if name in self.columns]
+        gone: list[str] = []
+        while True:
+            narrow = self._table(gone, _LEAST_WIDTH)
+            if Measurement.get(console, unbounded, narrow).maximum <= options.max_width:
+                break
+            if not spare:
+                break
+            gone.append(spare.pop(0))
+        yield self._table(gone)
+        if gone:
+            names = " and ".join(filter(None, [", ".join(gone[:-1]), gone[-1]]))
+            yield Text(f"In {options.max_width} characters there is no room for: {names}.")
+
+    def _table(self, gone: Sequence[str], widest: int | None = None) -> Table:
+        """Without some columns; those on the left at most so wide."""
+        table = Table(title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.padding = self.padding
+        shown = {name: cells for name, cells in self.columns.items() if name not in gone}
+        for name, cells in shown.items():
+            if name in self.left:
+                longest = max(cell_len(text) for text in (name, *cells))
+                least = min(_LEAST_WIDTH, longest)
+                table.add_column(name, overflow="fold", min_width=least, max_width=widest)
+            else:
+                table.add_column(name, justify="right", no_wrap=True)
+        for row in zip(*shown.values(), strict=True):
+            table.add_row(*map(Text, row))
+        return table
+
+
+def cells_table(
+    title: str,
+    columns: Mapping[str, Iterable[str]],
+    left: Sequence[str],
+    spare: Sequence[str] = (),
+) -> Cells:
+    """A table from columns of text; those in `left` are aligned there and may fold, and those in
+    `spare` are left out, in this order, where they do not fit."""
+    return Cells(title, {name: list(cells) for name, cells in columns.items()}, left, spare)
 
 
 def intervals(lower: Iterable[float], upper: Iterable[float]) -> list[str]:

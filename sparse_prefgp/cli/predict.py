@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from sparse_prefgp.cli.console import (
+    Cells,
     cells_table,
     chances,
     intervals,
@@ -81,7 +81,7 @@ def predict(
         console.manners.emit({"level": level, "pairs": frame.to_dict("records")})
 
 
-def _table(frame: Any, total: int) -> Table:
+def _table(frame: Any, total: int) -> Cells:
     first, second = ("first", "second") if "first" in frame else ("winner", "loser")
     columns = {
         first: [str(item) for item in frame[first]],
@@ -94,4 +94,4 @@ def _table(frame: Any, total: int) -> Table:
     if frame["outside_range"].any():
         columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
     title = "All pairs" if len(frame) == total else f"The first {len(frame):,} of {total:,} pairs"
-    return cells_table(title, columns, left=(first, second))
+    return cells_table(title, columns, left=(first, second), spare=("outside", "interval"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from sparse_prefgp.cli.console import (
+    Cells,
     cells_table,
     chances,
     counting_bar,
@@ -29,6 +29,10 @@ from sparse_prefgp.cli.manners import (
     check_file,
     write_file,
 )
+from sparse_prefgp.words import counted
+
+if TYPE_CHECKING:
+    from sparse_prefgp.analysis.ranking import Ranking
 
 EXAMPLE = "Example: sparse-prefgp rank --model fitted --items next_month.csv --out ranking.csv"
 
@@ -94,7 +98,7 @@ def rank(
         frame = ranking.frame
         if out is not None:
             write_file(out, frame.to_csv(index=False))
-        console.print(_table(frame.head(show), ranking.top_k, len(frame)))
+        console.print(_table(ranking, show))
         for note in ranking.notes():
             console.print(Text(note))
         if out is not None:
@@ -102,14 +106,16 @@ def rank(
         console.manners.emit(ranking.to_dict())
 
 
-def _table(frame: Any, top_k: int, total: int) -> Table:
+def _table(ranking: Ranking, show: int) -> Cells:
+    frame, total = ranking.frame.head(show), len(ranking.frame)
+    top = f"top {ranking.top_k}"
     columns = {
         "rank": [f"{rank:,}" for rank in frame["rank"]],
         "item": [str(item) for item in frame["item_id"]],
         "utility": [f"{value:z.3f}" for value in frame["utility"]],
         "interval": intervals(frame["lower"], frame["upper"]),
         "best": chances(frame["p_best"]),
-        f"top {top_k}": chances(frame["p_top_k"]),
+        top: chances(frame["p_top_k"]),
         "duels": [f"{count:,}" for count in frame["comparisons"]],
     }
     if frame["copies"].max() > 1:
@@ -117,4 +123,7 @@ def _table(frame: Any, top_k: int, total: int) -> Table:
     if frame["outside_range"].any():
         columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
     title = "All items" if len(frame) == total else f"The first {len(frame):,} of {total:,} items"
-    return cells_table(title, columns, left=("item",))
+    if ranking.left_out:
+        title += f" with {counted(ranking.min_comparisons, 'duel')} or more"
+    spare = ("outside", "copies", "duels", top, "best", "interval")
+    return cells_table(title, columns, left=("item",), spare=spare)

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
 from rich.text import Text
 
-from sparse_prefgp.cli.console import Output, cells_table, import_tensorflow, sentences
+from sparse_prefgp.cli.console import Cells, Output, cells_table, import_tensorflow, sentences
 from sparse_prefgp.cli.manners import (
     AsJson,
     Overwrite,
@@ -243,7 +242,7 @@ def print_comparison(console: Output, comparison: Comparison) -> None:
     console.print(Text(f"The rule: {comparison.rule}."))
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: Comparison) -> Cells:
     rows = [
         (
             str(score.candidate),

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from sparse_prefgp.cli.console import (
+    Cells,
     cells_table,
     chances,
     counting_bar,
@@ -116,7 +116,7 @@ def _check_seed(seed: int) -> None:
     whole_number("seed", seed, 0)
 
 
-def _table(frame: Any) -> Table:
+def _table(frame: Any) -> Cells:
     columns = {
         "first": [str(item) for item in frame["first"]],
         "second": [str(item) for item in frame["second"]],
@@ -128,4 +128,4 @@ def _table(frame: Any) -> Table:
     }
     if frame["outside_range"].any():
         columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
-    return cells_table("Ask next", columns, left=("first", "second"))
+    return cells_table("Ask next", columns, left=("first", "second"), spare=("outside", "sd"))

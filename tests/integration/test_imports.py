@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "checkpoint_folder",
         "versions",
         "streams",
+        "words",
         "choices",
     ),
     ("covariances",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,44 @@ def test_rank_prints_writes_and_answers(folder: Path, fitted: Path, tmp_path: Pa
     assert out.read_bytes() == before
     written = pd.read_csv(fitted / "ranking.csv")
     assert list(written["item_id"]) == list(frame["item_id"])
+
+
+def test_rank_names_every_item_in_80_characters(
+    folder: Path, fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With copies, items outside the range and figures of many digits."""
+    rng = np.random.default_rng(4)
+    x = 1e3 * np.repeat(rng.normal(size=(7, 2)), 2, axis=0)
+    names = [f"Manchester United {'AB'[i % 2]}{i // 2}" for i in range(14)]
+    pd.DataFrame({"item_id": names, "a": x[:, 0], "b": x[:, 1]}).to_csv(
+        tmp_path / "many.csv", index=False
+    )
+    for width in (50, 80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        printed = call("rank", "--model", fitted, "--items", tmp_path / "many.csv").stdout
+        assert max(map(len, printed.splitlines())) <= width
+        heading, *lines = printed[printed.index(" rank ") : printed.index("Ordered by")].split("\n")
+        place = slice(heading.index("item"), heading.index("utility"))
+        # Names may fold, so that blanks say nothing.
+        text = re.sub(r"\s", "", "".join(line[place] for line in lines))
+        for name in names[::2]:
+            assert name.replace(" ", "") in text
+        told = " ".join(lines).partition("there is no room for:")[2]
+        for name in ("interval", "best", "duels", "copies", "outside"):
+            assert (name in heading) != (name in told)
+        assert ("outside" in told) == (width <= 80) and ("duels" in told) == (width == 50)
+
+
+def test_rank_of_the_kept_says_so(fitted: Path) -> None:
+    counts = spg.rank(spg.load(fitted)).frame["comparisons"]
+    least = int(counts.max())
+    kept, gone = int((counts >= least).sum()), int((counts < least).sum())
+    assert gone > 1
+    printed = " ".join(call("rank", "--model", fitted, "--min-comparisons", least).stdout.split())
+    assert f"All items with {least} duels or more" in printed
+    assert f"{gone} items with fewer than {least} duels are left out: average" in printed
+    average = "the one item kept" if kept == 1 else f"the {kept} items kept"
+    assert f"relative to the average of {average};" in printed
 
 
 def test_rank_of_new_items_says_which_are_outside(folder: Path, fitted: Path) -> None:

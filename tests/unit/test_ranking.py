@@ -245,7 +245,7 @@ def test_what_ranks_go_by() -> None:
     assert by_id(by_mean.frame).drop(columns="rank").equals(by_id(found.frame).drop(columns="rank"))
 
     known = rank(model, min_comparisons=1, samples=100)
-    assert known.left_out == 2 and known.items == 6 and known.reference == "all 6 items"
+    assert known.left_out == 2 and known.items == 6 and known.reference == "the 6 items kept"
     assert known.order == "mean" and not known.unequal, "all met as often"
     assert "2 items with fewer than 1 duel are left out." in str(known)
     alone = rank(model, NEW_IDS, samples=100)
@@ -295,6 +295,22 @@ def test_the_bound_holds_and_says_something() -> None:
     assert more.bound_top_k < found.bound_top_k < 1.0
     assert more.bound_best <= more.bound_top_k
     assert "any of the other 22 items" in str(found)
+
+
+def test_candidates_are_rows_where_items_share_them() -> None:
+    """Three copies of each of twenty: what is no candidate is a row too, and bounded."""
+    model = build()
+    items = np.repeat(np.random.default_rng(5).normal(size=(20, 2)), 3, axis=0)
+    found = rank(model, items, top_k=2, candidates=8, samples=500)
+    assert found.items == 60 and len(found.frame) == 20
+    assert found.candidates == found.frame["p_best"].notna().sum() == 8
+    text = " ".join(found.notes())
+    assert "joint samples of 8 candidate rows" in text and "any of the other 12 rows" in text
+    # As many items as there are rows: nothing is outside then, and nothing is said.
+    every = rank(model, items, top_k=2, candidates=20, samples=500)
+    assert every.candidates == 20 and "any of the other" not in str(every)
+    most = rank(model, items, top_k=2, candidates=19, samples=500)
+    assert "any of the other 1 row is the best" in str(most)
 
 
 def test_bound_of_one_outsider_in_closed_form() -> None:
