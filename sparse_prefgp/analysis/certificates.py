@@ -9,6 +9,7 @@ import numpy as np
 
 from sparse_prefgp.analysis.importance import SampledEvidence, sample_evidence
 from sparse_prefgp.sampling import SAMPLED_UP_TO
+from sparse_prefgp.words import counted
 
 if TYPE_CHECKING:
     from sparse_prefgp.approximations import Approximation, DuelPrior
@@ -19,10 +20,21 @@ if TYPE_CHECKING:
 
 EXACT_UP_TO = 2000
 SAMPLES = 10_000
-# By how many nats a duel exact EP's evidence was off at most, in problems with and without ties, by
-# the noise of a difference over its prior variance: from this ratio on (docs/method.md, section 3).
-# Measured, not bounded: two noise-free duels with correlation 0.99 are off by 0.042 each.
-EP_ERROR_PER_DUEL = ((0.0, 0.04), (0.03, 0.013), (0.3, 0.002), (1.0, 0.0004))
+# By how many nats a duel exact EP's evidence was off at most, with and without ties and with duels
+# that repeat one another, by the noise of a difference over its prior variance: from this ratio on
+# (docs/method.md, section 3). Measured, not bounded.
+EP_ERROR_PER_DUEL = (
+    (0.0, 0.1),
+    (0.01, 0.049),
+    (0.03, 0.034),
+    (0.1, 0.018),
+    (0.3, 0.007),
+    (1.0, 0.0014),
+    (3.0, 0.00025),
+    (10.0, 0.000025),
+)
+# A ratio that rounding has put below a step it is on.
+_ROUNDING = 1e-9
 BOUND_LABELS = {
     "vfe": "VFE",
     "diagonal": "TightVFE, diagonal",
@@ -45,7 +57,8 @@ class EvidenceReport:
 
     Attributes:
         approximation: its name. duels: of the data. duels_used: in `log_evidence`, fewer only for
-            `SubsetOfData`.
+            `SubsetOfData`. weight, weight_used: as how many duels these count, the sums of their
+            weights, by which figures per duel divide; without weights the same numbers.
         log_evidence: what EP and the approximation's correction give, and what is optimised.
         lower_bound: rigorous, of the exact evidence. lower_bound_row: which of
             `evidence.LowerBounds` it is; lower_bounds: all of them, for the model's own q.
@@ -62,6 +75,8 @@ class EvidenceReport:
     approximation: str
     duels: int
     duels_used: int
+    weight: float
+    weight_used: float
     log_evidence: float
     lower_bound: float
     lower_bound_row: str
@@ -84,21 +99,21 @@ class EvidenceReport:
         return float("nan") if best is None else best - self.lower_bound
 
     def rows(self) -> list[tuple[str, float, float]]:
-        """(label, nats, nats per duel) rows, for a table."""
+        """(label, nats, nats per duel or unit of weight) rows, for a table."""
         how = f", {ROW_LABELS[self.lower_bound_row]}" if self.bounds else ""
         rows = [
-            (f"log evidence, {self.approximation}", self.log_evidence, self.duels_used),
-            (f"lower bound{how}", self.lower_bound, self.duels),
+            (f"log evidence, {self.approximation}", self.log_evidence, self.weight_used),
+            (f"lower bound{how}", self.lower_bound, self.weight),
             *(
-                (f"bound to EP's error, {BOUND_LABELS[name]}", value, self.duels)
+                (f"bound to EP's error, {BOUND_LABELS[name]}", value, self.weight)
                 for name, value in self.bounds.items()
             ),
         ]
         if self.exact is not None:
-            rows.append(("log evidence, exact EP", self.exact, self.duels))
+            rows.append(("log evidence, exact EP", self.exact, self.weight))
         if self.sampled is not None:
-            rows.append(("true log evidence, sampled", self.sampled.log_evidence, self.duels))
-        return [(label, value, value / duels) for label, value, duels in rows]
+            rows.append(("true log evidence, sampled", self.sampled.log_evidence, self.weight))
+        return [(label, value, value / weight) for label, value, weight in rows]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings, ready for JSON; None for what is not finite."""
@@ -110,10 +125,12 @@ class EvidenceReport:
             "approximation": self.approximation,
             "duels": self.duels,
             "duels_used": self.duels_used,
+            "weight": self.weight,
+            "weight_used": self.weight_used,
             "log_evidence": _finite(self.log_evidence),
-            "log_evidence_per_duel": _finite(self.log_evidence / self.duels_used),
+            "log_evidence_per_duel": _finite(self.log_evidence / self.weight_used),
             "lower_bound": _finite(self.lower_bound),
-            "lower_bound_per_duel": _finite(self.lower_bound / self.duels),
+            "lower_bound_per_duel": _finite(self.lower_bound / self.weight),
             "lower_bound_row": self.lower_bound_row,
             "lower_bounds": plain(self.lower_bounds),
             "refitted_bounds": plain(self.refitted_bounds),
@@ -139,8 +156,13 @@ class EvidenceReport:
             )
         if np.isfinite(self.gap):
             lines.append(
-                f"The lower bound is {self.gap:,.3f} nats ({self.gap / self.duels:.4f} per duel) "
+                f"The lower bound is {self.gap:,.3f} nats ({self.gap / self.weight:.4f} per duel) "
                 "below the best estimate of the true evidence."
+            )
+        if self.weight != self.duels:
+            lines.append(
+                f"The {counted(self.duels, 'duel')} count as {self.weight:,.4g}, the sum of their "
+                "weights; figures per duel are by that."
             )
         lines += self.skipped
         lines += [f"Warning: {text}" for text in self.warnings]
@@ -183,7 +205,7 @@ def evidence_report(
             "duels."
         )
     graph = model.all_duels
-    duels = model.duels.num_duels
+    duels, weight = model.duels.num_duels, float(graph.counts.sum())
     certified = model.lower_bounds()
     bounds, refitted, bounds_converged = _with_inducing_inputs(model)
     best = certified if refitted is None or not refitted.value > certified.value else refitted
@@ -216,12 +238,14 @@ def evidence_report(
     if not bounds_converged:
         warnings.append("Inference for the bounds did not converge; only the lower bound is one.")
     warnings += _warnings(
-        model.approximation, value, best.value, exact, converged, sampled, duels, ep_error(model)
+        model.approximation, value, best.value, exact, converged, sampled, weight, ep_error(model)
     )
     return EvidenceReport(
         approximation=model.approximation.name,
         duels=duels,
         duels_used=model.num_duels_used,
+        weight=weight,
+        weight_used=model.weight_used,
         log_evidence=value,
         lower_bound=best.value,
         lower_bound_row=best.row,
@@ -303,7 +327,8 @@ def ep_error(model: PreferenceGP) -> float:
     noise = problem.noise.numpy()
     # Without any prior variance each duel is a coin, and EP exact.
     ratio = noise / typical if typical > 0.0 else np.full_like(noise, np.inf)
-    return float(graph.counts @ errors[np.searchsorted(starts, ratio, side="right") - 1])
+    step = np.searchsorted(starts, ratio * (1.0 + _ROUNDING), side="right") - 1
+    return float(graph.counts @ errors[step])
 
 
 def _warnings(
@@ -313,7 +338,7 @@ def _warnings(
     exact: float | None,
     converged: bool | None,
     sampled: SampledEvidence | None,
-    duels: int,
+    weight: float,
     error: float,
 ) -> list[str]:
     """About exact EP, sampling, subsets, and evidence above what can be."""
@@ -342,8 +367,8 @@ def _warnings(
     if over > allowed:
         text = (
             f"The log evidence of {approximation.name} lies {over:,.2f} nats "
-            f"({over / duels:.4f} per duel) above {what}, more than EP's own error explains, up to "
-            f"{allowed:,.2g} nats {how}: a sign of overfitting"
+            f"({over / weight:.4f} per duel) above {what}, more than EP's own error explains, up "
+            f"to {allowed:,.2g} nats {how}: a sign of overfitting"
         )
         if what == "the certified value":
             text += ", unless the bound is loose"

@@ -178,6 +178,11 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         return int(self.graph.counts.sum())
 
     @property
+    def weight_used(self) -> float:
+        """As how many duels these count: the sum of their weights, each 1 where none is given."""
+        return float(self.graph.counts.sum())
+
+    @property
     def approximation(self) -> Approximation:
         return self._fixed.approximation
 

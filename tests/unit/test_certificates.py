@@ -281,12 +281,48 @@ def test_eps_error_by_the_noise_of_each_duel() -> None:
     model.noise_ratio.assign([ratios[str(name)] for name in model.duels.group_names or ()])
     # Mean over six duels of 2 k(0) - 2 k(x - x'); 0.01 and 4 of noise beside that.
     prior = 4.0 * np.mean([1.0 - np.exp(-0.125)] * 3 + [1.0] * 3)
-    assert 0.01 / prior < 0.03 < 1.0 < 4.0 / prior
+    assert 0.01 / prior < 0.01 < 1.0 < 4.0 / prior < 3.0
     steps = dict(EP_ERROR_PER_DUEL)
     assert ep_error(model) == pytest.approx(4 * steps[0.0] + 2 * steps[1.0], rel=IDENTITY)
     # A kernel that tells no items apart leaves coins, of which EP is exact.
     flat = spg.PreferenceGP(duels, gpflow.kernels.Linear(variance=1e-300))
-    assert ep_error(flat) == pytest.approx(6 * steps[1.0], rel=IDENTITY)
+    assert ep_error(flat) == pytest.approx(6 * EP_ERROR_PER_DUEL[-1][1], rel=IDENTITY)
+
+
+@pytest.mark.parametrize(("ratio", "error"), EP_ERROR_PER_DUEL[1:])
+def test_a_step_begins_at_its_ratio(ratio: float, error: float) -> None:
+    """Though 2 * 0.015 / 1 is below 0.03 in floating point."""
+    assert ep_error(repeated(1, ratio)) == pytest.approx(error, rel=IDENTITY)
+    before = dict(zip((r for r, _ in EP_ERROR_PER_DUEL[1:]), EP_ERROR_PER_DUEL, strict=False))
+    assert ep_error(repeated(1, 0.99 * ratio)) == pytest.approx(before[ratio][1], rel=IDENTITY)
+
+
+def repeated(copies: int, ratio: float) -> spg.PreferenceGP:
+    """One duel of prior variance 1 so often."""
+    return spg.PreferenceGP(
+        spg.Duels([[0.0], [1.0]], [0], [1], [copies]),
+        gpflow.kernels.Linear(variance=1.0),
+        noise_variance=ratio / 2.0,
+        approximation=spg.Exact(),
+        engine=spg.ParallelEP(tolerance=1e-8, max_sweeps=3000),
+    )
+
+
+@pytest.mark.parametrize(
+    ("copies", "ratio"),
+    [(3, 1e-3), (3, 0.01), (3, 0.03), (3, 0.05), (3, 0.1), (3, 0.3), (6, 1.0), (8, 2.0), (12, 3.0)],
+)
+def test_eps_error_of_a_duel_that_is_repeated(copies: int, ratio: float) -> None:
+    """The truth by a sum over the one difference; half of what is said, or more, is there."""
+    model = repeated(copies, ratio)
+    z = np.sort(
+        np.concatenate([np.linspace(-9, 9, 4001), np.sqrt(ratio) * np.linspace(-9, 9, 4001)])
+    )
+    log_p = norm.logpdf(z) + copies * norm.logcdf(z / np.sqrt(ratio))
+    truth = np.log(np.sum(np.exp(log_p) * np.gradient(z)))
+    off, said = abs(model.log_evidence() - truth), ep_error(model)
+    assert model.infer().converged
+    assert 0.3 * said < off < said
 
 
 @pytest.mark.slow

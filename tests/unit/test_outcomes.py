@@ -405,7 +405,15 @@ def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
         spg.importance_sampling(model)
     report = spg.evidence_report(model, samples=100)
     assert report.sampled is None and "weights" in report.skipped[0]
-    assert report.duels == T
+    # What is said of a duel is said of a whole one.
+    weight = float(frames()[1]["worth"].sum())
+    assert report.duels == T and report.weight == report.weight_used == weight < T
+    values = report.to_dict()
+    assert values["log_evidence_per_duel"] == pytest.approx(report.log_evidence / weight)
+    assert values["lower_bound_per_duel"] == pytest.approx(report.lower_bound / weight)
+    assert f"The {T} duels count as {weight:,.4g}, the sum of their weights" in str(report)
+    with pytest.raises(ValueError, match="weights that are not whole numbers; leave the weights"):
+        spg.PreferenceGP(duels, model.kernel, margin=0.3, approximation=spg.SubsetOfData(T))
     with pytest.raises(ValueError, match="weights that are whole"):
         spg.sample_posterior(model, 10, np.random.default_rng(0))
 
