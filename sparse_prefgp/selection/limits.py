@@ -16,8 +16,10 @@ from sparse_prefgp.models.protocols import FloatArray, Learns
 
 # Of a feature's standard deviation: a lengthscale below takes any two values for unrelated.
 LEAST_SHARE = 1e-4
-# Prior variance of a duel over its noise, from which on the noise has next to no part.
-NOISELESS = 1e4
+# Prior variance of a duel over its noise, from which on the probability of a typical duel is 0 or 1
+# to what a few duels can show: without noise in one dimension EP's evidence has an optimum from
+# some hundreds on, where its gradient vanishes, though the true one rises on.
+NOISELESS = 100.0
 # A value is at a limit that it has come to within this share of (of the range, at an upper one),
 # and at a limit of 0 below this number.
 _NEAR, _NEAR_ZERO = 1e-3, 1e-10
@@ -34,7 +36,7 @@ def limits_of(model: Learns) -> tuple[str, ...]:
     """What to know of the parameters that a fit has learned, a sentence each; empty as a rule.
 
     Parameters at a limit of their transform; lengthscales below 1e-4 of their feature's standard
-    deviation; a kernel variance that has run away from the noise because no duel contradicts the
+    deviation; a kernel variance that has left the noise behind because no duel contradicts the
     others.
     """
     return (*_at_limits(model), *small_lengthscales(model), *_runaway(model))
@@ -103,10 +105,11 @@ def _runaway(model: Learns) -> Iterator[str]:
     if np.any(both[:, 0] <= 0.0):
         return
     yield (
-        "No duel contradicts the others under this kernel, so that nothing tells how large the "
-        "noise is, and the evidence rises with the kernel variance without end: the prior variance "
-        f"of a duel is {ratio:.0e} times its noise, and probabilities are close to 0 or 1 without "
-        "reason; fix the kernel variance, give it a prior, or add duels, above all repeated ones."
+        "No duel contradicts the others under this kernel, so that hardly anything tells how large "
+        f"the noise is: the prior variance of a duel has come to {ratio:.0e} times its noise, and "
+        "where it stopped says little; the order of the items is what the duels say, but "
+        "probabilities close to 0 or 1 are surer than they can show. Add duels, above all repeated "
+        "ones, or in Python fix the kernel variance (gpflow.set_trainable) or give it a prior."
     )
 
 
