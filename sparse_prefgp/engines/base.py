@@ -23,8 +23,9 @@ class Status(Enum):
 
     CONVERGED = "converged: no site would move by more than the tolerance"
     MAX_SWEEPS = (
-        "stopped at max_sweeps before the sites settled; raise max_sweeps, start with damping=0.5, "
-        "raise the noise variance, or use SequentialEP()"
+        "stopped at max_sweeps before the sites settled; raise the noise variance "
+        "(--noise-variance), take another engine (--engine), or in Python raise max_sweeps, start "
+        "with damping=0.5 or use SequentialEP()"
     )
     NOT_FINITE = (
         "stopped at a value that is not finite; the kernel matrix may not be positive definite "

@@ -90,6 +90,11 @@ def item_columns(
                 f"The only feature asked for is the id {items.id_column!r}, which {ID_REMEDY}."
             )
         for name in wanted:
+            if not others:
+                raise ValueError(
+                    f"The feature {name!r} is asked for, but of the items only ids are known "
+                    f"({items.name}); give a table with that column (--items items.csv)."
+                )
             if name not in others:
                 raise ValueError(
                     f"The feature {name!r} is no column of {items.name}; choose from "

@@ -190,6 +190,9 @@ CASES: dict[str, Case] = {
         ("'surface'", "no features"),
         write("duels.csv", "winner,loser,surface\ni0,i1,clay\ni1,i2,lawn\ni2,i0,clay\n"),
     ),
+    "no items, a feature": Case(
+        ALONE + " --features height", ("'height'", "only ids are known", "--items items.csv")
+    ),
     "no items, in chunks": Case(ALONE + " --stream", ("no features", "leave out stream")),
     "no items, a winner missing": Case(
         ALONE, ("missing winner",), write("duels.csv", "winner,loser\ni0,i1\n,i2\n")
