@@ -100,7 +100,8 @@ def split_duels(
     held = np.zeros(t, dtype=bool)
     dropped = np.zeros(t, dtype=bool)
     if test_fraction == 0.0:
-        description = f"All {t:,} duels for training, none held out"
+        all_of = f"All {t:,} duels" if t > 1 else "The one duel"
+        description = f"{all_of} for training, none held out"
     elif kind == "duels":
         number = int(sets.max()) + 1
         what = "duels" if table.set_column is None else f"values of {table.set_column!r}"

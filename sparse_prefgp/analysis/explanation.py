@@ -14,6 +14,7 @@ from sparse_prefgp.duels import check_features, shortened
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.models.items import feature_columns, known_items
+from sparse_prefgp.words import agreeing
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import KnownDuels, Predicts
@@ -141,7 +142,9 @@ class Explanation:
         if len(rest):
             lines.append(f"and {len(rest)} more, {rest['contribution'].sum():+z.3f} together")
         if nothing:
-            lines.append(f"and {nothing} that contribute nothing")
+            lines.append(
+                f"and {nothing} that {agreeing(nothing, 'contributes', 'contribute')} nothing"
+            )
         return "\n".join(lines)
 
 

@@ -60,7 +60,8 @@ class Ranking:
             best; what is equal stays in the order given), `item_id` (of the first of them),
             `utility` (expected, less the average of the reference), `sd`, `lower` and `upper` (its
             interval at `level`), `p_best`, `p_top_k` (that they are the best or in the top k, among
-            the candidates; NaN for all others), `comparisons` (their training duels),
+            the candidates; NaN for all others), `comparisons` (their training duels,
+            each one whatever its weight),
             `outside_range` (a feature outside the range of the training items), `copies` (how many
             items they are), `same_as` (ids of all but the first, separated by "; ").
         items: how many items are ranked, equal ones included.
@@ -126,8 +127,8 @@ class Ranking:
         if self.left_out:
             text.append(
                 f"{counted(self.left_out, 'item')} with fewer than "
-                f"{counted(self.min_comparisons, 'duel')} {agreeing(self.left_out)} left out: "
-                "average and probabilities are those among the kept."
+                f"{counted(self.min_comparisons, 'duel')} {agreeing(self.left_out)} left out. "
+                "Average and probabilities are those among the kept."
             )
         if self.items > len(self.frame):
             text.append(
@@ -210,7 +211,7 @@ def rank(
             those come first of whom it is known that they are good. By default `lower` where some
             have more duels than others, else `mean`.
         min_comparisons: leave out items with fewer training duels, those of equal items counted
-            together.
+            together; every duel counts as one, whatever its weight, which shows in the interval.
         top_k: the k of `p_top_k`; by default 10, or all where there are fewer.
         level: of the intervals.
         candidates: how many distinct items are sampled jointly, namely those most likely to exceed

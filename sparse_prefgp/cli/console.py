@@ -216,7 +216,7 @@ def outcomes_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
 
 @contextmanager
 def progress_bar(
-    console: Console, label: str, max_iterations: int, duels: int
+    console: Console, label: str, max_iterations: int, duels: float
 ) -> Iterator[Callable[[Progress], None]]:
     """A bar over the iterations of `optimise`: evidence per duel, gradient, sweeps, time left.
 

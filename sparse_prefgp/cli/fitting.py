@@ -28,6 +28,7 @@ from sparse_prefgp.studies.automatic import NUMBER_NOTE, Automatic
 from sparse_prefgp.studies.choices import DEFAULT_ENGINE
 from sparse_prefgp.studies.holdout import Holdout, StreamHoldout, Watch
 from sparse_prefgp.studies.workflow import Fitted
+from sparse_prefgp.words import counted
 
 NAMES_SHOWN = 10
 
@@ -108,9 +109,9 @@ class Printer:
 def _steps(console: Output, holdout: Holdout, again: bool) -> Iterator[Watch]:
     """A bar over the steps of the optimiser."""
     settings = holdout.settings
-    # How many duels the evidence is about, known before the model is there.
-    whole = holdout.everything.num_duels if again else holdout.num_train
-    duels = settings.approximation_choice.size or whole
+    # As how many duels those of the evidence count, known before the model is there.
+    whole = holdout.everything if again else holdout.train
+    duels = settings.approximation_choice.size or float(whole.effective_counts.sum())
     label = "Fitting to all duels" if again else "Fitting"
     with progress_bar(console, label, settings.max_iterations, duels) as bar:
         yield Watch(bar)
@@ -182,9 +183,12 @@ def _print_fit(console: Output, fitted: Fitted) -> None:
         if fit["subset"] is not None:
             of = f"gradients from {fit['subset']:,} random rows"
         how = f" ({of}, {fit['evaluations']:,} evaluations of all duels)"
+    unit = "duel"
+    if fit["weight"] is not None:
+        unit = f"unit of weight (weights add up to {fit['weight']:,.4g})"
     lines = [
-        f"Log evidence {fit['log_evidence']:,.2f} nats, {fit['log_evidence_per_duel']:.4f} per "
-        f"duel, after {fit['iterations']} iterations in {fit['seconds']:.1f} s{how}"
+        f"Log evidence {fit['log_evidence']:,.2f} nats, {fit['log_evidence_per_duel']:z.4f} per "
+        f"{unit}, after {counted(fit['iterations'], 'iteration')} in {fit['seconds']:.1f} s{how}"
     ]
     starts = fit.get("starts", ())
     if len(starts) > 1:
@@ -201,14 +205,18 @@ def _print_fit(console: Output, fitted: Fitted) -> None:
         lines.append(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {known}")
     ratios = fit.get("noise_ratios")
     if ratios is not None:
-        lines.append(
-            f"Noise variance of {ratios['groups']:,} groups: {ratios['min']:.2g} to "
-            f"{ratios['max']:.2g} times that of the model, median {ratios['median']:.2g}"
+        several = (
+            f"{ratios['min']:.2g} to {ratios['max']:.2g} times that of the model, median "
+            f"{ratios['median']:.2g}"
         )
+        one = f"{ratios['median']:.2g} times that of the model"
+        groups = ratios["groups"]
+        text = f"{groups:,} groups: {several}" if groups > 1 else f"the one group: {one}"
+        lines.append(f"Noise variance of {text}")
     if fit["converged"] and how:
         lines.append(f"Inference {fit['inference']}")
     elif fit["converged"]:
-        lines.append(f"Inference converged in {report.inference.sweeps} sweeps")
+        lines.append(f"Inference converged in {counted(report.inference.sweeps, 'sweep')}")
     for line in lines:
         console.print(Text(line))
 

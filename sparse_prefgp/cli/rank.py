@@ -53,7 +53,7 @@ def rank(
         ),
     ] = None,
     min_comparisons: Annotated[
-        int, typer.Option(help="Leave out items with fewer training duels.")
+        int, typer.Option(help="Leave out items with fewer training duels, whatever these weigh.")
     ] = 0,
     top: Annotated[
         int | None,

@@ -119,7 +119,7 @@ def evidence(
     Args:
         history: what `optimise` returned, or the log evidence in nats after each iteration. A
             report also gives the start (iteration 0) and the end, from a tight run of inference.
-        num_duels: to divide by, counts included: then the axis is in nats per duel.
+        num_duels: to divide by, counts and weights included: then the axis is in nats per duel.
         ax: the axis to draw on; None makes a figure.
 
     Raises:
@@ -154,7 +154,10 @@ def evidence(
     ax.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
     ax.ticklabel_format(axis="y", useOffset=False)
     ax.set_xlabel("iteration of the optimiser")
-    unit = "nats" if num_duels is None else f"nats per duel, {num_duels:,.0f} duels"
+    unit = "nats"
+    if num_duels is not None:
+        whole = float(num_duels).is_integer()
+        unit += f" per duel, {num_duels:,.0f} duels" if whole else " per unit of weight"
     ax.set_ylabel(f"log evidence ({unit})")
     return ax
 

@@ -68,7 +68,8 @@ class CandidateScore:
     parameters: of the kernel. nlp: mean negative log probability of held-out duels over folds, in
     nats a duel, with its standard error `nlp_se`; difference: to the best candidate on the folds
     that both have, with the standard error of the paired differences; log_evidence_per_duel: of
-    the training duels, mean over folds. All are NaN where nothing is known. fold_nlp: of each fold.
+    the training duels (by the sum of weights), mean over folds. All are NaN where nothing is known.
+    fold_nlp: of each fold.
     unconverged: folds whose last inference had not converged. seconds: of all its fits.
     """
 
@@ -442,7 +443,7 @@ def fit_candidate(
             gpflow.set_trainable(model.inducing_variable, False)
         report = optimise(model, max_iterations, least_gain=least_gain)
         found = pair_log_probabilities(model, winners, losers)
-    evidence = report.log_evidence / model.num_duels_used
+    evidence = report.log_evidence / model.weight_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
     return FoldFit(found, evidence, report.inference.converged)

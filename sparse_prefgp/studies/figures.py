@@ -10,6 +10,7 @@ import numpy as np
 
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.studies.holdout import Holdout, StreamHoldout, groups_of
+from sparse_prefgp.words import counted
 
 # A term of the kernel whose variance is below this share of the noise's plays no part in a fit.
 IDLE_SHARE = 1e-3
@@ -64,6 +65,9 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
     settings, inference = holdout.settings, report.inference
     # The duels of a subset are all that its evidence is about.
     duels = model.duels.num_duels if holdout.streamed else model.num_duels_used
+    # Of chunks nobody has added the weights up.
+    weighed = not holdout.streamed and model.duels.weights is not None
+    weight = model.weight_used if weighed else None
     more = _of_chunks if isinstance(holdout, StreamHoldout) else _in_memory
     return {
         "approximation": str(settings.approximation_choice),
@@ -77,8 +81,9 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "margin": None if model.margin is None else float(model.margin.numpy()),
         "fixed_margin": None if model.margin is None else not model.margin.trainable,
         "duels": duels,
+        "weight": weight,
         "log_evidence": report.log_evidence,
-        "log_evidence_per_duel": report.log_evidence / duels,
+        "log_evidence_per_duel": report.log_evidence / (weight or duels),
         "converged": inference.converged,
         "inference": str(inference),
         "jitter": inference.jitter,
@@ -184,13 +189,36 @@ def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
         *_about_inference(fit, after),
         *_about_the_optimiser(fit, after),
         *_about_chunks(fit),
+        *_about_weights(fit),
         *fit.get("limits", []),
-        *([idle_note(fit["idle_kernel_terms"])] if fit.get("idle_kernel_terms") else []),
+        *_about_the_kernel(fit),
     ]
 
 
+def _about_weights(fit: Mapping[str, Any]) -> list[str]:
+    weight = fit.get("weight")
+    if weight is None or weight >= 1.0:
+        return []
+    return [
+        f"The weights of the {counted(fit['duels'], 'duel')} add up to {weight:.2g}, which is less "
+        "than one duel: they say next to nothing; give weights of which 1 is a whole duel."
+    ]
+
+
+def _about_the_kernel(fit: Mapping[str, Any]) -> list[str]:
+    idle = fit.get("idle_kernel_terms")
+    if not idle:
+        return []
+    if len(idle) == len(fit.get("kernel_variances", ())):
+        by = "" if list(idle) == ["item"] else " by its features"
+        return [
+            f"Nearly no variance is left to the kernel: the duels tell no item from another{by}."
+        ]
+    return [idle_note(idle)]
+
+
 def idle_note(names: Sequence[str]) -> str:
-    """What to know when terms of the kernel have lost their variance."""
+    """What to know when some of the terms of the kernel have lost their variance."""
     terms = f"term {names[0]}" if len(names) == 1 else f"terms {', '.join(names)}"
     return (
         f"Nearly no variance is left to the kernel {terms}, which is the same as leaving it out; "

@@ -117,7 +117,7 @@ def write_pictures(
         )
         _add_surfaces(add, model, first)
     if report is not None and (hasattr(report, "history") or len(report)):
-        duels = float(model.num_duels_used)
+        duels = model.weight_used
         add(
             "evidence",
             lambda: plotting.evidence(report, duels),

@@ -232,6 +232,15 @@ def test_infinite_scores_are_shown(render):
         ({"unconverged_evaluations": 3}, "3 of 53 evaluations"),
         ({"negative_variances_set_to_zero": 4}, "4 variances"),
         ({"idle_kernel_terms": ["linear"]}, "kernel term linear"),
+        (
+            {"idle_kernel_terms": ["item"], "kernel_variances": {"item": 1e-9}},
+            "left to the kernel: the duels tell no item from another.",
+        ),
+        (
+            {"idle_kernel_terms": ["se"], "kernel_variances": {"se": 1e-9}},
+            "tell no item from another by its features",
+        ),
+        ({"weight": 2e-10}, "add up to 2e-10, which is less than one duel"),
     ],
 )
 def test_notes_say_what_gives_reason_to_doubt(render, fit, words):

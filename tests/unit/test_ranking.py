@@ -432,7 +432,7 @@ kernel = gpflow.kernels.Linear(0.1) + gpflow.kernels.SquaredExponential(
 Z = spg.kmeans_inputs(duels.distinct_rows()[0], 128, np.random.default_rng(0))
 model = spg.PreferenceGP(duels, kernel, approximation=spg.VFE(), inducing_variable=Z)
 found = rank(model)
-print(len(found.frame), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(found.items, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=500, check=False

@@ -60,6 +60,27 @@ def check_same(mine: Any, theirs: Any, at: str = "") -> None:
         assert mine == theirs, at
 
 
+def test_what_is_said_per_duel_divides_by_weights(
+    frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.FitOutput, tmp_path: Path
+) -> None:
+    items, duels = frames
+    assert whole.figures["fit"]["weight"] is None
+    for weight, less in ((0.25, False), (1e-9, True)):
+        given = duels.assign(worth=weight)
+        found = spg.fit(items, given, weight="worth", **SMALL)
+        fit = found.figures["fit"]
+        assert fit["weight"] == pytest.approx(weight * fit["duels"])
+        per_duel = fit["log_evidence"] / (weight * fit["duels"])
+        assert fit["log_evidence_per_duel"] == pytest.approx(per_duel) and per_duel < -0.3
+        assert any("less than one duel" in note for note in found.notes) == less
+    items.to_csv(tmp_path / "items.csv", index=False)
+    duels.assign(worth=0.25).to_csv(tmp_path / "duels.csv", index=False)
+    files = ["--items", str(tmp_path / "items.csv"), "--duels", str(tmp_path / "duels.csv")]
+    words = ["fit", *files, "--weight", "worth", *WORDS, "--out", str(tmp_path / "out")]
+    printed = " ".join(CliRunner().invoke(app, words).output.split())
+    assert f"per unit of weight (weights add up to {0.25 * fit['duels']:,.4g})" in printed
+
+
 def test_what_comes_back(whole: spg.FitOutput) -> None:
     assert isinstance(whole.model, spg.PreferenceGP)
     assert isinstance(whole.report, spg.OptimisationReport)
