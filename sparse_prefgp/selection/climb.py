@@ -35,6 +35,13 @@ _NOTHING = (
     "its value"
 )
 _NO_STEP = "no step along the gradient improves the objective any more"
+_STEEP = (
+    "no step improves the objective, though its gradient is far from 0: its evaluations are not "
+    "exact enough here, as with next to no noise; raise the noise variance (--noise-variance)"
+)
+# No optimum has a component of the gradient above this share of the value: to change the value by
+# less than `PRECISION` there it would have to bend by hundreds of times itself a unit.
+_LARGEST_SLOPE = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +136,11 @@ class Climb:
         return -self.value - self.log_prior
 
     @property
+    def is_steep(self) -> bool:
+        """Whether this can be no optimum, whatever the quadratic model promises."""
+        return bool(np.max(np.abs(self.gradient)) > _LARGEST_SLOPE * max(abs(self.value), 1.0))
+
+    @property
     def promised(self) -> float:
         """Nats up to the optimum of the quadratic model."""
         return self.curvature.promised(self.gradient)
@@ -154,6 +166,8 @@ class Climb:
             why = _CHANGE
         elif len(self.values) > WINDOW:
             why = settling.settled(self.values[-1 - WINDOW] - here, self.promised)
+        if why == _CHANGE and self.is_steep:
+            return replace(self, ended=_STEEP)
         return replace(self, ended=why, converged=bool(why))
 
 
@@ -180,6 +194,8 @@ def go_on(
         if len(climb.curvature) and climb.promised > PRECISION * max(abs(climb.value), 1.0):
             # What was learned of the curvature may be to blame.
             climb = replace(climb, curvature=Curvature.unknown(len(climb.position)))
+        elif climb.is_steep:
+            climb = replace(climb, ended=_STEEP)
         else:
             converged = len(climb.curvature) > 0
             climb = replace(climb, ended=_NOTHING if converged else _NO_STEP, converged=converged)

@@ -68,6 +68,26 @@ def test_finds_the_minimum_by_the_steps_of_scipy() -> None:
     assert len(last.curvature) == MEMORY
 
 
+def test_where_no_step_can_be_evaluated_is_no_optimum() -> None:
+    """A gradient of 10 of 186 nats, with a curvature learned from a jump that promises nothing."""
+    start = np.zeros(2)
+
+    def jumps(x: FloatArray) -> tuple[float, FloatArray]:
+        return 186.0 + 0.1 * bool(x.any()), np.array([10.0, 0.0])
+
+    learned = Curvature(np.array([[1e-6, 0.0]]), np.array([[10.0, 0.0]]))
+    last = run(jumps, start, curvature=learned)[0][-1]
+    assert last.promised < 1e-7 * 186.0
+    assert last.iterations == 0 and not last.converged
+    assert last.ended.startswith("no step improves the objective, though its gradient is far")
+
+    def creeps(x: FloatArray) -> tuple[float, FloatArray]:
+        return 186.0 - 1e-8 * bool(x.any()), np.array([10.0, 0.0])
+
+    last = run(creeps, start)[0][-1]
+    assert last.iterations == 1 and not last.converged and "far from 0" in last.ended
+
+
 def test_ends_at_the_limit_and_resumes_to_the_same_minimum() -> None:
     start = np.array([-1.2, 1.0, -0.5, 2.0])
     climbs, _ = run(rosenbrock, start, limit=12)
