@@ -194,11 +194,12 @@ def go_on(
         if len(climb.curvature) and climb.promised > PRECISION * max(abs(climb.value), 1.0):
             # What was learned of the curvature may be to blame.
             climb = replace(climb, curvature=Curvature.unknown(len(climb.position)))
+        elif not len(climb.curvature):
+            climb = replace(climb, ended=_NO_STEP)
         elif climb.is_steep:
             climb = replace(climb, ended=_STEEP)
         else:
-            converged = len(climb.curvature) > 0
-            climb = replace(climb, ended=_NOTHING if converged else _NO_STEP, converged=converged)
+            climb = replace(climb, ended=_NOTHING, converged=True)
     return climb
 
 

@@ -280,7 +280,7 @@ def test_item_alone_is_exact_with_features_too() -> None:
         (("--kernel", "auto"), ("nothing to compare",)),
         (("--approximation", "auto"), ("nothing to compare",)),
         (("--context", "day"), ("'day'", "no features")),
-        (("--stream",), ("no features", "leave out --stream")),
+        (("--stream",), ("no features", "leave out stream")),
         (("--features", "height"), ("'height'",)),
     ],
 )
