@@ -14,12 +14,9 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors
 from sparse_prefgp.approximations.exact import Exact
-from sparse_prefgp.approximations.inducing import FITC, VFE, Residual, TightVFE
+from sparse_prefgp.approximations.inducing import FITC, VFE, Residual, TightVFE, factorise
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.covariances.item_effect import feature_part
-from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.quadrature import expected_log_factor
 from sparse_prefgp.sites import Cavity, Factors, Power, Sites, Tilted, totals
 
@@ -66,6 +63,11 @@ def ep_log_evidence(
     gain = 1.0 + v * tau
     each = tilted.log_mass + 0.5 * m * (tau * m - nu) / gain + 0.5 * tf.math.log(gain)
     return tf.reduce_sum(counts / power * each) - half_log_det
+
+
+def laplace_log_evidence(objective: tf.Tensor, half_log_det: tf.Tensor) -> tf.Tensor:
+    """Laplace's log evidence, a scalar, from log p - ½ z'K⁻¹z at the mode. GPML eq. 3.32"""
+    return objective - half_log_det
 
 
 def variational_bound(
@@ -221,8 +223,7 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
     :param left: (t,) k~, the variance of each z that the inducing inputs leave.
     """
     graph, noise = problem.graph, problem.noise
-    k_uu = between_inducing(problem.inducing_variable, feature_part(problem.kernel))
-    factor, _ = cholesky_with_jitter(k_uu, MAX_CONDITION)
+    factor, _ = factorise(problem)
     residual = Residual(left, build_factors(problem, noise)[0], problem, factor)
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
     return {

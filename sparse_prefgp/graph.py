@@ -7,12 +7,13 @@ Laplacian `W = A' diag(weights) A`, whose sparsity pattern is laid out once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import tensorflow as tf
-from scipy.sparse import coo_matrix
+from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops as csr_ops
 
@@ -28,8 +29,84 @@ _COUNT_ABOVE = 50_000
 _TILE_BYTES = 1 << 20
 
 
+class Links(ABC):
+    """Which row loses to which: all that sums over sites and differences of sites are made of.
+
+    winners, losers: (t,) rows of the two ends of each site. passing: the links of a chunk of duels
+    that is worked on once, for which nothing is laid out in advance.
+    """
+
+    winners: np.ndarray
+    losers: np.ndarray
+    passing: bool = False
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """n."""
+
+    @cached_property
+    def laplacian(self) -> Laplacian | PassingLaplacian:
+        kind = PassingLaplacian if self.passing else Laplacian
+        return kind(self.num_rows, self.winners, self.losers)
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        return Incidence(self.num_rows, self.winners, self.losers)
+
+    @cached_property
+    def sides(self) -> tuple[Groups, Groups]:
+        """The sites that each row wins, and those that it loses."""
+        return Groups(self.winners, self.num_rows), Groups(self.losers, self.num_rows)
+
+    def tiles(self, rows: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Edges sorted so that a stretch of them has winners in one run of `rows` rows and losers
+        in another, and where each site went; int32 tensors, (t,) each.
+
+        What is gathered then stays in the processor's cache.
+        """
+        if rows not in self._tiles:
+            order = np.lexsort((self.losers // rows, self.winners // rows))
+            position = np.empty(self.num_sites, np.int32)
+            position[order] = np.arange(self.num_sites, dtype=np.int32)
+            with tf.init_scope():
+                ends = (tf.constant(x[order], tf.int32) for x in (self.winners, self.losers))
+                self._tiles[rows] = (*ends, tf.constant(position))
+        return self._tiles[rows]
+
+    @cached_property
+    def _tiles(self) -> dict[int, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+        return {}
+
+    @cached_property
+    def edges(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """winners and losers as int32 tensors."""
+        with tf.init_scope():  # an eager tensor even while a function is being traced
+            return (
+                tf.constant(self.winners, dtype=tf.int32),
+                tf.constant(self.losers, dtype=tf.int32),
+            )
+
+    @property
+    def num_sites(self) -> int:
+        return len(self.winners)
+
+
+class ChunkLinks(Links):
+    """The links of a chunk of duels, to rows that all chunks share."""
+
+    passing = True
+
+    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+        self._num_rows, self.winners, self.losers = num_rows, winners, losers
+
+    @property
+    def num_rows(self) -> int:
+        return self._num_rows
+
+
 @dataclass(frozen=True, eq=False)
-class DuelGraph:
+class DuelGraph(Links):
     """Distinct items and sites.
 
     rows: (n, D) distinct feature rows of the items that take part in a duel.
@@ -44,6 +121,7 @@ class DuelGraph:
     blocks: (t,) block of each site, 0, 1, … without a gap, where the prior has blocks.
     ties: (t,) which sites are ties, whose lower limit is finite; None without any.
     groups: (t,) the number of the group of each site, None without groups.
+    passing: a chunk of duels that is worked on once; rows may be equal then.
     """
 
     rows: np.ndarray
@@ -59,6 +137,7 @@ class DuelGraph:
     numbered: bool = False
     ties: np.ndarray | None = None
     groups: np.ndarray | None = None
+    passing: bool = False
 
     @classmethod
     def from_duels(cls, duels: Duels, numbered: bool = False) -> DuelGraph:
@@ -123,29 +202,6 @@ class DuelGraph:
             blocks=number,
         )
 
-    def part(self, start: int, stop: int) -> DuelGraph:
-        """Sites start to stop, over the same rows; the same object for the same sites."""
-        if (start, stop) not in self._parts:
-            at = slice(start, stop)
-            self._parts[start, stop] = replace(
-                self,
-                winners=self.winners[at],
-                losers=self.losers[at],
-                counts=self.counts[at],
-                lower=self.lower[at],
-                upper=self.upper[at],
-                site_of_duel=None,
-                count_of_duel=None,
-                blocks=None,
-                ties=None if self.ties is None else self.ties[at],
-                groups=None if self.groups is None else self.groups[at],
-            )
-        return self._parts[start, stop]
-
-    @cached_property
-    def _parts(self) -> dict[tuple[int, int], DuelGraph]:
-        return {}
-
     def __deepcopy__(self, memo: object) -> DuelGraph:
         return self  # nothing in it ever changes
 
@@ -153,14 +209,18 @@ class DuelGraph:
     def num_rows(self) -> int:
         return len(self.rows)
 
-    @property
-    def num_sites(self) -> int:
-        return len(self.winners)
-
     @cached_property
     def one_sided(self) -> bool:
         """Whether every limit is (-inf, finite), as for wins without ties."""
         return bool(np.all(np.isneginf(self.lower)) and np.all(np.isfinite(self.upper)))
+
+    @cached_property
+    def same_ends(self) -> np.ndarray:
+        """Which sites compare a row with itself, (t,)."""
+        if not self.passing:  # rows are distinct
+            return np.asarray(self.winners == self.losers)
+        ends = self.rows[self.winners] == self.rows[self.losers]
+        return np.asarray(np.all(ends, 1))
 
     @cached_property
     def comparisons(self) -> np.ndarray:
@@ -172,7 +232,7 @@ class DuelGraph:
     def residual_rank(self) -> int:
         """Upper bound on the rank of the residual: distinct items less connected components."""
         n, ones = self.num_rows, np.ones(self.num_sites)
-        adjacency = coo_matrix((ones, (self.winners, self.losers)), shape=(n, n))
+        adjacency = sparse.coo_matrix((ones, (self.winners, self.losers)), shape=(n, n))
         return n - int(connected_components(adjacency, directed=False)[0])
 
     @cached_property
@@ -180,47 +240,6 @@ class DuelGraph:
         """The blocks as arrays of equal shape; only for a graph that has blocks."""
         assert self.blocks is not None
         return bucketed(self.blocks, self.winners, self.losers, self.num_rows)
-
-    @cached_property
-    def laplacian(self) -> Laplacian:
-        return Laplacian(self.num_rows, self.winners, self.losers)
-
-    @cached_property
-    def incidence(self) -> Incidence:
-        return Incidence(self.num_rows, self.winners, self.losers)
-
-    @cached_property
-    def sides(self) -> tuple[Groups, Groups]:
-        """The sites that each row wins, and those that it loses."""
-        return Groups(self.winners, self.num_rows), Groups(self.losers, self.num_rows)
-
-    def tiles(self, rows: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Edges sorted so that a stretch of them has winners in one run of `rows` rows and losers
-        in another, and where each site went; int32 tensors, (t,) each.
-
-        What is gathered then stays in the processor's cache.
-        """
-        if rows not in self._tiles:
-            order = np.lexsort((self.losers // rows, self.winners // rows))
-            position = np.empty(self.num_sites, np.int32)
-            position[order] = np.arange(self.num_sites, dtype=np.int32)
-            with tf.init_scope():
-                ends = (tf.constant(x[order], tf.int32) for x in (self.winners, self.losers))
-                self._tiles[rows] = (*ends, tf.constant(position))
-        return self._tiles[rows]
-
-    @cached_property
-    def _tiles(self) -> dict[int, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
-        return {}
-
-    @cached_property
-    def edges(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """winners and losers as int32 tensors."""
-        with tf.init_scope():  # an eager tensor even while a function is being traced
-            return (
-                tf.constant(self.winners, dtype=tf.int32),
-                tf.constant(self.losers, dtype=tf.int32),
-            )
 
 
 class Incidence:
@@ -312,6 +331,38 @@ class Laplacian:
         return tf.scatter_nd(*self._values(weights), [self._num_rows, self._num_rows])
 
 
+class PassingLaplacian:
+    """`Laplacian` for weights that come once: nothing is sorted, nothing equal is merged."""
+
+    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+        self._num_rows, self._winners, self._losers = num_rows, winners, losers
+
+    def _times(self, weights: tf.Tensor, dense: tf.Tensor, both: bool) -> tf.Tensor:
+        """S dense with the share of each edge on one side of the diagonal, or (S + S') dense."""
+        n, w, lose = self._num_rows, self._winners, self._losers
+
+        def multiply(dense: np.ndarray, weights: np.ndarray) -> np.ndarray:
+            degree = np.bincount(w, weights, n) + np.bincount(lose, weights, n)
+            half = sparse.csr_matrix((weights, (w, lose)), shape=(n, n))
+            if both:
+                return degree[:, None] * dense - (half @ dense + half.T @ dense)
+            return 0.5 * degree[:, None] * dense - half @ dense
+
+        return by_numpy(multiply, dense, weights, shape=[n, dense.shape[1]])
+
+    def matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
+        """W @ dense for weights (t,) and dense (n, k), without gradient: (n, k)."""
+        return self._times(weights, dense, True)
+
+    def dense(self, weights: tf.Tensor) -> tf.Tensor:
+        """W as an (n, n) array."""
+        return self.matmul(weights, tf.eye(self._num_rows, dtype=weights.dtype))
+
+    def half_matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
+        """H, (n, k), with `dense' W dense = dense' H + H' dense`, as of `Laplacian`."""
+        return self._times(weights, dense, False)
+
+
 def _sparse_product(
     indices: tf.Tensor, values: tf.Tensor, shape: list[int], dense: tf.Tensor
 ) -> tf.Tensor:
@@ -345,7 +396,7 @@ class Groups:
         return by_numpy(add, values, shape=[self._size])
 
 
-def incidence_transpose(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
+def incidence_transpose(graph: Links, values: tf.Tensor) -> tf.Tensor:
     """A' values: (t,) or (t, k) per site to (n,) or (n, k) per row, without a dense A."""
     if values.shape.rank == 2:
         return graph.incidence.transpose_matmul(values)
@@ -353,12 +404,13 @@ def incidence_transpose(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
     return lost.sums(values) - won.sums(values)
 
 
-def differences(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
+def differences(graph: Links, values: tf.Tensor) -> tf.Tensor:
     """A values: (n,) or (n, k) per row to (t,) or (t, k) per site, loser minus winner."""
     winners, losers = graph.edges
 
     @tf.custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        x = tf.stop_gradient(x)  # else an eager tape records the gathers too
         # By itself, the gradient of each gather would copy (t, k) twice more.
         return tf.gather(x, losers) - tf.gather(x, winners), lambda upstream: incidence_transpose(
             graph, upstream
@@ -367,7 +419,7 @@ def differences(graph: DuelGraph, values: tf.Tensor) -> tf.Tensor:
     return compute(values)
 
 
-def squared_distances(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
+def squared_distances(graph: Links, features: tf.Tensor) -> tf.Tensor:
     """|features[loser] - features[winner]|² per site, (t,), from features (n, k).
 
     No t × k array is kept: the gradient is 2 W features with W the Laplacian of the incoming
@@ -376,6 +428,8 @@ def squared_distances(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
 
     @tf.custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        x = tf.stop_gradient(x)  # else an eager tape records what its gradient does not need
+
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             return 2.0 * graph.laplacian.matmul(upstream, x)
 
@@ -384,13 +438,13 @@ def squared_distances(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
     return compute(features)
 
 
-def squared_distances_without_gradient(graph: DuelGraph, features: tf.Tensor) -> tf.Tensor:
+def squared_distances_without_gradient(graph: Links, features: tf.Tensor) -> tf.Tensor:
     """`squared_distances` where no gradient is asked for, of features (n, k)."""
     n, k = graph.num_rows, features.shape[1]
     if graph.num_sites * k <= _FUSE_ABOVE:
         return _squared_distances(features, *graph.edges)
     rows = _TILE_BYTES // (k * features.dtype.size)
-    if not 0 < rows < n:
+    if not 0 < rows < n or graph.passing:
         return fused_squared_distances(features, *graph.edges)
     winners, losers, position = graph.tiles(rows)
     return tf.gather(fused_squared_distances(features, winners, losers), position)

@@ -133,6 +133,17 @@ def squared_lengths(rows: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
     return by_numpy(measure, rows, matrix, shape=[t])
 
 
+def own_squared_lengths(rows: tf.Tensor) -> tf.Tensor:
+    """|row|² for each of rows (t, p), (t,), with a gradient that holds no second (t, p) array."""
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        x = tf.stop_gradient(x)  # else an eager tape records the product too
+        return tf.reduce_sum(x * x, -1), lambda upstream: (2.0 * upstream)[:, None] * x
+
+    return compute(rows)
+
+
 def chunks(total: int, row_bytes: int) -> Iterator[slice]:
     """Slices of `total` rows, a few megabytes each."""
     size = max(1, _CHUNK_BYTES // row_bytes)

@@ -9,6 +9,7 @@ from sparse_prefgp.approximations.inducing import (
     HeteroscedasticVFE,
     InducingApproximation,
     PriorPower,
+    SummedApproximation,
     TightVFE,
 )
 from sparse_prefgp.approximations.pitc import PITC
@@ -26,5 +27,6 @@ __all__ = [
     "InducingApproximation",
     "PriorPower",
     "SubsetOfData",
+    "SummedApproximation",
     "TightVFE",
 ]

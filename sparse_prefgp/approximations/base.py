@@ -12,10 +12,20 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.kernels import as_float, difference_variance
 from sparse_prefgp.graph import DuelGraph, differences
 from sparse_prefgp.links import logistic_noise
 from sparse_prefgp.sites import Factors, portions_of
+
+
+class CompiledKernel(NamedTuple):
+    """The kernel as functions of rows (t, D) of losers and of winners, compiled for many chunks.
+
+    related: K_uz, (m, t). variance: of each difference, (t,).
+    """
+
+    related: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    variance: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class DuelProblem(NamedTuple):
@@ -24,7 +34,7 @@ class DuelProblem(NamedTuple):
     noise_variance is sigma² per side, so a difference has noise 2 sigma²; noise_ratio, (number of
     groups,), is by what a group multiplies it, None where all duels share one noise. margin: by how
     much v must pass 0 for a win, and may for a tie; None is 0. logistic: whether the noise is, for
-    which neither stands.
+    which neither stands. compiled: what stands for the kernel on pairs of rows, if anything.
     """
 
     graph: DuelGraph
@@ -35,6 +45,7 @@ class DuelProblem(NamedTuple):
     noise_ratio: tf.Tensor | None = None
     margin: tf.Tensor | None = None
     logistic: bool = False
+    compiled: CompiledKernel | None = None
 
     @property
     def noise(self) -> tf.Tensor:
@@ -127,6 +138,11 @@ class Approximation(ABC):
         """The labels of blocks that were given for each duel; None where none were."""
         return None
 
+    @property
+    def block_of_duel(self) -> tuple[int | str, ...] | None:
+        """The label of each duel's block, as duels were given; None where none were."""
+        return None
+
     def number_of(self, block: Any, graph: DuelGraph) -> int:
         """The number, in `graph.blocks`, of a block by its label.
 
@@ -147,6 +163,16 @@ class Approximation(ABC):
     @property
     def name(self) -> str:
         return type(self).__name__
+
+
+def prior_variance(problem: DuelProblem) -> tf.Tensor:
+    """Var[f(loser) - f(winner)] under the prior for each site, (t,)."""
+    graph = problem.graph
+    if problem.compiled is None:
+        return difference_variance(problem.kernel, graph)
+    winners, losers = (tf.gather(as_float(graph.rows), ends) for ends in graph.edges)
+    variance = problem.compiled.variance(losers, winners)
+    return tf.where(graph.same_ends, tf.zeros_like(variance), variance)
 
 
 def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.Tensor]:

@@ -21,21 +21,21 @@ from sparse_prefgp.approximations.base import (
     DuelPrior,
     DuelProblem,
     build_factors,
+    prior_variance,
 )
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.form import choose_form
 from sparse_prefgp.checks import plain_scalars
-from sparse_prefgp.covariances import Covariance, LowRankOverDuels, LowRankOverItems
+from sparse_prefgp.covariances import LowRank, LowRankOverDuels, LowRankOverItems
 from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item_effects
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,
-    difference_variance,
     kernel_matrix,
     with_inducing,
 )
-from sparse_prefgp.graph import DuelGraph, differences, squared_distances
-from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
+from sparse_prefgp.graph import DuelGraph, Links, differences, squared_distances
+from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter, own_squared_lengths
 from sparse_prefgp.sites import Factors, powers_of
 
 RESIDUAL_BOUNDS = ("diagonal", "rank", "logdet")
@@ -65,7 +65,26 @@ class Residual(NamedTuple):
 
 
 @dataclass(frozen=True)
-class InducingApproximation(Approximation):
+class SummedApproximation(Approximation):
+    """One that reaches duels through inducing values, so that it can be made of chunks of them."""
+
+    @property
+    def single_precision(self) -> bool:
+        """Whether sums over duels are in float32 while inference runs."""
+        return False
+
+    @abstractmethod
+    def over_duels(
+        self, problem: DuelProblem, basis: Whitened, chunk: int, look: bool = True
+    ) -> DuelPrior:
+        """The prior of the duels of a problem by their own features, `chunk` made at a time.
+
+        :param look: whether residual or correction are wanted.
+        """
+
+
+@dataclass(frozen=True)
+class InducingApproximation(SummedApproximation):
     """What the rows share: K_uu = L L', whitened features, k~.
 
     over: "items" or "duels" to force the form of the algebra; None takes the cheaper one.
@@ -94,83 +113,151 @@ class InducingApproximation(Approximation):
         """What is added to log Z, a scalar."""
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
-        graph, inducing = problem.graph, problem.inducing_variable
-        k_uu = between_inducing(inducing, feature_part(problem.kernel))
-        factor, jitter = cholesky_with_jitter(k_uu, MAX_CONDITION)
-
-        def features(inputs: tf.Tensor) -> tf.Tensor:
-            return whitened_features(problem, factor, inputs)
-
-        covariance: Covariance
-        size = k_uu.shape[0]
-        if item_effects(problem.kernel):
-            size += len(items_with_effects(graph))
-        form = choose_form(self.over, graph, size, k_uu.dtype.size)
+        basis, graph = whitened(problem), problem.graph
+        form = choose_form(self.over, graph, basis.size, basis.factor.dtype.size)
         if form.over_items:
-            item_features = features(as_float(graph.rows))
-            covariance = LowRankOverItems(item_features, graph, self.single_precision)
-            explained = squared_distances(graph, item_features)
-        else:
-            if self.single_precision:
-                warnings.warn(
-                    f"single_precision is for the form over items; {graph.num_sites:,} duels "
-                    f"between {graph.num_rows:,} items take the form over duels, in float64.",
-                    stacklevel=2,
-                )
-            duel_features = features_of_duels(features, graph, form.chunk)
-            covariance = LowRankOverDuels(duel_features)
-            explained = tf.concat([tf.reduce_sum(x**2, -1) for x in duel_features], 0)
+            return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
+        if self.single_precision:
+            warnings.warn(
+                f"single_precision is for the form over items; {graph.num_sites:,} duels between "
+                f"{graph.num_rows:,} items take the form over duels, in float64.",
+                stacklevel=2,
+            )
+        return self.over_duels(problem, basis, form.chunk)
 
-        raw = difference_variance(problem.kernel, graph) - explained
+    def over_items(
+        self,
+        problem: DuelProblem,
+        basis: Whitened,
+        features: tf.Tensor,
+        links: Links,
+        look: bool = True,
+    ) -> DuelPrior:
+        """The prior of the duels of a problem by the features of their items.
+
+        :param features: B, (n, p). links: which of its rows each duel compares.
+        :param look: whether residual or correction are wanted.
+        """
+        covariance = LowRankOverItems(features, links, self.single_precision)
+        explained = squared_distances(links, features) if look else None
+        return self._complete(problem, basis, covariance, explained)
+
+    def over_duels(
+        self, problem: DuelProblem, basis: Whitened, chunk: int, look: bool = True
+    ) -> DuelPrior:
+        """The prior of the duels of a problem by their own features, `chunk` made at a time."""
+        features = features_of_duels(basis, problem.graph, chunk)
+        explained = tf.concat([*map(own_squared_lengths, features)], 0) if look else None
+        return self._complete(problem, basis, LowRankOverDuels(features), explained)
+
+    def _complete(
+        self,
+        problem: DuelProblem,
+        basis: Whitened,
+        covariance: LowRank,
+        explained: tf.Tensor | None,
+    ) -> DuelPrior:
+        """Factors, residual and correction beside a covariance: of all duels, or of a chunk.
+
+        :param explained: |Phi_i|², (t,); None where neither residual nor correction is wanted.
+        """
+        whole, offset = build_factors(problem, problem.noise)
+        zero = tf.zeros([], whole.noise.dtype)
+        if explained is None:
+            assert self.residual_share == 0.0
+            return DuelPrior(covariance, whole, offset, zero, basis.features, basis.jitter, zero)
+        raw = prior_variance(problem) - explained
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
         clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
-        whole, offset = build_factors(problem, problem.noise)
         factors = whole._replace(
             noise=whole.noise + self.residual_share * diagonal,
             inside=diagonal if self.bounds_by_expectation else None,
         )
-        residual = Residual(diagonal, whole, problem, factor)
+        correction = self.correction(Residual(diagonal, whole, problem, basis.factor))
         return DuelPrior(
-            covariance, factors, offset, self.correction(residual), features, jitter, clipped
+            covariance, factors, offset, correction, basis.features, basis.jitter, clipped
         )
 
 
-def whitened_features(problem: DuelProblem, factor: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """B = K_xu L⁻ᵀ, (N, m), for inputs (N, D) and K_uu = L L'.
+Pairs = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
-    With item effects, inputs are (N, D + 1) and B has one more column for each effect that is an
-    inducing variable.
+
+class Whitened(NamedTuple):
+    """What all duels of a problem share: L with K_uu = L L', and the jitter that took.
+
+    size: p, how many inducing values there are, item effects among them. features: maps inputs
+    (N, D) to B = K_xu L⁻ᵀ, (N, p). pairs: maps rows of losers and of winners, (t, D) each, to Phi,
+    (t, p), the difference of their features.
     """
-    kernel = problem.kernel
-    effects = item_effects(kernel)
-    rows = inputs[..., :-1] if effects else inputs
-    k_uf = with_inducing(problem.inducing_variable, feature_part(kernel), rows)
-    features = tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
-    if not effects:
-        return features
-    return tf.concat([features, _effect_features(effects[0], problem.graph, inputs)], 1)
+
+    factor: tf.Tensor
+    jitter: tf.Tensor
+    size: int
+    features: Callable[[tf.Tensor], tf.Tensor]
+    pairs: Pairs
 
 
-def features_of_duels(
-    features: Callable[[tf.Tensor], tf.Tensor], graph: DuelGraph, size: int
-) -> list[tf.Tensor]:
+def factorise(problem: DuelProblem) -> tuple[tf.Tensor, tf.Tensor]:
+    """L with K_uu = L L', (m, m), and the jitter that took."""
+    k_uu = between_inducing(problem.inducing_variable, feature_part(problem.kernel))
+    return cholesky_with_jitter(k_uu, MAX_CONDITION)
+
+
+def whitened(
+    problem: DuelProblem, factorised: tuple[tf.Tensor, tf.Tensor] | None = None
+) -> Whitened:
+    """The inducing values of a problem, whitened.
+
+    :param factorised: what `factorise` gave; None to ask it.
+    """
+    factor, jitter = factorise(problem) if factorised is None else factorised
+    kernel, graph, inducing = problem.kernel, problem.graph, problem.inducing_variable
+    effects, size = item_effects(kernel), factor.shape[0]
+    if effects:
+        size += len(items_with_effects(graph))
+
+    def features(inputs: tf.Tensor) -> tf.Tensor:
+        rows = inputs[..., :-1] if effects else inputs
+        k_uf = with_inducing(inducing, feature_part(kernel), rows)
+        found = tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
+        if not effects:
+            return found
+        return tf.concat([found, _effect_features(effects[0], graph, inputs)], 1)
+
+    def pairs(losers: tf.Tensor, winners: tf.Tensor) -> tf.Tensor:
+        if effects:
+            return features(losers) - features(winners)
+        difference = related_to_pairs(problem, losers, winners)
+        return tf.transpose(tf.linalg.triangular_solve(factor, difference))
+
+    return Whitened(factor, jitter, size, features, pairs)
+
+
+def related_to_pairs(problem: DuelProblem, losers: tf.Tensor, winners: tf.Tensor) -> tf.Tensor:
+    """K_uz, (m, t), for the rows (t, D) of both ends of each duel."""
+    if problem.compiled is not None:
+        return problem.compiled.related(losers, winners)
+    inducing, kernel = problem.inducing_variable, problem.kernel
+    return with_inducing(inducing, kernel, losers) - with_inducing(inducing, kernel, winners)
+
+
+def features_of_duels(basis: Whitened, graph: DuelGraph, size: int) -> list[tf.Tensor]:
     """Phi, (t, p), in chunks of rows: features of the loser less those of the winner of each site.
 
-    size: sites of a chunk. There is one chunk, unless items are no fewer than duels and too many
-    for two: then no array holds the features of all items.
+    size: sites of a chunk. There is one chunk where items are fewer than duels, whose features are
+    then those of all items; else no array holds the features of all items.
     """
     rows = as_float(graph.rows)
     t = graph.num_sites
-    if graph.num_rows <= 2 * size or graph.num_rows < t:
-        return [differences(graph, features(rows))]
+    if graph.num_rows < t:
+        return [differences(graph, basis.features(rows))]
     winners, losers = graph.edges
     parts: list[tf.Tensor] = []
     for start in range(0, t, size):
         at = slice(start, start + size)
         # One after the other in a compiled function too, else all chunks are in memory at once.
         with tf.control_dependencies(parts[-1:]):
-            ahead, behind = (features(tf.gather(rows, ends[at])) for ends in (losers, winners))
-            parts.append(ahead - behind)
+            parts.append(basis.pairs(*(tf.gather(rows, ends[at]) for ends in (losers, winners))))
     return parts
 
 
@@ -325,7 +412,8 @@ def _residual_log_det(residual: Residual) -> tf.Tensor:
     """log|I + R~ C / 2s²| over duels, computed over items as log|I + (K - B B') W_c / 2s²|."""
     graph: DuelGraph = residual.problem.graph
     rows = as_float(graph.rows)
-    features = whitened_features(residual.problem, residual.factor, rows)
+    known = residual.factor, tf.zeros([], rows.dtype)
+    features = whitened(residual.problem, known).features(rows)
     unexplained = kernel_matrix(residual.problem.kernel, rows)
     unexplained -= tf.matmul(features, features, transpose_b=True)
     laplacian = graph.laplacian.dense(residual.counts / residual.noise)

@@ -13,20 +13,17 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import (
-    Approximation,
     DuelPrior,
     DuelProblem,
     build_factors,
 )
-from sparse_prefgp.approximations.inducing import whitened_features
+from sparse_prefgp.approximations.inducing import SummedApproximation, Whitened, whitened
 from sparse_prefgp.blocks import Bucket
 from sparse_prefgp.checks import is_number, plain_scalars, whole_number
 from sparse_prefgp.clusters import kmeans_labels
 from sparse_prefgp.covariances import LowRankPlusBlocks
-from sparse_prefgp.covariances.item_effect import feature_part
-from sparse_prefgp.covariances.kernels import as_float, between_inducing, stacked_covariance
+from sparse_prefgp.covariances.kernels import as_float, stacked_covariance
 from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
 
 IntArray = npt.NDArray[np.int64]
 Label = int | str
@@ -35,7 +32,7 @@ _LABELS_NAMED = 5
 
 
 @dataclass(frozen=True, repr=False)
-class PITC(Approximation):
+class PITC(SummedApproximation):
     """Partially independent training conditional (Quiñonero-Candela & Rasmussen 2005):
     `Q + blockdiag(K_vv - Q) + 2s²I`, nothing added.
 
@@ -80,7 +77,16 @@ class PITC(Approximation):
     @property
     def labels(self) -> tuple[Label, ...] | None:
         """The labels that were given, each once, in order of appearance; None for k-means."""
-        return None if isinstance(self.blocks, int) else tuple(dict.fromkeys(self.blocks))
+        given = self.block_of_duel
+        return None if given is None else tuple(dict.fromkeys(given))
+
+    @property
+    def block_of_duel(self) -> tuple[Label, ...] | None:
+        return None if isinstance(self.blocks, int) else self.blocks
+
+    @property
+    def summed_over_duels(self) -> bool:
+        return self.labels is not None  # k-means looks at all pairs
 
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The graph with its blocks; sites of different blocks are kept apart.
@@ -119,20 +125,20 @@ class PITC(Approximation):
         raise ValueError(f"There is no block {wanted!r}; the blocks are {shown}{more}.")
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
-        graph, kernel = problem.graph, problem.kernel
-        k_uu = between_inducing(problem.inducing_variable, feature_part(kernel))
-        factor, jitter = cholesky_with_jitter(k_uu, MAX_CONDITION)
+        return self.over_duels(problem, whitened(problem), problem.graph.num_sites)
 
-        def features(inputs: tf.Tensor) -> tf.Tensor:
-            return whitened_features(problem, factor, inputs)
-
-        rows = as_float(graph.rows)
-        item_features = features(rows)
+    def over_duels(
+        self, problem: DuelProblem, basis: Whitened, chunk: int, look: bool = True
+    ) -> DuelPrior:
+        """The prior of the duels of a problem, whose graph has whole blocks of them."""
+        del chunk, look  # blocks are done as one, residual and all
+        graph, rows = problem.graph, as_float(problem.graph.rows)
+        features = basis.features(rows)
         zero = tf.zeros([], rows.dtype)
         parts, residuals, clipped = [], [], zero
         for bucket in graph.buckets:
-            part = _ends_apart(tf.gather(item_features, bucket.rows), bucket)
-            matrix = stacked_covariance(kernel, tf.gather(rows, bucket.rows))
+            part = _ends_apart(tf.gather(features, bucket.rows), bucket)
+            matrix = stacked_covariance(problem.kernel, tf.gather(rows, bucket.rows))
             between = _between_sites(matrix, bucket)
             raw = between - tf.matmul(part, part, transpose_b=True)
             diagonal = tf.linalg.diag_part(raw)
@@ -142,7 +148,7 @@ class PITC(Approximation):
             residuals.append(tf.linalg.set_diag(raw, kept))
         covariance = LowRankPlusBlocks(parts, residuals, graph.buckets, graph.num_sites)
         factors, offset = build_factors(problem, problem.noise)
-        return DuelPrior(covariance, factors, offset, zero, features, jitter, clipped)
+        return DuelPrior(covariance, factors, offset, zero, basis.features, basis.jitter, clipped)
 
 
 def _ends_apart(values: tf.Tensor, bucket: Bucket) -> tf.Tensor:

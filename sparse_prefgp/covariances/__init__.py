@@ -8,6 +8,7 @@ from sparse_prefgp.covariances.base import Column, Covariance, Marginals, Sequen
 from sparse_prefgp.covariances.dense import DenseOverDuels, DenseOverItems
 from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.covariances.low_rank import LowRankOverDuels, LowRankOverItems
+from sparse_prefgp.covariances.low_rank_base import LowRank
 from sparse_prefgp.covariances.low_rank_blocks import LowRankPlusBlocks
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "DenseOverDuels",
     "DenseOverItems",
     "ItemEffect",
+    "LowRank",
     "LowRankOverDuels",
     "LowRankOverItems",
     "LowRankPlusBlocks",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 import tensorflow as tf
+
+# What a covariance computed under sites, for nobody but itself.
+Kept: TypeAlias = tuple[tf.Tensor, ...]
 
 
 class Marginals(NamedTuple):
@@ -21,7 +24,7 @@ class Marginals(NamedTuple):
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
-    kept: tuple[tf.Tensor, ...]
+    kept: Kept
     left_out: tuple[tf.Tensor, tf.Tensor] | None = None
 
 
@@ -54,12 +57,13 @@ class Covariance(Protocol):
     multiplied by the counts: c tau and c nu.
     """
 
+    # Whether the sites speak to each other through inducing values alone, as sums over sites.
+    summed_over_sites: ClassVar[bool] = False
+
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         """Condition on the sites; O(1) passes over whatever the covariance keeps."""
 
-    def surrogate(
-        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
-    ) -> tf.Tensor:
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Kept) -> tf.Tensor:
         """A scalar with the gradient of ½ h'P⁻¹h - ½ log|P| in everything the covariance was
         built from, the sites held constant. Its value means nothing.
 

@@ -8,6 +8,7 @@ from check_shapes import check_shapes
 from sparse_prefgp.covariances.base import (
     Column,
     Covariance,
+    Kept,
     Marginals,
     PosteriorTerms,
     SequentialState,
@@ -88,9 +89,7 @@ class DenseOverDuels(Covariance):
             left_out=(from_others / q, variance / q),
         )
 
-    def surrogate(
-        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
-    ) -> tf.Tensor:
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Kept) -> tf.Tensor:
         # d/dK = ½ (a a' - T^½ B⁻¹ T^½), a = s - T mean. GPML eq. 5.9
         terms = self._terms(precision, shift, kept[0])
         slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
@@ -172,9 +171,7 @@ class DenseOverItems(Covariance):
             kept=(half,),
         )
 
-    def surrogate(
-        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
-    ) -> tf.Tensor:
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Kept) -> tf.Tensor:
         # d/dK = ½ (a a' - W + W Sigma W): no gradient of a Cholesky factor is taken.
         terms = self._terms(precision, shift, kept[0])
         slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)

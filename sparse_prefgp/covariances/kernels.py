@@ -79,7 +79,7 @@ def difference_variance(kernel: gpflow.kernels.Kernel, graph: DuelGraph) -> tf.T
     rows = tf.constant(graph.rows, gpflow.default_float())
     variance = pair_difference_variance(kernel, tf.gather(rows, winners), tf.gather(rows, losers))
     # A duel between equal rows compares f(x) with itself, whatever white noise a kernel holds.
-    return tf.where(winners == losers, tf.zeros_like(variance), variance)
+    return tf.where(graph.same_ends, tf.zeros_like(variance), variance)
 
 
 def pair_difference_variance(

@@ -1,49 +1,31 @@
 """Low-rank covariances `K_vv ≈ Phi Phi'`, over duels and over items (docs/method.md, 3 and 4).
 
 The variables are whitened inducing values, `u ~ N(0, I)`, and `z = Phi u`. Under sites with
-precision `T` and shift `s` the posterior of u is `N(P⁻¹ h, P⁻¹)` with `P = I + Phi' T Phi` and
-`h = Phi' s`.
+precision `T` and shift `s`, `Lambda = Phi' T Phi` and `h = Phi' s`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
+import gpflow
 import tensorflow as tf
-from check_shapes import check_shapes
 
-from sparse_prefgp.covariances.base import (
-    Column,
-    Covariance,
-    Marginals,
-    PosteriorTerms,
-    SequentialState,
-)
+from sparse_prefgp.covariances.base import Column, Kept, SequentialState
+from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
 from sparse_prefgp.graph import (
-    DuelGraph,
+    Links,
     differences,
     incidence_transpose,
     squared_distances_without_gradient,
 )
-from sparse_prefgp.linalg import (
-    add_to_diagonal,
-    constant_matmul,
-    inverse_lower,
-    squared_lengths,
-    weighted_gram,
-)
+from sparse_prefgp.linalg import constant_matmul, squared_lengths, weighted_gram
 
 
-class _LowRank(Covariance, ABC):
-    """What the two forms share: everything that happens among the m inducing values."""
-
-    @property
-    @abstractmethod
-    def _dtype(self) -> tf.DType:
-        """Of the features."""
+class _NoResidual(LowRank):
+    """z = Phi u: what the two forms share, everything that happens among the inducing values."""
 
     @abstractmethod
     def _product(self, precision: tf.Tensor) -> tf.Tensor:
@@ -71,62 +53,30 @@ class _LowRank(Covariance, ABC):
     def _site_features(self, site: tf.Tensor) -> tf.Tensor:
         """Row of Phi of one site, (m,)."""
 
-    @abstractmethod
-    def part(self, start: int, stop: int) -> _LowRank:
-        """The covariance of sites start to stop alone."""
+    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Kept:
+        return ()
 
-    def _condition(self, precision: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        one = tf.ones([], self._dtype)
-        factor = tf.linalg.cholesky(add_to_diagonal(self._product(precision), one))
-        inverse = inverse_lower(factor)
-        h = tf.stop_gradient(self._back(shift))
-        return factor, inverse, tf.matmul(inverse, tf.matmul(inverse, h), transpose_a=True)
+    def own_half_log_det(self, own: Kept) -> tf.Tensor:
+        return tf.zeros([], gpflow.default_float())
 
-    @check_shapes(
-        "precision: [t]",
-        "shift: [t]",
-        "return.mean: [t]",
-        "return.variance: [t]",
-        "return.half_log_det: []",
-    )
-    def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
-        factor, inverse, mean = self._condition(precision, shift)
-        mean_of_z, variance = self.marginals_under(inverse, mean)
-        return Marginals(
-            mean=mean_of_z,
-            variance=variance,
-            half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
-            kept=(inverse, mean),
-        )
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Kept) -> Sums:
+        return Sums(self._product(precision), tf.stop_gradient(self._back(shift)))
 
-    def sums(self, precision: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Phi' T Phi (m, m) and Phi' s (m, 1), without gradient."""
-        return self._product(precision), tf.stop_gradient(self._back(shift))
+    def marginals_under(self, u: InducingPosterior, own: Kept) -> tuple[tf.Tensor, tf.Tensor]:
+        return self._project(u.mean), self._squared_lengths(u.inverse)
 
-    def marginals_under(self, inverse: tf.Tensor, mean: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean and variance of each z, (t,), where u ~ N(mean, inverse' inverse), mean (m, 1)."""
-        return self._project(mean), self._squared_lengths(inverse)
-
-    def surrogate(
-        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
+    def surrogate_under(
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Kept
     ) -> tf.Tensor:
         # d(½ h'P⁻¹h - ½ log|P|)/d Phi = (s - T Phi mu) mu' - T Phi P⁻¹
-        inverse, mean = kept
-        covariance = tf.matmul(inverse, inverse, transpose_a=True)
-        return self._linear(precision, shift, covariance, mean)
+        return self._linear(precision, shift, u.covariance, u.mean)
 
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(self._back(left) * self._back(right))
 
-    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
-        _, inverse, mean = self._condition(precision, shift)
-        covariance = tf.matmul(inverse, inverse, transpose_a=True)
-        identity = tf.eye(tf.shape(inverse)[0], dtype=inverse.dtype)
-        return PosteriorTerms(mean[:, 0], identity - covariance)
-
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
-        _, inverse, mean = self._condition(precision, shift)
-        return SequentialState(tf.matmul(inverse, inverse, transpose_a=True), mean[:, 0])
+        u = self.posterior_of_u(precision, shift)
+        return SequentialState(u.covariance, u.mean[:, 0])
 
     def column(self, state: SequentialState, site: tf.Tensor) -> Column:
         features = self._site_features(site)
@@ -141,7 +91,7 @@ class _LowRank(Covariance, ABC):
         return None
 
 
-class LowRankOverDuels(_LowRank):
+class LowRankOverDuels(_NoResidual):
     """Phi itself, (t, m), whole or in chunks of rows: for fewer duels than items. O(t m²) a sweep.
 
     Many duels come in chunks, so that nothing beside Phi is ever as large as Phi.
@@ -151,10 +101,6 @@ class LowRankOverDuels(_LowRank):
         self._chunks = (features,) if tf.is_tensor(features) else tuple(features)
         self._constants = tuple(map(tf.stop_gradient, self._chunks))
 
-    @property
-    def _dtype(self) -> tf.DType:
-        return self._chunks[0].dtype
-
     @cached_property
     def _sizes(self) -> list[int]:
         return [int(chunk.shape[0]) for chunk in self._chunks]
@@ -162,15 +108,6 @@ class LowRankOverDuels(_LowRank):
     def _split(self, values: tf.Tensor) -> list[tf.Tensor]:
         """Values of all sites, (t,), as those of each chunk."""
         return [values] if len(self._chunks) == 1 else tf.split(values, self._sizes)
-
-    def part(self, start: int, stop: int) -> LowRankOverDuels:
-        ends = np.cumsum(self._sizes)
-        cut = [
-            chunk[max(start - end + size, 0) : stop - end + size]
-            for chunk, size, end in zip(self._chunks, self._sizes, ends, strict=True)
-            if start < end and stop > end - size
-        ]
-        return LowRankOverDuels(cut)
 
     def _product(self, precision: tf.Tensor) -> tf.Tensor:
         each = zip(self._constants, self._split(precision), strict=True)
@@ -212,38 +149,28 @@ class LowRankOverDuels(_LowRank):
         return self._chunks[0] if len(self._chunks) == 1 else tf.concat(self._chunks, 0)
 
 
-class LowRankOverItems(_LowRank):
+class LowRankOverItems(_NoResidual):
     """`features` is B, (n, m), with Phi = A B: for shared items. O(n m² + t m) a sweep.
 
     single_precision: what inference gathers and sums over duels, the sparse product and the
     squared distances, in float32; all that is m × m, and the gradient, in the features' own type.
     """
 
-    def __init__(
-        self, features: tf.Tensor, graph: DuelGraph, single_precision: bool = False
-    ) -> None:
+    def __init__(self, features: tf.Tensor, graph: Links, single_precision: bool = False) -> None:
         self.features = features
         self._constant = tf.stop_gradient(features)
         self._graph = graph
-        self._single = single_precision
         self._gathered = self._constant
         if single_precision:
             # What all items share cancels in a duel, but would take digits from its float32.
             shared = tf.reduce_mean(self._constant, 0, keepdims=True)
             self._gathered = tf.cast(self._constant - shared, tf.float32)
 
-    @property
-    def _dtype(self) -> tf.DType:
-        return self.features.dtype
-
-    def part(self, start: int, stop: int) -> LowRankOverItems:
-        return LowRankOverItems(self.features, self._graph.part(start, stop), self._single)
-
     def _product(self, precision: tf.Tensor) -> tf.Tensor:
         gathered = self._gathered
         half = self._graph.laplacian.half_matmul(tf.cast(precision, gathered.dtype), gathered)
         # Of the rounded features on both sides, so that P stays that of one Phi.
-        rounded, half = (tf.cast(x, self._dtype) for x in (gathered, half))
+        rounded, half = (tf.cast(x, self.features.dtype) for x in (gathered, half))
         product = constant_matmul(rounded, half, transpose_a=True)
         return product + tf.transpose(product)
 
@@ -260,7 +187,7 @@ class LowRankOverItems(_LowRank):
     def _squared_lengths(self, inverse: tf.Tensor) -> tf.Tensor:
         inverse = tf.cast(inverse, self._gathered.dtype)
         scaled = constant_matmul(self._gathered, inverse, transpose_b=True)
-        return tf.cast(squared_distances_without_gradient(self._graph, scaled), self._dtype)
+        return tf.cast(squared_distances_without_gradient(self._graph, scaled), self.features.dtype)
 
     def _linear(
         self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
@@ -282,5 +209,10 @@ def _slope(
 
 
 def _with_slope(values: tf.Tensor, slope: tf.Tensor) -> tf.Tensor:
-    """A scalar that depends on `values` with this slope."""
-    return tf.reduce_sum(tf.stop_gradient(slope) * values)
+    """A scalar, 0, that depends on `values` with this slope."""
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        return tf.zeros([], x.dtype), lambda upstream: upstream * slope
+
+    return compute(values)

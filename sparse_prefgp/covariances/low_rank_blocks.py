@@ -18,17 +18,16 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from check_shapes import check_shapes
 
 from sparse_prefgp.blocks import Bucket
-from sparse_prefgp.covariances.base import (
-    Column,
-    Covariance,
-    Marginals,
-    PosteriorTerms,
-    SequentialState,
+from sparse_prefgp.covariances.base import Column, Kept, PosteriorTerms, SequentialState
+from sparse_prefgp.covariances.low_rank_base import (
+    InducingPosterior,
+    LowRank,
+    Sums,
+    terms_of,
 )
-from sparse_prefgp.linalg import add_to_diagonal, constant_matmul, inverse_lower
+from sparse_prefgp.linalg import constant_matmul
 
 # One after the other, sites change the covariance of all z, (t, t): 200 MB at so many.
 SEQUENTIAL_UP_TO = 5000
@@ -47,15 +46,7 @@ class _Part(NamedTuple):
     half_log_det: tf.Tensor
 
 
-class _Condition(NamedTuple):
-    """Everything among the m inducing values: chol(P)⁻¹ (m, m), E u (m, 1), ½ log|P|."""
-
-    inverse: tf.Tensor
-    mean: tf.Tensor
-    half_log_det: tf.Tensor
-
-
-class LowRankPlusBlocks(Covariance):
+class LowRankPlusBlocks(LowRank):
     """The covariance of z, never formed: O(t b² + t b m + t m²) a sweep for blocks of b sites.
 
     :param features: for each bucket (g, b, m), rows of Phi, zero where there is no site.
@@ -96,59 +87,51 @@ class LowRankPlusBlocks(Covariance):
         pieces = zip(self._phi, self._r, *map(self._spread, (precision, shift)), strict=True)
         return [_part(*piece) for piece in pieces]
 
-    def _condition(self, parts: Sequence[_Part]) -> _Condition:
+    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Kept:
+        return tuple(x for part in self._parts(precision, shift) for x in part)
+
+    @staticmethod
+    def _of(own: Kept) -> list[_Part]:
+        """The parts that `own` gave."""
+        size = len(_Part._fields)
+        return [_Part(*own[i : i + size]) for i in range(0, len(own), size)]
+
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Kept) -> Sums:
         width = self._phi[0].shape[-1]
         dtype = self._phi[0].dtype
         inner, h = tf.zeros([width, width], dtype), tf.zeros([width, 1], dtype)
-        for phi, part in zip(self._phi, parts, strict=True):
+        for phi, part in zip(self._phi, self._of(own), strict=True):
             white = tf.reshape(part.white, [-1, width])
             inner += constant_matmul(white, white, transpose_a=True)
             flat = tf.reshape(phi, [-1, width])
             h += tf.matmul(flat, tf.reshape(part.natural, [-1, 1]), transpose_a=True)
-        factor = tf.linalg.cholesky(add_to_diagonal(inner, tf.ones([], dtype)))
-        inverse = inverse_lower(factor)
-        mean = tf.matmul(inverse, tf.matmul(inverse, h), transpose_a=True)
-        return _Condition(inverse, mean, _sum_log_diagonal(factor))
+        return Sums(inner, h)
 
-    @check_shapes(
-        "precision: [t]",
-        "shift: [t]",
-        "return.mean: [t]",
-        "return.variance: [t]",
-        "return.half_log_det: []",
-    )
-    def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
-        parts = self._parts(precision, shift)
-        u = self._condition(parts)
+    def own_half_log_det(self, own: Kept) -> tf.Tensor:
+        return tf.add_n([part.half_log_det for part in self._of(own)])
+
+    def marginals_under(self, u: InducingPosterior, own: Kept) -> tuple[tf.Tensor, tf.Tensor]:
         means, variances = [], []
-        for phi, r, part in zip(self._phi, self._r, parts, strict=True):
+        for phi, r, part in zip(self._phi, self._r, self._of(own), strict=True):
             half_r = tf.matmul(part.half, r)
             f = phi - tf.matmul(half_r, part.white, transpose_a=True)
             means.append(_times(f, u.mean) + tf.matmul(r, part.natural))  # S s = R~ n
             scaled = _times(f, u.inverse, transpose=True)
             left = tf.linalg.diag_part(r) - tf.reduce_sum(half_r * half_r, 1)
             variances.append((left + tf.reduce_sum(scaled * scaled, -1))[..., None])
-        half_log_det = u.half_log_det + tf.add_n([part.half_log_det for part in parts])
-        kept = [x for part in parts for x in (part.half, part.white, part.natural)]
-        return Marginals(
-            mean=self._collect(means)[:, 0],
-            variance=self._collect(variances)[:, 0],
-            half_log_det=half_log_det,
-            kept=(u.inverse, u.mean, *kept),
-        )
+        return self._collect(means)[:, 0], self._collect(variances)[:, 0]
 
-    def surrogate(
-        self, precision: tf.Tensor, shift: tf.Tensor, kept: tuple[tf.Tensor, ...]
+    def surrogate_under(
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Kept
     ) -> tf.Tensor:
         # With C the covariance, d/dC = ½ (a a' - M), a = n - G Phi E u the weights of z and
         # M = G - G Phi P⁻¹ Phi'G. So d/dPhi = (a a' - M) Phi = a (E u)' - G Phi P⁻¹, for
         # Phi'a = E u and M Phi = G Phi P⁻¹; and d/dR~ is the block of d/dC.
-        inverse, mean, *rest = kept
-        total = tf.zeros([], mean.dtype)
-        for i, (features, residual) in enumerate(zip(self._features, self._residuals, strict=True)):
-            half, white, natural = rest[3 * i : 3 * i + 3]
-            weights, explained, scaled = _weights(half, white, natural, inverse, mean)
-            by_features = weights * mean[:, 0] - _times(scaled, inverse)
+        total = tf.zeros([], u.mean.dtype)
+        pieces = zip(self._features, self._residuals, self._of(own), strict=True)
+        for features, residual, part in pieces:
+            weights, explained, scaled = _weights(part, u)
+            by_features = weights * u.mean[:, 0] - _times(scaled, u.inverse)
             by_residual = tf.matmul(weights, weights, transpose_b=True) - explained
             total += tf.reduce_sum(tf.stop_gradient(by_features) * features)
             total += tf.reduce_sum(tf.stop_gradient(0.5 * by_residual) * residual)
@@ -173,13 +156,6 @@ class LowRankPlusBlocks(Covariance):
 
     # Prediction.
 
-    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
-        """Of u alone, as for every low rank: a new input shares no residual with any block."""
-        u = self._condition(self._parts(precision, shift))
-        identity = tf.eye(self._phi[0].shape[-1], dtype=u.mean.dtype)
-        covariance = tf.matmul(u.inverse, u.inverse, transpose_a=True)
-        return PosteriorTerms(u.mean[:, 0], identity - covariance)
-
     def block_terms(self, precision: tf.Tensor, shift: tf.Tensor, block: int) -> PosteriorTerms:
         """Of u and the residuals of one block, in the order of `sites_in`.
 
@@ -190,15 +166,15 @@ class LowRankPlusBlocks(Covariance):
 
         the partially independent conditional, PIC (Snelson & Ghahramani 2007).
         """
-        parts = self._parts(precision, shift)
-        u = self._condition(parts)
+        own = self.own(precision, shift)
+        u = self.sums(precision, shift, own).posterior()
         bucket, slot, size = self._find(block)
-        part = parts[bucket]
-        half, white, natural = (x[slot : slot + 1] for x in (part.half, part.white, part.natural))
-        weights, explained, scaled = _weights(half, white, natural, u.inverse, u.mean)
+        part = self._of(own)[bucket]
+        half, white, natural = (x[slot : slot + 1] for x in part[:3])
+        alone = part._replace(half=half, white=white, natural=natural)
+        weights, explained, scaled = _weights(alone, u)
         crossed = tf.matmul(scaled[0, :size], u.inverse)  # H P⁻¹
-        corner = tf.eye(self._phi[0].shape[-1], dtype=u.mean.dtype)
-        corner -= tf.matmul(u.inverse, u.inverse, transpose_a=True)
+        corner = terms_of(u).reduction
         reduction = tf.concat(
             [
                 tf.concat([corner, tf.transpose(crossed)], 1),
@@ -234,7 +210,7 @@ class LowRankPlusBlocks(Covariance):
 
         KL = ½ (tr P⁻¹ - m + |E u|² + log|P|).
         """
-        u = self._condition(self._parts(precision, shift))
+        u = self.posterior_of_u(precision, shift)
         means = [_times(phi, u.mean) for phi in self._phi]
         scaled = [_times(phi, u.inverse, transpose=True) for phi in self._phi]
         variances = [tf.reduce_sum(x * x, -1, keepdims=True) for x in scaled]
@@ -256,11 +232,13 @@ class LowRankPlusBlocks(Covariance):
                 f"SequentialEP() keeps the covariance of all {t:,} sites at once, since PITC ties "
                 f"each to its block, and takes at most {SEQUENTIAL_UP_TO:,}; use ParallelEP()."
             )
-        parts = self._parts(precision, shift)
-        u = self._condition(parts)
+        own = self.own(precision, shift)
+        u = self.sums(precision, shift, own).posterior()
         pieces, means = [], []
         covariance = tf.zeros([t + 1, t + 1], u.mean.dtype)
-        for phi, r, part, bucket in zip(self._phi, self._r, parts, self._buckets, strict=True):
+        for phi, r, part, bucket in zip(
+            self._phi, self._r, self._of(own), self._buckets, strict=True
+        ):
             half_r = tf.matmul(part.half, r)
             f = phi - tf.matmul(half_r, part.white, transpose_a=True)
             pieces.append(_times(f, u.inverse, transpose=True))
@@ -297,12 +275,11 @@ def _part(phi: tf.Tensor, r: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor) 
     )
 
 
-def _weights(
-    half: tf.Tensor, white: tf.Tensor, natural: tf.Tensor, inverse: tf.Tensor, mean: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def _weights(part: _Part, u: InducingPosterior) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """a = n - G Phi E u (g, b, 1), M = G - G Phi P⁻¹ Phi'G (g, b, b), G Phi chol(P)⁻ᵀ (g, b, m)."""
-    weights = natural - tf.matmul(half, _times(white, mean), transpose_a=True)
-    scaled = tf.matmul(half, _times(white, inverse, transpose=True), transpose_a=True)
+    half, white = part.half, part.white
+    weights = part.natural - tf.matmul(half, _times(white, u.mean), transpose_a=True)
+    scaled = tf.matmul(half, _times(white, u.inverse, transpose=True), transpose_a=True)
     explained = tf.matmul(half, half, transpose_a=True)
     explained -= tf.matmul(scaled, scaled, transpose_b=True)
     return weights, explained, scaled

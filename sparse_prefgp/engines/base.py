@@ -58,25 +58,20 @@ class Evaluation(NamedTuple):
 class FixedPoint(NamedTuple):
     """Where an engine stopped, as tensors, so that it can run inside a compiled function.
 
-    sites; proposal: what one undamped sweep would make of them. mean, variance: (t,) of z. cavity,
-    tilted: as in `Evaluation`. kept: what the covariance wants back for the gradient
-    (`Marginals.kept`). log_z: log evidence without the approximation's correction. slopes: for its
-    gradient. sweeps: passes over all sites; change: the largest change that one more undamped sweep
-    would make; damping: as it was at the end.
+    found: what follows from the sites there. log_z: log evidence without the approximation's
+    correction. slopes: for its gradient. sweeps: passes over all sites. damping: as it was at the
+    end.
     """
 
-    sites: Sites
-    proposal: Sites
-    mean: tf.Tensor
-    variance: tf.Tensor
-    cavity: Cavity
-    tilted: Tilted
-    kept: tuple[tf.Tensor, ...]
+    found: Evaluation
     log_z: tf.Tensor
     slopes: Slopes
     sweeps: tf.Tensor
-    change: tf.Tensor
     damping: tf.Tensor
+
+    @property
+    def sites(self) -> Sites:
+        return self.found.sites
 
     def log_evidence(self, correction: tf.Tensor | float = 0.0) -> tf.Tensor:
         """In nats, a scalar; the correction is left out where expectations stand for it."""
@@ -162,9 +157,10 @@ class Engine(Protocol):
 
 def describe(point: FixedPoint, tolerance: float, **extra: float) -> InferenceResult:
     """The result of an eager run."""
-    change = float(point.change)
+    found = point.found
+    change = float(found.change)
     finite = math.isfinite(change) and math.isfinite(float(point.log_z))
-    finite = finite and all(np.all(np.isfinite(x)) for x in (*point.cavity, *point.sites))
+    finite = finite and all(np.all(np.isfinite(x)) for x in (*found.cavity, *found.sites))
     converged = finite and change <= tolerance
     status = Status.CONVERGED if converged else Status.MAX_SWEEPS
     if not finite:
@@ -227,13 +223,45 @@ class Iteration:
 _SMALLEST_DAMPING = 1.0 / 64.0
 
 
+class Pace(NamedTuple):
+    """How long the steps are: the one rule for sweeps in memory and rounds of parts.
+
+    damping: share of each step. best: smallest change so far. stalled: sweeps in a row that did
+    not bring the change below it; after two the damping is halved, down to 1/64.
+    """
+
+    damping: tf.Tensor
+    best: tf.Tensor
+    stalled: tf.Tensor
+
+    @classmethod
+    def start(cls, damping: float, dtype: tf.DType) -> Pace:
+        return cls(
+            tf.constant(damping, dtype), tf.constant(np.inf, dtype), tf.constant(0, tf.int32)
+        )
+
+    def after(self, change: tf.Tensor) -> Pace:
+        """The pace once a sweep has seen this change."""
+        stalled = tf.where(change < self.best, 0, self.stalled + 1)
+        halve = stalled >= 2
+        damping = tf.where(halve, 0.5 * self.damping, self.damping)
+        return Pace(
+            tf.maximum(damping, tf.cast(_SMALLEST_DAMPING, damping.dtype)),
+            tf.minimum(self.best, change),
+            tf.where(halve, 0, stalled),
+        )
+
+    def forget(self) -> Pace:
+        """The same damping, for changes that cannot be compared with those before."""
+        return self._replace(best=tf.fill([], tf.cast(np.inf, self.best.dtype)), stalled=0)
+
+
 class Loop(NamedTuple):
-    """State of `iterate`; stalled: sweeps in a row that brought nothing."""
+    """State of `iterate`."""
 
     evaluation: Evaluation
     sweeps: tf.Tensor
-    damping: tf.Tensor
-    stalled: tf.Tensor
+    pace: Pace
 
 
 def towards_proposal(found: Evaluation, damping: tf.Tensor) -> Sites:
@@ -249,32 +277,19 @@ def iterate(
 ) -> tuple[Evaluation, tf.Tensor, tf.Tensor]:
     """Take damped steps until no site would move by more than the tolerance.
 
-    The damping is halved whenever two sweeps in a row do not bring the largest change below the
-    smallest seen so far. Returns the last evaluation, the sweeps and the damping.
+    Returns the last evaluation, the sweeps and the damping.
     """
     first = evaluate(sites)
-    dtype = first.change.dtype
-    start = Loop(first, tf.constant(1), tf.constant(settings.damping, dtype), tf.constant(0))
+    pace = Pace.start(settings.damping, first.change.dtype).after(first.change)
 
-    def unsettled(loop: Loop, best: tf.Tensor) -> tf.Tensor:
+    def unsettled(loop: Loop) -> tf.Tensor:
         # A NaN compares false: the loop stops and the result says so.
         return (loop.evaluation.change > settings.tolerance) & (loop.sweeps < settings.max_sweeps)
 
-    def sweep(loop: Loop, best: tf.Tensor) -> tuple[Loop, tf.Tensor]:
-        old = loop.evaluation
-        new = evaluate(step(old, loop.damping))
-        stalled = tf.where(new.change < best, 0, loop.stalled + 1)
-        halve = stalled >= 2
-        damping = tf.where(halve, 0.5 * loop.damping, loop.damping)
-        return (
-            Loop(
-                new,
-                loop.sweeps + 1,
-                tf.maximum(damping, tf.cast(_SMALLEST_DAMPING, dtype)),
-                tf.where(halve, 0, stalled),
-            ),
-            tf.minimum(best, new.change),
-        )
+    def sweep(loop: Loop) -> tuple[Loop]:
+        new = evaluate(step(loop.evaluation, loop.pace.damping))
+        return (Loop(new, loop.sweeps + 1, loop.pace.after(new.change)),)
 
-    loop, _ = tf.while_loop(unsettled, sweep, (start, first.change), parallel_iterations=1)
-    return loop.evaluation, loop.sweeps, loop.damping
+    start = (Loop(first, tf.constant(1), pace),)
+    (loop,) = tf.while_loop(unsettled, sweep, start, parallel_iterations=1)
+    return loop.evaluation, loop.sweeps, loop.pace.damping

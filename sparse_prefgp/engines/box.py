@@ -151,11 +151,14 @@ def _check_noise(engine: Engine, noise: np.ndarray) -> None:
 
 def _by_matching(point: FixedPoint, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of v, (t,): at the fixed point of EP those of cavity × factor."""
-    variance = point.cavity.variance.numpy()
+    variance = point.found.cavity.variance.numpy()
     tau, total = point.sites.tau.numpy(), variance + noise
     # V = (1 - tau D) / (1 + tau v_c): from the definition of tau, without taking 1 - (1 - V).
     shrink = (1.0 - tau * noise) / (1.0 + tau * variance)
-    return point.cavity.mean.numpy() + total * point.tilted.slope.numpy(), total * shrink
+    return (
+        point.found.cavity.mean.numpy() + total * point.found.tilted.slope.numpy(),
+        total * shrink,
+    )
 
 
 def _by_sites(point: FixedPoint, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -165,8 +168,8 @@ def _by_sites(point: FixedPoint, noise: np.ndarray) -> tuple[np.ndarray, np.ndar
     z + D (nu - tau z) and the variance D (1 - tau D).
     """
     nu, tau = point.sites.nu.numpy(), point.sites.tau.numpy()
-    mean, share = point.mean.numpy(), 1.0 - tau * noise
-    variance = share * (noise + share * point.variance.numpy())
+    mean, share = point.found.mean.numpy(), 1.0 - tau * noise
+    variance = share * (noise + share * point.found.variance.numpy())
     return mean + noise * (nu - tau * mean), variance
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.engines.base import FixedPoint, Iteration, constant_factors
-from sparse_prefgp.evidence import Slopes
+from sparse_prefgp.engines.base import Evaluation, FixedPoint, Iteration, constant_factors
+from sparse_prefgp.evidence import Slopes, laplace_log_evidence
 from sparse_prefgp.links import LINKS, Link
 from sparse_prefgp.sites import Cavity, Factors, Sites, Tilted, totals
 
@@ -96,7 +96,8 @@ class Laplace(Iteration):
         """The state at the mean that `sites` give, without a step; q stays that of `sites`."""
         factors = constant_factors(factors)
         state = self._state(covariance, factors, self._place_of(covariance, factors, sites))
-        return self._point(covariance, factors, state, tf.constant(1))._replace(sites=sites)
+        point = self._point(covariance, factors, state, tf.constant(1))
+        return point._replace(found=point.found._replace(sites=sites))
 
     def _place_of(self, covariance: Covariance, factors: Factors, sites: Sites) -> _Place:
         precision, shift = totals(sites, factors.counts)
@@ -154,18 +155,23 @@ class Laplace(Iteration):
     def _point(
         self, covariance: Covariance, factors: Factors, state: _State, sweeps: tf.Tensor
     ) -> FixedPoint:
-        return FixedPoint(
+        place = state.place
+        found = Evaluation(
             state.sites,
             state.sites,
             state.mean,
             state.variance,
-            Cavity(state.place.z, tf.zeros_like(state.place.z)),
-            state.place.tilted,
+            state.half_log_det,
             state.kept,
-            state.place.objective - state.half_log_det,
+            Cavity(place.z, tf.zeros_like(place.z)),
+            place.tilted,
+            state.change,
+        )
+        return FixedPoint(
+            found,
+            laplace_log_evidence(place.objective, state.half_log_det),
             self._slopes(covariance, factors, state),
             sweeps,
-            state.change,
             tf.constant(self.damping, state.mean.dtype),
         )
 

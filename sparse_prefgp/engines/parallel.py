@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.engines.base import FixedPoint, constant_factors, iterate
-from sparse_prefgp.engines.propagation import Propagation, evaluate
+from sparse_prefgp.engines.base import FixedPoint
+from sparse_prefgp.engines.propagation import Propagation
 from sparse_prefgp.sites import Factors, Sites
 
 
@@ -22,8 +22,4 @@ class ParallelEP(Propagation):
     """
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        factors = constant_factors(factors)
-        found, sweeps, damping = iterate(
-            lambda here: evaluate(covariance, factors, here, self.site_power), sites, self
-        )
-        return self._point(found, factors, sweeps, damping)
+        return self._all_at_once(covariance, factors, sites)

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance, Marginals
-from sparse_prefgp.engines.base import Evaluation, FixedPoint, Iteration, constant_factors
+from sparse_prefgp.engines.base import (
+    Evaluation,
+    FixedPoint,
+    Iteration,
+    constant_factors,
+    iterate,
+)
 from sparse_prefgp.evidence import Slopes, ep_log_evidence
 from sparse_prefgp.links import Probit
 from sparse_prefgp.sites import (
@@ -30,19 +36,24 @@ def evaluate(
     covariance: Covariance, factors: Factors, sites: Sites, power: float = 1.0
 ) -> Evaluation:
     """Marginals, cavities and the sites that one undamped sweep would give."""
-    marginals = covariance.marginals(*totals(sites, factors.counts))
-    mean, variance, half_log_det, kept, left_out = marginals
-    size = factors.upper.shape[0]
-    plain = power == 1.0 and left_out is None and factors.portions is None
-    if plain and size is not None and size > _FUSE_ABOVE:
-        step = _fused_step(mean, variance, sites, factors._replace(inside=None))
-    else:
-        step = _step(marginals, sites, factors, power)
-    return Evaluation(sites, step[1], mean, variance, half_log_det, kept, step[0], *step[2:])
+    return step(covariance.marginals(*totals(sites, factors.counts)), factors, sites, power)
 
 
 # Above this many sites one pass by the compiler is worth its compilation.
 _FUSE_ABOVE = 10_000
+
+
+def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.0) -> Evaluation:
+    """One undamped sweep under these marginals: of all sites, or of those of a chunk."""
+    mean, variance, half_log_det, kept, left_out = marginals
+    size = factors.upper.shape[0]
+    plain = power == 1.0 and left_out is None and factors.portions is None
+    if plain and size is not None and size > _FUSE_ABOVE:
+        found = _fused_step(mean, variance, sites, factors._replace(inside=None))
+    else:
+        found = _step(marginals, sites, factors, power)
+    around, proposal, tilted, change = found
+    return Evaluation(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
 
 
 def _step(
@@ -63,6 +74,30 @@ def _fused_step(
     found = cavity(mean, variance, sites)
     proposal, tilted = match_moments(found, factors)
     return found, proposal, tilted, largest_change(sites, proposal, variance)
+
+
+def ends(found: Evaluation, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
+    """EP log evidence, a scalar without the approximation's correction, and the derivatives that
+    its gradient takes, the sites held."""
+    size = factors.upper.shape[0]
+    many = power == 1.0 and factors.portions is None and size is not None and size > _FUSE_ABOVE
+    if not many:
+        return _ends(found, factors, power)
+    return _fused_ends(found._replace(kept=()), factors._replace(inside=None))
+
+
+def _ends(found: Evaluation, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
+    powers = powers_of(factors, power)
+    log_z = ep_log_evidence(
+        found.sites, found.cavity, found.tilted, found.half_log_det, factors.counts, powers
+    )
+    by = factor_slopes(found.cavity, factors, found.tilted, power)
+    c = factors.counts / powers
+    lower = None if by.lower is None else c * by.lower
+    return log_z, Slopes(c * by.noise, c * by.upper, lower)
+
+
+_fused_ends = tf.function(_ends, jit_compile=True, autograph=False)
 
 
 @dataclass(frozen=True)
@@ -107,33 +142,15 @@ class Propagation(Iteration):
         one = tf.ones([], factors.upper.dtype)
         return self._point(found, factors, tf.constant(1), self.damping * one)
 
+    def _all_at_once(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        """Update every site from the same marginals until none would move."""
+        factors = constant_factors(factors)
+        found, sweeps, damping = iterate(
+            lambda here: evaluate(covariance, factors, here, self.site_power), sites, self
+        )
+        return self._point(found, factors, sweeps, damping)
+
     def _point(
         self, found: Evaluation, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
     ) -> FixedPoint:
-        log_z = ep_log_evidence(
-            found.sites,
-            found.cavity,
-            found.tilted,
-            found.half_log_det,
-            factors.counts,
-            powers_of(factors, self.site_power),
-        )
-        return FixedPoint(
-            found.sites,
-            found.proposal,
-            found.mean,
-            found.variance,
-            found.cavity,
-            found.tilted,
-            found.kept,
-            log_z,
-            self._slopes(found, factors),
-            sweeps,
-            found.change,
-            damping,
-        )
-
-    def _slopes(self, found: Evaluation, factors: Factors) -> Slopes:
-        by = factor_slopes(found.cavity, factors, found.tilted, self.site_power)
-        c = factors.counts / powers_of(factors, self.site_power)
-        return Slopes(c * by.noise, c * by.upper, None if by.lower is None else c * by.lower)
+        return FixedPoint(found, *ends(found, factors, self.site_power), sweeps, damping)

@@ -87,17 +87,5 @@ def _point(
     log_z = variational_bound(
         found.mean, found.variance, by.value, found.half_log_det, found.sites, c
     )
-    return FixedPoint(
-        found.sites,
-        found.proposal,
-        found.mean,
-        found.variance,
-        found.cavity,
-        Tilted(by.value, by.slope, by.curvature),
-        found.kept,
-        log_z,
-        slopes,
-        sweeps,
-        found.change,
-        damping,
-    )
+    found = found._replace(tilted=Tilted(by.value, by.slope, by.curvature))
+    return FixedPoint(found, log_z, slopes, sweeps, damping)

@@ -74,7 +74,7 @@ class _Memory:
         good = tf.reduce_all(tf.math.is_finite(nu)) & tf.reduce_all(tf.math.is_finite(tau))
         self.nu.assign(tf.where(good, nu, self.nu))
         self.tau.assign(tf.where(good, tau, self.tau))
-        self.change.assign(point.change)
+        self.change.assign(point.found.change)
         self.sweeps.assign_add(point.sweeps)
 
     def clear(self) -> None:
@@ -301,7 +301,9 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         point = self.engine.run(prior.covariance, prior.factors, memory.sites())
         memory.keep(point)
         value = point.log_evidence(prior.correction)
-        return differentiable_log_evidence(prior, point.sites, point.slopes, point.kept, value)
+        return differentiable_log_evidence(
+            prior, point.sites, point.slopes, point.found.kept, value
+        )
 
     def infer(self, restart: bool = False) -> InferenceResult:
         """Find the sites for the parameters as they are.

@@ -25,7 +25,7 @@ from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import between_inducing, kernel_matrix, with_inducing
 from sparse_prefgp.engines import FixedPoint, InferenceResult
-from sparse_prefgp.engines.base import describe
+from sparse_prefgp.engines.base import Evaluation, describe
 from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_evidence
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.models.posterior import Posterior, predictions
@@ -67,20 +67,19 @@ class GaussianSites:
         counts = factors.counts
         log_z = ep_log_evidence(exact, without, tilted, marginals.half_log_det, counts)
         by_noise = 0.5 * counts * (slope**2 - 1.0 / total)
-        return FixedPoint(
+        found = Evaluation(
             sites=exact,
             proposal=exact,
             mean=marginals.mean,
             variance=marginals.variance,
+            half_log_det=marginals.half_log_det,
+            kept=marginals.kept,
             cavity=without,
             tilted=tilted,
-            kept=marginals.kept,
-            log_z=log_z,
-            slopes=Slopes(by_noise, -counts * slope, None),
-            sweeps=tf.constant(1),
             change=zero,
-            damping=one,
         )
+        slopes = Slopes(by_noise, -counts * slope, None)
+        return FixedPoint(found, log_z, slopes, sweeps=tf.constant(1), damping=one)
 
 
 class Anchored(gpflow.kernels.Kernel):
@@ -199,7 +198,9 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
         """Log evidence with its exact gradient."""
         _, prior, point = self._inferred()
         value = point.log_evidence(prior.correction)
-        return differentiable_log_evidence(prior, point.sites, point.slopes, point.kept, value)
+        return differentiable_log_evidence(
+            prior, point.sites, point.slopes, point.found.kept, value
+        )
 
     def log_evidence(self) -> float:
         """Log evidence in nats, with the approximation's correction, over all observations."""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sparse_prefgp.approximations.inducing import InducingApproximation
+from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels
 from sparse_prefgp.machine import usable_cores
 from sparse_prefgp.packed import call as unpacked_call
@@ -91,7 +91,7 @@ class _Blueprint(NamedTuple):
 
     streams: tuple[StreamedDuels, ...]
     description: Description
-    approximation: InducingApproximation
+    approximation: SummedApproximation
     size: int | None
     items: _Items | None
     threads: int | None
@@ -202,7 +202,7 @@ class Cluster:
         self,
         parts: Sequence[StreamedDuels],
         description: Description,
-        approximation: InducingApproximation,
+        approximation: SummedApproximation,
         size: int | None,
         scheduler: str,
         timeout: float | None,

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
+
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.low_rank_base import InducingPosterior, Sums, condition
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -51,32 +53,14 @@ class Natural(NamedTuple):
         precision += np.tril(precision, -1).T
         return cls(precision, numbers[len(numbers) - size :].copy())
 
-    def posterior(self) -> Posterior:
-        """The Gaussian itself; NaN throughout where the precision is not positive definite."""
-        try:
-            factor = np.linalg.cholesky(self.precision)
-        except np.linalg.LinAlgError:
-            factor = np.full_like(self.precision, np.nan)
-        identity = np.eye(len(self.shift))
-        inverse = linalg.solve_triangular(factor, identity, lower=True, check_finite=False)
-        mean = inverse.T @ (inverse @ self.shift)
-        return Posterior(inverse, mean, float(np.sum(np.log(np.diag(factor)))))
+    @classmethod
+    def of(cls, sums: Sums) -> Natural:
+        """What sites say of u."""
+        return cls(sums.precision.numpy(), sums.shift.numpy()[:, 0])
 
-
-class Posterior(NamedTuple):
-    """N(mean, inverse' inverse) over u.
-
-    inverse: (m, m), inverse of the lower Cholesky factor of the precision. mean: (m,).
-    half_log_det: ½ log|P|.
-    """
-
-    inverse: FloatArray
-    mean: FloatArray
-    half_log_det: float
-
-    @property
-    def covariance(self) -> FloatArray:
-        return np.asarray(self.inverse.T @ self.inverse)
+    def posterior(self) -> InducingPosterior:
+        """The Gaussian itself; its ½ log|P| is NaN where the precision is not positive definite."""
+        return condition(*map(as_float, (self.precision, self.shift[:, None])))
 
 
 def numbers_of(size: int) -> int:

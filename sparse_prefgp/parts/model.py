@@ -17,12 +17,11 @@ import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
-from sparse_prefgp.approximations import VFE, Approximation
-from sparse_prefgp.approximations.inducing import InducingApproximation
+from sparse_prefgp.approximations import VFE, Approximation, SummedApproximation
 from sparse_prefgp.checks import is_number, whole_number
-from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import as_float, between_inducing, with_inducing
+from sparse_prefgp.covariances.low_rank_base import terms_of
 from sparse_prefgp.duels import shortened
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import StreamedDuels
@@ -111,7 +110,9 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
 
     :param duels: `stream_duels(...)`.
     :param kernel: any GPflow kernel on D inputs but `ItemEffect`.
-    :param approximation: `VFE()` by default; one whose correction is a sum over duels.
+    :param approximation: `VFE()` by default; one whose correction is a sum over duels. `PITC` with
+        a block for each row of the stream, in which the rows of a block follow on one another; no
+        chunk or part cuts one.
     :param inducing_variable: (m, D) array or `InducingPoints`, in the units of the stream; by
         default k-means centres of up to 20,000 rows, at most 128.
     :param engine: `PartitionedEP(parts=1)` by default: parts, local sweeps, damping, tolerance.
@@ -161,6 +162,8 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         summed = _check_approximation(approximation)
         _check_engine(engine)
         place = _Place.of(sites, chunk, scheduler, timeout)
+        if approximation.block_of_duel is not None:
+            duels = duels.in_blocks(approximation.block_of_duel)
         if item_effects(kernel):
             raise ValueError(
                 "Streamed duels take no ItemEffect, whose inducing variables are chosen by all "
@@ -180,7 +183,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     def without_duels(
         cls,
         parameters: Hyperparameters,
-        approximation: InducingApproximation,
+        approximation: SummedApproximation,
         engine: PartitionedEP,
         kept: Kept,
     ) -> StreamedGP:
@@ -220,7 +223,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         return self.duels.num_duels
 
     @property
-    def approximation(self) -> InducingApproximation:
+    def approximation(self) -> SummedApproximation:
         return self._fixed.approximation
 
     @property
@@ -636,7 +639,7 @@ class _Fixed:
         self,
         stream: StreamedDuels | None,
         seen: SeenDuels,
-        approximation: InducingApproximation,
+        approximation: SummedApproximation,
         engine: PartitionedEP,
     ) -> None:
         self.stream = stream
@@ -672,10 +675,7 @@ def _posterior(parameters: Hyperparameters, total: Natural) -> Posterior:
         k_uf = with_inducing(inducing, kernel, inputs)
         return tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
 
-    u = total.posterior()
-    reduction = np.eye(len(u.mean)) - u.covariance
-    dtype = gpflow.default_float()
-    terms = PosteriorTerms(tf.constant(u.mean, dtype), tf.constant(reduction, dtype))
+    terms = terms_of(total.posterior())
     return Posterior(kernel, copy.deepcopy(parameters.mean_function), features, terms)
 
 
@@ -697,7 +697,7 @@ def _check_engine(engine: Any) -> None:
         )
 
 
-def _check_approximation(approximation: Approximation) -> InducingApproximation:
+def _check_approximation(approximation: Approximation) -> SummedApproximation:
     """Only what is a sum over duels can be summed in parts."""
     if not approximation.summed_over_duels:
         if approximation.penalises_residual:
@@ -709,7 +709,7 @@ def _check_approximation(approximation: Approximation) -> InducingApproximation:
             f"{approximation!r} needs all duels at once, which streamed duels never are; use "
             "VFE(), FITC() or another approximation with inducing inputs."
         )
-    assert isinstance(approximation, InducingApproximation)  # the only ones that are such sums
+    assert isinstance(approximation, SummedApproximation)  # the only ones that are such sums
     if approximation.single_precision:
         raise ValueError(
             f"Streamed duels are summed in float64; leave single_precision out of "

@@ -7,22 +7,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.approximations.form import choose_stream_form
-from sparse_prefgp.approximations.inducing import InducingApproximation
 from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
-from sparse_prefgp.parts.algebra import (
-    Algebra,
-    ItemAlgebra,
-    Padded,
-    RowAlgebra,
-    SiteSums,
-    padded,
-)
+from sparse_prefgp.parts.algebra import Algebra, ChunkGraph, SiteSums, chunk_graph
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.hyperparameters import Hyperparameters
 from sparse_prefgp.parts.threads import in_order
@@ -115,7 +108,7 @@ class SiteStore:
 def algebra_for(
     streams: Sequence[StreamedDuels],
     parameters: Hyperparameters,
-    approximation: InducingApproximation,
+    approximation: SummedApproximation,
     size: int | None = None,
 ) -> Algebra:
     """What parts in one process share: compiled passes, and features of items.
@@ -125,14 +118,13 @@ def algebra_for(
     """
     table = streams[0].items
     form = choose_stream_form(
-        None if table is None else table.num_items,
+        None if table is None or approximation.has_blocks else table.num_items,
         max(stream.num_rows for stream in streams),
         parameters.size,
         streams[0].num_features,
         size,
     )
-    kind = ItemAlgebra if form.over_items else RowAlgebra
-    return kind(parameters, approximation, form, streams[0])
+    return Algebra(parameters, approximation, form, streams[0])
 
 
 class Part:
@@ -151,14 +143,13 @@ class Part:
     ) -> None:
         self.duels = duels
         self.store = SiteStore(duels.num_rows, sites_file)
-        self._items = None if duels.items is None else duels.items.features
         self.algebra = algebra
         self._site = Natural.zeros(algebra.num_inducing)
 
     @property
     def form(self) -> str:
         """Over what the sums go: items or duels."""
-        return "items" if isinstance(self.algebra, ItemAlgebra) else "duels"
+        return "items" if self.algebra.over_items else "duels"
 
     def work(self, task: Task, seen: Seen | None = None) -> Reply:
         """Do what a task says.
@@ -200,51 +191,46 @@ class Part:
 
     def _sweep(self, cavity: Natural, damping: float, correct: bool, seen: Seen | None) -> SiteSums:
         """One local sweep over all sites from the same marginals."""
-        algebra = self.algebra
+        algebra, found, site = self.algebra, SiteSums(), Natural.zeros(self.algebra.num_inducing)
         algebra.begin(cavity.plus(self._site).posterior())
-
-        def step(chunk: Padded, sites: FloatArray) -> tuple[FloatArray, SiteSums, Any]:
-            return algebra.step(chunk, sites, damping, correct)
-
-        found = SiteSums()
-        for at, (new, here, sums) in self._pass(step, seen):
+        sweep = partial(algebra.sweep, damping=damping, look=correct)
+        for at, (new, here, sums) in self._pass(sweep, seen):
             self.store.write(at.start, at.rows, new)
-            algebra.add(sums)
-            found = found.plus(here)
-        self._site = algebra.sums()
+            site, found = site.plus(sums), found.plus(here)
+        self._site = site
         return found
 
     def _hold(self, seen: Seen | None) -> None:
         """The Gaussian site that the sites make under the hyperparameters as they are."""
-        algebra = self.algebra
-        algebra.begin(Natural.prior(algebra.num_inducing).posterior())
-        for _, sums in self._pass(algebra.hold, seen):
-            algebra.add(sums)
-        self._site = algebra.sums()
+        site = Natural.zeros(self.algebra.num_inducing)
+        for _, sums in self._pass(self.algebra.hold, seen):
+            site = site.plus(sums)
+        self._site = site
 
     def _pull(self, cavity: Natural, seen: Seen | None) -> tuple[FloatArray, SiteSums]:
         """Gradient of what this part adds to the evidence, its sites held."""
-        algebra = self.algebra
+        algebra, found = self.algebra, SiteSums()
         algebra.begin(cavity.plus(self._site).posterior())
-        gradient, found = np.zeros(algebra.num_values), SiteSums()
-        for _, (outside, here, slopes) in self._pass(algebra.pull, seen):
-            algebra.add(slopes)
-            gradient, found = gradient + outside, found.plus(here)
-        return gradient + algebra.feature_gradient(), found
+        gradient, by_source = np.zeros(algebra.num_values), np.zeros(())
+        for _, (own, here, slope) in self._pass(algebra.pull, seen):
+            gradient, by_source = gradient + own, by_source + slope
+            found = found.plus(here)
+        return gradient + algebra.pull_source(by_source), found
 
     def _pass(
-        self, work: Callable[[Padded, FloatArray], Found], seen: Seen | None
+        self, work: Callable[[ChunkGraph, FloatArray], Found], seen: Seen | None
     ) -> Iterator[tuple[_At, Found]]:
         """What `work` makes of each chunk and its sites, in the order of the chunks."""
         size = self.algebra.size
 
         def one(chunk: Chunk, sites: FloatArray) -> Found:
-            return work(padded(chunk, size, self._items), sites)
+            return work(chunk_graph(chunk, size, self.algebra.items), sites)
 
         def given() -> Iterator[tuple[_At, Callable[[], Found]]]:
             for chunk in self.duels.chunks(size):
                 at = _At(chunk.start, len(chunk.counts))
-                yield at, partial(one, chunk, self.store.read(at.start, at.rows, size))
+                length = size if chunk.blocks is None else at.rows
+                yield at, partial(one, chunk, self.store.read(at.start, at.rows, length))
 
         for at, found in in_order(given(), self.algebra.at_once):
             yield at, found

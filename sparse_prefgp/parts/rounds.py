@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import tensorflow as tf
 
 from sparse_prefgp.engines import PartitionedEP, Status
+from sparse_prefgp.engines.base import Pace
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
@@ -21,7 +23,6 @@ NOT_HERE = (
     "The sites are in the memory of the workers; for a model in this process, leave the scheduler "
     "out."
 )
-_SMALLEST_DAMPING = 1.0 / 64.0
 # A part that is lost so often in one run is not lost by chance.
 MAX_REBUILDS = 5
 
@@ -225,12 +226,12 @@ class Coordinator:
             self._ask(values, sweeps=0)  # the same sites mean other sums now
         begin = restart or self._fresh
         self._fresh = False
-        damping, best, stalled = settings.damping, math.inf, 0
+        pace = Pace.start(settings.damping, tf.float64)
         rounds: list[Round] = []
         while True:
             self.at = Stage("sweep", len(rounds) + 1, rounds[-1].change if rounds else math.nan)
             round_, jitter, clipped = self._round(
-                values, len(rounds) + 1, damping, tolerance, begin
+                values, len(rounds) + 1, float(pace.damping), tolerance, begin
             )
             begin = False
             rounds.append(round_)
@@ -248,17 +249,14 @@ class Coordinator:
                 status = Status.MAX_SWEEPS
                 break
             # A part that began anew moves more than all others: no sign that steps are too long.
-            stalled = 0 if change < best or round_.rebuilt else stalled + 1
-            best = math.inf if round_.rebuilt else min(best, change)
-            if stalled >= 2:
-                damping, stalled = max(0.5 * damping, _SMALLEST_DAMPING), 0
+            pace = pace.forget() if round_.rebuilt else pace.after(tf.constant(change, tf.float64))
         last = rounds[-1]
         return Outcome(
             status,
             self.total,
             last.log_evidence,
             last.change,
-            damping,
+            float(pace.damping),
             jitter,
             clipped,
             tuple(rounds),
@@ -273,7 +271,7 @@ class Coordinator:
         outcome = None
         while True:
             lost = self._lost
-            half_log_det = self.total.posterior().half_log_det
+            half_log_det = float(self.total.posterior().half_log_det)
             self.at = Stage("gradient", 0, self.at.change)
             replies = self._ask(values, gradient=True)
             if self._lost == lost:
@@ -294,7 +292,7 @@ class Coordinator:
         self, values: FloatArray, number: int, damping: float, tolerance: float, begin: bool
     ) -> tuple[Round, float, float]:
         started = time.perf_counter()
-        half_log_det = self.total.posterior().half_log_det
+        half_log_det = float(self.total.posterior().half_log_det)
         known = self._correction
         correct = known is None or known[0] != values.tobytes()
         replies = self._ask(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from sparse_prefgp.approximations.inducing import whitened_features
+from sparse_prefgp.approximations.inducing import whitened
 from sparse_prefgp.covariances.item_effect import feature_part
 from sparse_prefgp.covariances.kernels import (
     as_float,
@@ -153,7 +153,8 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
     assert part is not None  # the model has refused an effect alone
     factor, _ = cholesky_with_jitter(between_inducing(inducing, part), MAX_CONDITION)
     rows, candidates = as_float(graph.rows), as_float(inputs)
-    features = whitened_features(problem, factor, rows).numpy()  # B, with the item effects
+    basis = whitened(problem, (factor, tf.zeros([], factor.dtype)))
+    features = basis.features(rows).numpy()  # B, with the item effects
     explained = features[:, : inducing.num_inducing]
     b = tf.linalg.triangular_solve(factor, with_inducing(inducing, part, candidates))
     prior = part(candidates, full_cov=False).numpy()

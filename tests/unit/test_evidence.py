@@ -64,11 +64,11 @@ def test_short_form_equals_the_long_form(index: int) -> None:
     def psi(m: np.ndarray, v: np.ndarray) -> np.ndarray:
         return m**2 / (2 * v) + np.log(v) / 2
 
-    m, v = point.mean.numpy(), point.variance.numpy()
-    m_c, v_c = (x.numpy() for x in point.cavity)
+    m, v = point.found.mean.numpy(), point.found.variance.numpy()
+    m_c, v_c = (x.numpy() for x in point.found.cavity)
     precision, shift = totals(point.sites, prior.factors.counts)
     half_log_det = float(prior.covariance.marginals(precision, shift).half_log_det)
-    long = np.sum(counts * (point.tilted.log_mass.numpy() + psi(m_c, v_c) - psi(m, v)))
+    long = np.sum(counts * (point.found.tilted.log_mass.numpy() + psi(m_c, v_c) - psi(m, v)))
     long += 0.5 * shift.numpy() @ m - half_log_det
     assert value == pytest.approx(long, abs=IDENTITY)
 
@@ -84,7 +84,9 @@ def test_site_terms_determinant_and_correction_add_up() -> None:
     )
     counts = prior.factors.counts
     half_log_det = prior.covariance.marginals(*totals(point.sites, counts)).half_log_det
-    terms = ep_log_evidence(point.sites, point.cavity, point.tilted, half_log_det, counts)
+    terms = ep_log_evidence(
+        point.sites, point.found.cavity, point.found.tilted, half_log_det, counts
+    )
     assert float(terms + prior.correction) == pytest.approx(value, abs=IDENTITY)
     assert float(prior.correction) < -1.0
 
@@ -99,7 +101,7 @@ def test_differentiable_evidence_keeps_the_value() -> None:
         np.array(case["inducing"]),
     )
     given = tf.constant(value, tf.float64)
-    out = differentiable_log_evidence(prior, point.sites, point.slopes, point.kept, given)
+    out = differentiable_log_evidence(prior, point.sites, point.slopes, point.found.kept, given)
     assert float(out) == value
 
 

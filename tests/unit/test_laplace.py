@@ -100,7 +100,7 @@ def test_limits_on_both_sides(link: str, row: str) -> None:
     assert value == pytest.approx(evidence, rel=FIXED_POINT)
     where = np.repeat(np.arange(graph.num_sites), graph.counts.astype(int))
     np.testing.assert_allclose(
-        point.mean.numpy()[where], found.mode, rtol=FIXED_POINT, atol=FIXED_POINT
+        point.found.mean.numpy()[where], found.mode, rtol=FIXED_POINT, atol=FIXED_POINT
     )
 
 
@@ -123,7 +123,9 @@ def test_gradient_with_limits_on_both_sides(link: str, row: str) -> None:
             prior.covariance, prior.factors, Sites.zeros(graph.num_sites, tf.float64)
         )
         total = point.log_evidence(prior.correction)
-        return differentiable_log_evidence(prior, point.sites, point.slopes, point.kept, total)
+        return differentiable_log_evidence(
+            prior, point.sites, point.slopes, point.found.kept, total
+        )
 
     with tf.GradientTape() as tape:
         total = value()

@@ -261,18 +261,18 @@ def test_parameters_that_could_not_be_prepared_are_prepared_again(
     used = model._pool()._parts[0].algebra
     first = model.hyperparameters().values()
     used.use(first)
-    features = used._features.copy()
+    source = used._source.numpy()
 
     def fail() -> None:
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(used, "_prepare", fail)
+        patched.setattr(used, "_make_source", fail)
         with pytest.raises(MemoryError):
             used.use(first + 0.1)
     used.use(first)
     assert np.array_equal(used.parameters.values(), first)
-    assert np.array_equal(used._features, features)
+    assert np.array_equal(used._source, source)
 
 
 @pytest.mark.parametrize("schema", ["ids", pytest.param("inline", marks=pytest.mark.slow)])

@@ -35,7 +35,7 @@ def test_against_one_site_after_the_other(row: str, power: float, limits: str) -
     found = slow_power_ep(dense.covariance, dense.factors(), power)
     assert value == pytest.approx(found.log_evidence + dense.correction, rel=FIXED_POINT)
     where = np.repeat(np.arange(graph.num_sites), graph.counts.astype(int))
-    for mine, theirs in ((point.mean, found.mean), (point.variance, found.variance)):
+    for mine, theirs in ((point.found.mean, found.mean), (point.found.variance, found.variance)):
         np.testing.assert_allclose(mine.numpy()[where], theirs, rtol=FIXED_POINT, atol=FIXED_POINT)
 
 

@@ -183,7 +183,7 @@ def test_against_one_site_after_the_other(row: str, engine: Any, limits: str) ->
     found = slow_power_ep(dense.covariance, factors, powers)
     added = correction(row, graph.counts, dense.inside / (2 * NOISE))
     assert value == pytest.approx(found.log_evidence + added, rel=FIXED_POINT)
-    for mine, theirs in ((point.mean, found.mean), (point.variance, found.variance)):
+    for mine, theirs in ((point.found.mean, found.mean), (point.found.variance, found.variance)):
         np.testing.assert_allclose(mine.numpy(), theirs, rtol=FIXED_POINT, atol=FIXED_POINT)
 
 
@@ -206,8 +206,8 @@ def test_whole_duels_take_no_quadrature() -> None:
     graph = weighted(random_duels(5, items=7, duels=14), "both")
     prior, point, _ = run_problem(graph, stationary(), spg.Exact(), NOISE)
     whole = graph.counts >= 1.0
-    closed = match_all_moments(point.cavity, prior.factors._replace(portions=None))
-    mixed = match_all_moments(point.cavity, prior.factors)
+    closed = match_all_moments(point.found.cavity, prior.factors._replace(portions=None))
+    mixed = match_all_moments(point.found.cavity, prior.factors)
     for one, other in zip(tf.nest.flatten(closed), tf.nest.flatten(mixed), strict=True):
         np.testing.assert_array_equal(one.numpy()[whole], other.numpy()[whole])
         assert np.all(one.numpy()[~whole] != other.numpy()[~whole])
@@ -220,8 +220,8 @@ def test_a_change_is_of_what_counts() -> None:
     prior, point, _ = run_problem(graph, stationary(), spg.VFE(), NOISE, Z)
     counts, shift = prior.factors.counts, tf.ones_like(point.sites.tau)
     moved = point.sites._replace(tau=point.sites.tau + shift)
-    found = largest_change(point.sites, moved, point.variance, prior.factors.portions)
-    expected = np.max(np.minimum(counts, 1.0) * point.variance)
+    found = largest_change(point.sites, moved, point.found.variance, prior.factors.portions)
+    expected = np.max(np.minimum(counts, 1.0) * point.found.variance)
     assert float(found) == pytest.approx(expected, rel=IDENTITY)
 
 

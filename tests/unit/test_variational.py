@@ -47,7 +47,7 @@ def test_the_fixed_point_is_the_largest_bound(row: str, limits: str) -> None:
     wanted = found.bound + (0.0 if row == "vfe" else dense.correction)
     assert value == pytest.approx(wanted, rel=FIXED_POINT)
     where = np.repeat(np.arange(graph.num_sites), graph.counts.astype(int))
-    for mine, theirs in ((point.mean, found.mean), (point.variance, found.variance)):
+    for mine, theirs in ((point.found.mean, found.mean), (point.found.variance, found.variance)):
         np.testing.assert_allclose(
             mine.numpy()[where], theirs, rtol=FIXED_POINT, atol=10 * FIXED_POINT
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ class StreamedDuels:
         feature_names: of the D features.
         scan: what the first pass over all of them found.
         start, stop: the rows of the source that belong to it.
+        blocks: the number of each of its rows' block, ascending, where neither parts nor chunks
+            may cut one; None without blocks.
     """
 
     source: Source
@@ -45,6 +47,7 @@ class StreamedDuels:
     scan: Scan
     start: int
     stop: int
+    blocks: IntArray | None = None
 
     @property
     def num_rows(self) -> int:
@@ -97,7 +100,52 @@ class StreamedDuels:
                 f"Rows {start} to {stop} are no part of the {self.num_rows} rows of {self!r}; give "
                 "at least one row of it."
             )
-        return replace(self, start=self.start + start, stop=self.start + stop)
+        blocks = None if self.blocks is None else self.blocks[start:stop]
+        return replace(self, start=self.start + start, stop=self.start + stop, blocks=blocks)
+
+    def in_blocks(self, labels: Sequence[Hashable]) -> StreamedDuels:
+        """The same stream with a block for each row.
+
+        Raises:
+            ValueError: labels for more or fewer rows, or a block whose rows do not follow on one
+                another.
+        """
+        if len(labels) != self.num_rows:
+            raise ValueError(
+                f"There are blocks for {len(labels):,} duels, but {self.num_rows:,} rows of duels; "
+                "give one block for each row of the stream."
+            )
+        changes = [i for i in range(1, len(labels)) if labels[i] != labels[i - 1]]
+        begun: set[Hashable] = set()
+        for row in (0, *changes):
+            if labels[row] in begun:
+                raise ValueError(
+                    f"The block {labels[row]!r} begins again at row {row:,}, after rows of other "
+                    "blocks; sort the rows by their block, or read the duels into memory."
+                )
+            begun.add(labels[row])
+        numbers = np.zeros(len(labels), np.int64)
+        numbers[changes] = 1
+        return replace(self, blocks=np.cumsum(numbers))
+
+    @property
+    def _block_ends(self) -> IntArray:
+        """Where blocks end, the last one with the rows; every row without blocks."""
+        if self.blocks is None:
+            return np.arange(1, self.num_rows + 1)
+        return np.append(np.flatnonzero(np.diff(self.blocks)) + 1, self.num_rows)
+
+    def _sizes(self, size: int) -> Iterator[int]:
+        """How many rows each chunk has: `size`, or whole blocks, at least one, up to it."""
+        if self.blocks is None:
+            yield from repeat(size)
+            return
+        ends, start = self._block_ends, 0
+        while start < self.num_rows:
+            fitting = ends[(ends > start) & (ends <= start + size)]
+            stop = int(fitting[-1] if len(fitting) else ends[ends > start][0])
+            yield stop - start
+            start = stop
 
     def cut(self, parts: int) -> tuple[StreamedDuels, ...]:
         """Parts of nearly equal size, in the order of the rows: whole files, if their sizes allow.
@@ -111,6 +159,19 @@ class StreamedDuels:
                 f"most {self.num_rows} parts."
             )
         ends = np.linspace(0, self.num_rows, parts + 1).astype(int)
+        if self.blocks is not None:
+            whole = np.concatenate([[0], self._block_ends])
+            if parts >= len(whole):
+                raise ValueError(
+                    f"{parts} parts of {len(whole) - 1} blocks of duels would leave a part without "
+                    f"duels; take at most {len(whole) - 1} parts."
+                )
+            inner = np.searchsorted(whole, ends[1:-1])
+            every = np.arange(1, parts)  # a block for each part, before and after
+            inner = np.maximum.accumulate(np.maximum(inner - every, 0)) + every
+            inner = np.minimum(inner, len(whole) - 1 - parts + every)
+            ends = np.concatenate([[0], whole[inner], [self.num_rows]])
+            return tuple(self.part(int(a), int(b)) for a, b in pairwise(ends))
         edges = np.clip(np.array(self.source.edges) - self.start, 0, self.num_rows)
         near = edges[np.argmin(np.abs(edges[:, None] - ends[None, :]), 0)]
         sizes = np.diff(near)
@@ -129,22 +190,30 @@ class StreamedDuels:
     def _chunks(self, size: int) -> Iterator[Chunk]:
         start = self.start
         held: list[Chunk] = []
-        rows = 0
+        rows, sizes = 0, self._sizes(size)
+        wanted = next(sizes)
         for chunk in self._blocks():
             held.append(chunk)
             rows += len(chunk.counts)
-            while rows >= size:
+            while rows >= wanted:
                 whole = joined(held)
-                yield whole.rows(slice(size), start - self.start)
-                held, rows, start = [whole.rows(slice(size, rows), 0)], rows - size, start + size
+                yield self._labelled(whole.rows(slice(wanted), start - self.start))
+                held, rows = [whole.rows(slice(wanted, rows), 0)], rows - wanted
+                start += wanted
+                wanted = next(sizes, size)
         if rows:
-            yield joined(held)._replace(start=start - self.start)
+            yield self._labelled(joined(held)._replace(start=start - self.start))
             start += rows
         if start != self.stop:
             raise ValueError(
                 f"{self.source.name} has given {start - self.start} rows where it gave "
                 f"{self.num_rows} before; a stream must give the same duels each time."
             )
+
+    def _labelled(self, chunk: Chunk) -> Chunk:
+        if self.blocks is None:
+            return chunk
+        return chunk._replace(blocks=self.blocks[chunk.start : chunk.start + len(chunk.counts)])
 
     def _blocks(self) -> Iterator[Chunk]:
         """As they are read, from the block of the checksums that the first row lies in."""

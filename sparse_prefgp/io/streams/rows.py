@@ -45,7 +45,8 @@ class Chunk(NamedTuple):
 
     start: number of the first row among those of the stream. winners, losers: (c,) rows of the
     items, or (c, D) features. counts: (c,). ties: (c,) which ended in a tie, None for none.
-    weights: (c,) of a duel each, None for ones.
+    weights: (c,) of a duel each, None for ones. blocks: (c,) the number of each row's block,
+    ascending, where the stream has blocks, of which a chunk then has whole ones.
     """
 
     start: int
@@ -54,6 +55,7 @@ class Chunk(NamedTuple):
     counts: FloatArray
     ties: npt.NDArray[np.bool_] | None = None
     weights: FloatArray | None = None
+    blocks: npt.NDArray[np.int64] | None = None
 
     @property
     def effective_counts(self) -> FloatArray:

@@ -1,0 +1,121 @@
+"""What all low-rank covariances share: z = Phi u + r, of which everything is a sum over sites.
+
+Whitened inducing values `u ~ N(0, I)`, and residuals r independent of u (none, or in blocks of
+sites). Under sites the posterior of u is `N(P⁻¹ h, P⁻¹)`, `P = I + Lambda` with `Lambda` and `h`
+sums over the sites, whatever they are read from: one chunk in memory, or many that are computed
+again in every pass, here or on other machines (docs/method.md, sections 3, 10 and 15).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import tensorflow as tf
+from check_shapes import check_shapes
+
+from sparse_prefgp.covariances.base import (
+    Covariance,
+    Kept,
+    Marginals,
+    PosteriorTerms,
+)
+from sparse_prefgp.linalg import add_to_diagonal, inverse_lower
+
+
+class Sums(NamedTuple):
+    """What sites say of u: Lambda (m, m) and h (m, 1), without gradient."""
+
+    precision: tf.Tensor
+    shift: tf.Tensor
+
+    def posterior(self) -> InducingPosterior:
+        """Of u ~ N(0, I) under these sites alone."""
+        one = tf.ones([], self.precision.dtype)
+        return condition(add_to_diagonal(self.precision, one), self.shift)
+
+
+class InducingPosterior(NamedTuple):
+    """u ~ N(mean, inverse' inverse): chol(P)⁻¹ (m, m), E u (m, 1), and ½ log|P|."""
+
+    inverse: tf.Tensor
+    mean: tf.Tensor
+    half_log_det: tf.Tensor
+
+    @property
+    def covariance(self) -> tf.Tensor:
+        """P⁻¹, (m, m)."""
+        return tf.matmul(self.inverse, self.inverse, transpose_a=True)
+
+
+def condition(precision: tf.Tensor, shift: tf.Tensor) -> InducingPosterior:
+    """The Gaussian with precision P (m, m) and shift h (m, 1); its ½ log|P| is NaN where P is not
+    positive definite."""
+    factor = tf.linalg.cholesky(precision)
+    inverse = inverse_lower(factor)
+    mean = tf.matmul(inverse, tf.matmul(inverse, shift), transpose_a=True)
+    half_log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)))
+    return InducingPosterior(inverse, mean, half_log_det)
+
+
+class LowRank(Covariance, ABC):
+    """A covariance of z of which inference needs sums over sites alone.
+
+    `own` is what a form computes of its sites once, for sums, marginals and gradient.
+    """
+
+    summed_over_sites: ClassVar[bool] = True
+
+    @abstractmethod
+    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Kept:
+        """What the methods below want of the sites beside them; empty without residuals."""
+
+    @abstractmethod
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Kept) -> Sums:
+        """Lambda and h of the sites."""
+
+    @abstractmethod
+    def marginals_under(self, u: InducingPosterior, own: Kept) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of each z, (t,), where `u` has these sites in it."""
+
+    @abstractmethod
+    def own_half_log_det(self, own: Kept) -> tf.Tensor:
+        """The part of ½ log|P| over z that is not in u: of the residuals under the sites."""
+
+    @abstractmethod
+    def surrogate_under(
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Kept
+    ) -> tf.Tensor:
+        """`surrogate` of these sites where `u` has them, and maybe others, in it."""
+
+    def posterior_of_u(self, precision: tf.Tensor, shift: tf.Tensor) -> InducingPosterior:
+        """q(u) under the sites."""
+        return self.sums(precision, shift, self.own(precision, shift)).posterior()
+
+    @check_shapes(
+        "precision: [t]",
+        "shift: [t]",
+        "return.mean: [t]",
+        "return.variance: [t]",
+        "return.half_log_det: []",
+    )
+    def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
+        own = self.own(precision, shift)
+        u = self.sums(precision, shift, own).posterior()
+        mean, variance = self.marginals_under(u, own)
+        half_log_det = u.half_log_det + self.own_half_log_det(own)
+        return Marginals(mean, variance, half_log_det, kept=(*u, *own))
+
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Kept) -> tf.Tensor:
+        u, own = InducingPosterior(*kept[:3]), kept[3:]
+        return self.surrogate_under(precision, shift, u, own)
+
+    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+        """Of u alone: a new input shares no residual with any site."""
+        return terms_of(self.posterior_of_u(precision, shift))
+
+
+def terms_of(u: InducingPosterior) -> PosteriorTerms:
+    """What prediction needs of q(u), for whitened features of the inputs."""
+    identity = tf.eye(tf.shape(u.inverse)[0], dtype=u.inverse.dtype)
+    return PosteriorTerms(u.mean[:, 0], identity - u.covariance)
