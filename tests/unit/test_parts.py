@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,72 @@ def test_a_stream_has_the_posterior_and_the_gradient_of_duels_in_memory(
     assert value == pytest.approx(-float(loss), rel=PARTS)
     for one, other in zip(mine, theirs, strict=True):
         np.testing.assert_allclose(-one, tf.convert_to_tensor(other), atol=FIXED_POINT)
+
+
+def _labels(rows: int) -> list[str]:
+    """Blocks of one to nine rows, in their order."""
+    sizes = np.resize([4, 1, 9, 2], rows)
+    return [f"b{i}" for i in np.repeat(np.arange(rows), sizes)[:rows]]
+
+
+@pytest.mark.parametrize(
+    ("schema", "parts"),
+    [
+        ("ids", 1),
+        pytest.param("ids", 3, marks=pytest.mark.slow),
+        ("ids", 8),
+        pytest.param("inline", 1, marks=pytest.mark.slow),
+        ("inline", 3),
+        pytest.param("inline", 8, marks=pytest.mark.slow),
+    ],
+)
+def test_blocks_in_chunks_and_parts_are_those_in_memory(
+    case: Case, schema: str, parts: int
+) -> None:
+    rows = T if schema == "ids" else int(case.distinct.sum())
+    approximation = spg.PITC(_labels(rows))
+    whole = case.whole(schema, approximation, mean=True)
+    streamed = case.streamed(schema, approximation, mean=True, chunk=20, parts=parts)
+    one, other = whole.infer(), streamed.infer()
+    assert (other.converged, other.sweeps, other.parts) == (True, one.sweeps, parts)
+    same_posterior(streamed, whole)
+    with tf.GradientTape() as tape:
+        loss = whole.training_loss()
+    theirs = tape.gradient(loss, whole.trainable_variables)
+    value, mine = streamed.evidence_and_gradient()
+    assert value == pytest.approx(-float(loss), rel=PARTS)
+    for one, other in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(-one, tf.convert_to_tensor(other), atol=FIXED_POINT)
+
+
+def test_no_chunk_and_no_part_cuts_a_block(case: Case) -> None:
+    labels = _labels(T)
+    stream = case.stream("ids").in_blocks(labels)
+    for parts in (1, 2, 5, len(set(labels))):
+        cut = stream.cut(parts)
+        assert sum(part.num_rows for part in cut) == T
+        assert len({b for part in cut for b in np.unique(part.blocks)}) == len(set(labels))
+        assert sum(len(np.unique(part.blocks)) for part in cut) == len(set(labels))
+        for part in cut:
+            chunks = list(part.chunks(8))
+            np.testing.assert_array_equal(np.concatenate([c.blocks for c in chunks]), part.blocks)
+            assert all(len(c.counts) <= 8 or len(set(c.blocks)) == 1 for c in chunks)
+            assert all(a.blocks[-1] < b.blocks[0] for a, b in pairwise(chunks))
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["a"] * (T - 1), f"There are blocks for {T - 1} duels, but {T} rows of duels"),
+        (["a", "b"] * (T // 2), "The block 'a' begins again at row 2, after rows of other blocks"),
+    ],
+)
+def test_blocks_that_do_not_fit_are_refused(case: Case, labels: list[str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        case.streamed("ids", spg.PITC(labels))
+    one = case.streamed("ids", spg.PITC(["a"] * T), parts=2)
+    with pytest.raises(ValueError, match="2 parts of 1 blocks of duels"):
+        one.infer()
 
 
 def test_both_forms_of_the_sums_are_taken(case: Case) -> None:
