@@ -5,6 +5,7 @@ In nats, total over all duels.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,6 +69,14 @@ def ep_log_evidence(
 def laplace_log_evidence(objective: tf.Tensor, half_log_det: tf.Tensor) -> tf.Tensor:
     """Laplace's log evidence, a scalar, from log p - ½ z'K⁻¹z at the mode. GPML eq. 3.32"""
     return objective - half_log_det
+
+
+def summed_log_evidence(
+    terms: Iterable[float], half_log_det: float, correction: float = 0.0
+) -> float:
+    """Log evidence of chunks or parts: what the sites of each add, less ½ log|P| of the u that
+    they share (docs/method.md, section 15)."""
+    return sum(terms) - half_log_det + correction
 
 
 def variational_bound(

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from sparse_prefgp.engines import PartitionedEP, Status
 from sparse_prefgp.engines.base import Pace
+from sparse_prefgp.evidence import summed_log_evidence
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
@@ -279,8 +280,8 @@ class Coordinator:
             outcome = self.run(values, tolerance)  # a part that was rebuilt is no fixed point
         gradient = np.sum([r.gradient for r in replies if r.gradient is not None], axis=0)
         seen = [reply.seen for reply in replies]
-        evidence = sum(s.evidence + s.correction for s in seen) - half_log_det
-        return Gradient(float(evidence), gradient, outcome)
+        evidence = summed_log_evidence((s.evidence + s.correction for s in seen), half_log_det)
+        return Gradient(evidence, gradient, outcome)
 
     def _forget(self) -> None:
         """Sites that are not finite are nothing to go on from."""
@@ -317,7 +318,7 @@ class Coordinator:
                 number,
                 math.nan if any(map(math.isnan, changes)) else max(changes),
                 damping,
-                sum(s.evidence for s in seen) - half_log_det + correction,
+                summed_log_evidence((s.evidence for s in seen), half_log_det, correction),
                 max(reply.sweeps for reply in replies),
                 self._sent,
                 self._received,

@@ -95,6 +95,15 @@ def test_two_workers_give_the_posterior_of_one_process(duels, workers, parts) ->
     model.close()
 
 
+def test_two_workers_cut_no_block(duels, workers) -> None:
+    rows = make(duels, 1).stream.num_rows
+    blocks = spg.PITC([f"b{i}" for i in np.repeat(np.arange(rows), 7)[:rows]])
+    model = make(duels, 3, workers.scheduler_address, approximation=blocks)
+    assert model.infer().converged
+    compare(model, make(duels, 1, approximation=blocks))
+    model.close()
+
+
 def test_a_worker_killed_within_a_round_changes_nothing(duels, workers) -> None:
     model = make(duels, 4, workers.scheduler_address)
     killed: list[str] = []
