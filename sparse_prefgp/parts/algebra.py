@@ -200,8 +200,8 @@ class Algebra:
         look = look or approximation.residual_share > 0.0
         if chunk.links is not None and self.over_items:
             basis = whitened(problem, (self._factor, self._jitter))
-            assert isinstance(approximation, InducingApproximation)  # blocks never go over items
-            prior = approximation.over_items(problem, basis, self._source, chunk.links, look)
+            summed = cast(InducingApproximation, approximation)  # blocks never go over items
+            prior = summed.over_items(problem, basis, self._source, chunk.links, look)
         else:
             basis = whitened(problem, (self._source, self._jitter))
             prior = approximation.over_duels(problem, basis, self.size, look)

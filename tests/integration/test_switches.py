@@ -26,8 +26,6 @@ LEFT = {
     "selection/optimise.py": 2,
     # For the type checker alone: an assertion of what is so.
     "models/posterior.py": 1,
-    # An engine for low rank refuses other covariances.
-    "engines/partitioned.py": 1,
     # The fingerprint of duels that are in memory, or not.
     "selection/checkpoint.py": 1,
 }
