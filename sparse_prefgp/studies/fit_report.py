@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.metrics import PREDICTOR_NAMES
+from sparse_prefgp.notes import fit_notes
 from sparse_prefgp.plotting.canvas import chance_text
-from sparse_prefgp.studies.figures import fit_notes
 from sparse_prefgp.studies.pages import page_template
 from sparse_prefgp.studies.pictures import TOP, Picture
 

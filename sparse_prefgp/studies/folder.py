@@ -17,7 +17,7 @@ import numpy as np
 
 from sparse_prefgp.folders import check_place, contents, replaced_folder
 from sparse_prefgp.model_folder import checkpoint_foreign_files, foreign_files
-from sparse_prefgp.studies.figures import fit_notes
+from sparse_prefgp.notes import fit_notes
 from sparse_prefgp.studies.pictures import PICTURE_NAMES, Picture
 from sparse_prefgp.versions import versions
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from sparse_prefgp.notes import fit_notes, notes_of
 from sparse_prefgp.studies.automatic import Automatic, choose
 from sparse_prefgp.studies.choices import DEFAULT_APPROXIMATION, DEFAULT_KERNEL
-from sparse_prefgp.studies.figures import data_figures, fit_figures, fit_notes, notes_of
+from sparse_prefgp.studies.figures import data_figures, fit_figures
 from sparse_prefgp.studies.folder import (
     FIT_STAGE,
     REFIT_STAGE,

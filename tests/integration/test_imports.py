@@ -22,6 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "linalg",
         "machine",
         "noise",
+        "notes",
         "packed",
         "workers",
         "features",

@@ -22,13 +22,14 @@ from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.fitting import column_lines
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io import read_table
+from sparse_prefgp.notes import idle_note
 from sparse_prefgp.streams import held_back_stderr
 from sparse_prefgp.studies.choices import (
     APPROXIMATION_NAMES,
     ApproximationChoice,
     KernelChoice,
 )
-from sparse_prefgp.studies.figures import fit_figures, idle_note
+from sparse_prefgp.studies.figures import fit_figures
 from sparse_prefgp.studies.holdout import (
     fit_model,
     prepare,

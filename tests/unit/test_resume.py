@@ -116,7 +116,7 @@ def test_interrupted_and_resumed(
 
     done = fit(tables, out, *LONG, "--resume")
     assert done.exit_code == 0, done.output
-    assert "Resumed from iteration" in " ".join(done.stdout.split())
+    assert "resumed from iteration" in " ".join(done.stdout.split())
     told = json.loads((out / "metrics.json").read_text())
     cut = {"fit": told["fit"], "refit": told["refit_fit"]}[stage]
     assert cut["resumed_at"] == iteration < cut["iterations"]

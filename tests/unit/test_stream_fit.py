@@ -354,7 +354,7 @@ def test_interrupted_and_resumed(
     # The place of the sites is no matter.
     done = run(*command(data, out, *more, "--resume", "--sites", sites))
     assert done.exit_code == 0, done.output
-    assert f"Resumed from iteration {kept}" in " ".join(done.stdout.split())
+    assert f"resumed from iteration {kept}" in " ".join(done.stdout.split())
     assert sites.exists() and not (out / CHECKPOINTS).exists()
     whole = run(*command(data, tmp_path / "whole", *more))
     assert whole.exit_code == 0, whole.output
