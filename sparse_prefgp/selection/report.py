@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.notes import notes_of
 
 
 @dataclass(frozen=True)
@@ -104,32 +106,49 @@ class OptimisationReport:
     all_rows: bool = False
     rebuilt: tuple[str, ...] = ()
 
+    def figures(self) -> dict[str, Any]:
+        """What `metrics.json` says of it, ready for JSON; `notes_of` makes sentences of it."""
+        inference = self.inference
+        found = {
+            "log_evidence": self.log_evidence,
+            "converged": inference.converged,
+            "inference": str(inference),
+            "jitter": inference.jitter,
+            "clipped": inference.clipped,
+            "seconds": self.seconds,
+            "iterations": self.iterations,
+            "resumed_at": self.resumed_at,
+            "optimiser_converged": self.converged,
+            "optimiser_message": self.message,
+            "limits": list(self.limits),
+            "evaluations": self.evaluations,
+            "failed_evaluations": self.failed_evaluations,
+            "unconverged_evaluations": self.unconverged_evaluations,
+        }
+        if self.gradients is None:
+            return found | {
+                "sweeps": self.sweeps,
+                "starts": [asdict(start) for start in self.starts],
+                "kept_start": self.kept,
+                "warm": self.warm,
+            }
+        more = {
+            name: getattr(self, name)
+            for name in ("gradients", "subset", "evidence_left", "all_rows", "polish", "polished")
+        }
+        return found | more | {"rebuilt": list(self.rebuilt)}
+
     def __str__(self) -> str:
         text = (
             f"log evidence {self.log_evidence_start:.3f} -> {self.log_evidence:.3f} nats in "
-            f"{self.iterations} iterations ({self._spent()}, {self.seconds:.1f} s); {self.message}"
+            f"{self.iterations} iterations ({self._spent()}, {self.seconds:.1f} s)"
         )
-        parts = [text, *self._about_the_starts(), *self._about_the_subset()]
-        if self.resumed_at:
-            parts.append(f"resumed from iteration {self.resumed_at}")
-        if self.rebuilt:
-            parts.append(
-                f"{len(self.rebuilt)} times a part was lost and made anew: {self.rebuilt[0]}"
-            )
-        if self.failed_evaluations:
-            parts.append(f"{self.failed_evaluations} failed evaluations were backed off from")
-        if self.unconverged_evaluations:
-            parts.append(
-                f"inference had not converged in {self.unconverged_evaluations} evaluations"
-            )
-        if self.warm:
-            parts.append(
-                "inference had not converged from cold sites, and went on from those it had"
-            )
-        if not self.inference.converged:
-            parts.append(f"the last inference: {self.inference}")
-        text = "; ".join(parts)
-        return " ".join([text if not self.limits else f"{text}.", *self.limits])
+        if self.converged:
+            text += f"; {self.message}"
+        if len(self.starts) > 1:
+            text += f"; the best of {len(self.starts)} starts is number {self.kept + 1}"
+        notes = notes_of(self.figures())
+        return " ".join([f"{text}." if notes else text, *notes])
 
     def _spent(self) -> str:
         if self.gradients is None:
@@ -138,24 +157,3 @@ class OptimisationReport:
         if self.subset is not None:
             how = f"gradients from {self.subset:,} random rows"
         return f"{how}, {self.evaluations} evaluations of all duels"
-
-    def _about_the_starts(self) -> list[str]:
-        parts = []
-        if len(self.starts) > 1:
-            parts.append(f"the best of {len(self.starts)} starts is number {self.kept + 1}")
-        failed = [str(i + 1) for i, s in enumerate(self.starts) if s.log_evidence is None]
-        if failed:
-            parts.append(f"not finite at the first parameters of start {', '.join(failed)}")
-        return parts
-
-    def _about_the_subset(self) -> list[str]:
-        parts = []
-        if self.polish:
-            parts.append(f"{self.polish} exact iterations gained {self.polished:.3f} nats")
-        if self.evidence_left is not None:
-            left = f"{self.evidence_left:.3g} nats"
-            if self.all_rows:
-                parts.append(f"further iterations would gain about {left}")
-            else:
-                parts.append(f"the subset cost about {left} that are still to gain")
-        return parts

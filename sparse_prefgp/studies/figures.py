@@ -58,13 +58,12 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
 
     :param model: what `fit_model` or `refit_model` returned, with its `report`.
     """
-    settings, inference = holdout.settings, report.inference
+    settings = holdout.settings
     # The duels of a subset are all that its evidence is about.
     duels = model.duels.num_duels if holdout.streamed else model.num_duels_used
     # Of chunks nobody has added the weights up.
     weighed = not holdout.streamed and model.duels.weights is not None
     weight = model.weight_used if weighed else None
-    more = _of_chunks if isinstance(holdout, StreamHoldout) else _in_memory
     return {
         "approximation": str(settings.approximation_choice),
         "kernel": str(settings.kernel_choice),
@@ -78,22 +77,11 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "fixed_margin": None if model.margin is None else not model.margin.trainable,
         "duels": duels,
         "weight": weight,
-        "log_evidence": report.log_evidence,
         "log_evidence_per_duel": report.log_evidence / (weight or duels),
-        "converged": inference.converged,
-        "inference": str(inference),
-        "jitter": inference.jitter,
-        "clipped": inference.clipped,
-        "seconds": report.seconds,
-        "iterations": report.iterations,
-        "resumed_at": report.resumed_at,
         "max_iterations": settings.max_iterations,
         "least_gain": settings.least_gain,
-        "optimiser_converged": report.converged,
-        "optimiser_message": report.message,
-        "limits": list(report.limits),
-        "evaluations": report.evaluations,
-        **more(holdout, model, report),
+        **report.figures(),
+        **(_of_chunks(holdout, report) if holdout.streamed else _in_memory(holdout, model)),
     }
 
 
@@ -109,31 +97,19 @@ def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, A
     }
 
 
-def _in_memory(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dict[str, Any]:
+def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
     from sparse_prefgp.models.checks import lost_effects
 
     return {
         "engine": str(holdout.settings.engine_choice),
         "item_effects_warning": lost_effects(model),
         "noise_ratios": _noise_ratios(model),
-        "sweeps": report.sweeps,
-        "failed_evaluations": report.failed_evaluations,
-        "unconverged_evaluations": report.unconverged_evaluations,
-        "starts": [asdict(start) for start in report.starts],
-        "kept_start": report.kept,
-        "warm": report.warm,
     }
 
 
-def _of_chunks(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dict[str, Any]:
+def _of_chunks(holdout: Holdout | StreamHoldout, report: Any) -> dict[str, Any]:
     settings, inference = holdout.settings, report.inference
     return {
-        "gradients": report.gradients,
-        "subset": report.subset,
-        "evidence_left": report.evidence_left,
-        "all_rows": report.all_rows,
-        "polish": report.polish,
-        "polished": report.polished,
         "parts": settings.parts,
         "local_sweeps": settings.local_sweeps,
         "chunk": settings.chunk,
@@ -141,7 +117,6 @@ def _of_chunks(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dic
         "sites": inference.sites,
         "rounds": len(inference.rounds),
         "round_log": [asdict(round_) for round_ in inference.rounds],
-        "rebuilt": list(report.rebuilt),
     }
 
 

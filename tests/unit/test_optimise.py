@@ -120,7 +120,7 @@ def test_failed_evaluations_are_backed_off_from() -> None:
     before = model.log_evidence()
     report = spg.optimise(model, 15)
     assert report.failed_evaluations > 0
-    assert f"{report.failed_evaluations} failed evaluations" in str(report)
+    assert f"{report.failed_evaluations} of {report.evaluations} evaluations failed" in str(report)
     assert np.isfinite(report.log_evidence)
     assert report.log_evidence > before + 1.0
     assert model.kernel.lengthscales.numpy()[0] <= 1.3

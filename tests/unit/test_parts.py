@@ -551,7 +551,7 @@ def test_hyperparameters_are_learned_from_chunks_and_from_a_subset(case: Case) -
     )
     assert report.subset == 120 and report.polish == 2 and report.polished > 0.0
     assert report.log_evidence > report.log_evidence_start
-    assert report.evidence_left is not None and "the subset cost about" in str(report)
+    assert report.evidence_left is not None and "The subset cost about" in str(report)
     assert subset.log_evidence() == report.log_evidence
 
 

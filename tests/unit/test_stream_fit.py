@@ -409,8 +409,8 @@ def test_a_subset_of_all_rows_costs_nothing(data: Path) -> None:
         inducing_variable=np.random.default_rng(0).normal(size=(5, 2)),
     )
     report = spg.optimise_streamed(model, 1, gradients="subset", rng=np.random.default_rng(0))
-    assert "the subset cost" not in str(report)
-    assert "further iterations would gain about" in str(report)
+    assert "The subset cost" not in str(report)
+    assert "Further iterations would gain about" in str(report)
     for wrong in ({"subset": 1.5}, {"max_iterations": 2.5}, {"polish": True}):
         with pytest.raises(ValueError, match="must be a whole number of at least"):
             spg.optimise_streamed(model, **wrong)
