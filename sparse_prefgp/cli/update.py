@@ -72,7 +72,7 @@ def update(
         console.print(Text(str(report)))
         result = report.to_dict()
         if max_iterations:
-            count = new.duels.num_duels
+            count = new.weight_used
             with progress_bar(console, "Fitting", max_iterations, count) as bar:
                 optimised = optimise(new, max_iterations, callback=bar)
             console.print(Text(str(optimised)))
