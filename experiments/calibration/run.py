@@ -179,7 +179,7 @@ def predictor(setting: Setting, given: World) -> Callable[[npt.NDArray[np.bool_]
         point = engine.run(prior.covariance, factors, Sites.zeros(graph.num_sites, lower.dtype))
         terms = prior.covariance.posterior_terms(*totals(point.sites, factors.counts))
         posterior = Posterior(kernel, None, prior.features, terms)
-        return posterior.difference(ends), point.change
+        return posterior.difference(ends), point.found.change
 
     def predict(wins: npt.NDArray[np.bool_]) -> tuple[Array, Array, bool]:
         won = wins[of_site]

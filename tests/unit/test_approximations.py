@@ -147,7 +147,10 @@ def test_counts_equal_separate_duels(name: str, over: str) -> None:
     results = [run_problem(g, kernel, approximation, 0.2, z) for g in (graph, separate)]
     assert results[0][2] == pytest.approx(results[1][2], abs=IDENTITY, rel=IDENTITY)
     np.testing.assert_allclose(
-        results[0][1].mean.numpy()[repeat], results[1][1].mean, atol=IDENTITY, rtol=IDENTITY
+        results[0][1].found.mean.numpy()[repeat],
+        results[1][1].found.mean,
+        atol=IDENTITY,
+        rtol=IDENTITY,
     )
 
 
