@@ -100,6 +100,16 @@ def case(tmp_path_factory) -> Case:
     return Case(tmp_path_factory.mktemp("duels"))
 
 
+def same_gradient(streamed: Any, whole: Any) -> None:
+    with tf.GradientTape() as tape:
+        loss = whole.training_loss()
+    theirs = tape.gradient(loss, whole.trainable_variables)
+    value, mine = streamed.evidence_and_gradient()
+    assert value == pytest.approx(-float(loss), rel=PARTS)
+    for one, other in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(-one, tf.convert_to_tensor(other), atol=FIXED_POINT)
+
+
 def same_posterior(mine: Any, theirs: Any) -> None:
     for one, other in zip(mine.predict_f(NEW), theirs.predict_f(NEW), strict=True):
         np.testing.assert_allclose(one, other, atol=PARTS)
@@ -119,13 +129,7 @@ def test_a_stream_has_the_posterior_and_the_gradient_of_duels_in_memory(
     assert (other.converged, other.sweeps) == (True, one.sweeps)
     assert other.duels == whole.num_duels_used
     same_posterior(streamed, whole)
-    with tf.GradientTape() as tape:
-        loss = whole.training_loss()
-    theirs = tape.gradient(loss, whole.trainable_variables)
-    value, mine = streamed.evidence_and_gradient()
-    assert value == pytest.approx(-float(loss), rel=PARTS)
-    for one, other in zip(mine, theirs, strict=True):
-        np.testing.assert_allclose(-one, tf.convert_to_tensor(other), atol=FIXED_POINT)
+    same_gradient(streamed, whole)
 
 
 def _labels(rows: int) -> list[str]:
@@ -155,13 +159,7 @@ def test_blocks_in_chunks_and_parts_are_those_in_memory(
     one, other = whole.infer(), streamed.infer()
     assert (other.converged, other.sweeps, other.parts) == (True, one.sweeps, parts)
     same_posterior(streamed, whole)
-    with tf.GradientTape() as tape:
-        loss = whole.training_loss()
-    theirs = tape.gradient(loss, whole.trainable_variables)
-    value, mine = streamed.evidence_and_gradient()
-    assert value == pytest.approx(-float(loss), rel=PARTS)
-    for one, other in zip(mine, theirs, strict=True):
-        np.testing.assert_allclose(-one, tf.convert_to_tensor(other), atol=FIXED_POINT)
+    same_gradient(streamed, whole)
 
 
 def test_no_chunk_and_no_part_cuts_a_block(case: Case) -> None:
