@@ -59,7 +59,9 @@ def _list(console: Output) -> None:
         "where": places,
     }
     title = "Data sets; sparse-prefgp datasets NAME fetches one"
-    console.print(cells_table(title, columns, left=("name", "kind", "licence", "where")))
+    console.print(
+        cells_table(title, columns, left=("name", "kind", "licence", "where"), spare=("features",))
+    )
     console.manners.emit(
         [_plain(found) | {"where": place} for found, place in zip(known, places, strict=True)]
     )

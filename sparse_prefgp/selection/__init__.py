@@ -7,8 +7,11 @@ from sparse_prefgp.selection.optimise import optimise
 from sparse_prefgp.selection.report import OptimisationReport, Progress, StartReport
 from sparse_prefgp.selection.tensorboard import to_tensorboard
 
-# The names for streamed duels from the time when theirs were another function and report.
-optimise_streamed, StreamedReport = optimise, OptimisationReport
+optimise_streamed = optimise
+"""`optimise` itself, by the name that it had for streamed duels."""
+
+StreamedReport = OptimisationReport
+"""`OptimisationReport` itself, by the name that it had for streamed duels."""
 
 __all__ = [
     "AutoInputs",

@@ -578,7 +578,8 @@ def test_a_reference_that_fails_costs_only_draws(monkeypatch: pytest.MonkeyPatch
     class Broken(spg.ParallelEP):
         def run(self, covariance: Any, factors: Any, sites: Any) -> Any:
             point = super().run(covariance, factors, sites)
-            return point._replace(sites=type(point.sites)(point.sites.nu * np.nan, point.sites.tau))
+            sites = point.sites._replace(nu=point.sites.nu * np.nan)
+            return point._replace(found=point.found._replace(sites=sites))
 
     monkeypatch.setattr(target_module, "ParallelEP", Broken)
     draws = posterior_of(model, 4000)
