@@ -20,7 +20,7 @@ from sparse_prefgp.splits import split_duels
 from sparse_prefgp.studies import automatic as automatic_module
 from sparse_prefgp.studies import comparison as compare_module
 from sparse_prefgp.studies.automatic import automatic_candidates, choose
-from sparse_prefgp.studies.choices import Candidate
+from sparse_prefgp.studies.choices import Candidate, KernelChoice
 from sparse_prefgp.studies.comparison import Comparison, FoldFit, compare
 from sparse_prefgp.studies.failures import MEMORY, reason_of
 from sparse_prefgp.studies.folds import plan_folds
@@ -618,7 +618,7 @@ def test_inducing_inputs_may_stay_where_k_means_puts_them(table: DuelTable) -> N
     z = spg.kmeans_inputs(train.distinct_rows()[0], 3, np.random.default_rng(0))
     model = spg.PreferenceGP(
         train,
-        gpflow.kernels.SquaredExponential(lengthscales=np.full(4, 2.0)),
+        KernelChoice.parse("se").build(4),
         inducing_variable=z,
         approximation=spg.VFE(),
     )
