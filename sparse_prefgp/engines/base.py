@@ -264,16 +264,10 @@ class Loop(NamedTuple):
     pace: Pace
 
 
-def towards_proposal(found: Evaluation, damping: tf.Tensor) -> Sites:
-    """The share `damping` of one sweep."""
-    return damp(found.sites, found.proposal, damping)
-
-
 def iterate(
     evaluate: Callable[[Sites], Evaluation],
     sites: Sites,
     settings: Iteration,
-    step: Callable[[Evaluation, tf.Tensor], Sites] = towards_proposal,
 ) -> tuple[Evaluation, tf.Tensor, tf.Tensor]:
     """Take damped steps until no site would move by more than the tolerance.
 
@@ -287,7 +281,8 @@ def iterate(
         return (loop.evaluation.change > settings.tolerance) & (loop.sweeps < settings.max_sweeps)
 
     def sweep(loop: Loop) -> tuple[Loop]:
-        new = evaluate(step(loop.evaluation, loop.pace.damping))
+        here = loop.evaluation
+        new = evaluate(damp(here.sites, here.proposal, loop.pace.damping))
         return (Loop(new, loop.sweeps + 1, loop.pace.after(new.change)),)
 
     start = (Loop(first, tf.constant(1), pace),)

@@ -46,9 +46,7 @@ _FUSE_ABOVE = 10_000
 def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.0) -> Evaluation:
     """One undamped sweep under these marginals: of all sites, or of those of a chunk."""
     mean, variance, half_log_det, kept, left_out = marginals
-    size = factors.upper.shape[0]
-    plain = power == 1.0 and left_out is None and factors.portions is None
-    if plain and size is not None and size > _FUSE_ABOVE:
+    if left_out is None and _many_plain(factors, power):
         found = _fused_step(mean, variance, sites, factors._replace(inside=None))
     else:
         found = _step(marginals, sites, factors, power)
@@ -76,27 +74,46 @@ def _fused_step(
     return found, proposal, tilted, largest_change(sites, proposal, variance)
 
 
+def log_z_of(found: Evaluation, factors: Factors, power: float = 1.0) -> tf.Tensor:
+    """EP log evidence, a scalar without the approximation's correction."""
+    if not _many_plain(factors, power):
+        return _log_z(found, factors, power)
+    return _fused_log_z(found._replace(kept=()), factors._replace(inside=None))
+
+
 def ends(found: Evaluation, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
-    """EP log evidence, a scalar without the approximation's correction, and the derivatives that
-    its gradient takes, the sites held."""
-    size = factors.upper.shape[0]
-    many = power == 1.0 and factors.portions is None and size is not None and size > _FUSE_ABOVE
-    if not many:
+    """`log_z_of`, and the derivatives that its gradient takes, the sites held."""
+    if not _many_plain(factors, power):
         return _ends(found, factors, power)
     return _fused_ends(found._replace(kept=()), factors._replace(inside=None))
 
 
-def _ends(found: Evaluation, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
-    powers = powers_of(factors, power)
-    log_z = ep_log_evidence(
-        found.sites, found.cavity, found.tilted, found.half_log_det, factors.counts, powers
+def _many_plain(factors: Factors, power: float) -> bool:
+    """Whether sites are many, and nothing about them needs quadrature."""
+    size = factors.upper.shape[0]
+    many = size is not None and size > _FUSE_ABOVE
+    return many and power == 1.0 and factors.portions is None
+
+
+def _log_z(found: Evaluation, factors: Factors, power: float = 1.0) -> tf.Tensor:
+    return ep_log_evidence(
+        found.sites,
+        found.cavity,
+        found.tilted,
+        found.half_log_det,
+        factors.counts,
+        powers_of(factors, power),
     )
+
+
+def _ends(found: Evaluation, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
     by = factor_slopes(found.cavity, factors, found.tilted, power)
-    c = factors.counts / powers
-    lower = None if by.lower is None else c * by.lower
-    return log_z, Slopes(c * by.noise, c * by.upper, lower)
+    c = factors.counts / powers_of(factors, power)
+    slopes = Slopes(c * by.noise, c * by.upper, None if by.lower is None else c * by.lower)
+    return _log_z(found, factors, power), slopes
 
 
+_fused_log_z = tf.function(_log_z, jit_compile=True, autograph=False)
 _fused_ends = tf.function(_ends, jit_compile=True, autograph=False)
 
 

@@ -30,7 +30,7 @@ from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior
 from sparse_prefgp.engines.base import Evaluation
-from sparse_prefgp.engines.propagation import ends, step
+from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.graph import ChunkLinks, DuelGraph
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
@@ -67,12 +67,11 @@ class ChunkGraph(NamedTuple):
     """A chunk filled up to the size of all chunks.
 
     graph: its sites between the features of their own sides. links: between rows of the items,
-    None without a table. rows: how many sites are real.
+    None without a table.
     """
 
     graph: DuelGraph
     links: ChunkLinks | None
-    rows: int
 
 
 def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph:
@@ -80,10 +79,9 @@ def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph
 
     A chunk of whole blocks is left as it is, since its shapes are those of its blocks.
     """
-    rows = len(chunk.counts)
     if chunk.blocks is not None:
-        size = rows
-    spare = size - rows
+        size = len(chunk.counts)
+    spare = size - len(chunk.counts)
 
     def fill(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if not spare:
@@ -113,7 +111,7 @@ def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph
         ties=ties,
         passing=True,
     )
-    return ChunkGraph(graph, links, rows)
+    return ChunkGraph(graph, links)
 
 
 class Algebra:
@@ -226,8 +224,7 @@ class Algebra:
         found = self._step(covariance, factors, _sites(sites))
         new = damp(found.sites, found.proposal, tf.cast(damping, factors.upper.dtype))
         sums = self._sums(covariance, new, factors.counts)
-        evidence, _ = ends(found, factors)
-        seen = _seen(found, evidence, prior)
+        seen = _seen(found, log_z_of(found, factors), prior)
         return np.stack([new.nu.numpy(), new.tau.numpy()]), seen, sums
 
     def _step(self, covariance: LowRank, factors: Factors, sites: Sites) -> Evaluation:

@@ -142,8 +142,8 @@ class StreamedDuels:
             return
         ends, start = self._block_ends, 0
         while start < self.num_rows:
-            fitting = ends[(ends > start) & (ends <= start + size)]
-            stop = int(fitting[-1] if len(fitting) else ends[ends > start][0])
+            first, last = np.searchsorted(ends, [start, start + size], side="right")
+            stop = int(ends[max(first, last - 1)])
             yield stop - start
             start = stop
 
