@@ -146,6 +146,10 @@ def test_exponent():
     assert scaling.exponent(x[:2], x[:2]) is None
 
 
+def test_equal_costs_do_not_grow():
+    assert scaling.exponent([10.0, 100.0, 1000.0], [4096.0] * 3) == (0.0, 0.0)
+
+
 def test_stream_runs(in_this_process):
     report = stream.measure({60: {stream.HERE: (1, 2)}}, 20, 4, 40)
     _check_report(report)

@@ -343,7 +343,9 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, flo
     if len(np.unique(x_array[kept])) < POINTS_OF_A_SLOPE:
         return None
     line = stats.linregress(np.log(x_array[kept]), np.log(y_array[kept]))
-    return float(line.slope), float(line.stderr), math.exp(line.intercept), int(kept.sum())
+    # SciPy has no number for the error of a flat line that all points lie on.
+    error = 0.0 if np.ptp(y_array[kept]) == 0.0 else float(line.stderr)
+    return float(line.slope), error, math.exp(line.intercept), int(kept.sum())
 
 
 class _Line(NamedTuple):
