@@ -17,6 +17,7 @@ from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_fact
 from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.inducing import FITC, VFE, Residual, TightVFE, factorise
 from sparse_prefgp.covariances import Covariance
+from sparse_prefgp.covariances.base import Kept
 from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.quadrature import expected_log_factor
 from sparse_prefgp.sites import Cavity, Factors, Power, Sites, Tilted, totals
@@ -108,7 +109,7 @@ def differentiable_log_evidence(
     prior: DuelPrior,
     sites: Sites,
     slopes: Slopes,
-    kept: tuple[tf.Tensor, ...],
+    kept: Kept,
     value: tf.Tensor,
 ) -> tf.Tensor:
     """`value` with its exact gradient in everything `prior` was built from.

@@ -177,7 +177,7 @@ def predictor(setting: Setting, given: World) -> Callable[[npt.NDArray[np.bool_]
     def run(lower: tf.Tensor, upper: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         factors = prior.factors._replace(lower=lower, upper=upper)
         point = engine.run(prior.covariance, factors, Sites.zeros(graph.num_sites, lower.dtype))
-        terms = prior.covariance.posterior_terms(*totals(point.sites, factors.counts))
+        terms = prior.covariance.predict(*totals(point.sites, factors.counts))
         posterior = Posterior(kernel, None, prior.features, terms)
         return posterior.difference(ends), point.found.change
 

@@ -92,9 +92,7 @@ def believed(problem: DuelProblem, prior: DuelPrior, v: FloatArray, site: IntArr
     `site` (duels,)."""
     noise = prior.factors.noise.numpy()
     shift = np.bincount(site, weights=v, minlength=len(noise)) / noise
-    terms = prior.covariance.posterior_terms(
-        prior.factors.counts / prior.factors.noise, as_float(shift)
-    )
+    terms = prior.covariance.predict(prior.factors.counts / prior.factors.noise, as_float(shift))
     return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
 
 
@@ -119,7 +117,7 @@ def _from_the_inferred_posterior(
     prior = model.approximation.prior(problem)
     factors, graph = prior.factors, model.graph
     sites = Sites(*(as_float(x) for x in model.sites()))
-    terms = prior.covariance.posterior_terms(*totals(sites, factors.counts))
+    terms = prior.covariance.predict(*totals(sites, factors.counts))
     inferred = Posterior(problem.kernel, problem.mean_function, prior.features, terms)
     rows = as_float(graph.rows)
     if model.approximation.needs_inducing:

@@ -11,7 +11,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances import Covariance
+from sparse_prefgp.covariances import Covariance, LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
 from sparse_prefgp.graph import DuelGraph, differences
 from sparse_prefgp.links import logistic_noise
@@ -66,10 +66,11 @@ class DuelPrior:
     factors: counts, noise variance D_i and limits of each site.
     offset: (t,) difference of the prior means, loser minus winner, already taken off the limits.
     correction: scalar, added to log Z.
-    features: maps new inputs (N, D) to the features (N, p) of the covariance's posterior terms.
+    features: maps new inputs (N, D) to the features (N, p) that the covariance's `predict` names.
     jitter: scalar, what was added to a diagonal to factorise it.
     clipped: scalar >= 0, the largest amount by which rounding had made a residual negative; such
         residuals are set to 0.
+    blocks: the covariance, where it has residuals in blocks beside the inducing values; else None.
     """
 
     covariance: Covariance
@@ -79,6 +80,7 @@ class DuelPrior:
     features: Callable[[tf.Tensor], tf.Tensor]
     jitter: tf.Tensor
     clipped: tf.Tensor
+    blocks: LowRankPlusBlocks | None = None
 
 
 @dataclass(frozen=True)

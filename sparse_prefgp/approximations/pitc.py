@@ -148,7 +148,16 @@ class PITC(SummedApproximation):
             residuals.append(tf.linalg.set_diag(raw, kept))
         covariance = LowRankPlusBlocks(parts, residuals, graph.buckets, graph.num_sites)
         factors, offset = build_factors(problem, problem.noise)
-        return DuelPrior(covariance, factors, offset, zero, basis.features, basis.jitter, clipped)
+        return DuelPrior(
+            covariance,
+            factors,
+            offset,
+            zero,
+            basis.features,
+            basis.jitter,
+            clipped,
+            blocks=covariance,
+        )
 
 
 def _ends_apart(values: tf.Tensor, bucket: Bucket) -> tf.Tensor:

@@ -4,7 +4,13 @@ Every class here offers the same door to the engines (`Covariance` in `base.py`)
 asks which one it got.
 """
 
-from sparse_prefgp.covariances.base import Column, Covariance, Marginals, SequentialState
+from sparse_prefgp.covariances.base import (
+    Column,
+    Covariance,
+    Marginals,
+    SequentialCovariance,
+    SequentialState,
+)
 from sparse_prefgp.covariances.dense import DenseOverDuels, DenseOverItems
 from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.covariances.low_rank import LowRankOverDuels, LowRankOverItems
@@ -22,5 +28,6 @@ __all__ = [
     "LowRankOverItems",
     "LowRankPlusBlocks",
     "Marginals",
+    "SequentialCovariance",
     "SequentialState",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import tensorflow as tf
+from check_shapes import check_shapes
 
-# What a covariance computed under sites, for nobody but itself.
-Kept: TypeAlias = tuple[tf.Tensor, ...]
+# What a covariance computed under sites: tensors in tuples by name, read by nobody but itself.
+Kept: TypeAlias = Any
 
 
 class Marginals(NamedTuple):
@@ -18,7 +19,7 @@ class Marginals(NamedTuple):
         the prior.
     left_out: mean and variance of each z_i without its own site, where the covariance can give
         them more exactly than by dividing the site out; else None.
-    kept: tensors that `surrogate` wants back, so that nothing is factorised twice.
+    kept: what `surrogate` wants back, so that nothing is factorised twice.
     """
 
     mean: tf.Tensor
@@ -51,7 +52,8 @@ class PosteriorTerms(NamedTuple):
 
 
 class Covariance(Protocol):
-    """Covariance of z over t sites.
+    """The door: all that an engine, the evidence and a prediction ask of the prior of z over t
+    sites.
 
     `precision` and `shift` are the natural parameters of the Gaussian sites on z, (t,), already
     multiplied by the counts: c tau and c nu.
@@ -60,8 +62,16 @@ class Covariance(Protocol):
     # Whether the sites speak to each other through inducing values alone, as sums over sites.
     summed_over_sites: ClassVar[bool] = False
 
+    @check_shapes(
+        "precision: [t]",
+        "shift: [t]",
+        "return.mean: [t]",
+        "return.variance: [t]",
+        "return.half_log_det: []",
+    )
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         """Condition on the sites; O(1) passes over whatever the covariance keeps."""
+        raise NotImplementedError
 
     def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Kept) -> tf.Tensor:
         """A scalar with the gradient of ½ h'P⁻¹h - ½ log|P| in everything the covariance was
@@ -72,15 +82,13 @@ class Covariance(Protocol):
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         """left' K right for the covariance K of z and (t,), (t,), with its gradient in K."""
 
-    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
-        """What prediction needs, for the features that the approximation names."""
+    def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+        """What the sites say of new inputs, for the features that the approximation names."""
 
-    def inducing_values(
-        self, precision: tf.Tensor, shift: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
-        """Mean and variance of what the inducing values say of z, (t,) each, and KL[q(u) || p(u)],
-        where z is more than that; None where q(z) says it all."""
-        return None
+
+@runtime_checkable
+class SequentialCovariance(Covariance, Protocol):
+    """One whose sites can be updated one after the other, as `SequentialEP` alone does."""
 
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
         """State of the sequential engine under the sites."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
-from check_shapes import check_shapes
+from check_shapes import inherit_check_shapes
 
 from sparse_prefgp.covariances.base import (
     Column,
-    Covariance,
-    Kept,
     Marginals,
     PosteriorTerms,
+    SequentialCovariance,
     SequentialState,
 )
 from sparse_prefgp.graph import DuelGraph, differences, incidence_transpose
@@ -22,7 +23,19 @@ from sparse_prefgp.linalg import (
 )
 
 
-class DenseOverDuels(Covariance):
+class _Factor(NamedTuple):
+    """lower: Cholesky factor of I + T^½ K T^½, (t, t)."""
+
+    lower: tf.Tensor
+
+
+class _Half(NamedTuple):
+    """half: C with C C' the posterior covariance of f, (n, n)."""
+
+    half: tf.Tensor
+
+
+class DenseOverDuels(SequentialCovariance):
     """`K_vv` itself, (t, t), positive semi-definite, singular allowed. O(t³) a sweep.
 
     :param matrix: (t, t).
@@ -45,13 +58,7 @@ class DenseOverDuels(Covariance):
         half = tf.linalg.triangular_solve(factor, root[:, None] * self._constant)
         return self._constant - constant_matmul(half, half, transpose_a=True)
 
-    @check_shapes(
-        "precision: [t]",
-        "shift: [t]",
-        "return.mean: [t]",
-        "return.variance: [t]",
-        "return.half_log_det: []",
-    )
+    @inherit_check_shapes
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         root = tf.sqrt(precision)
         factor = self._factor(root)
@@ -62,7 +69,7 @@ class DenseOverDuels(Covariance):
         explained = tf.linalg.matvec(self._constant, shift)
         mean = explained - tf.linalg.matvec(half, tf.linalg.matvec(half, shift), transpose_a=True)
         variance = tf.linalg.diag_part(self._constant) - tf.reduce_sum(half * half, 0)
-        return Marginals(mean, variance, half_log_det, kept=(factor,))
+        return Marginals(mean, variance, half_log_det, kept=_Factor(factor))
 
     def _marginals_left_out(
         self,
@@ -85,20 +92,20 @@ class DenseOverDuels(Covariance):
             mean=from_others + variance * shift,
             variance=variance,
             half_log_det=half_log_det,
-            kept=(factor,),
+            kept=_Factor(factor),
             left_out=(from_others / q, variance / q),
         )
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Kept) -> tf.Tensor:
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: _Factor) -> tf.Tensor:
         # d/dK = ½ (a a' - T^½ B⁻¹ T^½), a = s - T mean. GPML eq. 5.9
-        terms = self._terms(precision, shift, kept[0])
+        terms = self._terms(precision, shift, kept.lower)
         slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
         return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
 
     def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(left * tf.linalg.matvec(self._matrix, right))
 
-    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+    def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         return self._terms(precision, shift, self._factor(tf.sqrt(precision)))
 
     def _terms(self, precision: tf.Tensor, shift: tf.Tensor, factor: tf.Tensor) -> PosteriorTerms:
@@ -127,7 +134,7 @@ class DenseOverDuels(Covariance):
         return state.mean[site], state.covariance[site, site]
 
 
-class DenseOverItems(Covariance):
+class DenseOverItems(SequentialCovariance):
     """`K` over the n distinct items of a graph, (n, n): exact inference in O(n³ + t) a sweep.
 
     z = A L u with `K = L L'` and `u ~ N(0, I)`; L is never inverted, so a nearly singular K is
@@ -149,13 +156,7 @@ class DenseOverItems(Covariance):
         half = constant_matmul(self._root, inverse_lower(factor), transpose_b=True)
         return factor, half, incidence_transpose(self._graph, shift)
 
-    @check_shapes(
-        "precision: [t]",
-        "shift: [t]",
-        "return.mean: [t]",
-        "return.variance: [t]",
-        "return.half_log_det: []",
-    )
+    @inherit_check_shapes
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         factor, half, summed = self._condition(precision, shift)
         covariance = constant_matmul(half, half, transpose_b=True)
@@ -168,12 +169,12 @@ class DenseOverItems(Covariance):
             + tf.gather(item_variance, losers)
             - 2.0 * between,
             half_log_det=tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor))),
-            kept=(half,),
+            kept=_Half(half),
         )
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Kept) -> tf.Tensor:
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: _Half) -> tf.Tensor:
         # d/dK = ½ (a a' - W + W Sigma W): no gradient of a Cholesky factor is taken.
-        terms = self._terms(precision, shift, kept[0])
+        terms = self._terms(precision, shift, kept.half)
         slope = 0.5 * (terms.weights[:, None] * terms.weights[None, :] - terms.reduction)
         return tf.reduce_sum(tf.stop_gradient(slope) * self._matrix)
 
@@ -181,7 +182,7 @@ class DenseOverItems(Covariance):
         both = [incidence_transpose(self._graph, values) for values in (left, right)]
         return tf.reduce_sum(both[0] * tf.linalg.matvec(self._matrix, both[1]))
 
-    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+    def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         return self._terms(precision, shift, self._condition(precision, shift)[1])
 
     def _terms(self, precision: tf.Tensor, shift: tf.Tensor, half: tf.Tensor) -> PosteriorTerms:

@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
-from check_shapes import check_shapes
+from check_shapes import inherit_check_shapes
 
 from sparse_prefgp.covariances.base import (
-    Covariance,
     Kept,
     Marginals,
     PosteriorTerms,
+    SequentialCovariance,
 )
 from sparse_prefgp.linalg import add_to_diagonal, inverse_lower
 
@@ -58,7 +58,14 @@ def condition(precision: tf.Tensor, shift: tf.Tensor) -> InducingPosterior:
     return InducingPosterior(inverse, mean, half_log_det)
 
 
-class LowRank(Covariance, ABC):
+class KeptLowRank(NamedTuple):
+    """u: the posterior of the inducing values. own: what the form computed of its sites."""
+
+    u: InducingPosterior
+    own: Kept
+
+
+class LowRank(SequentialCovariance, ABC):
     """A covariance of z of which inference needs sums over sites alone.
 
     `own` is what a form computes of its sites once, for sums, marginals and gradient.
@@ -92,25 +99,18 @@ class LowRank(Covariance, ABC):
         """q(u) under the sites."""
         return self.sums(precision, shift, self.own(precision, shift)).posterior()
 
-    @check_shapes(
-        "precision: [t]",
-        "shift: [t]",
-        "return.mean: [t]",
-        "return.variance: [t]",
-        "return.half_log_det: []",
-    )
+    @inherit_check_shapes
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
         own = self.own(precision, shift)
         u = self.sums(precision, shift, own).posterior()
         mean, variance = self.marginals_under(u, own)
         half_log_det = u.half_log_det + self.own_half_log_det(own)
-        return Marginals(mean, variance, half_log_det, kept=(*u, *own))
+        return Marginals(mean, variance, half_log_det, KeptLowRank(u, own))
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Kept) -> tf.Tensor:
-        u, own = InducingPosterior(*kept[:3]), kept[3:]
-        return self.surrogate_under(precision, shift, u, own)
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: KeptLowRank) -> tf.Tensor:
+        return self.surrogate_under(precision, shift, kept.u, kept.own)
 
-    def posterior_terms(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+    def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         """Of u alone: a new input shares no residual with any site."""
         return terms_of(self.posterior_of_u(precision, shift))
 

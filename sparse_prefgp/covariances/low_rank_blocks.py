@@ -14,13 +14,13 @@ partially independent training conditional, PITC.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.blocks import Bucket
-from sparse_prefgp.covariances.base import Column, Kept, PosteriorTerms, SequentialState
+from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
     LowRank,
@@ -44,6 +44,10 @@ class _Part(NamedTuple):
     white: tf.Tensor
     natural: tf.Tensor
     half_log_det: tf.Tensor
+
+
+# One for each bucket.
+Own: TypeAlias = tuple[_Part, ...]
 
 
 class LowRankPlusBlocks(LowRank):
@@ -83,36 +87,27 @@ class LowRankPlusBlocks(LowRank):
 
     # Conditioning.
 
-    def _parts(self, precision: tf.Tensor, shift: tf.Tensor) -> list[_Part]:
+    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Own:
         pieces = zip(self._phi, self._r, *map(self._spread, (precision, shift)), strict=True)
-        return [_part(*piece) for piece in pieces]
+        return tuple(_part(*piece) for piece in pieces)
 
-    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Kept:
-        return tuple(x for part in self._parts(precision, shift) for x in part)
-
-    @staticmethod
-    def _of(own: Kept) -> list[_Part]:
-        """The parts that `own` gave."""
-        size = len(_Part._fields)
-        return [_Part(*own[i : i + size]) for i in range(0, len(own), size)]
-
-    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Kept) -> Sums:
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Own) -> Sums:
         width = self._phi[0].shape[-1]
         dtype = self._phi[0].dtype
         inner, h = tf.zeros([width, width], dtype), tf.zeros([width, 1], dtype)
-        for phi, part in zip(self._phi, self._of(own), strict=True):
+        for phi, part in zip(self._phi, own, strict=True):
             white = tf.reshape(part.white, [-1, width])
             inner += constant_matmul(white, white, transpose_a=True)
             flat = tf.reshape(phi, [-1, width])
             h += tf.matmul(flat, tf.reshape(part.natural, [-1, 1]), transpose_a=True)
         return Sums(inner, h)
 
-    def own_half_log_det(self, own: Kept) -> tf.Tensor:
-        return tf.add_n([part.half_log_det for part in self._of(own)])
+    def own_half_log_det(self, own: Own) -> tf.Tensor:
+        return tf.add_n([part.half_log_det for part in own])
 
-    def marginals_under(self, u: InducingPosterior, own: Kept) -> tuple[tf.Tensor, tf.Tensor]:
+    def marginals_under(self, u: InducingPosterior, own: Own) -> tuple[tf.Tensor, tf.Tensor]:
         means, variances = [], []
-        for phi, r, part in zip(self._phi, self._r, self._of(own), strict=True):
+        for phi, r, part in zip(self._phi, self._r, own, strict=True):
             half_r = tf.matmul(part.half, r)
             f = phi - tf.matmul(half_r, part.white, transpose_a=True)
             means.append(_times(f, u.mean) + tf.matmul(r, part.natural))  # S s = R~ n
@@ -122,13 +117,13 @@ class LowRankPlusBlocks(LowRank):
         return self._collect(means)[:, 0], self._collect(variances)[:, 0]
 
     def surrogate_under(
-        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Kept
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Own
     ) -> tf.Tensor:
         # With C the covariance, d/dC = ½ (a a' - M), a = n - G Phi E u the weights of z and
         # M = G - G Phi P⁻¹ Phi'G. So d/dPhi = (a a' - M) Phi = a (E u)' - G Phi P⁻¹, for
         # Phi'a = E u and M Phi = G Phi P⁻¹; and d/dR~ is the block of d/dC.
         total = tf.zeros([], u.mean.dtype)
-        pieces = zip(self._features, self._residuals, self._of(own), strict=True)
+        pieces = zip(self._features, self._residuals, own, strict=True)
         for features, residual, part in pieces:
             weights, explained, scaled = _weights(part, u)
             by_features = weights * u.mean[:, 0] - _times(scaled, u.inverse)
@@ -169,7 +164,7 @@ class LowRankPlusBlocks(LowRank):
         own = self.own(precision, shift)
         u = self.sums(precision, shift, own).posterior()
         bucket, slot, size = self._find(block)
-        part = self._of(own)[bucket]
+        part = own[bucket]
         half, white, natural = (x[slot : slot + 1] for x in part[:3])
         alone = part._replace(half=half, white=white, natural=natural)
         weights, explained, scaled = _weights(alone, u)
@@ -236,9 +231,7 @@ class LowRankPlusBlocks(LowRank):
         u = self.sums(precision, shift, own).posterior()
         pieces, means = [], []
         covariance = tf.zeros([t + 1, t + 1], u.mean.dtype)
-        for phi, r, part, bucket in zip(
-            self._phi, self._r, self._of(own), self._buckets, strict=True
-        ):
+        for phi, r, part, bucket in zip(self._phi, self._r, own, self._buckets, strict=True):
             half_r = tf.matmul(part.half, r)
             f = phi - tf.matmul(half_r, part.white, transpose_a=True)
             pieces.append(_times(f, u.inverse, transpose=True))

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from sparse_prefgp.checks import plain_scalars
 from sparse_prefgp.covariances import Covariance
+from sparse_prefgp.covariances.base import Kept
 from sparse_prefgp.evidence import Slopes
 from sparse_prefgp.links import Link
 from sparse_prefgp.sites import Cavity, Factors, Sites, Tilted, damp
@@ -49,7 +50,7 @@ class Evaluation(NamedTuple):
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
-    kept: tuple[tf.Tensor, ...]
+    kept: Kept
     cavity: Cavity
     tilted: Tilted
     change: tf.Tensor

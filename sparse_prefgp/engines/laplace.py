@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
+from sparse_prefgp.covariances.base import Kept
 from sparse_prefgp.engines.base import Evaluation, FixedPoint, Iteration, constant_factors
 from sparse_prefgp.evidence import Slopes, laplace_log_evidence
 from sparse_prefgp.links import LINKS, Link
@@ -36,7 +37,7 @@ class _State(NamedTuple):
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
-    kept: tuple[tf.Tensor, ...]
+    kept: Kept
     change: tf.Tensor
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from sparse_prefgp.covariances import Column, Covariance, SequentialState
+from sparse_prefgp.covariances import Column, Covariance, SequentialCovariance, SequentialState
 from sparse_prefgp.engines.base import Evaluation, FixedPoint, constant_factors
 from sparse_prefgp.engines.propagation import Propagation, evaluate
 from sparse_prefgp.sites import (
@@ -34,6 +34,12 @@ class SequentialEP(Propagation):
     """
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+        if not isinstance(covariance, SequentialCovariance):
+            raise ValueError(
+                "SequentialEP() updates one site after the other, for which "
+                f"{type(covariance).__name__} has no columns; use ParallelEP()."
+            )
+        columns = covariance
         factors = constant_factors(factors)
         sweeps = tf.constant(1)
         evaluation = evaluate(covariance, factors, sites, self.site_power)
@@ -43,7 +49,7 @@ class SequentialEP(Propagation):
 
         @tf.function(autograph=False)  # t small steps: too slow one by one
         def one_by_one(nu: tf.Tensor, tau: tf.Tensor) -> Sites:
-            return self._sweep(covariance, factors, Sites(nu, tau))
+            return self._sweep(columns, factors, Sites(nu, tau))
 
         def sweep(evaluation: Evaluation, sweeps: tf.Tensor) -> tuple[Evaluation, tf.Tensor]:
             new = one_by_one(*evaluation.sites)
@@ -53,7 +59,7 @@ class SequentialEP(Propagation):
         damping = tf.constant(self.damping, factors.upper.dtype)
         return self._point(evaluation, factors, sweeps, damping)
 
-    def _sweep(self, covariance: Covariance, factors: Factors, sites: Sites) -> Sites:
+    def _sweep(self, covariance: SequentialCovariance, factors: Factors, sites: Sites) -> Sites:
         state = covariance.start(*totals(sites, factors.counts))
         count = factors.upper.shape[0]
 
@@ -91,7 +97,7 @@ class SequentialEP(Propagation):
 
     def _cavity(
         self,
-        covariance: Covariance,
+        covariance: SequentialCovariance,
         factors: Factors,
         sites: Sites,
         site: tf.Tensor,

@@ -9,7 +9,6 @@ import gpflow
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
 
@@ -72,8 +71,8 @@ def posterior_in_block(
     :param precision: (t,) c tau of the sites; shift: (t,) c nu.
     :param block: its number in the graph.
     """
-    blocks, graph, kernel = prior.covariance, problem.graph, problem.kernel
-    assert isinstance(blocks, LowRankPlusBlocks)
+    blocks, graph, kernel = prior.blocks, problem.graph, problem.kernel
+    assert blocks is not None
     sites = blocks.sites_in(block)
     winners = as_float(graph.rows[graph.winners[sites]])
     losers = as_float(graph.rows[graph.losers[sites]])

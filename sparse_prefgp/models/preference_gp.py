@@ -349,8 +349,8 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         fixed = self._fixed
         problem, prior, sites = fixed.problem, fixed.prior, fixed.sites
         assert problem is not None and prior is not None and sites is not None
-        values = prior.covariance.inducing_values(*totals(sites, prior.factors.counts))
-        if values is not None:
+        if prior.blocks is not None:
+            values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
             return lower_bounds(problem, sites, inducing=InducingValues.of(*values))
         everything = None
         if fixed.all_duels is not fixed.graph:
@@ -628,7 +628,7 @@ class _Fixed:
 
 
 def _posterior(problem: DuelProblem, prior: DuelPrior, sites: Sites) -> Posterior:
-    terms = prior.covariance.posterior_terms(*totals(sites, prior.factors.counts))
+    terms = prior.covariance.predict(*totals(sites, prior.factors.counts))
     return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
 
 

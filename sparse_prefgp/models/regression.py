@@ -220,7 +220,7 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
         # On copies, so that what is held does not change with the parameters.
         frozen = copy.deepcopy(self) if tf.executing_eagerly() else self
         problem, prior, point = frozen._inferred()
-        terms = prior.covariance.posterior_terms(*totals(point.sites, prior.factors.counts))
+        terms = prior.covariance.predict(*totals(point.sites, prior.factors.counts))
         return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
 
     @check_shapes(

@@ -28,7 +28,7 @@ from sparse_prefgp.approximations.inducing import (
 )
 from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
-from sparse_prefgp.covariances.low_rank_base import InducingPosterior
+from sparse_prefgp.covariances.low_rank_base import InducingPosterior, KeptLowRank
 from sparse_prefgp.engines.base import Evaluation
 from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
@@ -233,7 +233,7 @@ class Algebra:
         mean, variance = covariance.marginals_under(u, own)
         # ½ log|P| of u is that of all chunks, and of all parts.
         half_log_det = covariance.own_half_log_det(own)
-        marginals = Marginals(mean, variance, half_log_det, (*u, *own))
+        marginals = Marginals(mean, variance, half_log_det, KeptLowRank(u, own))
         return step(marginals, factors, sites)
 
     def pull(self, chunk: ChunkGraph, sites: FloatArray) -> tuple[FloatArray, SiteSums, FloatArray]:

@@ -10,6 +10,7 @@ import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
+from check_shapes.exceptions import ShapeMismatchError
 
 import sparse_prefgp as spg
 from sparse_prefgp.covariances import (
@@ -24,6 +25,7 @@ from sparse_prefgp.covariances.kernels import (
     pair_difference_variance,
 )
 from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.sites import Factors, Sites
 from tests.cases import incidence, random_duels
 from tests.tolerances import IDENTITY, ROUNDING, TAIL
 
@@ -119,10 +121,10 @@ def test_surrogate_has_the_gradient_of_the_gaussian_part(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DOORS)
-def test_posterior_terms_predict_the_training_differences(name: str) -> None:
+def test_predict_gives_the_training_differences(name: str) -> None:
     make, given, k_vv = DOORS[name]
     precision, shift = sites(2)
-    terms = make(tf.constant(given)).posterior_terms(tf.constant(precision), tf.constant(shift))
+    terms = make(tf.constant(given)).predict(tf.constant(precision), tf.constant(shift))
     features = {
         "DenseOverDuels": A @ K @ A.T,
         "NoiseFree": A @ K @ A.T,
@@ -150,6 +152,41 @@ def test_sequential_columns(name: str) -> None:
         close(column.variance, sigma[i, i])
     left_out = covariance.left_out(tf.constant(precision), tf.constant(shift), tf.constant(T - 1))
     assert (left_out is None) == (name != "NoiseFree")
+
+
+class FourMethods:
+    """A covariance that offers the door and nothing else."""
+
+    summed_over_sites = False
+
+    def __init__(self, inner: DenseOverDuels) -> None:
+        self.marginals, self.surrogate = inner.marginals, inner.surrogate
+        self.quadratic, self.predict = inner.quadratic, inner.predict
+
+
+@pytest.mark.parametrize(
+    "engine", [spg.ParallelEP(), spg.Laplace(), spg.Variational(), spg.SequentialEP()], ids=repr
+)
+def test_engines_ask_for_the_door_alone(engine: Any) -> None:
+    limits, ones = tf.zeros([T], tf.float64), tf.ones([T], tf.float64)
+    whole = DenseOverDuels(tf.constant(A @ K @ A.T))
+    factors = Factors(counts=ones, noise=ones, lower=None, upper=limits)
+    start = Sites(limits, limits)
+    expected = engine.run(whole, factors, start)
+    if isinstance(engine, spg.SequentialEP):
+        with pytest.raises(ValueError, match="FourMethods has no columns; use ParallelEP"):
+            engine.run(FourMethods(whole), factors, start)
+        return
+    found = engine.run(FourMethods(whole), factors, start)
+    assert float(found.log_z) == float(expected.log_z)
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_sites_of_the_wrong_shape_are_refused_at_the_door(name: str) -> None:
+    make, given, _ = DOORS[name]
+    precision, shift = (tf.constant(x) for x in sites())
+    with pytest.raises(ShapeMismatchError):
+        make(tf.constant(given)).marginals(precision, shift[:-1])
 
 
 def test_dense_over_items_reports_its_jitter() -> None:
