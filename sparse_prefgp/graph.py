@@ -235,11 +235,17 @@ class DuelGraph(Links):
         adjacency = sparse.coo_matrix((ones, (self.winners, self.losers)), shape=(n, n))
         return n - int(connected_components(adjacency, directed=False)[0])
 
+    def buckets(self, blocks: np.ndarray) -> tuple[Bucket, ...]:
+        """The sites of blocks (t,) as arrays of equal shape; the last layout is held."""
+        held, layout = self._layouts.get("last", (None, ()))
+        if held is None or not np.array_equal(held, blocks):
+            layout = bucketed(blocks, self.winners, self.losers, self.num_rows)
+            self._layouts["last"] = blocks, layout
+        return layout
+
     @cached_property
-    def buckets(self) -> tuple[Bucket, ...]:
-        """The blocks as arrays of equal shape; only for a graph that has blocks."""
-        assert self.blocks is not None
-        return bucketed(self.blocks, self.winners, self.losers, self.num_rows)
+    def _layouts(self) -> dict[str, tuple[np.ndarray, tuple[Bucket, ...]]]:
+        return {}
 
 
 class Incidence:

@@ -18,11 +18,11 @@ from sparse_prefgp.approximations.base import (
     build_factors,
 )
 from sparse_prefgp.approximations.inducing import SummedApproximation, Whitened, whitened
-from sparse_prefgp.blocks import Bucket
 from sparse_prefgp.checks import is_number, plain_scalars, whole_number
 from sparse_prefgp.clusters import kmeans_labels
 from sparse_prefgp.covariances import LowRankPlusBlocks
-from sparse_prefgp.covariances.kernels import as_float, stacked_covariance
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.residual import BLOCKS, Term, Unexplained, ends_apart, joined
 from sparse_prefgp.graph import DuelGraph
 
 IntArray = npt.NDArray[np.int64]
@@ -52,7 +52,7 @@ class PITC(SummedApproximation):
         pair, so that a pair's duels stay together. seed: of k-means.
 
     :raises ValueError: no label for some duel, a number below 1; later, labels for more or fewer
-        duels than there are, or more blocks than pairs.
+        duels than there are, more blocks than pairs, or a block of more than 5,000 distinct duels.
     """
 
     has_blocks: ClassVar[bool] = True
@@ -91,13 +91,14 @@ class PITC(SummedApproximation):
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The graph with its blocks; sites of different blocks are kept apart.
 
-        :raises ValueError: blocks that do not cover the duels, or more than there are pairs.
+        :raises ValueError: blocks that do not cover the duels, more than there are pairs, or one of
+            more than 5,000 distinct duels.
         """
         duels = graph.num_sites if graph.site_of_duel is None else len(graph.site_of_duel)
         if self.labels is None:
             of_site = _kmeans_blocks(graph, self.blocks, np.random.default_rng(self.seed))
-            return graph.in_blocks(
-                of_site if graph.site_of_duel is None else of_site[graph.site_of_duel]
+            return _in_blocks(
+                graph, of_site if graph.site_of_duel is None else of_site[graph.site_of_duel]
             )
         if len(self.blocks) != duels:
             raise ValueError(
@@ -105,7 +106,7 @@ class PITC(SummedApproximation):
                 "one block for each duel as it was given to Duels."
             )
         number = {label: i for i, label in enumerate(self.labels)}
-        return graph.in_blocks(np.array([number[label] for label in self.blocks]))
+        return _in_blocks(graph, np.array([number[label] for label in self.blocks]))
 
     def followed_by(self, blocks: Sequence[Label]) -> PITC:
         if self.labels is None:  # found by k-means
@@ -132,45 +133,35 @@ class PITC(SummedApproximation):
     ) -> DuelPrior:
         """The prior of the duels of a problem, whose graph has whole blocks of them."""
         del chunk, look  # blocks are done as one, residual and all
-        graph, rows = problem.graph, as_float(problem.graph.rows)
-        features = basis.features(rows)
-        zero = tf.zeros([], rows.dtype)
-        parts, residuals, clipped = [], [], zero
-        for bucket in graph.buckets:
-            part = _ends_apart(tf.gather(features, bucket.rows), bucket)
-            matrix = stacked_covariance(problem.kernel, tf.gather(rows, bucket.rows))
-            between = _between_sites(matrix, bucket)
-            raw = between - tf.matmul(part, part, transpose_b=True)
-            diagonal = tf.linalg.diag_part(raw)
-            kept = tf.maximum(diagonal, tf.zeros_like(diagonal))
-            clipped = tf.maximum(clipped, tf.stop_gradient(tf.reduce_max(kept - diagonal)))
-            parts.append(part)
-            residuals.append(tf.linalg.set_diag(raw, kept))
-        covariance = LowRankPlusBlocks(parts, residuals, graph.buckets, graph.num_sites)
+        graph, terms = problem.graph, self.residual_terms(problem)
+        buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
+        features = basis.features(as_float(graph.rows))
+        parts = [ends_apart(tf.gather(features, bucket.rows), bucket) for bucket in buckets]
+        covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
         factors, offset = build_factors(problem, problem.noise)
         return DuelPrior(
             covariance,
             factors,
             offset,
-            zero,
+            tf.zeros([], features.dtype),
             basis.features,
             basis.jitter,
-            clipped,
+            covariance.clipped,
             blocks=covariance,
         )
 
+    def residual_terms(self, problem: DuelProblem) -> tuple[Term, ...]:
+        """What duels share beside the inducing values."""
+        graph = problem.graph
+        assert graph.blocks is not None
+        return (Unexplained(problem.kernel, graph, graph.blocks),)
 
-def _ends_apart(values: tf.Tensor, bucket: Bucket) -> tf.Tensor:
-    """Loser minus winner: (g, p, k) per row to (g, b, k) per site."""
-    first = tf.gather(values, bucket.winners, axis=1, batch_dims=1)
-    return tf.gather(values, bucket.losers, axis=1, batch_dims=1) - first
 
-
-def _between_sites(matrix: tf.Tensor, bucket: Bucket) -> tf.Tensor:
-    """A K A' of each block, from K (g, p, p), symmetric: (g, b, b)."""
-    half = _ends_apart(matrix, bucket)
-    # Whole rows are gathered twice as fast as single entries, and three times in the gradient.
-    return _ends_apart(tf.linalg.matrix_transpose(half), bucket)
+def _in_blocks(graph: DuelGraph, blocks: IntArray) -> DuelGraph:
+    found = graph.in_blocks(blocks)
+    assert found.blocks is not None
+    joined({BLOCKS: found.blocks})  # refuses what is too large
+    return found
 
 
 def _kmeans_blocks(graph: DuelGraph, count: int, rng: np.random.Generator) -> IntArray:

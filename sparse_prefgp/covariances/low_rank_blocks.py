@@ -13,7 +13,7 @@ partially independent training conditional, PITC.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,6 +27,7 @@ from sparse_prefgp.covariances.low_rank_base import (
     Sums,
     terms_of,
 )
+from sparse_prefgp.covariances.residual import Term, summed
 from sparse_prefgp.linalg import constant_matmul
 
 # One after the other, sites change the covariance of all z, (t, t): 200 MB at so many.
@@ -50,25 +51,33 @@ class _Part(NamedTuple):
 Own: TypeAlias = tuple[_Part, ...]
 
 
+class JoiningTerms(NamedTuple):
+    """posterior: for the features that `features` makes, (N, m + b), of inputs (N, D) and their
+    features (N, m)."""
+
+    posterior: PosteriorTerms
+    features: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
 class LowRankPlusBlocks(LowRank):
     """The covariance of z, never formed: O(t b² + t b m + t m²) a sweep for blocks of b sites.
 
     :param features: for each bucket (g, b, m), rows of Phi, zero where there is no site.
-    :param residuals: for each bucket (g, b, b), R~, zero where there is no site.
+    :param terms: whose sum is R~; `clipped` is by how much rounding had made it negative.
     :param buckets: how blocks and sites lie in them. num_sites: t.
     """
 
     def __init__(
         self,
         features: Sequence[tf.Tensor],
-        residuals: Sequence[tf.Tensor],
+        terms: Sequence[Term],
         buckets: Sequence[Bucket],
         num_sites: int,
     ) -> None:
-        self._features, self._residuals = tuple(features), tuple(residuals)
+        self._features, self._terms, self._buckets = tuple(features), tuple(terms), tuple(buckets)
+        self._residuals, self.clipped = summed(terms, buckets, features)
         self._phi = tuple(map(tf.stop_gradient, features))
-        self._r = tuple(map(tf.stop_gradient, residuals))
-        self._buckets = tuple(buckets)
+        self._r = tuple(map(tf.stop_gradient, self._residuals))
         self._num_sites = num_sites
         # Padding has the number t and is sorted to the end.
         places = np.concatenate([bucket.sites.reshape(-1) for bucket in buckets])
@@ -151,8 +160,10 @@ class LowRankPlusBlocks(LowRank):
 
     # Prediction.
 
-    def block_terms(self, precision: tf.Tensor, shift: tf.Tensor, block: int) -> PosteriorTerms:
-        """Of u and the residuals of one block, in the order of `sites_in`.
+    def joining(
+        self, groups: Mapping[str, int], precision: tf.Tensor, shift: tf.Tensor
+    ) -> JoiningTerms:
+        """What the sites say of new inputs that join a group of each of these terms, by its name.
 
         For features [a, r], r the residual covariance of a new input with the sites of the block:
 
@@ -163,40 +174,44 @@ class LowRankPlusBlocks(LowRank):
         """
         own = self.own(precision, shift)
         u = self.sums(precision, shift, own).posterior()
-        bucket, slot, size = self._find(block)
-        part = own[bucket]
-        half, white, natural = (x[slot : slot + 1] for x in part[:3])
-        alone = part._replace(half=half, white=white, natural=natural)
+        terms = [term for term in self._terms if term.name in groups]
+        bucket, slot, size = self._find(terms, groups)
+        half, white, natural = (x[slot : slot + 1] for x in own[bucket][:3])
+        alone = own[bucket]._replace(half=half, white=white, natural=natural)
         weights, explained, scaled = _weights(alone, u)
         crossed = tf.matmul(scaled[0, :size], u.inverse)  # H P⁻¹
-        corner = terms_of(u).reduction
         reduction = tf.concat(
             [
-                tf.concat([corner, tf.transpose(crossed)], 1),
+                tf.concat([terms_of(u).reduction, tf.transpose(crossed)], 1),
                 tf.concat([crossed, explained[0, :size, :size]], 1),
             ],
             0,
         )
-        return PosteriorTerms(tf.concat([u.mean, weights[0, :size]], 0)[:, 0], reduction)
+        found = PosteriorTerms(tf.concat([u.mean, weights[0, :size]], 0)[:, 0], reduction)
+        sites = self._buckets[bucket].sites[slot, :size]
+        theirs = self._phi[bucket][slot, :size]
 
-    def sites_in(self, block: int) -> np.ndarray:
-        """The sites of a block, in its order."""
-        bucket, slot, size = self._find(block)
-        return self._buckets[bucket].sites[slot, :size]
+        def beside(inputs: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
+            each = [
+                term.with_inputs(inputs, features, sites, theirs)
+                * tf.cast(term.groups[sites] == groups[term.name], theirs.dtype)
+                for term in terms
+            ]
+            return tf.concat([features, tf.add_n(each)], 1)
 
-    def block_features(self, block: int) -> tf.Tensor:
-        """Rows of Phi of `sites_in`, (b, m)."""
-        bucket, slot, size = self._find(block)
-        return self._phi[bucket][slot, :size]
+        return JoiningTerms(found, beside)
 
-    def _find(self, block: int) -> tuple[int, int, int]:
-        """Bucket, place in it, and number of sites of a block."""
-        for i, bucket in enumerate(self._buckets):
-            slots = np.flatnonzero(bucket.numbers == block)
-            if len(slots):
-                slot = int(slots[0])
-                return i, slot, int(np.sum(bucket.sites[slot] < self._num_sites))
-        raise AssertionError(f"no block {block}")
+    def _find(self, terms: Sequence[Term], groups: Mapping[str, int]) -> tuple[int, int, int]:
+        """Bucket, place in it, and number of sites of the one block that has these groups."""
+        wanted = [np.flatnonzero(term.groups == groups[term.name]) for term in terms]
+        found = {
+            (i, int(slot))
+            for i, bucket in enumerate(self._buckets)
+            for sites in wanted
+            for slot in np.flatnonzero(np.isin(bucket.sites, sites).any(1))
+        }
+        ((i, slot),) = found
+        return i, slot, int(np.sum(self._buckets[i].sites[slot] < self._num_sites))
 
     def inducing_values(
         self, precision: tf.Tensor, shift: tf.Tensor

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.covariances.base import PosteriorTerms
-from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
+from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
+from sparse_prefgp.covariances.residual import BLOCKS
 
 # Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
 CHUNK = 2048
@@ -71,20 +72,13 @@ def posterior_in_block(
     :param precision: (t,) c tau of the sites; shift: (t,) c nu.
     :param block: its number in the graph.
     """
-    blocks, graph, kernel = prior.blocks, problem.graph, problem.kernel
-    assert blocks is not None
-    sites = blocks.sites_in(block)
-    winners = as_float(graph.rows[graph.winners[sites]])
-    losers = as_float(graph.rows[graph.losers[sites]])
-    of_block = blocks.block_features(block)
+    assert prior.blocks is not None
+    joining = prior.blocks.joining({BLOCKS: block}, precision, shift)
 
     def features(inputs: tf.Tensor) -> tf.Tensor:
-        a = prior.features(inputs)
-        related = kernel_matrix(kernel, inputs, losers) - kernel_matrix(kernel, inputs, winners)
-        return tf.concat([a, related - tf.matmul(a, of_block, transpose_b=True)], 1)
+        return joining.features(inputs, prior.features(inputs))
 
-    terms = blocks.block_terms(precision, shift, block)
-    return Posterior(kernel, problem.mean_function, features, terms)
+    return Posterior(problem.kernel, problem.mean_function, features, joining.posterior)
 
 
 def in_chunks(function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,153 @@
+"""What z has beside the inducing values: a sum of terms, done in blocks (docs/method.md, 10).
+
+z = Phi u + r. The covariance of r is a sum of terms, each between the sites of one *group* alone:
+those of a block of PITC, and in time of a pair of items, a judge, a person, a set. Groups that
+have a site in common, whatever their terms, are joined; each connected component is one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from sparse_prefgp.blocks import Bucket
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
+from sparse_prefgp.graph import DuelGraph
+
+IntArray = npt.NDArray[np.int64]
+
+# A block is an array of its sites squared: 200 MB at so many.
+MAX_BLOCK = 5000
+# The name of the groups within which `Unexplained` keeps the residual.
+BLOCKS = "blocks of PITC"
+
+
+class Term(Protocol):
+    """A covariance between sites of one group.
+
+    name: of its groups, in the plural. groups: (t,) the group of each site, -1 for none.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def groups(self) -> IntArray: ...
+
+    def within(self, bucket: Bucket, features: tf.Tensor) -> tf.Tensor:
+        """Covariances (g, b, b) of the sites of each block, 0 where there is none.
+
+        Between sites of different groups they do not count.
+
+        :param features: (g, b, m), the rows of Phi.
+        """
+
+    def with_inputs(
+        self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
+    ) -> tf.Tensor:
+        """Covariance (N, b) of the utility of inputs (N, D) that join a group with its sites.
+
+        :param features: (N, m) of the inputs. sites: (b,). theirs: (b, m), their rows of Phi.
+        """
+
+
+class Unexplained(NamedTuple):
+    """`K_vv - Phi Phi'` within blocks of sites.
+
+    kernel, graph: what K_vv is made of.
+    """
+
+    kernel: gpflow.kernels.Kernel
+    graph: DuelGraph
+    groups: IntArray
+    name: str = BLOCKS
+
+    def within(self, bucket: Bucket, features: tf.Tensor) -> tf.Tensor:
+        rows = tf.gather(as_float(self.graph.rows), bucket.rows)
+        # Whole rows are gathered twice as fast as single entries, and three times in the gradient.
+        half = ends_apart(stacked_covariance(self.kernel, rows), bucket)
+        between = ends_apart(tf.linalg.matrix_transpose(half), bucket)
+        return between - tf.matmul(features, features, transpose_b=True)
+
+    def with_inputs(
+        self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
+    ) -> tf.Tensor:
+        graph = self.graph
+        winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
+        related = kernel_matrix(self.kernel, inputs, losers)
+        related -= kernel_matrix(self.kernel, inputs, winners)
+        return related - tf.matmul(features, theirs, transpose_b=True)
+
+
+def ends_apart(values: tf.Tensor, bucket: Bucket) -> tf.Tensor:
+    """Loser minus winner: (g, p, k) per row to (g, b, k) per site."""
+    first = tf.gather(values, bucket.winners, axis=1, batch_dims=1)
+    return tf.gather(values, bucket.losers, axis=1, batch_dims=1) - first
+
+
+def joined(groups: Mapping[str, IntArray]) -> IntArray:
+    """The block of each site, (t,), without a gap: connected components of sites and groups.
+
+    :param groups: by name, the group of each site, (t,), -1 for none.
+    :raises ValueError: a block of more than 5,000 sites.
+    """
+    blocks, *others = groups.values()
+    if others or blocks.min() < 0 or np.bincount(blocks).min() == 0:
+        blocks = _components([blocks, *others])
+    largest = int(np.bincount(blocks).max())
+    if largest > MAX_BLOCK:
+        names = " and ".join(groups)
+        raise ValueError(
+            f"The {names} make one block of {largest:,} distinct duels, and a block has at most "
+            f"{MAX_BLOCK:,}; take smaller {names}, or another approximation, such as FITC()."
+        )
+    return blocks
+
+
+def _components(groups: Sequence[IntArray]) -> IntArray:
+    t = len(groups[0])
+    ends, nodes = [], t
+    for group in groups:
+        site = np.flatnonzero(group >= 0)
+        ends.append(np.stack([site, nodes + group[site]]))
+        nodes += int(group.max()) + 1
+    edges = np.concatenate(ends, 1)
+    graph = sparse.coo_matrix((np.ones(edges.shape[1]), tuple(edges)), shape=(nodes, nodes))
+    component = connected_components(graph, directed=False)[1][:t]
+    blocks: IntArray = np.unique(component, return_inverse=True)[1].reshape(-1)
+    return blocks
+
+
+def summed(
+    terms: Sequence[Term], buckets: Sequence[Bucket], features: Sequence[tf.Tensor]
+) -> tuple[tuple[tf.Tensor, ...], tf.Tensor]:
+    """The residual of each bucket, (g, b, b), and by how much rounding had made one negative.
+
+    :param features: for each bucket (g, b, m), the rows of Phi.
+    """
+    residuals = []
+    clipped = tf.zeros([], features[0].dtype)
+    for bucket, rows in zip(buckets, features, strict=True):
+        raw = tf.add_n([_of_one_group(term, bucket, term.within(bucket, rows)) for term in terms])
+        diagonal = tf.linalg.diag_part(raw)
+        kept = tf.maximum(diagonal, tf.zeros_like(diagonal))
+        clipped = tf.maximum(clipped, tf.stop_gradient(tf.reduce_max(kept - diagonal)))
+        residuals.append(tf.linalg.set_diag(raw, kept))
+    return tuple(residuals), clipped
+
+
+def _of_one_group(term: Term, bucket: Bucket, matrix: tf.Tensor) -> tf.Tensor:
+    """The matrix (g, b, b) between sites of one group, 0 elsewhere."""
+    groups = np.append(term.groups, -1)[bucket.sites]
+    nowhere = bucket.sites == len(term.groups)
+    if np.all((groups == groups[:, :1]) & (groups >= 0) | nowhere):
+        return matrix  # every block is of one group
+    same = (groups[:, :, None] == groups[:, None, :]) & (groups[:, :, None] >= 0)
+    return tf.where(same, matrix, tf.zeros_like(matrix))
