@@ -13,7 +13,7 @@ from sparse_prefgp.cli.console import Output
 from sparse_prefgp.studies.holdout import Watch
 
 if TYPE_CHECKING:
-    from sparse_prefgp.parts.model import StreamProgress
+    from sparse_prefgp.parts.workplace import StreamProgress
     from sparse_prefgp.selection import Progress
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import tensorflow as tf
@@ -111,7 +111,8 @@ class InferenceResult:
 class Engine(Protocol):
     """Finds sites for factors under a covariance of z.
 
-    An engine of your own that inherits from this class has the facts at the end by default.
+    An engine that inherits from this class, as all of the package do by way of `Iteration`, has the
+    facts at the end by default.
     """
 
     @property
@@ -176,7 +177,7 @@ def constant_factors(factors: Factors) -> Factors:
 
 
 @dataclass(frozen=True)
-class Iteration:
+class Iteration(Engine):
     """Settings that the engines share.
 
     damping: share of each step taken, at first. tolerance: on the largest change that one more
@@ -185,22 +186,9 @@ class Iteration:
     :raises ValueError: damping outside (0, 1], tolerance not positive, max_sweeps below 1.
     """
 
-    takes_expectations: ClassVar[bool] = False
-    keeps_growth: ClassVar[bool] = True
-
     damping: float = 1.0
     tolerance: float = 1e-8
     max_sweeps: int = 500
-
-    @property
-    def matches_moments(self) -> bool:
-        """Whether each site has the moments of its own factor: EP itself."""
-        return False
-
-    @property
-    def label(self) -> str:
-        """Its class, and what makes it another engine than by default."""
-        return type(self).__name__
 
     def __post_init__(self) -> None:
         plain_scalars(self)

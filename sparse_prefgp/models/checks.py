@@ -14,6 +14,7 @@ from sparse_prefgp.approximations.inducing import items_with_effects
 from sparse_prefgp.covariances.item_effect import feature_part, item_effects
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.duels import shortened
+from sparse_prefgp.models.inducing_inputs import check_count
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP
@@ -106,6 +107,34 @@ def _times(n: int, m: int) -> str:
 def _gibibytes(n: int) -> float:
     """Memory of exact inference over n items, in which 13 matrices of n × n meet."""
     return 13 * 8 * n**2 / 2**30
+
+
+def inducing_points(
+    given: Any, columns: int, distinct: int | None = None
+) -> gpflow.inducing_variables.InducingPoints:
+    """Inducing inputs that were given, checked.
+
+    :param given: (m, D) numbers, or the `InducingPoints` to take.
+    :param columns: D. distinct: items, of which there are at least as many; None for a stream.
+    :raises ValueError: another shape, none, not finite, equal rows, or more than the items.
+    """
+    points = given if isinstance(given, gpflow.inducing_variables.InducingPoints) else None
+    try:
+        z = np.asarray(given if points is None else points.Z.numpy(), dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("inducing_variable must be an (m, D) array of numbers.") from None
+    if z.ndim != 2 or z.shape[1] != columns:
+        raise ValueError(f"inducing_variable must be (m, {columns}) like the items, not {z.shape}.")
+    if not np.all(np.isfinite(z)):
+        row = int(np.argwhere(~np.isfinite(z))[0, 0])
+        raise ValueError(f"inducing_variable has a NaN or infinite value in row {row}.")
+    check_count(len(z), len(z) if distinct is None else distinct)
+    if len(np.unique(z, axis=0)) < len(z):
+        raise ValueError(
+            "inducing_variable has equal rows, which make its kernel matrix singular; "
+            "pass np.unique(Z, axis=0)."
+        )
+    return gpflow.inducing_variables.InducingPoints(z) if points is None else points
 
 
 def noise_parameter(noise_variance: float) -> gpflow.Parameter:

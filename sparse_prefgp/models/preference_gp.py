@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes
-from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.approximations import (
     VFE,
@@ -39,13 +40,19 @@ from sparse_prefgp.evidence import (
     lower_bounds,
 )
 from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.models.checks import check_parts, noise_parameter, warn_of_cancelling
+from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
+from sparse_prefgp.models.checks import (
+    check_parts,
+    inducing_points,
+    noise_parameter,
+    warn_of_cancelling,
+)
 from sparse_prefgp.models.describing import described
-from sparse_prefgp.models.inducing_inputs import check_count, kmeans_inputs
+from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import margin_parameter, ratio_parameter
 from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_in_block, predictions
-from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.protocols import SampledWins
+from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
 from sparse_prefgp.sites import Sites, totals
 
@@ -53,36 +60,49 @@ EXACT_UP_TO = 1000
 DEFAULT_INDUCING = 128
 
 
-class _Memory:
-    """Sites between calls, and how the evaluations inside compiled functions went.
+@dataclass(frozen=True)
+class _Given:
+    """What a model is made of that is no parameter.
 
-    A plain object, so that its variables do not show up among the model's parameters.
+    all_duels: the graph of all duels. graph: that of those which the approximation takes. numbered:
+    whether rows end in the number of the item.
     """
 
-    def __init__(self, num_sites: int) -> None:
-        dtype = gpflow.default_float()
-        self.nu = tf.Variable(tf.zeros([num_sites], dtype), trainable=False)
-        self.tau = tf.Variable(tf.zeros([num_sites], dtype), trainable=False)
-        self.change = tf.Variable(tf.zeros([], dtype), trainable=False)
-        self.sweeps = tf.Variable(0, trainable=False)
-
-    def sites(self) -> Sites:
-        return Sites(self.nu.read_value(), self.tau.read_value())
-
-    def keep(self, point: FixedPoint) -> None:
-        nu, tau = point.sites
-        good = tf.reduce_all(tf.math.is_finite(nu)) & tf.reduce_all(tf.math.is_finite(tau))
-        self.nu.assign(tf.where(good, nu, self.nu))
-        self.tau.assign(tf.where(good, tau, self.tau))
-        self.change.assign(point.found.change)
-        self.sweeps.assign_add(point.sweeps)
-
-    def clear(self) -> None:
-        self.nu.assign(tf.zeros_like(self.nu))
-        self.tau.assign(tf.zeros_like(self.tau))
+    duels: Duels
+    approximation: Approximation
+    all_duels: DuelGraph
+    graph: DuelGraph
+    numbered: bool
 
 
-class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Where inference ended: what predictions and bounds are made of.
+
+    point: what the engine found there; None of a model that was read, which predicts without.
+    """
+
+    problem: DuelProblem
+    prior: DuelPrior
+    engine: Engine
+    sites: Sites
+    point: FixedPoint | None = None
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        problem, prior = self.problem, self.prior
+        terms = prior.covariance.predict(*totals(self.sites, prior.factors.counts))
+        return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
+
+    @cached_property
+    def log_evidence(self) -> float:
+        prior, point = self.prior, self.point
+        if point is None:
+            point = self.engine.at(prior.covariance, prior.factors, self.sites)
+        return float(point.log_evidence(prior.correction))
+
+
+class PreferenceGP(DuelGP[Solved, InferenceResult]):
     """A Gaussian-process utility learned from duels.
 
     :param duels: `Duels`; t duels between n items with D features.
@@ -150,25 +170,29 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
                 "add a kernel on the features, or use Exact()."
             )
         self.inducing_variable = _inducing_variable(approximation, inducing_variable, duels)
-        # Not parameters: kept out of tf.Module's tracking by a container it does not look into.
-        self._fixed = _Fixed(duels, approximation, engine or ParallelEP(), full, numbered)
+        graph = approximation.select(full)
+        # Neither these nor the sites are parameters, nor does tf.Module look for any in them.
+        self._given = _Given(duels, approximation, full, graph, numbered)
+        self._engine = engine or ParallelEP()
+        self._sites_memory = SitesMemory(graph.num_sites)
+        self._warned_about_scale = False
 
     # What the model was made of.
 
     @property
     def duels(self) -> Duels:
-        return self._fixed.duels
+        return self._given.duels
 
     @property
     def graph(self) -> DuelGraph:
         """The distinct items and sites that inference works on."""
-        return self._fixed.graph
+        return self._given.graph
 
     @property
     def all_duels(self) -> DuelGraph:
         """The graph of all duels, which is `graph` unless the approximation takes a subset of them
         or keeps equal ones apart."""
-        return self._fixed.all_duels
+        return self._given.all_duels
 
     @property
     def num_duels_used(self) -> int:
@@ -184,17 +208,16 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
 
     @property
     def approximation(self) -> Approximation:
-        return self._fixed.approximation
+        return self._given.approximation
 
     @property
     def engine(self) -> Engine:
-        return self._fixed.engine
+        return self._engine
 
     @engine.setter
     def engine(self, engine: Engine) -> None:
         self._check_link(engine)
-        self._fixed.engine = engine
-        self._fixed.fingerprint = None
+        self._engine, self._known = engine, None
 
     def _check_link(self, engine: Engine) -> None:
         if self.noise_ratio is not None and not engine.link_function.has_normal_noise:
@@ -206,7 +229,7 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
     @property
     def has_item_effect(self) -> bool:
         """Whether the kernel holds an `ItemEffect`, so that inputs may name items."""
-        return self._fixed.numbered
+        return self._given.numbered
 
     def item_inputs(self, rows: Any = slice(None)) -> np.ndarray:
         """Items of `duels` as `predict_f` takes them, with their row numbers if they have effects.
@@ -218,11 +241,6 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         if self.has_item_effect:
             items = np.column_stack([items, np.arange(len(items))])
         return items[rows]
-
-    @property
-    def features(self) -> tuple[np.ndarray, tuple[str, ...] | None]:
-        """(n, D) features of the items, and their names if they have any."""
-        return self.duels.items, self.duels.feature_names
 
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
@@ -258,8 +276,6 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
             f"{self.graph.num_rows} distinct items)"
         )
 
-    __str__ = __repr__
-
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What `save` writes: a description for JSON, and the arrays that it names.
 
@@ -282,11 +298,6 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
             self.has_logit_factors,
         )
 
-    @property
-    def has_logit_factors(self) -> bool:
-        """Whether the engine takes logistic noise in place of the model's own."""
-        return not self.engine.link_function.has_normal_noise
-
     def _on_rows(self, kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel:
         """The kernel on the rows of the graph, which may end in the item's number."""
         if not self.has_item_effect:
@@ -297,7 +308,7 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
         self._warn_about_scale()
         prior = self.approximation.prior(self.problem())
-        memory = self._fixed.memory
+        memory = self._sites_memory
         point = self.engine.run(prior.covariance, prior.factors, memory.sites())
         memory.keep(point)
         value = point.log_evidence(prior.correction)
@@ -310,20 +321,7 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
 
         :param restart: forget the sites of earlier calls and begin at zero.
         """
-        self._ensure_inferred(restart, warn=False)
-        result = self._fixed.result
-        assert result is not None
-        return result
-
-    def log_evidence(self) -> float:
-        """Log evidence in nats, with the approximation's correction, over all duels."""
-        self._ensure_inferred()
-        fixed = self._fixed
-        prior, sites = fixed.prior, fixed.sites
-        assert prior is not None and sites is not None
-        if fixed.point is None:  # of a model that was read, which can predict without
-            fixed.point = self.engine.at(prior.covariance, prior.factors, sites)
-        return float(fixed.point.log_evidence(prior.correction))
+        return self._inferred(restart, warn=False).result
 
     def lower_bound(self) -> float:
         """Rigorous lower bound of the exact log evidence of all duels, in nats.
@@ -333,41 +331,25 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         where exact inference took jitter (`infer().jitter`) it is about the kernel with it.
         (docs/method.md, section 3)
         """
-        self._ensure_inferred()
-        return self._lower_bounds().value
+        return self._lower_bounds(self._inferred().solution).value
 
     def lower_bounds(self) -> LowerBounds:
         """All rigorous lower bounds, and which is the largest.
 
         :raises ValueError: logit factors.
         """
-        self._ensure_inferred()
-        return self._lower_bounds()
+        return self._lower_bounds(self._inferred().solution)
 
-    def _lower_bounds(self) -> LowerBounds:
+    def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.require_probit("The lower bound")
-        fixed = self._fixed
-        problem, prior, sites = fixed.problem, fixed.prior, fixed.sites
-        assert problem is not None and prior is not None and sites is not None
+        problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
             return lower_bounds(problem, sites, inducing=InducingValues.of(*values))
         everything = None
-        if fixed.all_duels is not fixed.graph:
-            whole = problem._replace(graph=fixed.all_duels)
-            everything = _marginals_of(whole, self.posterior)
+        if self.all_duels is not self.graph:
+            everything = _marginals_of(problem._replace(graph=self.all_duels), at.posterior)
         return lower_bounds(problem, sites, everything)
-
-    def require_probit(self, what: str) -> None:
-        """Refuse what holds for normal noise only.
-
-        :raises ValueError: the engine has logit factors.
-        """
-        if self.has_logit_factors:
-            raise ValueError(
-                f"{what} needs probit factors, whose noise is normal; this model has "
-                f"{self.engine!r}: use another engine, such as Laplace()."
-            )
 
     # Prediction.
 
@@ -378,13 +360,9 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         While a `tf.function` is traced, inference becomes part of the graph, so that the compiled
         prediction follows the parameters.
         """
-        if not tf.executing_eagerly():
-            return _posterior(*self._inferred())
-        problem, prior, sites = self._inferred()
-        fixed = self._fixed
-        if fixed.posterior is None:
-            fixed.posterior = _posterior(problem, prior, sites)
-        return fixed.posterior
+        if tf.executing_eagerly():
+            return self._inferred().solution.posterior
+        return self._traced().posterior
 
     def posterior_in_block(self, block: Any) -> Posterior:
         """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
@@ -399,9 +377,9 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
         It is computed at every call, at the cost of a sweep. (docs/method.md, section 10)
         """
         number = self.approximation.number_of(block, self.graph)
-        problem, prior, sites = self._inferred()
-        counted = totals(sites, prior.factors.counts)
-        return posterior_in_block(problem, prior, *counted, number)
+        at = self._inferred().solution if tf.executing_eagerly() else self._traced()
+        counted = totals(at.sites, at.prior.factors.counts)
+        return posterior_in_block(at.problem, at.prior, *counted, number)
 
     @check_shapes(
         "Xnew: [N, D]",
@@ -482,42 +460,32 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
 
     # Inside.
 
-    def _inferred(self) -> tuple[DuelProblem, DuelPrior, Sites]:
-        """What inference works on and where it ended; part of the graph while one is traced."""
-        if not tf.executing_eagerly():
-            problem = self.problem()
-            prior = self.approximation.prior(problem)
-            point = self.engine.run(prior.covariance, prior.factors, self._fixed.memory.sites())
-            return problem, prior, point.sites
-        self._ensure_inferred()
-        fixed = self._fixed
-        assert fixed.problem is not None and fixed.prior is not None and fixed.sites is not None
-        return fixed.problem, fixed.prior, fixed.sites
-
-    def _ensure_inferred(self, restart: bool = False, warn: bool = True) -> None:
-        fixed = self._fixed
-        parts, fingerprint = self._parts(), self._fingerprint()
-        same = all(x is y for x, y in zip(fixed.parts, parts, strict=True))
-        if fixed.fingerprint == fingerprint and same and not restart:
-            return
+    def _infer(
+        self, fingerprint: Fingerprint, restart: bool, watch: Any
+    ) -> Inferred[Solved, InferenceResult]:
+        self._known = None  # its prior may be as large as the new one: let go of it first
+        memory = self._sites_memory
         if restart:
-            fixed.memory.clear()
-        # The old prior may be as large as the new one: let go of it first.
-        fixed.fingerprint = fixed.prior = fixed.sites = fixed.point = fixed.posterior = None
-        fixed.problem = self._frozen_problem()
-        prior = self.approximation.prior(fixed.problem)
-        point = self.engine.run(prior.covariance, prior.factors, fixed.memory.sites())
-        fixed.memory.keep(point)
-        fixed.prior, fixed.sites, fixed.point, fixed.posterior = prior, point.sites, point, None
-        fixed.result = describe(
+            memory.clear()
+        problem = self._frozen_problem()
+        prior = self.approximation.prior(problem)
+        point = self.engine.run(prior.covariance, prior.factors, memory.sites())
+        memory.keep(point)
+        result = describe(
             point,
             self.engine.tolerance,
             jitter=float(prior.jitter),
             clipped=float(prior.clipped),
         )
-        fixed.fingerprint, fixed.parts = fingerprint, parts
-        if warn and not fixed.result.converged:
-            warnings.warn(f"Inference did not converge: {fixed.result}.", stacklevel=4)
+        solved = Solved(problem, prior, self.engine, point.sites, point)
+        return Inferred(fingerprint, solved, result)
+
+    def _traced(self) -> Solved:
+        """The same as part of the graph that is being traced."""
+        problem = self.problem()
+        prior = self.approximation.prior(problem)
+        point = self.engine.run(prior.covariance, prior.factors, self._sites_memory.sites())
+        return Solved(problem, prior, self.engine, point.sites)
 
     def _frozen_problem(self) -> DuelProblem:
         """On copies, so that nothing kept from it changes when a parameter is assigned."""
@@ -532,34 +500,25 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
             self.has_logit_factors,
         )
 
-    def _parts(self) -> tuple[Any, ...]:
-        return (self.kernel, self.mean_function, self.inducing_variable)
-
-    def _fingerprint(self) -> bytes:
-        """All parameters as they are."""
-        return b"".join(v.numpy().tobytes() for v in self.variables)
-
     def restore(self, nu: np.ndarray, tau: np.ndarray, result: InferenceResult) -> None:
         """Take sites (t,), (t,) and the result that inference once gave, without a sweep.
 
         :raises ValueError: what `start_from` raises.
         """
         self.start_from(nu, tau)
-        fixed = self._fixed
-        fixed.problem = self._frozen_problem()
-        fixed.prior = self.approximation.prior(fixed.problem)
+        problem = self._frozen_problem()
+        prior = self.approximation.prior(problem)
         # Predictions need the sites alone; what else is known at them is computed when asked for.
-        fixed.sites, fixed.point, fixed.posterior = fixed.memory.sites(), None, None
-        fixed.result = result
-        fixed.fingerprint, fixed.parts = self._fingerprint(), self._parts()
+        solved = Solved(problem, prior, self.engine, self._sites_memory.sites())
+        self._known = Inferred(Fingerprint.of(self), solved, result)
 
     def silence_scale_warning(self) -> None:
         """Whoever frees the scale on purpose need not be warned."""
-        self._fixed.warned_about_scale = True
+        self._warned_about_scale = True
 
     def sites(self) -> tuple[np.ndarray, np.ndarray]:
         """nu and tau of one copy of each site, (t,) each, in the order of `graph`."""
-        nu, tau = self._fixed.memory.sites()
+        nu, tau = self._sites_memory.sites()
         return nu.numpy(), tau.numpy()
 
     def start_from(self, nu: np.ndarray, tau: np.ndarray) -> None:
@@ -567,69 +526,25 @@ class PreferenceGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin
 
         :raises ValueError: of another length, not finite, or a negative tau.
         """
-        sites = self.graph.num_sites
-        for name, values in (("nu", nu), ("tau", tau)):
-            if np.shape(values) != (sites,) or not np.all(np.isfinite(values)):
-                raise ValueError(
-                    f"{name} must hold {sites} finite numbers, one for each site, not an array of "
-                    f"shape {np.shape(values)}."
-                )
-        if np.any(np.asarray(tau) < 0.0):
-            raise ValueError(f"tau has {np.min(tau)}, but a precision is at least 0.")
-        self._fixed.memory.nu.assign(nu)
-        self._fixed.memory.tau.assign(tau)
-        self._fixed.fingerprint = None
+        self._sites_memory.start_from(nu, tau)
+        self._known = None
 
     def last_change(self) -> float:
         """Largest change of the last inference, within `training_loss` too."""
-        return float(self._fixed.memory.change)
+        return float(self._sites_memory.change)
 
     def total_sweeps(self) -> int:
         """Sweeps of all inference on this model so far."""
-        return int(self._fixed.memory.sweeps)
+        return int(self._sites_memory.sweeps)
 
     def _warn_about_scale(self) -> None:
-        if self.scale_is_free() and not self._fixed.warned_about_scale:
-            self._fixed.warned_about_scale = True
+        if self.scale_is_free() and not self._warned_about_scale:
+            self._warned_about_scale = True
             warnings.warn(
                 "Kernel variance and noise variance are both trainable, but duels determine only "
                 "their ratio; fix one with gpflow.set_trainable, or give one a prior.",
                 stacklevel=3,
             )
-
-
-class _Fixed:
-    """What belongs to a model but is no parameter; a plain object that tf.Module leaves alone."""
-
-    def __init__(
-        self,
-        duels: Duels,
-        approximation: Approximation,
-        engine: Engine,
-        full: DuelGraph,
-        numbered: bool,
-    ) -> None:
-        self.duels = duels
-        self.numbered = numbered
-        self.approximation = approximation
-        self.engine = engine
-        self.all_duels = full
-        self.graph = approximation.select(full)
-        self.memory = _Memory(self.graph.num_sites)
-        self.warned_about_scale = False
-        self.fingerprint: bytes | None = None
-        self.parts: tuple[Any, ...] = (None, None, None)
-        self.problem: DuelProblem | None = None
-        self.prior: DuelPrior | None = None
-        self.sites: Sites | None = None
-        self.point: FixedPoint | None = None
-        self.posterior: Posterior | None = None
-        self.result: InferenceResult | None = None
-
-
-def _posterior(problem: DuelProblem, prior: DuelPrior, sites: Sites) -> Posterior:
-    terms = prior.covariance.predict(*totals(sites, prior.factors.counts))
-    return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
 
 
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> Everything:
@@ -663,29 +578,4 @@ def _inducing_variable(
     if given is None:
         rows, _ = duels.distinct_rows()
         given = kmeans_inputs(rows, min(DEFAULT_INDUCING, len(rows)), np.random.default_rng(0))
-    if isinstance(given, gpflow.inducing_variables.InducingPoints):
-        inducing = given
-    else:
-        inducing = gpflow.inducing_variables.InducingPoints(_check_z(given, duels))
-    _check_z(inducing.Z.numpy(), duels)
-    return inducing
-
-
-def _check_z(given: Any, duels: Duels) -> np.ndarray:
-    try:
-        z = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError("inducing_variable must be an (m, D) array of numbers.") from None
-    columns = duels.num_features
-    if z.ndim != 2 or z.shape[1] != columns:
-        raise ValueError(f"inducing_variable must be (m, {columns}) like the items, not {z.shape}.")
-    if not np.all(np.isfinite(z)):
-        row = int(np.argwhere(~np.isfinite(z))[0, 0])
-        raise ValueError(f"inducing_variable has a NaN or infinite value in row {row}.")
-    check_count(len(z), len(np.unique(duels.items, axis=0)))
-    if len(np.unique(z, axis=0)) < len(z):
-        raise ValueError(
-            "inducing_variable has equal rows, which make its kernel matrix singular; "
-            "pass np.unique(Z, axis=0)."
-        )
-    return z
+    return inducing_points(given, duels.num_features, len(np.unique(duels.items, axis=0)))

@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import copy
-import operator
 import os
-import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 import tensorflow as tf
-from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
+from gpflow.models import BayesianModel
 
 from sparse_prefgp.approximations import VFE, Approximation, SummedApproximation
-from sparse_prefgp.checks import is_number, whole_number
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import as_float, between_inducing, with_inducing
 from sparse_prefgp.covariances.low_rank_base import terms_of
-from sparse_prefgp.duels import shortened
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
-from sparse_prefgp.models.checks import check_parts, noise_parameter, warn_of_cancelling
+from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
+from sparse_prefgp.models.checks import (
+    check_parts,
+    inducing_points,
+    noise_parameter,
+    warn_of_cancelling,
+)
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import margin_parameter
 from sparse_prefgp.models.posterior import Posterior
-from sparse_prefgp.models.predicting import DuelPredictions
 from sparse_prefgp.models.preference_gp import DEFAULT_INDUCING, PreferenceGP
 from sparse_prefgp.models.protocols import NotInMemory, SampledWins
-from sparse_prefgp.parts.algebra import Algebra
 from sparse_prefgp.parts.describing import described
 from sparse_prefgp.parts.gaussian import FloatArray, Natural
 from sparse_prefgp.parts.hyperparameters import Hyperparameters
-from sparse_prefgp.parts.part import Part, algebra_for
-from sparse_prefgp.parts.rounds import NOT_HERE, Coordinator, InProcess, Outcome, Pool, Round
+from sparse_prefgp.parts.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.parts.seen import SeenDuels
+from sparse_prefgp.parts.workplace import Place, StreamProgress, Watch, Workplace
 
 # Rows that the default inducing inputs are placed by.
 _PLACED_BY = 20_000
@@ -71,24 +70,6 @@ class StreamedResult(InferenceResult):
         return "; ".join([text, *self.rebuilt])
 
 
-@dataclass(frozen=True)
-class StreamProgress:
-    """Within a round: what a progress bar shows.
-
-    what: which pass this is. rows: duels passed so far, of `total`. change: the largest change
-    seen by the last whole round, NaN before the first. duels_per_second: within this pass;
-    seconds_left: of it. round: number of the round, from 1.
-    """
-
-    what: str
-    round: int
-    rows: int
-    total: int
-    change: float
-    duels_per_second: float
-    seconds_left: float
-
-
 class Kept(NamedTuple):
     """What a model without its duels predicts from.
 
@@ -101,7 +82,49 @@ class Kept(NamedTuple):
     result: StreamedResult
 
 
-class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """Where inference in parts ended.
+
+    parameters: copies, so that nothing follows when one of the model's is assigned. total: natural
+    parameters of whitened u.
+    """
+
+    parameters: Hyperparameters
+    total: Natural
+    log_evidence: float
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        kernel, inducing = self.parameters.kernel, self.parameters.inducing_variable
+        factor, _ = cholesky_with_jitter(between_inducing(inducing, kernel), MAX_CONDITION)
+
+        def features(inputs: tf.Tensor) -> tf.Tensor:
+            k_uf = with_inducing(inducing, kernel, inputs)
+            return tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
+
+        terms = terms_of(self.total.posterior())
+        return Posterior(kernel, self.parameters.mean_function, features, terms)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a model is made of that is no parameter; without a stream it was loaded."""
+
+    stream: StreamedDuels | None
+    seen: SeenDuels
+    approximation: SummedApproximation
+    engine: PartitionedEP
+
+
+class _Watching(NamedTuple):
+    """Called after each chunk, and after each round."""
+
+    progress: Callable[[StreamProgress], None] | None = None
+    report: Callable[[Round], None] | None = None
+
+
+class StreamedGP(DuelGP[Summed, StreamedResult]):
     """A Gaussian-process utility learned from duels that are read in chunks, or by other machines.
 
     Only the sums over m inducing inputs and two numbers for each duel stay. The posterior is that
@@ -161,7 +184,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         check_parts(kernel, mean_function, approximation, engine, seen)
         summed = _check_approximation(approximation)
         _check_engine(engine)
-        place = _Place.of(sites, chunk, scheduler, timeout)
+        place = Place.of(sites, chunk, scheduler, timeout)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
         if item_effects(kernel):
@@ -175,9 +198,9 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, seen)
         self.inducing_variable = _inducing_variable(inducing_variable, duels)
-        # Not parameters: kept out of tf.Module's tracking by a container it does not look into.
-        self._fixed = _Fixed(duels, seen, summed, engine)
-        self._fixed.place = place
+        # Neither of these is a parameter, nor does tf.Module look for any in them.
+        self._given = _Given(duels, seen, summed, engine)
+        self._work: Workplace | None = Workplace(duels, summed, engine, place)
 
     @classmethod
     def without_duels(
@@ -193,29 +216,27 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         model.kernel, model.mean_function = parameters.kernel, parameters.mean_function
         model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
         model.inducing_variable = parameters.inducing_variable
-        model._fixed = fixed = _Fixed(None, kept.seen, approximation, engine)
-        fixed.total, fixed.log_evidence, fixed.result = kept.total, kept.log_evidence, kept.result
-        fixed.values, fixed.modules = parameters.values(), parameters.modules()
+        model._given, model._work = _Given(None, kept.seen, approximation, engine), None
+        summed = Summed(copy.deepcopy(parameters), kept.total, kept.log_evidence)
+        model._known = Inferred(Fingerprint.of(model), summed, kept.result)
         return model
 
     def kept(self) -> Kept:
         """What `save` keeps, after inference."""
-        self._ensure_inferred()
-        fixed = self._fixed
-        assert fixed.total is not None and fixed.result is not None
-        return Kept(fixed.seen, fixed.total, fixed.log_evidence, fixed.result)
+        known = self._inferred()
+        return Kept(self.duels, known.solution.total, known.solution.log_evidence, known.result)
 
     # What the model was made of.
 
     @property
     def stream(self) -> StreamedDuels | None:
         """The duels; None for a model that was loaded, which can predict but not learn."""
-        return self._fixed.stream
+        return self._given.stream
 
     @property
     def duels(self) -> SeenDuels:
         """What is known of the duels without reading them."""
-        return self._fixed.seen
+        return self._given.seen
 
     @property
     def num_duels_used(self) -> int:
@@ -224,16 +245,16 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
 
     @property
     def approximation(self) -> SummedApproximation:
-        return self._fixed.approximation
+        return self._given.approximation
 
     @property
     def engine(self) -> PartitionedEP:
-        return self._fixed.engine
+        return self._given.engine
 
     @property
     def rebuilt(self) -> tuple[str, ...]:
         """What was lost on other machines and made anew since the model was made, in words."""
-        return tuple(self._fixed.rebuilt)
+        return () if self._work is None else tuple(self._work.rebuilt)
 
     @property
     def graph(self) -> Any:
@@ -251,15 +272,6 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
     @property
     def has_item_effect(self) -> bool:
         return False
-
-    @property
-    def has_logit_factors(self) -> bool:
-        return False
-
-    @property
-    def features(self) -> tuple[FloatArray, tuple[str, ...] | None]:
-        """(n, D) features of the items, or their lowest and highest values; and their names."""
-        return self.duels.items, self.duels.feature_names
 
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
@@ -283,17 +295,12 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         ahead, behind = (duels.items[ends[won]] for ends in (duels.winners, duels.losers))
         return SampledWins(ahead, behind, np.full(len(ahead), noise))
 
-    def require_probit(self, what: str) -> None:
-        """Streamed duels always have normal noise."""
-
     def __repr__(self) -> str:
         return (
             f"StreamedGP({self.approximation!r}, {self.inducing_variable.num_inducing} inducing "
             f"inputs, {self.engine!r}, {type(self.kernel).__name__} kernel, "
             f"{self.duels.num_duels:,} duels)"
         )
-
-    __str__ = __repr__
 
     def hyperparameters(self) -> Hyperparameters:
         """All parameters, those of the model itself."""
@@ -331,15 +338,7 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
         :raises ValueError: a file that cannot be read or holds other duels than before; what a
             scheduler that cannot be reached says.
         """
-        self._ensure_inferred(restart, warn=False, progress=progress, report=report)
-        result = self._fixed.result
-        assert result is not None
-        return result
-
-    def log_evidence(self) -> float:
-        """Log evidence in nats, with the approximation's correction, over all duels."""
-        self._ensure_inferred()
-        return self._fixed.log_evidence
+        return self._inferred(restart, warn=False, watch=_Watching(progress, report)).result
 
     def evidence_and_gradient(
         self,
@@ -352,18 +351,17 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
 
         :param tolerance: of inference; by default the engine's.
         """
-        self._stream("learning")
-        self._follow_modules()
-        parameters = self.hyperparameters()
-        values = parameters.values()
-        with self._watched(progress):
-            outcome = self._coordinator().run(values, tolerance)
-            self._keep(outcome)
+        work, parameters = self._workplace("learning"), self.hyperparameters()
+        fingerprint, values = Fingerprint.of(self), parameters.values()
+        coordinator = work.coordinator(parameters)
+        with Watch(work.parts(parameters), coordinator, progress):
+            outcome = coordinator.run(values, tolerance)
+            self._known = self._outcome(fingerprint, outcome)
             if outcome.status is Status.NOT_FINITE:
                 return np.nan, [np.full(v.shape, np.nan) for v in self.trainable_variables]
-            found = self._coordinator().gradient(values, tolerance)
+            found = coordinator.gradient(values, tolerance)
             if found.outcome is not None:
-                self._keep(found.outcome)
+                self._known = self._outcome(fingerprint, found.outcome)
         variables = parameters.variables
         ends = np.cumsum([int(np.prod(v.shape)) for v in variables])[:-1]
         pieces = {
@@ -389,16 +387,6 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
 
     # Prediction.
 
-    @property
-    def posterior(self) -> Posterior:
-        """q(f) for the parameters as they are now; what is held does not change with them."""
-        self._ensure_inferred()
-        fixed = self._fixed
-        if fixed.posterior is None:
-            assert fixed.total is not None
-            fixed.posterior = _posterior(self.hyperparameters(), fixed.total)
-        return fixed.posterior
-
     def _group_numbers(self, groups: Any, like: tf.Tensor) -> None:
         """Streams have no groups."""
         if groups is not None:
@@ -414,11 +402,11 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
 
         :raises ValueError: a loaded model, or parts in other processes.
         """
-        stream = self._stream("in_memory")
-        if self._fixed.place.scheduler is not None:
+        stream, work = self._stream("in_memory"), self._workplace("in_memory")
+        if work.place.scheduler is not None:
             raise ValueError(NOT_HERE)
-        self._ensure_inferred(restart=self._fixed.coordinator is None)
-        nu, tau = np.concatenate(self._pool().sites(), 1)
+        self._inferred(restart=not work.holds_sites)
+        nu, tau = np.concatenate(work.parts(self.hyperparameters()).sites(), 1)
         whole = _whole(stream)
         duels = stream.in_memory(whole)
         model = PreferenceGP(
@@ -446,15 +434,13 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
 
     def close(self) -> None:
         """Let go of the parts: their sites, and the workers that were started for them."""
-        fixed = self._fixed
-        if fixed.pool is not None:
-            fixed.pool.close()
-        fixed.pool = fixed.coordinator = None
+        if self._work is not None:
+            self._work.close()
 
     # Inside.
 
     def _stream(self, what: str) -> StreamedDuels:
-        stream = self._fixed.stream
+        stream = self._given.stream
         if stream is None:
             raise ValueError(
                 f"The model was loaded without its duels, which {what} needs; make a StreamedGP of "
@@ -462,40 +448,27 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
             )
         return stream
 
-    def _ensure_inferred(
-        self,
-        restart: bool = False,
-        warn: bool = True,
-        progress: Callable[[StreamProgress], None] | None = None,
-        report: Callable[[Round], None] | None = None,
-    ) -> None:
-        fixed = self._fixed
-        parameters = self.hyperparameters()
-        values = parameters.values()
-        if not restart and fixed.values is not None and fixed.modules is not None:
-            same = _same(parameters.modules(), fixed.modules)
-            if same and np.array_equal(values, fixed.values):
-                return
-        self._stream("inference at other parameters")
-        self._follow_modules()
-        with self._watched(progress):
-            outcome = self._coordinator().run(values, restart=restart, report=report)
-        self._keep(outcome)
-        assert fixed.result is not None
-        if warn and not fixed.result.converged:
-            warnings.warn(f"Inference did not converge: {fixed.result}.", stacklevel=4)
+    def _workplace(self, what: str) -> Workplace:
+        self._stream(what)
+        assert self._work is not None  # there is one where there are duels
+        return self._work
 
-    def _keep(self, outcome: Outcome) -> None:
-        fixed, parameters = self._fixed, self.hyperparameters()
-        fixed.values, fixed.modules = parameters.values(), parameters.modules()
-        fixed.total, fixed.posterior = outcome.total, None
-        fixed.rebuilt += [text for round_ in outcome.rounds for text in round_.rebuilt]
-        fixed.log_evidence = outcome.log_evidence
-        place = fixed.place
-        where = "in memory" if place.sites is None else f"in {str(place.sites)!r}"
-        if place.scheduler is not None:
-            where = "in the memory of the workers"
-        fixed.result = StreamedResult(
+    def _infer(
+        self, fingerprint: Fingerprint, restart: bool, watch: _Watching | None
+    ) -> Inferred[Summed, StreamedResult]:
+        progress, report = watch or _Watching()
+        work, parameters = self._workplace("inference at other parameters"), self.hyperparameters()
+        coordinator = work.coordinator(parameters)
+        with Watch(work.parts(parameters), coordinator, progress):
+            outcome = coordinator.run(parameters.values(), restart=restart, report=report)
+        return self._outcome(fingerprint, outcome)
+
+    def _outcome(
+        self, fingerprint: Fingerprint, outcome: Outcome
+    ) -> Inferred[Summed, StreamedResult]:
+        work, parameters = self._workplace("inference"), self.hyperparameters()
+        work.rebuilt += [text for round_ in outcome.rounds for text in round_.rebuilt]
+        result = StreamedResult(
             converged=outcome.status is Status.CONVERGED,
             sweeps=len(outcome.rounds),
             status=outcome.status,
@@ -504,179 +477,12 @@ class StreamedGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin):
             jitter=outcome.jitter,
             clipped=outcome.clipped,
             rounds=outcome.rounds,
-            parts=len(self._pool().rows),
-            sites=where,
+            parts=len(work.parts(parameters).rows),
+            sites=work.place.of_sites,
             duels=self.duels.num_duels,
         )
-
-    def _follow_modules(self) -> None:
-        """Parts have copies of the kernel and all else: make them anew where one was replaced."""
-        fixed, modules = self._fixed, self.hyperparameters().modules()
-        if fixed.copied is not None and not _same(modules, fixed.copied):
-            if isinstance(fixed.pool, InProcess):
-                fixed.pool.learn_by(fixed.place.algebra(self, fixed.pool.streams))
-                fixed.coordinator = None
-            else:
-                self.close()
-        fixed.copied = modules
-
-    def _coordinator(self) -> Coordinator:
-        fixed = self._fixed
-        if fixed.coordinator is None:
-            size = self.inducing_variable.num_inducing
-            fixed.coordinator = Coordinator(self._pool(), int(size), self.engine)
-        return fixed.coordinator
-
-    def _pool(self) -> Pool:
-        fixed = self._fixed
-        if fixed.pool is None:
-            fixed.pool = fixed.place.pool(self)
-        return fixed.pool
-
-    def _watched(self, progress: Callable[[StreamProgress], None] | None) -> _Watch:
-        pool = self._pool()
-        return _Watch(pool, progress, self._coordinator())
-
-
-class _Watch:
-    """Tells of the rows of each pass while it is entered."""
-
-    def __init__(
-        self,
-        pool: Pool,
-        progress: Callable[[StreamProgress], None] | None,
-        coordinator: Coordinator,
-    ) -> None:
-        self._pool, self._progress, self._coordinator = pool, progress, coordinator
-        self._last = 0
-        self._started = self._seen_at = time.perf_counter()
-
-    def __enter__(self) -> None:
-        if self._progress is not None:
-            self._pool.seen = self._tell
-
-    def __exit__(self, *error: Any) -> None:
-        self._pool.seen = None
-
-    def _tell(self, rows: int) -> None:
-        assert self._progress is not None
-        now = time.perf_counter()
-        if rows <= self._last:  # another pass has begun
-            self._started = self._seen_at
-        self._last, self._seen_at = rows, now
-        total = sum(self._pool.rows)
-        speed = rows / max(now - self._started, 1e-9)
-        at = self._coordinator.at
-        self._progress(
-            StreamProgress(at.what, at.round, rows, total, at.change, speed, (total - rows) / speed)
-        )
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where the parts work, and how."""
-
-    sites: str | os.PathLike[str] | None = None
-    chunk: int | None = None
-    scheduler: str | None = None
-    timeout: float | None = None
-
-    @classmethod
-    def of(cls, sites: Any, chunk: Any, scheduler: Any, timeout: Any) -> _Place:
-        """What people gave, checked."""
-        if sites is not None and not isinstance(sites, str | os.PathLike):
-            raise ValueError(f"sites is {sites!r}; give the path of a new .npy file.")
-        if scheduler is not None and not isinstance(scheduler, str):
-            raise ValueError(
-                f"scheduler is {scheduler!r}; give 'local' or the address of a Dask scheduler."
-            )
-        if scheduler is not None and sites is not None:
-            raise ValueError(
-                "With a scheduler the sites stay in the memory of the workers; leave sites out."
-            )
-        if timeout is not None and not (is_number(timeout) and timeout > 0.0):
-            raise ValueError(f"timeout is {shortened(timeout)}; give positive seconds.")
-        if timeout is not None and scheduler is None:
-            raise ValueError(
-                f"timeout is {shortened(timeout)}, but without a scheduler there is nothing to "
-                "wait for; give one, or leave timeout out."
-            )
-        size = None if chunk is None else whole_number("chunk", chunk, 1)
-        return cls(sites, size, scheduler, timeout)
-
-    def pool(self, model: StreamedGP) -> Pool:
-        stream = model.stream
-        assert stream is not None
-        parts = stream.cut(model.engine.parts)
-        if self.scheduler is not None:
-            from sparse_prefgp.parts.cluster import Cluster
-
-            description = model.hyperparameters().described()
-            return Cluster(
-                parts, description, model.approximation, self.chunk, self.scheduler, self.timeout
-            )
-        algebra = self.algebra(model, parts)
-        return InProcess(
-            [Part(part, algebra, self._file(k, len(parts))) for k, part in enumerate(parts)]
-        )
-
-    def algebra(self, model: StreamedGP, parts: Sequence[StreamedDuels]) -> Algebra:
-        """For parts in this process, from a copy of the model's parameters."""
-        copied = model.hyperparameters().described().rebuilt()
-        return algebra_for(parts, copied, model.approximation, self.chunk)
-
-    def _file(self, number: int, parts: int) -> Path | None:
-        if self.sites is None:
-            return None
-        path = Path(self.sites)
-        return path if parts == 1 else path.with_name(f"{path.stem}.{number}{path.suffix}")
-
-
-class _Fixed:
-    """What belongs to a model but is no parameter; a plain object that tf.Module leaves alone."""
-
-    def __init__(
-        self,
-        stream: StreamedDuels | None,
-        seen: SeenDuels,
-        approximation: SummedApproximation,
-        engine: PartitionedEP,
-    ) -> None:
-        self.stream = stream
-        self.seen = seen
-        self.approximation = approximation
-        self.engine = engine
-        self.place = _Place()
-        self.pool: Pool | None = None
-        self.coordinator: Coordinator | None = None
-        self.values: FloatArray | None = None
-        # What `values` are of, and what the parts have copies of.
-        self.modules: tuple[tf.Module, ...] | None = None
-        self.copied: tuple[tf.Module, ...] | None = None
-        self.total: Natural | None = None
-        self.log_evidence = np.nan
-        self.posterior: Posterior | None = None
-        self.result: StreamedResult | None = None
-        self.rebuilt: list[str] = []
-
-
-def _same(modules: Sequence[tf.Module], others: Sequence[tf.Module]) -> bool:
-    return len(modules) == len(others) and all(map(operator.is_, modules, others))
-
-
-def _posterior(parameters: Hyperparameters, total: Natural) -> Posterior:
-    """q(f), on copies, so that nothing kept in it changes when a parameter is assigned."""
-    kernel = copy.deepcopy(parameters.kernel)
-    inducing = copy.deepcopy(parameters.inducing_variable)
-    k_uu = between_inducing(inducing, kernel)
-    factor, _ = cholesky_with_jitter(k_uu, MAX_CONDITION)
-
-    def features(inputs: tf.Tensor) -> tf.Tensor:
-        k_uf = with_inducing(inducing, kernel, inputs)
-        return tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
-
-    terms = terms_of(total.posterior())
-    return Posterior(kernel, copy.deepcopy(parameters.mean_function), features, terms)
+        summed = Summed(copy.deepcopy(parameters), outcome.total, outcome.log_evidence)
+        return Inferred(fingerprint, summed, result)
 
 
 def _whole(stream: StreamedDuels) -> Any:
@@ -725,26 +531,4 @@ def _inducing_variable(
         rng = np.random.default_rng(0)
         rows, _ = duels.sample(_PLACED_BY, rng).distinct_rows()
         given = kmeans_inputs(rows, min(DEFAULT_INDUCING, len(rows)), rng)
-    if isinstance(given, gpflow.inducing_variables.InducingPoints):
-        _check_z(given.Z.numpy(), duels)
-        return given
-    return gpflow.inducing_variables.InducingPoints(_check_z(given, duels))
-
-
-def _check_z(given: Any, duels: StreamedDuels) -> np.ndarray:
-    try:
-        z = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError("inducing_variable must be an (m, D) array of numbers.") from None
-    columns = duels.num_features
-    if z.ndim != 2 or z.shape[1] != columns or not len(z):
-        raise ValueError(f"inducing_variable must be (m, {columns}) like the items, not {z.shape}.")
-    if not np.all(np.isfinite(z)):
-        row = int(np.argwhere(~np.isfinite(z))[0, 0])
-        raise ValueError(f"inducing_variable has a NaN or infinite value in row {row}.")
-    if len(np.unique(z, axis=0)) < len(z):
-        raise ValueError(
-            "inducing_variable has equal rows, which make its kernel matrix singular; "
-            "pass np.unique(Z, axis=0)."
-        )
-    return z
+    return inducing_points(given, duels.num_features)

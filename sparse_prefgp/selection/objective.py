@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.parts import StreamedGP
-from sparse_prefgp.parts.model import StreamProgress
+from sparse_prefgp.parts.workplace import StreamProgress
 
 FloatArray = npt.NDArray[np.float64]
 Compiled = Callable[[], tuple[tf.Tensor, tf.Tensor]]

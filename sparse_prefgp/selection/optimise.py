@@ -21,7 +21,7 @@ from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.parts import StreamedGP
-from sparse_prefgp.parts.model import StreamProgress
+from sparse_prefgp.parts.workplace import StreamProgress
 from sparse_prefgp.selection.causes import REMEDIES, cause_and_remedies
 from sparse_prefgp.selection.checkpoint import Checkpoint, IntArray, Keeper, Reached, identify
 from sparse_prefgp.selection.climb import NOT_FINITE, Climb, Curvature, go_on

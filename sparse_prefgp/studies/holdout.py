@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.approximations import Approximation
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.parts import StreamedGP
-    from sparse_prefgp.parts.model import StreamProgress
+    from sparse_prefgp.parts.workplace import StreamProgress
     from sparse_prefgp.selection import AutoInputs, OptimisationReport
     from sparse_prefgp.selection.checkpoint import Checkpoint
 

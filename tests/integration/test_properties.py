@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import sparse_prefgp as spg
 from sparse_prefgp.engines.propagation import evaluate
+from sparse_prefgp.sites import Sites
 from tests.cases import ALL
 from tests.tolerances import GRADIENT_SOLVER, IDENTITY
 
@@ -76,7 +77,7 @@ def check_honest(d: Data) -> None:
     assert np.isfinite(value), result
     assert value < 0.0
     # Not by its own word: one more sweep from where it stopped, under a prior made afresh.
-    prior, sites = model.approximation.prior(model.problem()), model._fixed.memory.sites()
+    prior, sites = model.approximation.prior(model.problem()), Sites(*model.sites())
     change = float(evaluate(prior.covariance, prior.factors, sites).change)
     if result.converged:
         assert change < TOLERANCE + IDENTITY, result

@@ -111,7 +111,7 @@ def test_a_worker_killed_within_a_round_changes_nothing(duels, workers) -> None:
     def kill(round_: spg.parts.Round) -> None:
         if round_.number != 2:
             return
-        pool = model._pool()
+        pool = model._work.parts(model.hyperparameters())
         address = pool._place[0]
         process = pool._client.run(os.getpid)[address]
         killed.append(address)
@@ -136,9 +136,9 @@ def test_local_workers_share_the_cores(duels, monkeypatch) -> None:
     monkeypatch.setattr(cluster, "usable_cores", lambda: 4)
     model = make(duels, 2, "local")
     compare(model, make(duels, 1))
-    found = model._pool()._client.run(lambda: os.environ["TF_NUM_INTRAOP_THREADS"])
+    found = model._work.parts(model.hyperparameters())._client.run(lambda: os.environ["TF_NUM_INTRAOP_THREADS"])
     assert list(found.values()) == ["2", "2"]
-    told = model._pool()._client.run(_threads)
+    told = model._work.parts(model.hyperparameters())._client.run(_threads)
     assert set(told.values()) == {min(2, usable_cores())}
     model.close()
 
@@ -148,7 +148,7 @@ def test_what_was_lost_while_it_learned_is_told(duels, workers) -> None:
 
     def kill(step: Any) -> None:
         if step.iteration == 1:
-            pool = model._pool()
+            pool = model._work.parts(model.hyperparameters())
             os.kill(pool._client.run(os.getpid)[pool._place[0]], signal.SIGKILL)
 
     report = spg.optimise_streamed(model, 3, callback=kill)
@@ -193,7 +193,7 @@ def test_workers_of_a_command_say_nothing(duels, tmp_path, interrupted) -> None:
 def test_a_worker_that_does_not_answer_is_done_without(duels, workers) -> None:
     model = make(duels, 2, workers.scheduler_address)
     model.infer()
-    pool = model._pool()
+    pool = model._work.parts(model.hyperparameters())
     pool._timeout = 3.0
     address = pool._place[1]
     process = pool._client.run(os.getpid)[address]
@@ -281,7 +281,7 @@ def test_a_scheduler_killed_within_a_round_is_told_in_one_sentence(
 
         def kill(round_: spg.parts.Round) -> None:
             if round_.number == 2:
-                monkeypatch.setattr(model._pool()._dask, "wait", killed)
+                monkeypatch.setattr(model._work.parts(model.hyperparameters())._dask, "wait", killed)
 
         with pytest.raises(ConnectionError, match="does not answer any more") as error:
             model.infer(report=kill)
@@ -348,7 +348,7 @@ def test_progress_is_told_and_a_deleted_model_leaves_nothing(duels, workers) -> 
     assert [p.rows for p in seen] == [750, 1500, 2250, 3000] * result.sweeps
     assert seen[-1].round == result.sweeps and seen[-1].seconds_left == 0.0
     assert all(p.total == T and p.duels_per_second > 0.0 for p in seen)
-    run = model._pool()._run
+    run = model._work.parts(model.hyperparameters())._run
     with distributed.Client(workers.scheduler_address, set_as_default=False) as client:
 
         def kept() -> bool:
@@ -378,7 +378,7 @@ class Losing(rounds.InProcess):
 
 def test_parts_that_are_always_lost_end_the_run(duels) -> None:
     model = make(duels, 2)
-    pool = model._pool()
-    model._fixed.pool = Losing(pool._parts)
+    pool = model._work.parts(model.hyperparameters())
+    model._work.pool = Losing(pool._parts)
     with pytest.raises(ConnectionError, match="Parts were lost"):
         model.infer()

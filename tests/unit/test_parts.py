@@ -323,7 +323,7 @@ def test_parameters_that_could_not_be_prepared_are_prepared_again(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = case.streamed("ids", spg.VFE())
-    used = model._pool()._parts[0].algebra
+    used = model._work.parts(model.hyperparameters())._parts[0].algebra
     first = model.hyperparameters().values()
     used.use(first)
     source = used._source.numpy()
@@ -587,8 +587,8 @@ def test_the_number_of_threads_changes_nothing(case: Case, monkeypatch, schema: 
         monkeypatch.setattr(form, "usable_threads", lambda threads=threads: threads)
         model = case.streamed(schema, spg.FITC(), parts=2, chunk=20, mean=True)
         evidence, gradient = model.evidence_and_gradient()
-        assert model._pool()._parts[0].algebra.at_once == threads
-        found.append([np.float64(evidence), *gradient, *model._pool().sites()])
+        assert model._work.parts(model.hyperparameters())._parts[0].algebra.at_once == threads
+        found.append([np.float64(evidence), *gradient, *model._work.parts(model.hyperparameters()).sites()])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 
