@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import gc
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +14,7 @@ import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
 from tests.cases import ALL, FORMS, SPARSE, random_duels
@@ -500,6 +504,44 @@ def test_a_new_kernel_or_mean_function_is_noticed() -> None:
     assert second == pytest.approx(fresh.log_evidence(), abs=FIXED_POINT)
     model.mean_function = lambda x: 3.0 * x[:, :1]
     assert len({round(v, 3) for v in (first, second, model.log_evidence())}) == 3
+
+
+def test_a_parameter_of_another_scale_is_noticed() -> None:
+    """Its unconstrained value is that of the old one, and means another noise."""
+    model, _ = small_model()
+    first = model.log_evidence()
+    old = model.noise_variance.unconstrained_variable.numpy()
+    new = gpflow.Parameter(1.0, transform=tfp.bijectors.Exp(), trainable=False)
+    new.unconstrained_variable.assign(old)
+    model.noise_variance = new
+    fresh, _ = small_model()
+    fresh.noise_variance.assign(np.exp(old))
+    assert model.log_evidence() == pytest.approx(fresh.log_evidence(), abs=FIXED_POINT)
+    assert abs(model.log_evidence() - first) > 0.01
+
+
+def test_what_was_inferred_is_one_value_replaced_whole() -> None:
+    model, _ = small_model(approximation=spg.VFE())
+    model.infer()
+    known = model._known
+    assert known is not None and model.log_evidence() == known.solution.log_evidence
+    assert model.posterior is known.solution.posterior and model._known is known
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        known.result = model.infer()  # type: ignore[misc]
+    prior = weakref.ref(known.solution.prior)
+    del known
+    priors = []
+    watched = copy.copy(model.approximation)
+
+    def first_of_all(problem: Any) -> Any:
+        gc.collect()
+        priors.append(prior())
+        return type(watched).prior(watched, problem)
+
+    object.__setattr__(model.approximation, "prior", first_of_all)
+    model.kernel.lengthscales.assign([0.3, 0.3])
+    model.infer()
+    assert priors == [None]  # the old prior is let go of before the new one is made
 
 
 def test_predicting_without_convergence_warns() -> None:

@@ -136,9 +136,9 @@ def test_local_workers_share_the_cores(duels, monkeypatch) -> None:
     monkeypatch.setattr(cluster, "usable_cores", lambda: 4)
     model = make(duels, 2, "local")
     compare(model, make(duels, 1))
-    found = model._work.parts(model.hyperparameters())._client.run(lambda: os.environ["TF_NUM_INTRAOP_THREADS"])
+    found = model._work.pool._client.run(lambda: os.environ["TF_NUM_INTRAOP_THREADS"])
     assert list(found.values()) == ["2", "2"]
-    told = model._work.parts(model.hyperparameters())._client.run(_threads)
+    told = model._work.pool._client.run(_threads)
     assert set(told.values()) == {min(2, usable_cores())}
     model.close()
 
@@ -281,7 +281,7 @@ def test_a_scheduler_killed_within_a_round_is_told_in_one_sentence(
 
         def kill(round_: spg.parts.Round) -> None:
             if round_.number == 2:
-                monkeypatch.setattr(model._work.parts(model.hyperparameters())._dask, "wait", killed)
+                monkeypatch.setattr(model._work.pool._dask, "wait", killed)
 
         with pytest.raises(ConnectionError, match="does not answer any more") as error:
             model.infer(report=kill)
@@ -348,7 +348,7 @@ def test_progress_is_told_and_a_deleted_model_leaves_nothing(duels, workers) -> 
     assert [p.rows for p in seen] == [750, 1500, 2250, 3000] * result.sweeps
     assert seen[-1].round == result.sweeps and seen[-1].seconds_left == 0.0
     assert all(p.total == T and p.duels_per_second > 0.0 for p in seen)
-    run = model._work.parts(model.hyperparameters())._run
+    run = model._work.pool._run
     with distributed.Client(workers.scheduler_address, set_as_default=False) as client:
 
         def kept() -> bool:

@@ -193,9 +193,10 @@ def test_blocks_that_do_not_fit_are_refused(case: Case, labels: list[str], words
 
 
 def test_both_forms_of_the_sums_are_taken(case: Case) -> None:
-    forms = [
-        case.streamed(schema, spg.VFE())._pool()._parts[0].form for schema in ("ids", "inline")
-    ]
+    forms = []
+    for schema in ("ids", "inline"):
+        model = case.streamed(schema, spg.VFE())
+        forms.append(model._work.parts(model.hyperparameters())._parts[0].form)
     assert forms == ["items", "duels"]
 
 
@@ -587,8 +588,8 @@ def test_the_number_of_threads_changes_nothing(case: Case, monkeypatch, schema: 
         monkeypatch.setattr(form, "usable_threads", lambda threads=threads: threads)
         model = case.streamed(schema, spg.FITC(), parts=2, chunk=20, mean=True)
         evidence, gradient = model.evidence_and_gradient()
-        assert model._work.parts(model.hyperparameters())._parts[0].algebra.at_once == threads
-        found.append([np.float64(evidence), *gradient, *model._work.parts(model.hyperparameters()).sites()])
+        assert model._work.pool._parts[0].algebra.at_once == threads
+        found.append([np.float64(evidence), *gradient, *model._work.pool.sites()])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 
