@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from sparse_prefgp.events import TIE, WIN, Codes, Events
 
 if TYPE_CHECKING:
     from sparse_prefgp.features import FeatureTransform
@@ -42,12 +45,20 @@ class Duels:
         weights: (t,) positive numbers: as how many duels each counts in the likelihood; default 1.
         groups: (t,) labels, text or whole numbers: who judged, or under what conditions.
 
-    Repeated duels (the same winner, loser, outcome and group) become one row whose count is their
-    sum, in order of first appearance; `rows_given` is the row that each duel became,
-    `counts_given` and `weights_given` are its own, for what tells equal duels apart. `weights` are
-    those of all duels of a row in sum, counts included, and None where each counts once; `groups`
-    are numbers into `group_names`, None without; `ties` is None without any. The arrays are
-    read-only copies.
+    Attributes:
+        events: what was said, as a table (docs/events.md). Repeated events (the same sides, kind,
+            judge, person, time and covariates) are one whose count is their sum, in order of first
+            appearance. All names below are views of it.
+        item: (n,) which item each row of `items` is of, where an item in several contexts or at
+            several dates has several rows; as a rule the row itself.
+        rows_given, counts_given, weights_given: (t,) the event that each duel became, and its own
+            count and weight, for what tells equal duels apart.
+        winners, losers, counts: (num_pairs,) of each event.
+        weights: of all duels of an event in sum, counts included; None where each counts once.
+        ties: which events are ties, None without any.
+        groups, group_names: who judged, as numbers and their names; None without.
+
+    The arrays are read-only copies.
 
     Raises:
         ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners and
@@ -58,16 +69,11 @@ class Duels:
     """
 
     items: FloatArray
-    winners: IntArray
-    losers: IntArray
-    counts: IntArray
+    item: IntArray
+    events: Events
     rows_given: IntArray
     counts_given: IntArray
     weights_given: FloatArray | None
-    ties: npt.NDArray[np.bool_] | None
-    weights: FloatArray | None
-    groups: IntArray | None
-    group_names: tuple[Hashable, ...] | None
     item_ids: tuple[Hashable, ...] | None
     feature_names: tuple[str, ...] | None
     transform: FeatureTransform | None
@@ -87,7 +93,9 @@ class Duels:
         groups: npt.ArrayLike | None = None,
     ) -> None:
         more = _Judgements(ties, weights, groups)
-        self._fill(items, winners, losers, counts, item_ids, feature_names, transform, more)
+        named = _Named.of(items, item_ids, feature_names, transform)
+        sides = _sides(winners, losers, named, rows_only=False)
+        self._hold(named, _given(named, *sides, counts, more), None)
 
     @classmethod
     def from_rows(
@@ -109,103 +117,114 @@ class Duels:
         Raises:
             ValueError: what `Duels` raises.
         """
-        duels = cls.__new__(cls)
         more = _Judgements(ties, weights, groups)
-        duels._fill(
-            items, winners, losers, counts, item_ids, feature_names, transform, more, rows_only=True
-        )
+        named = _Named.of(items, item_ids, feature_names, transform)
+        sides = _sides(winners, losers, named, rows_only=True)
+        return cls._of(named, _given(named, *sides, counts, more), None)
+
+    @classmethod
+    def from_events(
+        cls,
+        items: npt.ArrayLike,
+        events: Events,
+        *,
+        item: npt.ArrayLike | None = None,
+        item_ids: Sequence[Hashable] | None = None,
+        feature_names: Sequence[str] | None = None,
+        transform: FeatureTransform | None = None,
+    ) -> Duels:
+        """Duels from a table of events between rows of `items`.
+
+        Args:
+            items: (n, D) features, one row per item, or per item in each of its contexts.
+            events: as they were given; equal ones are merged here.
+            item: (n,) which item each row is of, whole numbers; by default each row is one.
+
+        Raises:
+            ValueError: what `Duels` raises; events without sides, or of a row that is not there.
+        """
+        named = _Named.of(items, item_ids, feature_names, transform)
+        return cls._of(named, _checked_events(events, named), item)
+
+    @classmethod
+    def _of(cls, named: _Named, given: Events, item: npt.ArrayLike | None) -> Duels:
+        duels = cls.__new__(cls)
+        duels._hold(named, given, item)
         return duels
 
-    def _fill(
-        self,
-        items: npt.ArrayLike,
-        winners: npt.ArrayLike,
-        losers: npt.ArrayLike,
-        counts: npt.ArrayLike | None,
-        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None,
-        feature_names: Sequence[str] | None,
-        transform: FeatureTransform | None,
-        judgements: _Judgements,
-        rows_only: bool = False,
-    ) -> None:
-        names = None if feature_names is None else tuple(str(name) for name in feature_names)
-        features = check_features(items, "items", names, may_lack=True)
-        n, d = features.shape
-        if names is not None and len(names) != d:
-            raise ValueError(
-                f"feature_names has {len(names)} names for {d} columns of items; give one per "
-                "column."
-            )
-        ids = None if item_ids is None else _checked_ids(item_ids, n)
-        won, lost = _array(winners, "winners"), _array(losers, "losers")
-        for label, values in (("winners", won), ("losers", lost)):
-            if values.ndim != 1:
-                raise ValueError(
-                    f"{label} has shape {values.shape}; give a one-dimensional array with one "
-                    "entry per duel."
-                )
-        if len(won) != len(lost):
-            raise ValueError(
-                f"winners has {len(won)} entries but losers has {len(lost)}; give one of each "
-                "per duel."
-            )
-        if len(won) == 0:
-            raise ValueError("There are no duels (winners has 0 entries); give at least one duel.")
-        other = None if rows_only or ids is None else _other_integer(ids)
-        won = _indices(won, "winners", n, ids, other)
-        lost = _indices(lost, "losers", n, ids, other)
-        same = np.flatnonzero(won == lost)
-        if same.size:
-            row = same[0]
-            item = won[row] if ids is None else ids[won[row]]
-            raise ValueError(
-                f"Duel {row} is of item {shortened(item)} with itself; remove it, or correct its "
-                "winner or loser."
-            )
-        number = _checked_counts(counts, len(won))
-        tied, weight, group, group_names = judgements.checked(len(won))
-        if tied is not None:  # the order of a tie means nothing
-            won, lost = (
-                np.where(tied, np.minimum(won, lost), won),
-                np.where(tied, np.maximum(won, lost), lost),
-            )
-
-        # Merge equal duels and keep the order of first appearance.
-        key = won * n + lost
-        for kind, size in ((tied, 2), (group, len(group_names or ()))):
-            if kind is not None:
-                key = np.unique(key, return_inverse=True)[1].reshape(-1) * size + kind
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        inverse = inverse.reshape(-1)
-        merged = np.zeros(len(first), dtype=np.int64)
-        np.add.at(merged, inverse, number)
+    def _hold(self, named: _Named, given: Events, item: npt.ArrayLike | None) -> None:
+        """Merge equal events, in the order of their first appearance."""
+        given = given.in_order()
+        first, number = given.alike()
         order = np.argsort(first)
-        kept = first[order]
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
-        summed = None
-        if weight is not None:
-            summed = np.bincount(inverse, weights=weight * number)[order]
-
+        rows = position[number]
+        each = given.each_weight
+        if each is not None and np.all(each == 1.0):
+            given, each = replace(given, weights=None), None
         for name, value in (
-            ("items", features),
-            ("winners", won[kept]),
-            ("losers", lost[kept]),
-            ("counts", merged[order]),
-            ("rows_given", position[inverse]),
-            ("counts_given", number),
-            ("weights_given", weight),
-            ("ties", None if tied is None else tied[kept]),
-            ("weights", summed),
-            ("groups", None if group is None else group[kept]),
+            ("items", named.features),
+            ("item", _checked_item(item, len(named.features))),
+            ("rows_given", rows),
+            ("counts_given", given.counts.copy()),
+            ("weights_given", each),
         ):
             if value is not None:
                 value.setflags(write=False)
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "group_names", group_names)
-        object.__setattr__(self, "item_ids", ids)
-        object.__setattr__(self, "feature_names", names)
-        object.__setattr__(self, "transform", transform)
+        object.__setattr__(self, "events", given.merged(first[order], rows).frozen())
+        object.__setattr__(self, "item_ids", named.ids)
+        object.__setattr__(self, "feature_names", named.feature_names)
+        object.__setattr__(self, "transform", named.transform)
+
+    @property
+    def given(self) -> Events:
+        """The events as they were given, before equal ones were merged."""
+        weights = self.weights_given
+        return replace(
+            self.events.take(self.rows_given),
+            counts=self.counts_given,
+            weights=None if weights is None else weights * self.counts_given,
+        )
+
+    # Views of the events.
+
+    @cached_property
+    def winners(self) -> IntArray:
+        """(num_pairs,) the row that won each; of a tie, the lower one."""
+        return _frozen(self.events.pairs[:, 0])
+
+    @cached_property
+    def losers(self) -> IntArray:
+        """(num_pairs,) the row that lost each; of a tie, the higher one."""
+        return _frozen(self.events.pairs[:, 1])
+
+    @property
+    def counts(self) -> IntArray:
+        """(num_pairs,) how often each event was seen."""
+        return self.events.counts
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """(num_pairs,) as how many duels each event counts; None where each counts once."""
+        return self.events.weights
+
+    @cached_property
+    def ties(self) -> npt.NDArray[np.bool_] | None:
+        """(num_pairs,) which events are ties; None without any."""
+        ties = self.events.ties
+        return None if ties is None else _frozen(ties)
+
+    @property
+    def groups(self) -> IntArray | None:
+        """(num_pairs,) the number of who judged; None without."""
+        return None if self.events.judge is None else self.events.judge.numbers
+
+    @property
+    def group_names(self) -> tuple[Hashable, ...] | None:
+        """Who judged, by number; None without."""
+        return None if self.events.judge is None else self.events.judge.names
 
     @classmethod
     def from_pairs(
@@ -264,12 +283,12 @@ class Duels:
     @property
     def num_pairs(self) -> int:
         """The number of distinct duels, ordered pairs (winner, loser) as a rule."""
-        return len(self.winners)
+        return len(self.events)
 
     @property
     def num_duels(self) -> int:
         """t, the number of duels: the sum of `counts`."""
-        return int(self.counts.sum())
+        return self.events.num_events
 
     @property
     def num_ties(self) -> int:
@@ -284,15 +303,12 @@ class Duels:
     @property
     def effective_counts(self) -> FloatArray:
         """As how many duels each row counts in the likelihood, (num_pairs,)."""
-        return self.counts.astype(float) if self.weights is None else self.weights
+        return self.events.totals
 
     @property
     def comparisons(self) -> IntArray:
         """Duels that each item takes part in, (n,), counts included."""
-        ends = np.concatenate([self.winners, self.losers])
-        # Whole numbers in doubles are exact: the counts add up to at most 2**53.
-        weights = np.tile(self.counts, 2).astype(float)
-        return np.bincount(ends, weights=weights, minlength=self.num_items).astype(np.int64)
+        return self.events.compared(self.num_items)
 
     @property
     def has_features(self) -> bool:
@@ -324,7 +340,7 @@ class Duels:
             The rows (k, D), or (k, D + 1), and the row of each item (n,), -1 where it takes part
             in no duel.
         """
-        used = np.unique(np.concatenate([self.winners, self.losers]))
+        used = np.unique(self.events.sides)
         # Adding zero makes -0.0 and 0.0 the same row.
         inputs = self.items[used] + 0.0
         if numbered:
@@ -382,6 +398,140 @@ class Duels:
             f"Duels(num_items={self.num_items}, num_features={self.num_features}, "
             f"num_duels={self.num_duels}, num_pairs={self.num_pairs})"
         )
+
+
+class _Named(NamedTuple):
+    """Items and what they and their features are called, checked."""
+
+    features: FloatArray
+    ids: tuple[Hashable, ...] | None
+    feature_names: tuple[str, ...] | None
+    transform: FeatureTransform | None
+
+    @classmethod
+    def of(
+        cls,
+        items: npt.ArrayLike,
+        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None,
+        feature_names: Sequence[str] | None,
+        transform: FeatureTransform | None,
+    ) -> _Named:
+        names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        features = check_features(items, "items", names, may_lack=True)
+        n, d = features.shape
+        if names is not None and len(names) != d:
+            raise ValueError(
+                f"feature_names has {len(names)} names for {d} columns of items; give one per "
+                "column."
+            )
+        ids = None if item_ids is None else _checked_ids(item_ids, n)
+        return cls(features, ids, names, transform)
+
+    def shown(self, row: int) -> str:
+        """How a message names the item of a row."""
+        return shortened(row if self.ids is None else self.ids[row])
+
+
+def _sides(
+    winners: npt.ArrayLike, losers: npt.ArrayLike, named: _Named, rows_only: bool
+) -> tuple[IntArray, IntArray]:
+    """Rows of winners and losers, (t,) each.
+
+    rows_only: they are row indices, whatever the ids are.
+    """
+    won, lost = _array(winners, "winners"), _array(losers, "losers")
+    for label, values in (("winners", won), ("losers", lost)):
+        if values.ndim != 1:
+            raise ValueError(
+                f"{label} has shape {values.shape}; give a one-dimensional array with one "
+                "entry per duel."
+            )
+    if len(won) != len(lost):
+        raise ValueError(
+            f"winners has {len(won)} entries but losers has {len(lost)}; give one of each per duel."
+        )
+    if len(won) == 0:
+        raise ValueError("There are no duels (winners has 0 entries); give at least one duel.")
+    n, ids = len(named.features), named.ids
+    other = None if rows_only or ids is None else _other_integer(ids)
+    won = _indices(won, "winners", n, ids, other)
+    lost = _indices(lost, "losers", n, ids, other)
+    same = np.flatnonzero(won == lost)
+    if same.size:
+        raise ValueError(
+            f"Duel {same[0]} is of item {named.shown(int(won[same[0]]))} with itself; remove it, "
+            "or correct its winner or loser."
+        )
+    return won, lost
+
+
+def _given(
+    named: _Named,
+    won: IntArray,
+    lost: IntArray,
+    counts: npt.ArrayLike | None,
+    judgements: _Judgements,
+) -> Events:
+    """The events of duels as they were given."""
+    number = _checked_counts(counts, len(won))
+    tied, weight, group, names = judgements.checked(len(won))
+    return Events.between(
+        won,
+        lost,
+        number,
+        kind=None if tied is None else np.where(tied, TIE, WIN),
+        weights=None if weight is None else weight * number,
+        judge=None if group is None or names is None else Codes(group, names),
+    )
+
+
+def _checked_events(events: Events, named: _Named) -> Events:
+    """Events between rows that are there, with the labels that they use."""
+    if len(events) == 0:
+        raise ValueError("There are no events; give at least one.")
+    n, sizes = len(named.features), np.diff(events.offsets)
+    if sizes.min() < 2:
+        raise ValueError(
+            f"Event {int(np.argmin(sizes))} has {sizes.min()} sides; give each at least two."
+        )
+    outside = np.flatnonzero((events.sides < 0) | (events.sides >= n))
+    event = np.repeat(np.arange(len(events)), sizes)
+    if outside.size:
+        at = outside[0]
+        raise ValueError(
+            f"Event {event[at]} has the row {events.sides[at]}, which is no item; give rows from 0 "
+            f"to {n - 1}."
+        )
+    order = np.lexsort((events.sides, event))
+    sides, owner = events.sides[order], event[order]
+    twice = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))
+    if twice.size:
+        at = int(twice[0])
+        raise ValueError(
+            f"Duel {owner[at]} is of item {named.shown(int(sides[at]))} with itself; remove it, or "
+            "correct its sides."
+        )
+    counts = _checked_counts(events.counts, len(events))
+    judge, person = (None if x is None else x.used() for x in (events.judge, events.person))
+    return replace(events, counts=counts, judge=judge, person=person)
+
+
+def _checked_item(item: npt.ArrayLike | None, n: int) -> IntArray:
+    if item is None:
+        return np.arange(n)
+    found = np.asarray(item)
+    if found.shape != (n,) or found.dtype.kind not in "iu":
+        raise ValueError(
+            f"item has shape {found.shape} and type {found.dtype} for {n} rows; give the number of "
+            "the item of each."
+        )
+    return found.astype(np.int64)
+
+
+def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    copy = np.ascontiguousarray(values)
+    copy.setflags(write=False)
+    return copy
 
 
 class _Judgements(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,12 +20,14 @@ from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops as csr_ops
 
 from sparse_prefgp.blocks import Bucket, bucketed
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.events import Doors, Events
 from sparse_prefgp.linalg import by_numpy
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
 _FUSE_ABOVE = 200_000
 # From so many numbers on, sums over groups go the way that is fast for many.
 _COUNT_ABOVE = 50_000
+_OF_A_WIN = (0, -1)
 # Bytes of the rows of one tile of squared distances, half of a processor's second cache.
 _TILE_BYTES = 1 << 20
 
@@ -112,14 +115,16 @@ class DuelGraph(Links):
     rows: (n, D) distinct feature rows of the items that take part in a duel.
     winners, losers: (t,) row of the winner and of the loser of each site.
     counts: (t,) how many duels the site stands for, with their weights.
-    lower, upper: (t,) limits of v = f(loser) - f(winner) + noise, less the margin; a win is
+    lower, upper: (t,) limits of v = f(loser) - f(winner) + noise where the margin is 0; a win is
         (-inf, 0).
+    cuts: (t, 2) by how many margins each limit moves; None for (0, -1), that of wins, everywhere.
     row_of_item: (number of items in the data,) row of each item, -1 where it takes no part.
-    site_of_duel, count_of_duel: the site and the count of each duel as it was given, before equal
-        ones were merged; None where every site is a duel of its own.
+    events: what was said, between these rows, equal events once; None where nobody asks.
+    event: (t,) the event of each site, ascending; None where each has one site.
+    event_of_duel, count_of_duel: the event and the count of each duel as it was given, before equal
+        ones were merged; None where every event is a duel of its own.
     numbered: whether rows end in the number of the item.
     blocks: (t,) block of each site, 0, 1, … without a gap, where the prior has blocks.
-    ties: (t,) which sites are ties, whose lower limit is finite; None without any.
     groups: (t,) the number of the group of each site, None without groups.
     passing: a chunk of duels that is worked on once; rows may be equal then.
     """
@@ -131,11 +136,13 @@ class DuelGraph(Links):
     lower: np.ndarray
     upper: np.ndarray
     row_of_item: np.ndarray
-    site_of_duel: np.ndarray | None = None
+    cuts: np.ndarray | None = None
+    events: Events | None = None
+    event: np.ndarray | None = None
+    event_of_duel: np.ndarray | None = None
     count_of_duel: np.ndarray | None = None
     blocks: np.ndarray | None = None
     numbered: bool = False
-    ties: np.ndarray | None = None
     groups: np.ndarray | None = None
     passing: bool = False
 
@@ -147,60 +154,108 @@ class DuelGraph(Links):
         equal features stay apart.
         """
         rows, row_of_item = duels.distinct_rows(numbered)
-        ends = row_of_item[np.stack([duels.winners, duels.losers], 1)]
-        if duels.ties is not None:  # the order of a tie means nothing
-            ends[duels.ties] = np.sort(ends[duels.ties], 1)
-        # One number for each site, in the order of winner, loser, tie and group: sorting these is
-        # ten times faster than sorting rows.
-        key = ends[:, 0] * len(rows) + ends[:, 1]
-        for label in (duels.ties, duels.groups):
-            if label is not None:
-                rank = np.unique(key, return_inverse=True)[1].reshape(-1)
-                key = rank * (int(label.max()) + 1) + label
-        _, first, site = np.unique(key, return_index=True, return_inverse=True)
-        site = site.reshape(-1)
-        t = len(first)
-        ties = None if duels.ties is None else duels.ties[first]
+        said = duels.events.onto(row_of_item)
+        first, number = said.alike()
         own = duels.counts_given.astype(float)
         if duels.weights_given is not None:
             own = own * duels.weights_given
-        return cls(
-            rows=rows,
-            winners=ends[first, 0],
-            losers=ends[first, 1],
-            counts=np.bincount(site, weights=duels.effective_counts),
-            lower=np.full(t, -np.inf) if ties is None else np.where(ties, 0.0, -np.inf),
-            upper=np.zeros(t),
+        return cls.of_events(
+            rows,
+            said.merged(first, number),
             row_of_item=row_of_item,
-            site_of_duel=site[duels.rows_given],
+            event_of_duel=number[duels.rows_given],
             count_of_duel=own,
             numbered=numbered,
-            ties=ties,
-            groups=None if duels.groups is None else duels.groups[first],
+        )
+
+    @classmethod
+    def of_events(cls, rows: np.ndarray, events: Events, **more: Any) -> DuelGraph:
+        """The sites of events between some rows: one for each z behind their doors."""
+        doors = events.doors()
+        weight = events.totals[doors.event] * doors.weight
+        single = len(doors.event) == len(events)
+        return cls.behind(
+            doors._replace(weight=weight),
+            rows,
+            events=events,
+            event=None if single else doors.event,
+            groups=None if events.judge is None else events.judge.numbers[doors.event],
+            **more,
+        )
+
+    @classmethod
+    def behind(cls, doors: Doors, rows: np.ndarray, **more: Any) -> DuelGraph:
+        """The sites behind some doors, whose weight counts all copies."""
+        winners, losers = np.ascontiguousarray(doors.features.T)
+        return cls(
+            rows=rows,
+            winners=winners,
+            losers=losers,
+            counts=doors.weight,
+            lower=doors.limits[:, 0],
+            upper=doors.limits[:, 1],
+            cuts=None if np.all(doors.cuts == _OF_A_WIN) else doors.cuts,
+            **more,
         )
 
     def in_blocks(self, blocks: np.ndarray) -> DuelGraph:
-        """The graph whose sites stand for equal duels of one block only.
+        """The graph whose events stand for equal duels of one block only.
 
         blocks: of each duel as it was given, 0, 1, … without a gap.
         """
-        site = np.arange(self.num_sites) if self.site_of_duel is None else self.site_of_duel
-        counts = self.counts if self.count_of_duel is None else self.count_of_duel
-        pairs, of_duel = np.unique(np.stack([site, blocks], 1), axis=0, return_inverse=True)
-        old, number = pairs.T
-        return replace(
-            self,
-            winners=self.winners[old],
-            losers=self.losers[old],
-            counts=np.bincount(of_duel.reshape(-1), weights=counts),
-            lower=self.lower[old],
-            upper=self.upper[old],
-            ties=None if self.ties is None else self.ties[old],
-            groups=None if self.groups is None else self.groups[old],
-            site_of_duel=of_duel.reshape(-1),
+        if self.events is None:  # each site is a duel of its own
+            return replace(self, blocks=blocks)
+        event, counts = self.event_of_duel, self.count_of_duel
+        if event is None or counts is None:
+            event, counts = np.arange(len(self.events)), self.events.totals
+        pairs, of_duel = np.unique(np.stack([event, blocks], 1), axis=0, return_inverse=True)
+        of_duel = of_duel.reshape(-1)
+        summed = np.bincount(of_duel, counts)
+        parted = replace(self.events.take(pairs[:, 0]), counts=summed, weights=None)
+        found = DuelGraph.of_events(
+            self.rows,
+            parted,
+            row_of_item=self.row_of_item,
+            event_of_duel=of_duel,
             count_of_duel=counts,
-            blocks=number,
+            numbered=self.numbered,
         )
+        return replace(found, blocks=found.of_sites(pairs[:, 1]))
+
+    def of_sites(self, values: np.ndarray) -> np.ndarray:
+        """Values (number of events,) of each event as those of its sites, (t,)."""
+        return values if self.event is None else values[self.event]
+
+    @cached_property
+    def sites_of_duels(self) -> np.ndarray:
+        """The sites of each duel as it was given, one duel after the other."""
+        if self.event_of_duel is None:
+            return np.arange(self.num_sites)
+        if self.event is None:
+            return self.event_of_duel
+        sizes = np.bincount(self.event)
+        first = np.append(0, np.cumsum(sizes))[self.event_of_duel]
+        sizes = sizes[self.event_of_duel]
+        shift = np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
+        return np.asarray(shift + np.arange(len(shift)))
+
+    @property
+    def num_given(self) -> int:
+        """How many duels were given, before equal ones were merged."""
+        if self.event_of_duel is not None:
+            return len(self.event_of_duel)
+        return self.num_sites if self.event is None else int(self.event[-1]) + 1
+
+    def of_duels(self, values: np.ndarray) -> np.ndarray:
+        """Values (t,) that all sites of an event share as those of each duel as it was given."""
+        if self.event is not None:
+            values = values[np.searchsorted(self.event, np.arange(self.event[-1] + 1))]
+        return values if self.event_of_duel is None else values[self.event_of_duel]
+
+    @cached_property
+    def won(self) -> np.ndarray:
+        """Which sites say who won, (t,): those whose lower limit is infinite."""
+        return np.asarray(np.isneginf(self.lower))
 
     def __deepcopy__(self, memo: object) -> DuelGraph:
         return self  # nothing in it ever changes

@@ -20,8 +20,8 @@ import numpy as np
 from sparse_prefgp.folders import contents
 
 FORMAT = "sparse_prefgp model"
-# 2: duels may have ties, weights and groups.
-FORMAT_VERSION = 2
+# 2: duels may have ties, weights and groups. 3: duels are a table of events.
+FORMAT_VERSION = 3
 DESCRIPTION = "model.json"
 SUBFOLDER = "model"  # where `sparse-prefgp fit` puts the model within its output
 _ARRAYS = "arrays-"

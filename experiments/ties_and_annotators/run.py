@@ -6,7 +6,7 @@ python experiments/ties_and_annotators/run.py DATA OUT [--only fitc,vfe] [--iter
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ def fit(
     """A model of the training rows, of which ties are left out where the variant has none."""
     assert table.ties is not None
     train = rows.train if variant.ties else rows.train[~table.ties[rows.train]]
-    used = table if variant.annotators else replace(table, groups=None)
+    used = table if variant.annotators else table.saying(judge=None)
     duels = used.to_duels(train)
     model = PreferenceGP(
         duels,

@@ -138,18 +138,18 @@ def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None) -> _
     else:
         found = known_items(model, items)
         given = found.read_duels(duels, groups)
-    won, lost, counts, ties, labels, *_ = given
+    events, labels = given.events, given.groups
     if labels is not None:
         labels = known_labels(model, labels)
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
-        numbers = [found.numbers[side[~ties]] for side in (won, lost)]
-        unseen = unseen_pairs(holding_duels(model).duels, *numbers)
-    named = np.unique(np.concatenate([won, lost]))
+        decided = events.pairs if events.ties is None else events.pairs[~events.ties]
+        unseen = unseen_pairs(holding_duels(model).duels, *found.numbers[decided.T])
+    named = np.unique(events.sides)
     return _Given(
-        rows_between(found.inputs, won, lost, counts, ties, labels),
-        int(counts.sum()),
-        int(counts[ties].sum()),
+        rows_between(found.inputs, events, labels),
+        events.num_events,
+        0 if events.ties is None else int(events.counts[events.ties].sum()),
         lambda: found.select(named),
         unseen,
     )
@@ -157,11 +157,8 @@ def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None) -> _
 
 def _labelled(model: Predicts, duels: Duels) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
-    labels = None
-    if model.noise_ratio is not None and duels.groups is not None:
-        names = np.array([*(duels.group_names or ()), None], dtype=object)
-        labels = names[duels.groups]
-    return LabelledDuels(duels.winners, duels.losers, duels.counts, ~duels.decided, labels)
+    judge = None if model.noise_ratio is None else duels.events.judge
+    return LabelledDuels(replace(duels.events, judge=judge))
 
 
 def _streamed(model: Predicts, duels: Any, items: Any, groups: str | None) -> _Given:

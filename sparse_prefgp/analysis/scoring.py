@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.baselines import Coin, LinearProbit
+from sparse_prefgp.events import Events
 from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 
 if TYPE_CHECKING:
@@ -50,30 +51,21 @@ class Rows(NamedTuple):
 
 
 def rows_between(
-    inputs: FloatArray,
-    winners: IntArray,
-    losers: IntArray,
-    counts: IntArray,
-    ties: BoolArray | None = None,
-    groups: npt.NDArray[np.object_] | None = None,
+    inputs: FloatArray, events: Events, groups: npt.NDArray[np.object_] | None = None
 ) -> Iterator[Rows]:
-    """Duels in memory, between rows of `inputs` (n, D), in bounded chunks."""
-    for start in range(0, len(winners), ROWS_AT_ONCE):
+    """Events in memory, between rows of `inputs` (n, D), in bounded chunks."""
+    for start in range(0, len(events), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        yield Rows(
-            inputs[winners[part]],
-            inputs[losers[part]],
-            counts[part],
-            None if ties is None else ties[part],
-            None if groups is None else groups[part],
-        )
+        here = events.take(part)
+        won, lost = (inputs[rows] for rows in here.pairs.T)
+        yield Rows(won, lost, here.counts, here.ties, None if groups is None else groups[part])
 
 
 def rows_of_stream(duels: StreamedDuels) -> Iterator[Rows]:
     """Duels that are read in chunks, in the units that the stream has."""
     table = duels.items
     for chunk in duels.chunks(ROWS_AT_ONCE):
-        sides = (chunk.winners, chunk.losers)
+        sides = (chunk.side(0), chunk.side(1))
         won, lost = sides if table is None else (table.features[rows] for rows in sides)
         yield Rows(won, lost, chunk.counts, chunk.ties)
 
@@ -163,7 +155,7 @@ def score_rows(
 def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -> FloatArray:
     """Log probability, (k,) in nats, that the items of the model in rows `won` (k,) beat those in
     rows `lost` (k,), given that they do not tie."""
-    rows = rows_between(model.item_inputs(), won, lost, np.ones(len(won), dtype=np.int64))
+    rows = rows_between(model.item_inputs(), Events.between(won, lost))
     return score_rows(model, {}, rows).log_probabilities[MODEL]
 
 
@@ -188,9 +180,11 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
     :param won: (k,) rows of the items of `training`, -1 for others. lost: (k,) the same.
     """
     n = training.num_items
-    pairs = training.winners * n + training.losers
-    if training.ties is not None:  # a tie is seen in either order
-        pairs = np.concatenate([pairs, (training.losers * n + training.winners)[training.ties]])
+    doors = training.events.doors()
+    winners, losers = doors.features.T
+    pairs = winners * n + losers
+    either = ~np.isneginf(doors.limits[:, 0])  # a tie is seen in either order
+    pairs = np.concatenate([pairs, (losers * n + winners)[either]])
 
     def seen(first: IntArray, second: IntArray) -> BoolArray:
         known = (first >= 0) & (second >= 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import gpflow
@@ -187,12 +187,12 @@ def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.T
     lower = None if graph.one_sided else as_float(graph.lower) - offset
     upper = as_float(graph.upper) - offset
     if problem.margin is not None:
-        if graph.ties is None:
+        if graph.cuts is None:
             upper -= problem.margin
         else:
-            assert lower is not None
-            upper += tf.where(graph.ties, problem.margin, -problem.margin)
-            lower -= tf.where(graph.ties, problem.margin, tf.zeros_like(problem.margin))
+            below, above = (as_float(graph.cuts[:, side]) for side in (0, 1))
+            upper += above * problem.margin
+            lower = None if lower is None else lower + below * problem.margin
     portions = portions_of(graph.counts)
     if portions is not None:
         portions = as_float(portions)
@@ -209,21 +209,14 @@ def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelG
             "A subset is drawn from whole duels, but some have weights that are not whole numbers; "
             "leave the weights out, or use another approximation."
         )
-    duel = rng.choice(int(graph.counts.sum()), size=size, replace=False)
-    site = np.searchsorted(np.cumsum(graph.counts), duel, side="right")
-    kept, counts = np.unique(site, return_counts=True)
-    used, ends = np.unique(np.stack([graph.winners[kept], graph.losers[kept]]), return_inverse=True)
-    ends = ends.reshape(2, -1)
+    assert graph.events is not None
+    duel = rng.choice(int(graph.events.totals.sum()), size=size, replace=False)
+    event = np.searchsorted(np.cumsum(graph.events.totals), duel, side="right")
+    kept, counts = np.unique(event, return_counts=True)
+    taken = replace(graph.events.take(kept), counts=counts.astype(float), weights=None)
+    used = np.unique(taken.sides)
     position = np.full(graph.num_rows + 1, -1)
     position[used] = np.arange(len(used))
-    return DuelGraph(
-        rows=graph.rows[used],
-        winners=ends[0],
-        losers=ends[1],
-        counts=counts.astype(float),
-        lower=graph.lower[kept],
-        upper=graph.upper[kept],
-        row_of_item=position[graph.row_of_item],
-        ties=None if graph.ties is None else graph.ties[kept],
-        groups=None if graph.groups is None else graph.groups[kept],
+    return DuelGraph.of_events(
+        graph.rows[used], taken.onto(position), row_of_item=position[graph.row_of_item]
     )

@@ -94,12 +94,10 @@ class PITC(SummedApproximation):
         :raises ValueError: blocks that do not cover the duels, more than there are pairs, or one of
             more than 5,000 distinct duels.
         """
-        duels = graph.num_sites if graph.site_of_duel is None else len(graph.site_of_duel)
+        duels = graph.num_given
         if self.labels is None:
             of_site = _kmeans_blocks(graph, self.blocks, np.random.default_rng(self.seed))
-            return _in_blocks(
-                graph, of_site if graph.site_of_duel is None else of_site[graph.site_of_duel]
-            )
+            return _in_blocks(graph, graph.of_duels(of_site))
         if len(self.blocks) != duels:
             raise ValueError(
                 f"PITC has blocks for {len(self.blocks):,} duels, but there are {duels:,}; give "

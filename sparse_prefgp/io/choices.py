@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.events import Events
 from sparse_prefgp.features import numeric_column, require_pandas
 from sparse_prefgp.io.columns import (
     YES_AND_NO,
@@ -476,9 +477,7 @@ def _expanded(
     )
     return table_of(
         columns,
-        answers.item[winning],
-        answers.item[losing],
-        counts,
+        Events.between(answers.item[winning], answers.item[losing], counts),
         context,
         table.row.select(rows),
         sets.column,

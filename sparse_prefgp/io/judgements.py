@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import shortened
+from sparse_prefgp.events import FLAGGED, Codes, kinds_of
+from sparse_prefgp.events import TIE as TIED
 from sparse_prefgp.features import require_pandas
-from sparse_prefgp.io.columns import feature_kinds
+from sparse_prefgp.io.columns import feature_kinds, parse_flags
 from sparse_prefgp.io.files import (
     JoinedRows,
     RowNames,
@@ -29,9 +31,20 @@ from sparse_prefgp.io.table import DuelTable
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-WINNER, LOSER, COUNT, TIE = "winner", "loser", "count", "tie"
+WINNER, LOSER, COUNT = "winner", "loser", "count"
 ITEM_A, ITEM_B = "item_a", "item_b"
-TIE_FLAGS = "1 for a tie and 0 for a win"
+TIE = str(FLAGGED[TIED].column)
+
+
+def kinds_in(table: Table) -> npt.NDArray[np.int8]:
+    """The kind of event that each row of a table of duels is, by its columns of flags.
+
+    Raises:
+        ValueError: a flag that is neither 0 nor 1, or two that are 1, with its row.
+    """
+    there = {i: kind for i, kind in FLAGGED.items() if kind.column in table.frame.columns}
+    flags = {i: parse_flags(table, str(kind.column), kind.flags) for i, kind in there.items()}
+    return kinds_of(flags, len(table.frame), table.row)
 
 
 def followed_by_ties(duels: Table, source: Source) -> Table:
@@ -107,7 +120,8 @@ def weighted_by(table: DuelTable, column: str) -> DuelTable:
         ValueError: no such column; a weight that is not a positive number, with its row.
     """
     values = _column(table, column, "weights")
-    return replace(table, weights=_positive(values, column, _rows_of(table)))
+    each = _positive(values, column, _rows_of(table))
+    return table.saying(weights=each * table.counts)
 
 
 def weights_in(table: Table, column: str) -> FloatArray:
@@ -142,7 +156,8 @@ def grouped_by(table: DuelTable, column: str) -> DuelTable:
         ValueError: no such column; a missing name, with its row.
     """
     values = _column(table, column, "groups")
-    return replace(table, groups=group_labels(values, column, _rows_of(table)))
+    labels = group_labels(values, column, _rows_of(table))
+    return table.saying(judge=Codes.of(labels.tolist()))
 
 
 def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
@@ -210,8 +225,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         table,
         items=items,
         item_ids=ids,
-        winners=number[: table.num_rows],
-        losers=number[table.num_rows :],
+        events=replace(table.events, sides=number.reshape(2, -1).T.reshape(-1)),
         numeric=(*table.numeric, *numeric),
         categorical=(*table.categorical, *categorical),
         row_names=table.row_names.select(base),

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.events import FLAGGED, Events
 from sparse_prefgp.features import FeatureTransform
-from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts, parse_flags
+from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts
 from sparse_prefgp.io.files import RowNames, Source, items_named_in, load, load_items
 from sparse_prefgp.io.judgements import (
     COUNT,
     LOSER,
-    TIE,
-    TIE_FLAGS,
     WINNER,
     followed_by_ties,
     grouped_by,
     in_context,
+    kinds_in,
     weighted_by,
 )
 from sparse_prefgp.io.table import DuelTable
@@ -109,18 +108,13 @@ def read_table(
         number = parse_counts(duel_table, "counts", given)
     elif count_name in duel_table.frame.columns:
         number = parse_counts(duel_table, count_name, duel_table.frame[count_name])
-    tied = None
-    if TIE in duel_table.frame.columns:
-        tied = parse_flags(duel_table, TIE, TIE_FLAGS)
+    flags = [kind.column for kind in FLAGGED.values()]
     found = table_of(
         columns,
-        winners,
-        losers,
-        number,
-        duel_table.frame.drop(columns=[WINNER, LOSER, count_name, TIE], errors="ignore"),
+        Events.between(winners, losers, number, kind=kinds_in(duel_table)),
+        duel_table.frame.drop(columns=[WINNER, LOSER, count_name, *flags], errors="ignore"),
         duel_table.row,
     )
-    found = replace(found, ties=tied if tied is not None and tied.any() else None)
     return with_judgements(found, weights=weights, groups=groups, context=context)
 
 
@@ -145,20 +139,16 @@ def with_judgements(
 
 def table_of(
     columns: ItemColumns,
-    winners: IntArray,
-    losers: IntArray,
-    counts: IntArray | None,
+    events: Events,
     context: Any,
     row_names: RowNames,
     set_column: str | None = None,
 ) -> DuelTable:
-    """The table of some duels between the items of `columns`."""
+    """The table of some events between the items of `columns`."""
     return DuelTable(
         columns.table.frame[columns.others],
         columns.ids,
-        winners,
-        losers,
-        counts,
+        events,
         context,
         tuple(columns.numeric),
         tuple(columns.categorical),

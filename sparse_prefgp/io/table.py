@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.events import Events
 from sparse_prefgp.features import FeatureTransform, require_pandas
 from sparse_prefgp.io.files import RowNames
 
@@ -25,8 +26,7 @@ class DuelTable:
     Attributes:
         items: data frame with n rows and every column of the items table but the id.
         item_ids: n ids, in row order.
-        winners, losers: (t,) row numbers in `items`.
-        counts: (t,) how often each duel was seen, or None for once each.
+        events: what was said, one event for each row of the duels, between rows of `items`.
         context: data frame with t rows: the other columns of the duels table.
         numeric, categorical: the names of the columns of `items` that are features; none for items
             of which nothing but their duels is known.
@@ -34,9 +34,6 @@ class DuelTable:
         duel_row_names: the same for the rows of the duels, or None.
         set_column: the column of `context` that says which duels come from one choice or ranking,
             or None where every row is a judgement of its own.
-        ties: (t,) which duels were tied, or None.
-        weights: (t,) as how many duels each counts in the likelihood, or None for one each.
-        groups: (t,) the label of who judged each, or None.
         base_items: (n,) the item that each item is in some context, as a number; None where items
             are items, whatever the context.
         shared: the features that winner and loser of each duel have in common, because they belong
@@ -45,25 +42,56 @@ class DuelTable:
 
     items: Any
     item_ids: tuple[Hashable, ...]
-    winners: IntArray
-    losers: IntArray
-    counts: IntArray | None
+    events: Events
     context: Any
     numeric: tuple[str, ...]
     categorical: tuple[str, ...]
     row_names: RowNames
     duel_row_names: RowNames | None = None
     set_column: str | None = None
-    ties: BoolArray | None = None
-    weights: FloatArray | None = None
-    groups: npt.NDArray[np.object_] | None = None
     base_items: IntArray | None = None
     shared: tuple[str, ...] = ()
 
     @property
     def num_rows(self) -> int:
         """t, the number of rows of the duels table."""
-        return len(self.winners)
+        return len(self.events)
+
+    # Views of the events.
+
+    @property
+    def winners(self) -> IntArray:
+        """(t,) row in `items` of the winner of each duel."""
+        return self.events.pairs[:, 0]
+
+    @property
+    def losers(self) -> IntArray:
+        """(t,) row in `items` of the loser of each duel."""
+        return self.events.pairs[:, 1]
+
+    @property
+    def counts(self) -> IntArray:
+        """(t,) how often each duel was seen."""
+        return self.events.counts
+
+    @property
+    def ties(self) -> BoolArray | None:
+        """(t,) which duels were tied; None without any."""
+        return self.events.ties
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """(t,) as how many duels each counts in the likelihood; None for one each."""
+        return self.events.each_weight
+
+    @property
+    def groups(self) -> npt.NDArray[np.object_] | None:
+        """(t,) the label of who judged each; None where nobody asked."""
+        return None if self.events.judge is None else self.events.judge.labels
+
+    def saying(self, **columns: Any) -> DuelTable:
+        """The same table with other columns of its events, such as `judge=None`."""
+        return replace(self, events=replace(self.events, **columns))
 
     @property
     def has_features(self) -> bool:
@@ -78,9 +106,7 @@ class DuelTable:
     @property
     def num_ties(self) -> int:
         """How many duels were tied, counts included."""
-        if self.ties is None:
-            return 0
-        return int(self.ties.sum() if self.counts is None else self.counts[self.ties].sum())
+        return 0 if self.ties is None else int(self.counts[self.ties].sum())
 
     def sides(self) -> tuple[IntArray, IntArray]:
         """Winner and loser of each row, (t,) each, the same number whatever the context."""
@@ -105,14 +131,9 @@ class DuelTable:
         names = self.duel_row_names
         return replace(
             self,
-            winners=self.winners[index],
-            losers=self.losers[index],
-            counts=None if self.counts is None else self.counts[index],
+            events=self.events.take(index),
             context=self.context.iloc[index].reset_index(drop=True),
             duel_row_names=None if names is None else names.select(index),
-            ties=None if self.ties is None else self.ties[index],
-            weights=None if self.weights is None else self.weights[index],
-            groups=None if self.groups is None else self.groups[index],
         )
 
     def to_duels(
@@ -159,21 +180,17 @@ class DuelTable:
         position = np.zeros(self.num_items, dtype=np.int64)
         position[kept] = np.arange(len(kept))
         features = transform.apply(self.items.iloc[kept], lambda i: self.row_names(int(kept[i])))
-        return Duels.from_rows(
+        return Duels.from_events(
             features,
-            position[self.winners[index]],
-            position[self.losers[index]],
-            None if self.counts is None else self.counts[index],
+            self.events.take(index).onto(position),
+            item=None if self.base_items is None else self.base_items[kept],
             item_ids=[self.item_ids[i] for i in kept],
             feature_names=transform.feature_names,
             transform=transform,
-            ties=None if self.ties is None else self.ties[index],
-            weights=None if self.weights is None else self.weights[index],
-            groups=None if self.groups is None else self.groups[index],
         )
 
     def _compared(self, index: IntArray) -> IntArray:
-        return np.unique(np.concatenate([self.winners[index], self.losers[index]]))
+        return np.unique(self.events.take(index).sides)
 
     def _rows(self, rows: npt.ArrayLike) -> IntArray:
         array = np.asarray(rows)

@@ -30,6 +30,7 @@ from sparse_prefgp.engines import (
     Status,
     Variational,
 )
+from sparse_prefgp.events import KINDS, TIE, WIN, Codes, Events
 from sparse_prefgp.models.codec import Decoder, Encoder
 from sparse_prefgp.versions import versions
 
@@ -115,7 +116,9 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "engine": named_value(model.engine, ENGINES, "The engine"),
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
+            "kinds": [kind.name for kind in KINDS],
             "groups": None if duels.group_names is None else list(duels.group_names),
+            "people": None if duels.events.person is None else list(duels.events.person.names),
             "feature_names": None if duels.feature_names is None else list(duels.feature_names),
             "transform": None if transform is None else transform.to_dict(),
         },
@@ -188,31 +191,70 @@ def _duel_arrays(model: PreferenceGP) -> dict[str, np.ndarray]:
     """
     duels = model.duels
     in_blocks = model.approximation.has_blocks
-    row = np.arange(duels.num_pairs)
-    found: dict[str, np.ndarray] = {"counts": duels.counts}
-    if in_blocks or duels.weights_given is not None:
-        row, found = duels.rows_given, {"counts": duels.counts_given}
-    if duels.weights_given is not None:
-        found["weights"] = duels.weights_given
+    apart = in_blocks or duels.weights_given is not None
+    found = events_as_arrays(duels.given if apart else duels.events)
     if in_blocks:
         found["blocks"] = given_blocks(model)
-    for name, values in (
-        ("winners", duels.winners),
-        ("losers", duels.losers),
-        ("ties", duels.ties),
-        ("groups", duels.groups),
-    ):
-        if values is not None:
-            found[name] = values[row]
+    if np.any(duels.item != np.arange(duels.num_items)):
+        found["item"] = duels.item
     return found
+
+
+def events_as_arrays(events: Events) -> dict[str, np.ndarray]:
+    """A table of events as the arrays of a saved model; names of judges and people go elsewhere."""
+    columns: dict[str, np.ndarray | None] = {
+        "sides": events.sides,
+        "offsets": None if events.in_pairs else events.offsets,
+        "kind": events.kind if np.any(events.kind != WIN) else None,
+        "counts": events.counts,
+        "weights": events.each_weight,
+        "groups": None if events.judge is None else events.judge.numbers,
+        "people": None if events.person is None else events.person.numbers,
+        "time": events.time,
+        "covariates": events.covariates,
+    }
+    return {name: values for name, values in columns.items() if values is not None}
+
+
+def events_of_arrays(data: dict[str, Any], arrays: dict[str, np.ndarray]) -> Events:
+    """The table of events of a saved model, of whichever format.
+
+    :param data: what its description says of the duels.
+    """
+    counts, each = arrays["counts"], arrays.get("weights")
+    labels = {
+        name: None if data.get(name) is None else Codes(arrays[name], tuple(data[name]))
+        for name in ("groups", "people")
+    }
+    if "sides" in arrays:
+        sides = arrays["sides"]
+        offsets = arrays.get("offsets", np.arange(0, len(sides) + 1, 2))
+        kind = np.zeros(len(counts), np.int8)
+        if "kind" in arrays:
+            known = {kind.name: i for i, kind in enumerate(KINDS)}
+            kind = np.array([known[name] for name in data["kinds"]], np.int8)[arrays["kind"]]
+    else:  # format 2
+        sides = np.stack([arrays["winners"], arrays["losers"]], 1).reshape(-1)
+        offsets = np.arange(0, len(sides) + 1, 2)
+        kind = np.where(arrays.get("ties", np.zeros(len(counts), bool)), TIE, WIN).astype(np.int8)
+    return Events(
+        sides,
+        offsets,
+        kind,
+        counts,
+        None if each is None else each * counts,
+        labels["groups"],
+        labels["people"],
+        arrays.get("time"),
+        arrays.get("covariates"),
+    )
 
 
 def given_blocks(model: PreferenceGP) -> np.ndarray:
     """The number of the block of each duel as it was given."""
     graph = model.graph
-    assert graph.blocks is not None and graph.site_of_duel is not None
-    blocks: np.ndarray = graph.blocks[graph.site_of_duel]
-    return blocks
+    assert graph.blocks is not None
+    return graph.of_duels(graph.blocks)
 
 
 def value_of(entry: dict[str, Any], known: dict[str, type]) -> Any:

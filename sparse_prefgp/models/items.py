@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels, check_features
+from sparse_prefgp.events import Codes, Events
 from sparse_prefgp.features import NO_FEATURES
-from sparse_prefgp.io.columns import Ids, match, parse_counts, parse_flags, rows_by_number
+from sparse_prefgp.io.columns import Ids, match, parse_counts, rows_by_number
 from sparse_prefgp.io.files import Source, Table, id_text, load, load_items
 from sparse_prefgp.io.judgements import (
     COUNT,
     LOSER,
-    TIE,
-    TIE_FLAGS,
     WINNER,
+    kinds_in,
     labels_in,
     weights_in,
 )
@@ -38,20 +38,18 @@ ROUNDING = 1e-9
 
 
 class LabelledDuels(NamedTuple):
-    """Duels between the items of an `ItemSet`, one entry per row of their table.
+    """Duels between the items of an `ItemSet`, one event per row of their table.
 
-    winners, losers: (t,) rows of the items. counts: (t,). ties: (t,) whether it was tied. groups:
-    (t,) labels of who judged, weights: (t,) of each, and blocks: (t,) labels, None where nobody
-    asked.
+    blocks: (t,) labels, None where nobody asked.
     """
 
-    winners: IntArray
-    losers: IntArray
-    counts: IntArray
-    ties: BoolArray
-    groups: npt.NDArray[np.object_] | None
-    weights: FloatArray | None = None
+    events: Events
     blocks: npt.NDArray[np.object_] | None = None
+
+    @property
+    def groups(self) -> npt.NDArray[np.object_] | None:
+        """(t,) labels of who judged, None where nobody asked."""
+        return None if self.events.judge is None else self.events.judge.labels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,20 +167,18 @@ class ItemSet:
                 f"{str(self.ids[winners[same[0]]])!r} with itself; remove it, or correct its "
                 "winner or loser."
             )
-        counts, ties = np.ones(len(winners), dtype=np.int64), np.zeros(len(winners), dtype=bool)
+        counts = np.ones(len(winners), dtype=np.int64)
         if COUNT in table.frame.columns:
             counts = parse_counts(table, COUNT, table.frame[COUNT])
-        if TIE in table.frame.columns:
-            ties = parse_flags(table, TIE, TIE_FLAGS)
-        return LabelledDuels(
+        events = Events.between(
             winners,
             losers,
             counts,
-            ties,
-            None if groups is None else labels_in(table, groups),
-            None if weights is None else weights_in(table, weights),
-            None if blocks is None else labels_in(table, blocks),
+            kind=kinds_in(table),
+            weights=None if weights is None else weights_in(table, weights) * counts,
+            judge=None if groups is None else Codes.of(labels_in(table, groups).tolist()),
         )
+        return LabelledDuels(events, None if blocks is None else labels_in(table, blocks))
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""

@@ -254,7 +254,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         del above
         graph, noise = self.graph, self.problem().noise.numpy()
-        won = np.arange(graph.num_sites) if graph.ties is None else np.flatnonzero(~graph.ties)
+        won = np.flatnonzero(graph.won)
         if len(won) > size:
             won = np.sort(rng.choice(won, size, replace=False))
         ahead, behind = (graph.rows[ends[won]] for ends in (graph.winners, graph.losers))

@@ -28,6 +28,7 @@ from sparse_prefgp.models.describing import (
     APPROXIMATIONS,
     ENGINES,
     STREAMED,
+    events_of_arrays,
     given_blocks,
     value_of,
 )
@@ -97,17 +98,13 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     ids, transform = data["item_ids"], data["transform"]
     if ids is not None:
         ids = json.loads(arrays[ids].tobytes().decode("utf-8"))
-    duels = Duels.from_rows(
+    duels = Duels.from_events(
         arrays["items"],
-        arrays["winners"],
-        arrays["losers"],
-        arrays["counts"],
+        events_of_arrays(data, arrays),
+        item=arrays.get("item"),
         item_ids=ids,
         feature_names=data["feature_names"],
         transform=None if transform is None else FeatureTransform.from_dict(transform),
-        ties=arrays.get("ties"),
-        weights=arrays.get("weights"),
-        groups=_group_labels(data.get("groups"), arrays),
     )
     points = None
     if inducing is not None:
@@ -146,11 +143,6 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     inference["status"] = Status[inference["status"]]
     model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
     return model
-
-
-def _group_labels(names: list[Any] | None, arrays: dict[str, np.ndarray]) -> list[Any] | None:
-    """The label of each duel."""
-    return None if names is None else [names[number] for number in arrays["groups"]]
 
 
 def _approximation(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Approximation:

@@ -14,6 +14,8 @@ import numpy.typing as npt
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.duels import Duels
 from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.events import KINDS, Codes
+from sparse_prefgp.graph import DuelGraph
 from sparse_prefgp.io.files import id_text, items_named_in, load
 from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.models.items import (
@@ -167,7 +169,7 @@ def update(
     result.start_from(nu, tau)
     inference = result.infer()
     return result, UpdateReport(
-        new_duels=int(new.counts.sum()),
+        new_duels=new.events.num_events,
         new_items=data.num_items - old.num_items,
         duels=data.num_duels,
         items=data.num_items,
@@ -193,21 +195,21 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
     row = np.full(before.num_rows, -1)
     here = np.flatnonzero(before.row_of_item >= 0)
     row[before.row_of_item[here]] = after.row_of_item[here]
-    winners, losers = row[before.winners], row[before.losers]
-    keys = _keys(new, after.winners, after.losers, after.ties, after.groups, after.blocks)
+    keys = _keys(new, after, after.groups, after.blocks)
     order = np.argsort(keys, kind="stable")
-    if before.ties is not None:  # their ends are in ascending order
-        tied = np.stack([winners, losers])
-        winners, losers = np.where(before.ties, np.sort(tied, 0), tied)
+    assert before.events is not None
+    events = before.events.onto(row)
+    moved = DuelGraph.of_events(after.rows, events, row_of_item=after.row_of_item)
     groups = None
     if before.groups is not None:
         names = {name: i for i, name in enumerate(new.duels.group_names or ())}
         number = np.array([names[name] for name in old.duels.group_names or ()])
         groups = number[before.groups]
     # New blocks come after the old ones, which keep their numbers.
-    wanted = _keys(new, winners, losers, before.ties, groups, before.blocks)
+    wanted = _keys(new, moved, groups, before.blocks)
     place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    kept = np.flatnonzero((winners >= 0) & (losers >= 0) & (keys[place] == wanted))
+    there = (moved.winners >= 0) & (moved.losers >= 0)
+    kept = np.flatnonzero(there & (keys[place] == wanted))
     nu, tau = np.zeros(after.num_sites), np.zeros(after.num_sites)
     old_nu, old_tau = old.sites()
     nu[place[kept]], tau[place[kept]] = old_nu[kept], old_tau[kept]
@@ -215,20 +217,14 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
 
 
 def _keys(
-    model: PreferenceGP,
-    winners: IntArray,
-    losers: IntArray,
-    ties: npt.NDArray[np.bool_] | None,
-    groups: IntArray | None,
-    blocks: IntArray | None,
+    model: PreferenceGP, sites: DuelGraph, groups: IntArray | None, blocks: IntArray | None
 ) -> IntArray:
-    """A number for each site, equal for equal ends, outcome, group and given block."""
-    graph = model.graph
-    approximation = model.approximation
-    labels = approximation.labels
-    keys: IntArray = winners * graph.num_rows + losers
+    """A number for each site, equal for equal ends, kind, group and given block."""
+    labels = model.approximation.labels
+    assert sites.events is not None
+    keys: IntArray = sites.winners * model.graph.num_rows + sites.losers
     for number, size in (
-        (ties, 2),
+        (sites.of_sites(sites.events.kind), len(KINDS)),
         (groups, len(model.duels.group_names or ())),
         (None if labels is None else blocks, len(labels or ())),
     ):
@@ -339,23 +335,16 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
         if len({isinstance(value, str) for value in ids}) > 1:
             # Numbers so far, and now one that is none: then all are texts.
             ids = tuple(id_text(value) for value in ids)
-    rows = old.rows_given  # as they were given, which blocks and weights belong to
-    groups = weights = None
-    if old.group_names is not None and old.groups is not None and new.groups is not None:
+    before, added = old.given, new.events
+    if old.group_names is not None and new.groups is not None:
         known = {id_text(name): name for name in old.group_names}
-        added = [known.get(id_text(label), label) for label in new.groups.tolist()]
-        groups = [*(old.group_names[g] for g in old.groups[rows]), *added]
-    if old.weights_given is not None or new.weights is not None:
-        own = [(old.weights_given, len(rows)), (new.weights, len(new.winners))]
-        weights = np.concatenate([np.ones(size) if x is None else x for x, size in own])
-    return Duels.from_rows(
+        labels = [known.get(id_text(label), label) for label in new.groups.tolist()]
+        added = replace(added, judge=Codes.of(labels))
+    else:
+        before = replace(before, judge=None)
+    return Duels.from_events(
         items.inputs[:, : old.num_features],
-        np.concatenate([old.winners[rows], new.winners]),
-        np.concatenate([old.losers[rows], new.losers]),
-        np.concatenate([old.counts_given, new.counts]),
-        ties=np.concatenate([~old.decided[rows], new.ties]),
-        weights=weights,
-        groups=groups,
+        before.followed_by(added),
         item_ids=ids,
         feature_names=old.feature_names,
         transform=old.transform,

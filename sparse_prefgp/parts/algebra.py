@@ -31,6 +31,7 @@ from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, KeptLowRank
 from sparse_prefgp.engines.base import Evaluation
 from sparse_prefgp.engines.propagation import ends, log_z_of, step
+from sparse_prefgp.events import Doors
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.graph import ChunkLinks, DuelGraph
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
@@ -79,36 +80,37 @@ def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph
 
     A chunk of whole blocks is left as it is, since its shapes are those of its blocks.
     """
+    doors = chunk.events.doors()
     if chunk.blocks is not None:
-        size = len(chunk.counts)
-    spare = size - len(chunk.counts)
+        size = len(doors.event)
+    spare = size - len(doors.event)
 
-    def fill(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def fill(values: npt.NDArray[Any], by: Any = 0) -> npt.NDArray[Any]:
         if not spare:
             return values
-        return np.concatenate([values, np.zeros((spare, *values.shape[1:]), values.dtype)])
+        return np.concatenate([values, np.full((spare, *values.shape[1:]), by, values.dtype)])
 
-    winners, losers = fill(chunk.winners), fill(chunk.losers)
-    links = None if items is None else ChunkLinks(len(items), winners, losers)
-    sides = np.concatenate([winners, losers])
-    if items is not None:
-        sides = items[sides]
+    sides = fill(doors.features)
+    links = None if items is None else ChunkLinks(len(items), *np.ascontiguousarray(sides.T))
+    table = items if chunk.features is None else chunk.features
+    assert table is not None
+    rows = table[sides.T.reshape(-1)]
     ends = np.arange(2 * size)
     blocks = chunk.blocks
     if blocks is not None:  # within a block equal rows are one
-        sides, ends = np.unique(sides, axis=0, return_inverse=True)
-        blocks = blocks - blocks[0]
-    ties = None if chunk.ties is None else fill(chunk.ties)
-    graph = DuelGraph(
-        rows=sides,
-        winners=ends.reshape(-1)[:size],
-        losers=ends.reshape(-1)[size:],
-        counts=fill(chunk.effective_counts),
-        lower=np.full(size, -np.inf) if ties is None else np.where(ties, 0.0, -np.inf),
-        upper=np.zeros(size),
+        rows, ends = np.unique(rows, axis=0, return_inverse=True)
+        blocks = (blocks - blocks[0])[doors.event]
+    graph = DuelGraph.behind(
+        Doors(
+            ends.reshape(2, -1).T,
+            fill(doors.limits, (-np.inf, 0.0)),
+            fill(doors.cuts, (0, -1)),
+            doors.event,
+            fill(chunk.events.totals[doors.event] * doors.weight),
+        ),
+        rows,
         row_of_item=np.empty(0, np.int64),
         blocks=blocks,
-        ties=ties,
         passing=True,
     )
     return ChunkGraph(graph, links)

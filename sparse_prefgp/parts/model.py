@@ -421,14 +421,14 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
         model.noise_variance = copy.deepcopy(self.noise_variance)
         model.margin = copy.deepcopy(self.margin)
         graph = model.graph
-        assert graph.site_of_duel is not None
+        site = graph.sites_of_duels
         if whole.ties is not None:  # whose sides have an order of their own there
-            ahead = whole.winners if stream.items is None else stream.items.features[whole.winners]
-            there = graph.rows[graph.winners[graph.site_of_duel]]
-            nu = np.where(whole.ties & np.any(ahead != there, 1), -nu, nu)
+            rows = whole.features if stream.items is None else stream.items.features
+            ahead = rows[whole.events.doors().features[:, 0]]
+            nu = np.where(np.any(ahead != graph.rows[graph.winners[site]], 1), -nu, nu)
         # Equal duels have equal sites at the fixed point; before it their mean is as good as any.
-        number = np.bincount(graph.site_of_duel, minlength=graph.num_sites)
-        of_site = (np.bincount(graph.site_of_duel, x, graph.num_sites) / number for x in (nu, tau))
+        number = np.bincount(site, minlength=graph.num_sites)
+        of_site = (np.bincount(site, x, graph.num_sites) / number for x in (nu, tau))
         model.start_from(*of_site)
         return model
 
@@ -486,7 +486,7 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
 
 
 def _whole(stream: StreamedDuels) -> Any:
-    (chunk,) = stream.chunks(stream.num_rows)
+    (chunk,) = stream.chunks(stream.num_sites)
     return chunk
 
 

@@ -70,11 +70,11 @@ class SiteStore:
     :raises ValueError: the file exists, or cannot be made.
     """
 
-    def __init__(self, rows: int, path: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, sites: int, path: str | os.PathLike[str] | None = None) -> None:
         self.path = None if path is None else Path(path)
         self._values: FloatArray
         if self.path is None:
-            self._values = np.zeros((2, rows))
+            self._values = np.zeros((2, sites))
             return
         if self.path.exists():
             raise ValueError(
@@ -86,16 +86,16 @@ class SiteStore:
                 f"The file for the sites {str(self.path)!r} lies in no folder; make the folder "
                 f"{str(self.path.parent)!r} first."
             )
-        self._values = np.lib.format.open_memmap(self.path, mode="w+", shape=(2, rows))
+        self._values = np.lib.format.open_memmap(self.path, mode="w+", shape=(2, sites))
 
-    def read(self, start: int, rows: int, size: int) -> FloatArray:
-        """Sites start to start + rows, (2, size), with zeros after them."""
+    def read(self, start: int, sites: int, size: int) -> FloatArray:
+        """Sites start to start + sites, (2, size), with zeros after them."""
         values = np.zeros((2, size))
-        values[:, :rows] = self._values[:, start : start + rows]
+        values[:, :sites] = self._values[:, start : start + sites]
         return values
 
-    def write(self, start: int, rows: int, values: FloatArray) -> None:
-        self._values[:, start : start + rows] = values[:, :rows]
+    def write(self, start: int, sites: int, values: FloatArray) -> None:
+        self._values[:, start : start + sites] = values[:, :sites]
 
     def clear(self) -> None:
         self._values[:] = 0.0
@@ -119,7 +119,7 @@ def algebra_for(
     table = streams[0].items
     form = choose_stream_form(
         None if table is None or approximation.has_blocks else table.num_items,
-        max(stream.num_rows for stream in streams),
+        max(stream.num_sites for stream in streams),
         parameters.size,
         streams[0].num_features,
         size,
@@ -142,7 +142,7 @@ class Part:
         sites_file: str | os.PathLike[str] | None = None,
     ) -> None:
         self.duels = duels
-        self.store = SiteStore(duels.num_rows, sites_file)
+        self.store = SiteStore(duels.num_sites, sites_file)
         self.algebra = algebra
         self._site = Natural.zeros(algebra.num_inducing)
 
@@ -195,7 +195,7 @@ class Part:
         algebra.begin(cavity.plus(self._site).posterior())
         sweep = partial(algebra.sweep, damping=damping, look=correct)
         for at, (new, here, sums) in self._pass(sweep, seen):
-            self.store.write(at.start, at.rows, new)
+            self.store.write(at.start, at.sites, new)
             site, found = site.plus(sums), found.plus(here)
         self._site = site
         return found
@@ -227,19 +227,22 @@ class Part:
             return work(chunk_graph(chunk, size, self.algebra.items), sites)
 
         def given() -> Iterator[tuple[_At, Callable[[], Found]]]:
+            start = 0
             for chunk in self.duels.chunks(size):
-                at = _At(chunk.start, len(chunk.counts))
-                length = size if chunk.blocks is None else at.rows
-                yield at, partial(one, chunk, self.store.read(at.start, at.rows, length))
+                at = _At(start, int(chunk.events.sites.sum()), chunk.start + len(chunk.events))
+                start += at.sites
+                length = size if chunk.blocks is None else at.sites
+                yield at, partial(one, chunk, self.store.read(at.start, at.sites, length))
 
         for at, found in in_order(given(), self.algebra.at_once):
             yield at, found
             if seen is not None:
-                seen(at.start + at.rows)
+                seen(at.stop)
 
 
 class _At(NamedTuple):
-    """Which rows of a part a chunk has."""
+    """Which sites of a part a chunk has, and at which of its events it stops."""
 
     start: int
-    rows: int
+    sites: int
+    stop: int

@@ -17,6 +17,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 _NOT_KEPT = (
+    "events",
+    "given",
     "winners",
     "losers",
     "counts",

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.events import Events
 from sparse_prefgp.features import require_pandas
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.splits import split_columns, split_duels
@@ -99,10 +100,9 @@ class _OfTable(_Source):
         self._whole = table
         table = _without_idle_items(table)
         # Who judged does not count here, and sites that are parted by it would cost time.
-        self._table = replace(table, groups=None)
+        self._table = table.saying(judge=None)
         self.winners, self.losers = table.winners, table.losers
-        counts = table.counts
-        self.counts = np.ones(table.num_rows, dtype=np.int64) if counts is None else counts
+        self.counts = table.counts
         self.weights = None
         self.sets = table.sets()
         self.sets_are_rows = table.set_column is None
@@ -127,13 +127,11 @@ class _OfTable(_Source):
 class _OfDuels(_Source):
     def __init__(self, duels: Duels, one_by_one: bool) -> None:
         self._duels = duels
-        index = _copies(duels) if one_by_one else np.arange(duels.num_pairs)
-        self.winners, self.losers = duels.winners[index], duels.losers[index]
-        self.counts = np.ones(len(index), dtype=np.int64) if one_by_one else duels.counts
-        self.weights = None
-        if duels.weights is not None:
-            self.weights = (duels.weights / duels.counts)[index]
-        self.sets = np.arange(len(index))
+        self._events = _copies(duels) if one_by_one else duels.events
+        self.winners, self.losers = self._events.pairs.T
+        self.counts = self._events.counts
+        self.weights = self._events.each_weight
+        self.sets = np.arange(len(self.counts))
         self.sets_are_rows = True
 
     def sides(self) -> tuple[IntArray, IntArray]:
@@ -141,12 +139,10 @@ class _OfDuels(_Source):
 
     def to_duels(self, rows: IntArray) -> Duels:
         old = self._duels
-        return Duels.from_rows(
+        return Duels.from_events(
             old.items,
-            self.winners[rows],
-            self.losers[rows],
-            self.counts[rows],
-            weights=None if self.weights is None else self.weights[rows],
+            replace(self._events.take(rows), judge=None),
+            item=old.item,
             item_ids=old.item_ids,
             feature_names=old.feature_names,
             transform=old.transform,
@@ -232,28 +228,27 @@ def plan_folds(
 
 def _without_idle_items(duels: DuelTable) -> DuelTable:
     """A table without the items that are in no duel, which would be converted for every fold."""
-    used, place = np.unique(np.concatenate([duels.winners, duels.losers]), return_inverse=True)
-    t, base = duels.num_rows, duels.base_items
+    used, place = np.unique(duels.events.sides, return_inverse=True)
+    base = duels.base_items
     names = duels.row_names
     return replace(
         duels,
         items=duels.items.iloc[used].reset_index(drop=True),
         item_ids=tuple(duels.item_ids[i] for i in used),
-        winners=place[:t].astype(np.int64),
-        losers=place[t:].astype(np.int64),
+        events=replace(duels.events, sides=place.reshape(-1).astype(np.int64)),
         row_names=names.select(used),
         base_items=None if base is None else base[used],
     )
 
 
-def _copies(duels: Duels) -> IntArray:
-    """Rows of Duels with each repeated as often as it was seen, so that copies can be parted."""
+def _copies(duels: Duels) -> Events:
+    """The duels with each as often as it was seen, so that copies can be parted."""
     if duels.num_duels > MAX_COPIES:
         raise ValueError(
             f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= an "
             "array with the group of each row of duels.winners."
         )
-    return np.repeat(np.arange(duels.num_pairs), duels.counts)
+    return duels.events.one_by_one()
 
 
 def _group_codes(

@@ -78,8 +78,7 @@ class Holdout:
 
     def counts(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """How often each duel in these rows of the table was seen."""
-        counts = self.table.counts
-        return np.ones(len(rows), dtype=np.int64) if counts is None else counts[rows]
+        return self.table.counts[rows]
 
     @property
     def num_train(self) -> int:
@@ -172,9 +171,7 @@ class Holdout:
         groups = None
         if model.noise_ratio is not None and table.groups is not None:
             groups = known_labels(model, table.groups[rows])
-        ties = None if table.ties is None else table.ties[rows]
-        sides = (table.winners[rows], table.losers[rows])
-        return rows_between(model.item_inputs(), *sides, self.counts(rows), ties, groups)
+        return rows_between(model.item_inputs(), table.events.take(rows), groups)
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""

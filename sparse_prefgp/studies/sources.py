@@ -171,17 +171,13 @@ class _OwnUnits(DuelTable):
         index = np.arange(self.num_rows) if rows is None else self._rows(rows)
         if len(index) == 0:
             raise ValueError("There are no duels in the chosen rows; choose at least one row.")
-        return Duels.from_rows(
+        return Duels.from_events(
             old.items,
-            self.winners[index],
-            self.losers[index],
-            None if self.counts is None else self.counts[index],
+            self.events.take(index),
+            item=old.item,
             item_ids=old.item_ids,
             feature_names=old.feature_names,
             transform=old.transform,
-            ties=None if self.ties is None else self.ties[index],
-            weights=None if self.weights is None else self.weights[index],
-            groups=None if self.groups is None else self.groups[index],
         )
 
 
@@ -189,24 +185,16 @@ def _as_table(duels: DuelTable | Duels) -> DuelTable:
     if isinstance(duels, DuelTable):
         return duels
     pd = require_pandas()
-    each = np.repeat(np.arange(duels.num_pairs), duels.counts)  # equal ones can be parted
-    labels = None
-    if duels.groups is not None:
-        labels = np.array(duels.group_names, dtype=object)[duels.groups][each]
+    said = duels.events.one_by_one()
     names = duels.feature_names or tuple(f"column {j}" for j in range(duels.num_features))
     return _OwnUnits(
         pd.DataFrame(duels.items, columns=list(names)),
         tuple(range(duels.num_items)) if duels.item_ids is None else duels.item_ids,
-        duels.winners[each],
-        duels.losers[each],
-        None,
-        pd.DataFrame(index=range(len(each))),
+        said,
+        pd.DataFrame(index=range(len(said))),
         names,
         (),
         RowNames("the items", None),
-        ties=None if duels.ties is None else duels.ties[each],
-        weights=None if duels.weights is None else (duels.weights / duels.counts)[each],
-        groups=labels,
         source=duels,
     )
 

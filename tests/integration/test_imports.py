@@ -19,6 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "expectations",
         "graph",
         "duels",
+        "events",
         "linalg",
         "machine",
         "noise",

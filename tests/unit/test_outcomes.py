@@ -18,6 +18,7 @@ from scipy.stats import multivariate_normal, norm
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.consistency import _Pairs, _Votes
 from sparse_prefgp.baselines import LinearProbit
+from sparse_prefgp.events import TIE, Codes
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.selection.checkpoint import identify
@@ -162,7 +163,7 @@ def test_predicted_pairs_have_the_tie_beside(model: spg.PreferenceGP) -> None:
 def test_groups_by_number_or_by_text_are_the_same(table: DuelTable) -> None:
     numbers = read_table(*frames(), groups="worth")  # 0.5 and 1
     assert numbers.groups is not None and set(numbers.groups) == {"0.5", "1"}
-    counted = replace(table, groups=np.array([7, 8] * (T // 2), dtype=object))
+    counted = table.saying(judge=Codes.of([7, 8] * (T // 2)))
     model = spg.PreferenceGP(
         counted.to_duels(), gpflow.kernels.Matern52(), margin=0.4, noise_by_group=True
     )
@@ -235,7 +236,7 @@ def test_judges_change_nothing_of_the_linear_probit(weights: str | None) -> None
 
 
 def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
-    decided = replace(table, groups=None).select(~table.ties).to_duels()
+    decided = table.saying(judge=None).select(~table.ties).to_duels()
     plain = made(decided, margin=None, noise_by_group=False)
     with pytest.warns(UserWarning, match="are ties, which a model without a margin"):
         found = spg.evaluate(plain, frames()[1])
@@ -250,7 +251,7 @@ def test_ties_that_a_model_cannot_predict_are_told(table: DuelTable) -> None:
 
 
 def test_update_takes_ties(table: DuelTable) -> None:
-    plain = made(replace(table, groups=None).to_duels(), noise_by_group=False)
+    plain = made(table.saying(judge=None).to_duels(), noise_by_group=False)
     new, report = spg.update(plain, frames(1)[1])
     assert new.duels.num_ties == plain.duels.num_ties + int(frames(1)[1]["tie"].sum())
     assert report.converged and new.margin.numpy() == plain.margin.numpy()
@@ -441,7 +442,7 @@ def test_weights_of_duels_count_in_every_fold() -> None:
     table = read_table(items, duels[duels["tie"] == 0].assign(worth=2.0), weights="worth")
     from_table = spg.compare(["linear/exact"], table, folds=2, max_iterations=2)
     from_duels = spg.compare(["linear/exact"], table.to_duels(), folds=2, max_iterations=2)
-    plain = spg.compare(["linear/exact"], replace(table, weights=None), folds=2, max_iterations=2)
+    plain = spg.compare(["linear/exact"], table.saying(weights=None), folds=2, max_iterations=2)
     assert from_table.scores[0].nlp != plain.scores[0].nlp
     assert from_duels.scores[0].nlp != plain.scores[0].nlp
 
@@ -467,11 +468,11 @@ def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) ->
     fixed = prepare(table, replace(settings, margin=0.7, fixed_margin=True))
     assert fit_model(fixed)[0].margin.numpy() == pytest.approx(0.7)
     with pytest.raises(ValueError, match="duels have no groups"):
-        prepare(replace(table, groups=None), settings)
+        prepare(table.saying(judge=None), settings)
     with pytest.raises(ValueError, match="The margin is -1"):
         FitSettings(margin=-1)
     with pytest.raises(ValueError, match="All training duels are ties"):
-        prepare(replace(table, ties=np.ones(T, bool)), settings)
+        prepare(table.saying(kind=np.full(T, TIE, np.int8)), settings)
 
 
 def test_shared_context_without_effect_is_told() -> None:

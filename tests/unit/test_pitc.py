@@ -658,7 +658,7 @@ def test_the_sequential_engine_says_how_far_it_goes(monkeypatch: pytest.MonkeyPa
 
 def test_sites_of_a_graph_without_given_duels_are_its_duels() -> None:
     graph = DuelGraph.from_duels(case_duels(DUEL_CASES[3]))
-    bare = replace(graph, site_of_duel=None, count_of_duel=None)
+    bare = replace(graph, event_of_duel=None, count_of_duel=None)
     blocks = np.arange(graph.num_sites) % 3
     cut = spg.PITC(blocks).select(bare)
     np.testing.assert_array_equal(cut.counts, graph.counts)

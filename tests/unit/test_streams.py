@@ -48,7 +48,7 @@ def all_rows(stream: spg.StreamedDuels, size: int) -> list[np.ndarray]:
     lengths = [len(c.counts) for c in chunks]
     assert all(length == size for length in lengths[:-1]) and 0 < lengths[-1] <= size
     assert [c.start for c in chunks] == list(np.cumsum([0, *lengths[:-1]]))
-    return [np.concatenate([getattr(c, n) for c in chunks]) for n in ("winners", "losers")]
+    return [np.concatenate([c.side(which) for c in chunks]) for which in (0, 1)]
 
 
 @pytest.mark.parametrize("size", [1, 7, 40, 100, 1000])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sparse_prefgp.events import FLAGGED
 from sparse_prefgp.io.files import listing
-from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, WINNER
+from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
 from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows, remedy
 
 # Counted at a time, where a dataset does not know how many it has.
@@ -85,7 +86,8 @@ class DatasetRows:
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         for batch in self._batched(size, start, stop - start):
             weights = None if self._weights is None else batch[self._weights]
-            yield Rows(batch[WINNER], batch[LOSER], batch.get(COUNT), batch.get(TIE), weights)
+            flags = tuple(batch.get(str(kind.column)) for kind in FLAGGED.values())
+            yield Rows(batch[WINNER], batch[LOSER], batch.get(COUNT), weights, flags)
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
         import tensorflow as tf  # there already: somebody made the dataset

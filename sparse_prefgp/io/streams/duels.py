@@ -6,8 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, repeat
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +50,13 @@ class StreamedDuels:
 
     @property
     def num_rows(self) -> int:
-        """t, each row with a site of its own."""
+        """Events, each a row of the source."""
         return self.stop - self.start
+
+    @property
+    def num_sites(self) -> int:
+        """t, z behind the doors of these rows; read only where some row has several."""
+        return self.num_rows if self.scan.sites == self.scan.rows else self.totals.sites
 
     @property
     def num_duels(self) -> int:
@@ -73,7 +77,7 @@ class StreamedDuels:
             if self.transform is not None and low is not None and high is not None:
                 mean, scale = np.array(self.transform.mean), np.array(self.transform.scale)
                 low, high = (low - mean) / scale, (high - mean) / scale
-            return Totals(scan.duels, scan.ties, scan.comparisons, low, high)
+            return Totals(scan.sites, scan.duels, scan.ties, scan.comparisons, low, high)
         return totals_of(self.items, self.chunks(READ_ROWS))
 
     @property
@@ -128,24 +132,12 @@ class StreamedDuels:
         numbers[changes] = 1
         return replace(self, blocks=np.cumsum(numbers))
 
-    @property
+    @cached_property
     def _block_ends(self) -> IntArray:
         """Where blocks end, the last one with the rows; every row without blocks."""
         if self.blocks is None:
             return np.arange(1, self.num_rows + 1)
         return np.append(np.flatnonzero(np.diff(self.blocks)) + 1, self.num_rows)
-
-    def _sizes(self, size: int) -> Iterator[int]:
-        """How many rows each chunk has: `size`, or whole blocks, at least one, up to it."""
-        if self.blocks is None:
-            yield from repeat(size)
-            return
-        ends, start = self._block_ends, 0
-        while start < self.num_rows:
-            first, last = np.searchsorted(ends, [start, start + size], side="right")
-            stop = int(ends[max(first, last - 1)])
-            yield stop - start
-            start = stop
 
     def cut(self, parts: int) -> tuple[StreamedDuels, ...]:
         """Parts of nearly equal size, in the order of the rows: whole files, if their sizes allow.
@@ -180,7 +172,9 @@ class StreamedDuels:
         return tuple(self.part(int(a), int(b)) for a, b in pairwise(ends))
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """All rows in order, `size` at a time, the last chunk shorter; read ahead by a thread.
+        """All events in order, in chunks of at most `size` sites, read ahead by a thread.
+
+        Each has whole events and whole blocks, at least one, and all but the last as many as fit.
 
         Raises:
             ValueError: an unreadable file, a bad value, with its row, or other duels than before.
@@ -188,34 +182,54 @@ class StreamedDuels:
         yield from ahead(self._chunks(size))
 
     def _chunks(self, size: int) -> Iterator[Chunk]:
-        start = self.start
-        held: list[Chunk] = []
-        rows, sizes = 0, self._sizes(size)
-        wanted = next(sizes)
-        for chunk in self._blocks():
+        start, held, sites = 0, list[Chunk](), 0
+        for chunk in self._read():
             held.append(chunk)
-            rows += len(chunk.counts)
-            while rows >= wanted:
-                whole = joined(held)
-                yield self._labelled(whole.rows(slice(wanted), start - self.start))
-                held, rows = [whole.rows(slice(wanted, rows), 0)], rows - wanted
-                start += wanted
-                wanted = next(sizes, size)
-        if rows:
-            yield self._labelled(joined(held)._replace(start=start - self.start))
-            start += rows
-        if start != self.stop:
+            sites += int(chunk.events.sites.sum())
+            if sites >= size:
+                whole, done = joined(held), 0
+                for end in self._ends_in(whole, start, size, False):
+                    yield self._labelled(whole.take(slice(done, end), start + done))
+                    done = end
+                rest = whole.take(slice(done, None), 0)
+                held = [rest] if len(rest.events) else []
+                start, sites = start + done, int(rest.events.sites.sum())
+        if held:
+            whole, done = joined(held), 0
+            for end in self._ends_in(whole, start, size, True):
+                yield self._labelled(whole.take(slice(done, end), start + done))
+                done = end
+            start += len(whole.events)
+        if start != self.num_rows:
             raise ValueError(
-                f"{self.source.name} has given {start - self.start} rows where it gave "
+                f"{self.source.name} has given {start} rows where it gave "
                 f"{self.num_rows} before; a stream must give the same duels each time."
             )
+
+    def _ends_in(self, whole: Chunk, start: int, size: int, last: bool) -> Iterator[int]:
+        """Where chunks end within events that have been read.
+
+        start: number of the first of them. last: whether no more are to come.
+        """
+        sites = np.append(0, np.cumsum(whole.events.sites))
+        ends = np.arange(1, len(sites))
+        if self.blocks is not None:
+            ends = self._block_ends - start
+            ends = ends[(ends > 0) & (ends < len(sites))]
+        up_to, unit, done = sites[ends], 0, 0
+        while unit < len(ends):
+            unit = max(int(np.searchsorted(up_to, done + size, side="right")), unit + 1)
+            if unit == len(ends) and not last and sites[-1] - done < size:
+                return  # more may fit
+            yield int(ends[unit - 1])
+            done = int(up_to[unit - 1])
 
     def _labelled(self, chunk: Chunk) -> Chunk:
         if self.blocks is None:
             return chunk
-        return chunk._replace(blocks=self.blocks[chunk.start : chunk.start + len(chunk.counts)])
+        return chunk._replace(blocks=self.blocks[chunk.start : chunk.start + len(chunk.events)])
 
-    def _blocks(self) -> Iterator[Chunk]:
+    def _read(self) -> Iterator[Chunk]:
         """As they are read, from the block of the checksums that the first row lies in."""
         starts = self.scan.starts
         first, last = bisect_right(starts, self.start) - 1, bisect_left(starts, self.stop)
@@ -223,7 +237,7 @@ class StreamedDuels:
         read = self.source.read(position, starts[last], max(sizes))
         for block, rows in enumerate(regular(read, sizes), start=first):
             chunk, digest = parsed(self.source, self.items, self.transform, rows, position)
-            length = len(chunk.counts)
+            length = len(chunk.events)
             if digest != self.scan.digests[block]:
                 raise ValueError(
                     f"There are other duels from {self.source.where(position)} on than when they "
@@ -233,7 +247,7 @@ class StreamedDuels:
             low, high = max(self.start - position, 0), min(self.stop - position, length)
             position += length
             if low < high:
-                yield chunk.rows(slice(low, high), 0)
+                yield chunk.take(slice(low, high), 0)
 
     def sample(self, size: int, rng: np.random.Generator) -> Duels:
         """`size` rows drawn without replacement, in memory; all of them where there are no more."""
@@ -250,38 +264,27 @@ class StreamedDuels:
         found = []
         for chunk in self.chunks(READ_ROWS):
             here = chosen[np.searchsorted(chosen, chunk.start) :]
-            rows = here[: np.searchsorted(here, chunk.start + len(chunk.counts))] - chunk.start
+            rows = here[: np.searchsorted(here, chunk.start + len(chunk.events))] - chunk.start
             if len(rows):
-                found.append(chunk.rows(rows, 0))
+                found.append(chunk.take(rows, 0)._replace(blocks=None))
         return self.in_memory(joined(found))
 
     def in_memory(self, chunk: Chunk) -> Duels:
         """Some of its rows as `Duels`."""
-        counts = chunk.counts.astype(np.int64)
-        judged: dict[str, Any] = {"ties": chunk.ties, "weights": chunk.weights}
-        if self.items is None:
-            names = self.feature_names
-            n = len(counts)
-            items, row = np.unique(
-                np.concatenate([chunk.winners, chunk.losers]), axis=0, return_inverse=True
-            )
-            row = row.reshape(-1)
-            return Duels.from_rows(
+        events = replace(chunk.events, counts=chunk.counts.astype(np.int64))
+        if chunk.features is not None:
+            items, row = np.unique(chunk.features, axis=0, return_inverse=True)
+            return Duels.from_events(
                 items,
-                row[:n],
-                row[n:],
-                counts,
-                feature_names=names,
+                replace(events, sides=row.reshape(-1)[events.sides]),
+                feature_names=self.feature_names,
                 transform=self.transform,
-                **judged,
             )
-        return Duels.from_rows(
+        assert self.items is not None
+        return Duels.from_events(
             self.items.features,
-            chunk.winners,
-            chunk.losers,
-            counts,
+            events,
             item_ids=self.items.ids,
             feature_names=self.items.feature_names,
             transform=self.items.transform,
-            **judged,
         )

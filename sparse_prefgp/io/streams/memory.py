@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sparse_prefgp.duels import Duels
+from sparse_prefgp.events import FLAGGED
 from sparse_prefgp.io.streams.rows import Rows
 
 
@@ -21,23 +24,26 @@ class DuelRows:
     row_numbers = True
 
     def count_rows(self) -> int:
-        return len(self.duels.winners)
+        return len(self.duels.events)
 
     @property
     def edges(self) -> tuple[int, ...]:
         return (0, self.count_rows())
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        duels = self.duels
+        whole = self.duels.events
+        flagged = [bool(np.any(whole.kind == number)) for number in FLAGGED]
         for low in range(start, stop, size):
-            part = slice(low, min(low + size, stop))
+            part = whole.take(slice(low, min(low + size, stop)))
             yield Rows(
-                duels.winners[part],
-                duels.losers[part],
-                duels.counts[part],
-                None if duels.ties is None else duels.ties[part],
-                # Those of equal duels are added up.
-                None if duels.weights is None else duels.weights[part] / duels.counts[part],
+                part.pairs[:, 0],
+                part.pairs[:, 1],
+                part.counts,
+                part.each_weight,
+                tuple(
+                    part.kind == number if there else None
+                    for number, there in zip(FLAGGED, flagged, strict=True)
+                ),
             )
 
     def where(self, row: int) -> str:

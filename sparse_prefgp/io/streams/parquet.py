@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.events import FLAGGED
 from sparse_prefgp.features import INSTALL_CLI
 from sparse_prefgp.io.files import listing
-from sparse_prefgp.io.judgements import COUNT, LOSER, TIE, WINNER
+from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
 from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows, remedy
+
+_FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,12 @@ class ParquetRows:
                     "differ); write all with the same columns."
                 )
         name = Path(files[0]).name
-        if TIE in ignore and TIE in first:
-            raise ValueError(
-                f"The column {TIE!r} of {name} cannot be ignored, as ties would count as wins; "
-                "leave the rows out that are tied."
-            )
+        for kind in FLAGGED.values():
+            if kind.column in ignore and kind.column in first:
+                raise ValueError(
+                    f"The column {kind.column!r} of {name} cannot be ignored, as what it flags "
+                    "would count as wins; leave the rows out that have 1 there."
+                )
         if weights is not None and weights not in first:
             raise ValueError(
                 f"{name} has no column {weights!r}, where weights were to be; choose from "
@@ -88,7 +92,7 @@ class ParquetRows:
         return replace(self, sizes=self._sizes())
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
-        names = [*self._side_columns(0), *self._side_columns(1), COUNT, TIE]
+        names = [*self._side_columns(0), *self._side_columns(1), COUNT, *_FLAGS]
         names += [] if self.weights is None else [self.weights]
         wanted = [name for name in names if name in self.columns]
         before = 0
@@ -106,12 +110,14 @@ class ParquetRows:
         return [f"{SIDES[side]}_{name}" for name in self.inline]
 
     def _rows(self, batch: Any) -> Rows:
-        counts, ties = (batch.column(c) if c in self.columns else None for c in (COUNT, TIE))
+        counts, *flags = (batch.column(c) if c in self.columns else None for c in (COUNT, *_FLAGS))
         weights = None if self.weights is None else batch.column(self.weights)
-        if self.inline is None:
-            return Rows(batch.column(WINNER), batch.column(LOSER), counts, ties, weights)
-        won, lost = ([batch.column(name) for name in self._side_columns(k)] for k in (0, 1))
-        return Rows(won, lost, counts, ties, weights)
+        won, lost = (
+            (batch.column(side) for side in SIDES)
+            if self.inline is None
+            else ([batch.column(name) for name in self._side_columns(k)] for k in (0, 1))
+        )
+        return Rows(won, lost, counts, weights, tuple(flags))
 
     def where(self, row: int) -> str:
         names = [Path(path).name for path in self.paths]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.duels import MAX_COUNT
+from sparse_prefgp.events import FLAGGED, Events, Kind, kinds_of
 from sparse_prefgp.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.io.judgements import TIE, TIE_FLAGS
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.rows import SIDES, Chunk, Rows, Source
 
@@ -64,25 +64,37 @@ def parsed(
                 f"The count in {source.where(position + i)} is {counts[i]:g}; counts are whole "
                 "numbers from 1 to 2**53."
             )
-    ties = None if rows.ties is None else _flags(rows.ties, source, position)
+    flags = {
+        number: _flags(values, FLAGGED[number], source, position)
+        for number, values in zip(FLAGGED, rows.flags, strict=True)
+        if values is not None
+    }
+    kind = kinds_of(flags, len(counts), lambda i: source.where(position + i))
     weights = None if rows.weights is None else _weights(rows.weights, source, position)
     digest = 0
-    for array in (*sides, counts, ties, weights):
+    for array in (*sides, counts, *flags.values(), weights):
         if array is not None:
             digest = zlib.crc32(array.tobytes(), digest)
     if transform is not None and items is None:
         mean, scale = np.array(transform.mean), np.array(transform.scale)
         sides = [(side - mean) / scale for side in sides]
-    return Chunk(position, sides[0], sides[1], counts, ties, weights), digest
+    features = None
+    if items is None:  # the rows of an event lie side by side
+        features = np.stack(sides, 1).reshape(2 * len(counts), -1)
+        sides = list(np.arange(2 * len(counts)).reshape(-1, 2).T)
+    totals = None if weights is None else weights * counts
+    events = Events.between(sides[0], sides[1], counts, kind=kind, weights=totals)
+    return Chunk(position, events, features), digest
 
 
-def _flags(values: Any, source: Source, position: int) -> npt.NDArray[np.bool_]:
-    flags = _numbers(values, TIE, source, position)
+def _flags(values: Any, kind: Kind, source: Source, position: int) -> npt.NDArray[np.bool_]:
+    assert kind.column is not None
+    flags = _numbers(values, kind.column, source, position)
     bad = np.flatnonzero((flags != 0.0) & (flags != 1.0))
     if bad.size:
         i = int(bad[0])
         raise ValueError(
-            f"The {TIE} in {source.where(position + i)} is {flags[i]:g}; give {TIE_FLAGS}."
+            f"The {kind.column} in {source.where(position + i)} is {flags[i]:g}; give {kind.flags}."
         )
     return flags == 1.0
 

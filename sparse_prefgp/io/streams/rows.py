@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.io.judgements import LOSER, TIE, TIE_FLAGS, WINNER
+from sparse_prefgp.events import FLAGGED, TIE, Events
+from sparse_prefgp.io.judgements import LOSER, WINNER
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -22,50 +24,60 @@ UNREAD = ("ties", *WEIGHTS)
 def remedy(column: str) -> str:
     """What to do about one of `UNREAD`."""
     if column == "ties":
-        return f"call it {TIE!r} if it has {TIE_FLAGS}"
+        return f"call it {FLAGGED[TIE].column!r} if it has {FLAGGED[TIE].flags}"
     return f"give weights={column!r} (--weight {column})"
 
 
 class Rows(NamedTuple):
     """Some rows as they are read.
 
-    winners, losers: ids or rows of features, a list of columns for Parquet. counts, ties, weights:
-    None for ones, for wins, and for ones.
+    winners, losers: ids or rows of features, a list of columns for Parquet. counts, weights: None
+    for ones. flags: a column for each of the kinds `events.FLAGGED`, None where there is none.
     """
 
     winners: Any
     losers: Any
     counts: Any
-    ties: Any = None
     weights: Any = None
+    flags: tuple[Any, ...] = (None,) * len(FLAGGED)
 
 
 class Chunk(NamedTuple):
-    """Duels as the numerics take them.
+    """Events as the numerics take them.
 
-    start: number of the first row among those of the stream. winners, losers: (c,) rows of the
-    items, or (c, D) features. counts: (c,). ties: (c,) which ended in a tie, None for none.
-    weights: (c,) of a duel each, None for ones. blocks: (c,) the number of each row's block,
-    ascending, where the stream has blocks, of which a chunk then has whole ones.
+    start: number of the first one among those of the stream. events: c of them, between rows of the
+    items or of `features`. features: (s, D) of each side, one after the other, where they are
+    inline. blocks: (c,) the number of each event's block, ascending, where the stream has blocks,
+    of which a chunk then has whole ones.
     """
 
     start: int
-    winners: npt.NDArray[Any]
-    losers: npt.NDArray[Any]
-    counts: FloatArray
-    ties: npt.NDArray[np.bool_] | None = None
-    weights: FloatArray | None = None
+    events: Events
+    features: FloatArray | None = None
     blocks: npt.NDArray[np.int64] | None = None
 
-    @property
-    def effective_counts(self) -> FloatArray:
-        """As how many duels each row counts in the likelihood, (c,)."""
-        return self.counts if self.weights is None else self.counts * self.weights
+    def side(self, which: int) -> npt.NDArray[Any]:
+        """Winners (0) or losers (1): (c,) rows of the items, or (c, D) features."""
+        rows = self.events.pairs[:, which]
+        return rows if self.features is None else self.features[rows]
 
-    def rows(self, which: Any, start: int) -> Chunk:
-        """Some of its rows, by a slice or by their numbers."""
-        columns: list[Any] = [None if x is None else x[which] for x in self[1:]]
-        return Chunk(start, *columns)
+    @property
+    def counts(self) -> npt.NDArray[Any]:
+        """(c,) how often each event was seen."""
+        return self.events.counts
+
+    @property
+    def ties(self) -> npt.NDArray[np.bool_] | None:
+        """(c,) which events are ties; None without any."""
+        return self.events.ties
+
+    def take(self, which: Any, start: int) -> Chunk:
+        """Some of its events, by a slice or by their numbers."""
+        events, features = self.events.take(which), self.features
+        if features is not None:
+            features = features[events.sides]
+            events = replace(events, sides=np.arange(len(events.sides)))
+        return Chunk(start, events, features, None if self.blocks is None else self.blocks[which])
 
 
 class Source(Protocol):
@@ -122,8 +134,8 @@ def _length(block: Rows) -> int:
 
 def _cut(block: Rows, start: int, stop: int) -> Rows:
     def one(values: Any) -> Any:
-        if isinstance(values, list):
-            return [one(column) for column in values]
+        if isinstance(values, list | tuple):
+            return type(values)(one(column) for column in values)
         return None if values is None else values[start:stop]
 
     return Rows(*map(one, block))
@@ -134,8 +146,9 @@ def _concatenated(blocks: list[Rows]) -> Rows:
         return blocks[0]
 
     def one(values: list[Any]) -> Any:
-        if isinstance(values[0], list):
-            return [one(list(columns)) for columns in zip(*values, strict=True)]
+        if isinstance(values[0], list | tuple):
+            kind = type(values[0])
+            return kind(one(list(columns)) for columns in zip(*values, strict=True))
         if values[0] is None:
             return None
         if isinstance(values[0], np.ndarray):
@@ -149,13 +162,15 @@ def _concatenated(blocks: list[Rows]) -> Rows:
 
 
 def joined(chunks: list[Chunk]) -> Chunk:
+    """Chunks that follow on one another, none of which has blocks yet."""
     if len(chunks) == 1:
         return chunks[0]
-    columns: list[Any] = [
-        None if column[0] is None else np.concatenate(column)
-        for column in zip(*(chunk[1:] for chunk in chunks), strict=True)
-    ]
-    return Chunk(chunks[0].start, *columns)
+    first, *others = chunks
+    events = first.events.followed_by(*(chunk.events for chunk in others))
+    if first.features is None:
+        return Chunk(first.start, events)
+    features = np.concatenate([chunk.features for chunk in chunks if chunk.features is not None])
+    return Chunk(first.start, replace(events, sides=np.arange(len(features))), features)
 
 
 def ahead(iterator: Iterator[Any]) -> Iterator[Any]:

@@ -29,13 +29,15 @@ _READ_NUMBERS = 1 << 20
 class Scan:
     """What one pass over all rows found.
 
-    rows: of the stream. duels: counts included. ties: of these. starts: the first row of each
+    rows: events of the stream. sites: z behind their doors. duels: counts included. ties: of these.
+    starts: the first row of each
     block, and the number of rows; a block lies within one file. digests: a checksum of each block.
     comparisons: (n,) duels of each item; for inline features mean, sd, low and high, (D,) each, of
     the raw features over both sides.
     """
 
     rows: int
+    sites: int
     duels: int
     ties: int
     starts: tuple[int, ...]
@@ -48,9 +50,13 @@ class Scan:
 
 
 class Totals(NamedTuple):
-    """Of some rows. duels: counts included. ties: of these. comparisons: (n,) duels of each item;
-    for inline features low and high, (D,) each, in model units."""
+    """Of some rows.
 
+    sites: z behind their doors. duels: counts included. ties: of these. comparisons: (n,) duels of
+    each item; for inline features low and high, (D,) each, in model units.
+    """
+
+    sites: int
     duels: int
     ties: int
     comparisons: IntArray | None
@@ -65,59 +71,60 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     every = READ_ROWS
     if source.inline is not None:
         every = max(_READ_NUMBERS // len(source.inline), 1)
-    rows, duels, ties = 0, 0.0, 0.0
-    digests: list[int] = []
-    compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
-    moments = _Moments()
+    rows, digests = 0, list[int]()
+    sums = _Sums(items)
     pieces = [range(a, b, every) for a, b in pairwise(source.edges)]
     starts = (*(start for piece in pieces for start in piece), total)
     sizes = np.diff(starts).tolist()
     for block in ahead(regular(source.read(0, total, every), sizes)):
         chunk, digest = parsed(source, items, None, block, rows)
         digests.append(digest)
-        rows += len(chunk.counts)
-        duels += float(chunk.counts.sum())
-        ties += _ties(chunk)
-        if compared is not None:
-            _compare(compared, chunk)
-        else:
-            moments.add(chunk.winners)
-            moments.add(chunk.losers)
+        rows += len(chunk.events)
+        sums.add(chunk)
         if progress is not None:
             progress(rows, total)
-    found = Scan(rows, int(duels), int(ties), starts, tuple(digests), compared)
-    if compared is not None:
+    of = sums.totals
+    found = Scan(rows, of.sites, of.duels, of.ties, starts, tuple(digests), of.comparisons)
+    if items is not None:
         return found
+    moments = sums.moments
     sd = np.sqrt(moments.squares / moments.count)
     return replace(found, mean=moments.mean, sd=sd, low=moments.low, high=moments.high)
 
 
 def totals_of(items: ItemTable | None, chunks: Iterator[Chunk]) -> Totals:
-    duels = ties = 0.0
-    compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
-    moments = _Moments()
+    """Numbers of some chunks."""
+    sums = _Sums(items)
     for chunk in chunks:
-        duels += float(chunk.counts.sum())
-        ties += _ties(chunk)
-        if compared is None:
-            moments.add(chunk.winners)
-            moments.add(chunk.losers)
+        sums.add(chunk)
+    return sums.totals
+
+
+class _Sums:
+    """Over chunks that come one after the other."""
+
+    def __init__(self, items: ItemTable | None) -> None:
+        self.sites, self.duels, self.ties = 0, 0.0, 0.0
+        self.compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
+        self.moments = _Moments()
+
+    def add(self, chunk: Chunk) -> None:
+        events = chunk.events
+        self.sites += int(events.sites.sum())
+        self.duels += float(events.counts.sum())
+        self.ties += 0.0 if events.ties is None else float(events.counts[events.ties].sum())
+        if self.compared is not None:
+            self.compared += events.compared(len(self.compared))
         else:
-            _compare(compared, chunk)
-    if compared is not None:
-        return Totals(int(duels), int(ties), compared, None, None)
-    return Totals(int(duels), int(ties), None, moments.low, moments.high)
+            self.moments.add(chunk.side(0))
+            self.moments.add(chunk.side(1))
 
-
-def _ties(chunk: Chunk) -> float:
-    return 0.0 if chunk.ties is None else float(chunk.counts[chunk.ties].sum())
-
-
-def _compare(compared: IntArray, chunk: Chunk) -> None:
-    """Add the duels of a chunk to those of each item."""
-    for ends in (chunk.winners, chunk.losers):
-        number = np.bincount(ends, weights=chunk.counts, minlength=len(compared))
-        compared += number.astype(np.int64)
+    @property
+    def totals(self) -> Totals:
+        numbers = self.sites, int(self.duels), int(self.ties)
+        if self.compared is not None:
+            return Totals(*numbers, self.compared, None, None)
+        return Totals(*numbers, None, self.moments.low, self.moments.high)
 
 
 class _Moments:

@@ -1,0 +1,430 @@
+"""What people said, as a table of events, and the doors by which an event enters a model.
+
+An event is one thing said of some rows: that one beat the other, or that two tied. Everything that
+merges, splits, reads in chunks, scores or saves works on whole events; none is ever cut. What a
+kind of event means is one function, which fills the four *doors*: the features, limits, noise and
+weight of some Gaussian variables z (docs/events.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+# Slices, masks or numbers of events.
+Which = Any
+
+_LARGEST = 2**62
+
+
+class Codes(NamedTuple):
+    """Labels as numbers. numbers: (e,), each a place in `names`, which are distinct."""
+
+    numbers: IntArray
+    names: tuple[Hashable, ...]
+
+    @classmethod
+    def of(cls, labels: Sequence[Hashable]) -> Codes:
+        """Labels numbered in the order of their first appearance."""
+        names: dict[Hashable, int] = {}
+        numbers = [names.setdefault(label, len(names)) for label in labels]
+        return cls(np.array(numbers, dtype=np.int64), tuple(names))
+
+    @property
+    def labels(self) -> npt.NDArray[np.object_]:
+        """(e,), as they were."""
+        names = np.empty(len(self.names), dtype=object)
+        names[:] = self.names
+        return names[self.numbers]
+
+    def take(self, which: Which) -> Codes:
+        """Those of some events; the names stay."""
+        return Codes(self.numbers[which], self.names)
+
+    def used(self) -> Codes:
+        """The same labels, numbered anew in the order in which they appear."""
+        kept, first, number = np.unique(self.numbers, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return Codes(place[number.reshape(-1)], tuple(self.names[i] for i in kept[order]))
+
+
+class Doors(NamedTuple):
+    """How events enter a model: t Gaussian variables z, each with noise in a box.
+
+    features: (t, 2), winner and loser: z = f(loser) - f(winner), rows of the events' table.
+    limits: (t, 2), lower and upper, of z plus noise where the margin is 0.
+    cuts: (t, 2), by how many margins each limit moves.
+    event: (t,), the event that each is of, ascending; its judge is the judge of the noise.
+    weight: (t,), as how many of its event's counts each counts.
+    """
+
+    features: IntArray
+    limits: FloatArray
+    cuts: npt.NDArray[np.int8]
+    event: IntArray
+    weight: FloatArray
+
+
+class Kind(NamedTuple):
+    """A kind of event.
+
+    name: in files. fill: the doors of some events of this kind, numbered from 0. unordered: whether
+    the order of its sides means nothing. column: of a table of duels, in which 1 says that a row is
+    of this kind, in place of a win; None where none does. flags: what that column holds, for
+    messages.
+    """
+
+    name: str
+    fill: Callable[[Events], Doors]
+    unordered: bool = False
+    column: str | None = None
+    flags: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """e events between rows of some table.
+
+    sides: (s,) rows, those of one event after those of another, best first.
+    offsets: (e + 1,) where the sides of each event begin, and where the last one ends.
+    kind: (e,) places in `KINDS`.
+    counts: (e,) how often each was said.
+    weights: (e,) as how many it counts in the likelihood, counts included; None for counts.
+    judge: who said it, or under what conditions; None where nobody knows.
+    person: whose preference it is; None where all are taken for one.
+    time: (e,) days; None where no time is known.
+    covariates: (s, C) of each side; None without.
+    """
+
+    sides: IntArray
+    offsets: IntArray
+    kind: npt.NDArray[np.int8]
+    counts: npt.NDArray[Any]
+    weights: FloatArray | None = None
+    judge: Codes | None = None
+    person: Codes | None = None
+    time: FloatArray | None = None
+    covariates: FloatArray | None = None
+
+    @classmethod
+    def between(
+        cls,
+        winners: IntArray,
+        losers: IntArray,
+        counts: npt.NDArray[Any] | None = None,
+        *,
+        kind: npt.NDArray[Any] | None = None,
+        weights: FloatArray | None = None,
+        judge: Codes | None = None,
+    ) -> Events:
+        """Events with two sides, (e,) each: wins, or of the kinds given."""
+        e = len(winners)
+        return cls(
+            np.stack([winners, losers], 1).reshape(-1),
+            np.arange(0, 2 * e + 1, 2),
+            np.zeros(e, np.int8) if kind is None else np.asarray(kind, np.int8),
+            np.ones(e, np.int64) if counts is None else counts,
+            weights,
+            judge,
+        )
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @cached_property
+    def in_pairs(self) -> bool:
+        """Whether every event has two sides."""
+        return len(self.sides) == 2 * len(self) and bool(np.all(np.diff(self.offsets) == 2))
+
+    @cached_property
+    def pairs(self) -> IntArray:
+        """(e, 2), the first and the last side of each event: who won and who lost."""
+        if self.in_pairs:
+            return self.sides.reshape(-1, 2)
+        return np.stack([self.sides[self.offsets[:-1]], self.sides[self.offsets[1:] - 1]], 1)
+
+    @property
+    def totals(self) -> FloatArray:
+        """As how many each counts in the likelihood, (e,)."""
+        return self.counts.astype(np.float64) if self.weights is None else self.weights
+
+    @property
+    def each_weight(self) -> FloatArray | None:
+        """As how many one of the counted ones counts, (e,); None for 1."""
+        return None if self.weights is None else self.weights / self.counts
+
+    @cached_property
+    def ties(self) -> BoolArray | None:
+        """Which are ties, (e,); None without any."""
+        tied = self.kind == TIE
+        return tied if tied.any() else None
+
+    @property
+    def num_events(self) -> int:
+        """How often anything was said, counts included."""
+        return int(self.counts.sum())
+
+    def compared(self, num_rows: int) -> IntArray:
+        """The events that each of n rows takes part in, counts included, (n,)."""
+        number = np.repeat(self.counts, np.diff(self.offsets)).astype(np.float64)
+        # Whole numbers in doubles are exact: the counts add up to at most 2**53.
+        return np.bincount(self.sides, number, minlength=num_rows).astype(np.int64)
+
+    def take(self, which: Which) -> Events:
+        """Some events: a slice, a mask (e,), or numbers."""
+        if isinstance(which, slice):
+            first, last, step = which.indices(len(self))
+            if step == 1:
+                low, high = self.offsets[[first, max(first, last)]]
+                at: Any = slice(low, high)
+                offsets = self.offsets[first : max(first, last) + 1] - low
+                return self._chosen(which, at, offsets)
+            which = np.arange(first, last, step)
+        which = np.asarray(which)
+        if which.dtype == bool:
+            which = np.flatnonzero(which)
+        sizes = np.diff(self.offsets)[which]
+        offsets = np.append(0, np.cumsum(sizes))
+        starts = np.repeat(self.offsets[:-1][which] - offsets[:-1], sizes)
+        return self._chosen(which, starts + np.arange(offsets[-1]), offsets)
+
+    def _chosen(self, which: Any, at: Any, offsets: IntArray) -> Events:
+        return Events(
+            self.sides[at],
+            offsets,
+            self.kind[which],
+            self.counts[which],
+            None if self.weights is None else self.weights[which],
+            None if self.judge is None else self.judge.take(which),
+            None if self.person is None else self.person.take(which),
+            None if self.time is None else self.time[which],
+            None if self.covariates is None else self.covariates[at],
+        )
+
+    def one_by_one(self) -> Events:
+        """Each copy of an event as one of its own, so that equal ones can be parted."""
+        copies = self.take(np.repeat(np.arange(len(self)), self.counts))
+        ones = np.ones(len(copies), np.int64)
+        return replace(copies, counts=ones, weights=copies.each_weight)
+
+    def followed_by(self, *others: Events) -> Events:
+        """These and then others, between rows of the same table.
+
+        Weights are 1 where none were given.
+
+        :raises ValueError: judges, people, times or covariates of some of the events only.
+        """
+        every = (self, *others)
+        ends = np.cumsum([0, *(len(one.sides) for one in every)])
+        weighted = any(one.weights is not None for one in every)
+        offsets = [one.offsets[1:] + end for one, end in zip(every, ends, strict=False)]
+        return Events(
+            np.concatenate([one.sides for one in every]),
+            np.concatenate([[0], *offsets]),
+            np.concatenate([one.kind for one in every]),
+            np.concatenate([one.counts for one in every]),
+            np.concatenate([one.totals for one in every]) if weighted else None,
+            _joined_codes(every, "judge"),
+            _joined_codes(every, "person"),
+            _joined(every, "time"),
+            _joined(every, "covariates"),
+        )
+
+    def onto(self, place: IntArray) -> Events:
+        """The same events between other rows: row i has become row place[i]."""
+        return replace(self, sides=place[self.sides]).in_order()
+
+    def in_order(self) -> Events:
+        """With the sides of unordered events in ascending order."""
+        unordered = _UNORDERED[self.kind]
+        if not unordered.any():
+            return self
+        sides = self.sides.copy()
+        if self.in_pairs and self.covariates is None:
+            two = sides.reshape(-1, 2)
+            two[unordered] = np.sort(two[unordered], 1)
+            return replace(self, sides=sides)
+        event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        moved = unordered[event]
+        order = np.arange(len(sides))
+        order[moved] = order[moved][np.lexsort((sides[moved], event[moved]))]
+        covariates = None if self.covariates is None else self.covariates[order]
+        return replace(self, sides=sides[order], covariates=covariates)
+
+    def alike(self, *labels: IntArray) -> tuple[IntArray, IntArray]:
+        """Which events say the same: the first of each, and the number of each among these, (e,).
+
+        Equal are those of the same sides, kind, judge, person, time and covariates, and of the same
+        `labels` (e,), in ascending order of these, in that order.
+        """
+        columns: list[npt.NDArray[Any]] = []
+        sizes = np.diff(self.offsets)
+        columns.append(sizes)
+        for j in range(int(sizes.max(initial=0))):
+            there = j < sizes
+            at = np.minimum(self.offsets[:-1] + j, len(self.sides) - 1)
+            columns.append(np.where(there, self.sides[at], -1))
+        columns.append(self.kind)
+        columns += [codes.numbers for codes in (self.judge, self.person) if codes is not None]
+        if self.time is not None:
+            columns.append(np.unique(self.time, return_inverse=True)[1].reshape(-1))
+        if self.covariates is not None:
+            _, row = np.unique(self.covariates + 0.0, axis=0, return_inverse=True)
+            for j in range(int(sizes.max(initial=0))):
+                at = np.minimum(self.offsets[:-1] + j, len(self.sides) - 1)
+                columns.append(np.where(j < sizes, row.reshape(-1)[at], -1))
+        key = _one_number([*columns, *labels])
+        _, first, number = np.unique(key, return_index=True, return_inverse=True)
+        return first, number.reshape(-1)
+
+    def merged(self, first: IntArray, number: IntArray) -> Events:
+        """One event for all of a number, as `alike` gave them, with their counts and weights."""
+        found = self.take(first)
+        # Whole numbers in doubles are exact: the counts add up to at most 2**53.
+        summed = np.bincount(number, self.counts.astype(np.float64), minlength=len(first))
+        counts = summed.astype(self.counts.dtype)
+        weights = None
+        if self.weights is not None:
+            weights = np.bincount(number, self.weights, minlength=len(first)).astype(np.float64)
+        return replace(found, counts=counts, weights=weights)
+
+    def doors(self) -> Doors:
+        """What the events say of z, those of an event side by side, in the order of the events."""
+        kinds = np.unique(self.kind)
+        if len(kinds) < 2:
+            return KINDS[int(kinds[0]) if len(kinds) else WIN].fill(self)
+        found = []
+        for kind in kinds:
+            here = np.flatnonzero(self.kind == kind)
+            doors = KINDS[int(kind)].fill(self.take(here))
+            found.append(doors._replace(event=here[doors.event]))
+        whole = Doors(*map(np.concatenate, zip(*found, strict=True)))
+        order = np.argsort(whole.event, kind="stable")
+        columns: list[Any] = [column[order] for column in whole]
+        return Doors(*columns)
+
+    @cached_property
+    def sites(self) -> IntArray:
+        """How many z each event has, (e,)."""
+        return np.bincount(self.doors().event, minlength=len(self))
+
+    def frozen(self) -> Events:
+        """The same with arrays that cannot be written to."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            for array in (value[0],) if isinstance(value, Codes) else (value,):
+                if array is not None:
+                    array.setflags(write=False)
+        return self
+
+
+def _all_or_none(every: Sequence[Events], name: str) -> list[Any]:
+    """This column of all events; empty where none have it."""
+    columns = [getattr(events, name) for events in every]
+    known = [column for column in columns if column is not None]
+    if known and len(known) < len(columns):
+        raise ValueError(
+            f"Some of the events have a {name} and others have none; give all of them one, or none."
+        )
+    return known
+
+
+def _joined(every: Sequence[Events], name: str) -> Any:
+    columns = _all_or_none(every, name)
+    return np.concatenate(columns) if columns else None
+
+
+def _joined_codes(every: Sequence[Events], name: str) -> Codes | None:
+    columns = _all_or_none(every, name)
+    if not columns:
+        return None
+    names = columns[0].names
+    if all(codes.names == names for codes in columns):
+        return Codes(np.concatenate([codes.numbers for codes in columns]), names)
+    return Codes.of([label for codes in columns for label in codes.labels.tolist()])
+
+
+def _one_number(columns: Sequence[npt.NDArray[Any]]) -> IntArray:
+    """A whole number for each row of columns (e,) of whole numbers, in the order of the rows."""
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    size = 1  # of the numbers so far
+    for column in columns:
+        low, high = (int(f(column)) for f in (np.min, np.max)) if len(column) else (0, 0)
+        if low == high:
+            continue
+        width = high - low + 1
+        if size * width > _LARGEST:
+            names, key = np.unique(key, return_inverse=True)
+            key, size = key.reshape(-1), len(names)
+        key = key * width + (column - low)
+        size *= width
+    return key
+
+
+# What each kind means.
+
+
+def _one_box(events: Events, lower: float, upper: float, cuts: tuple[int, int]) -> Doors:
+    """z of each pair in one box."""
+    e = len(events)
+    return Doors(
+        events.pairs,
+        np.broadcast_to((lower, upper), (e, 2)),
+        np.broadcast_to(np.array(cuts, np.int8), (e, 2)),
+        np.arange(e),
+        np.ones(e),
+    )
+
+
+def _win(events: Events) -> Doors:
+    """f(loser) - f(winner), with noise, is below the margin's negative."""
+    return _one_box(events, -np.inf, 0.0, (0, -1))
+
+
+def _tie(events: Events) -> Doors:
+    """f(second) - f(first), with noise, is within the margin."""
+    return _one_box(events, 0.0, 0.0, (-1, 1))
+
+
+KINDS = (
+    Kind("win", _win),
+    Kind("tie", _tie, unordered=True, column="tie", flags="1 for a tie and 0 for a win"),
+)
+WIN, TIE = range(2)
+# Kinds that a column of flags says.
+FLAGGED = {number: kind for number, kind in enumerate(KINDS) if kind.column is not None}
+
+
+def kinds_of(
+    flags: Mapping[int, BoolArray], size: int, where: Callable[[int], str]
+) -> npt.NDArray[np.int8]:
+    """The kind of each of some rows, (size,): a win where no flag says another.
+
+    :param flags: (size,) of kinds in `FLAGGED`. where: names a row in a message.
+    :raises ValueError: a row that is of two kinds.
+    """
+    kind = np.zeros(size, np.int8)
+    for number, flag in flags.items():
+        twice = np.flatnonzero(flag & (kind != WIN))
+        if twice.size:
+            i = int(twice[0])
+            columns = [FLAGGED[int(k)].column for k in (kind[i], number)]
+            raise ValueError(
+                f"{where(i)} has 1 in both {columns[0]!r} and {columns[1]!r}; give 1 in one of "
+                "them."
+            )
+        kind[flag] = number
+    return kind
+
+
+_UNORDERED = np.array([kind.unordered for kind in KINDS])
