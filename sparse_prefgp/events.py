@@ -74,6 +74,11 @@ class Doors(NamedTuple):
     event: IntArray
     weight: FloatArray
 
+    @property
+    def decided(self) -> BoolArray:
+        """Which say that the first row is ahead of the second, (t,)."""
+        return np.isneginf(self.limits[:, 0])
+
 
 class Kind(NamedTuple):
     """A kind of event.

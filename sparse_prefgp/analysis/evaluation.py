@@ -143,8 +143,9 @@ def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None) -> _
         labels = known_labels(model, labels)
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
-        decided = events.pairs if events.ties is None else events.pairs[~events.ties]
-        unseen = unseen_pairs(holding_duels(model).duels, *found.numbers[decided.T])
+        doors = events.doors()
+        sides = found.numbers[doors.features[doors.decided].T]
+        unseen = unseen_pairs(holding_duels(model).duels, *sides)
     named = np.unique(events.sides)
     return _Given(
         rows_between(found.inputs, events, labels),

@@ -37,7 +37,7 @@ ROWS_AT_ONCE = 50_000
 
 
 class Rows(NamedTuple):
-    """Some duels with the features of both sides, in the units of the model.
+    """What some events say, behind their doors, in the units of the model.
 
     won, lost: (k, D), or (k, D + 1) with the number of the item last. counts: (k,). ties: (k,)
     which were tied, None for none. groups: (k,) labels of who judged, None where nobody asked.
@@ -56,18 +56,29 @@ def rows_between(
     """Events in memory, between rows of `inputs` (n, D), in bounded chunks."""
     for start in range(0, len(events), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        here = events.take(part)
-        won, lost = (inputs[rows] for rows in here.pairs.T)
-        yield Rows(won, lost, here.counts, here.ties, None if groups is None else groups[part])
+        yield _behind_doors(events.take(part), inputs, None if groups is None else groups[part])
+
+
+def _behind_doors(
+    events: Events, table: FloatArray, groups: npt.NDArray[np.object_] | None = None
+) -> Rows:
+    doors = events.doors()
+    won, lost = (table[rows] for rows in doors.features.T)
+    counts = events.counts[doors.event]
+    if len(doors.event) > len(events):
+        counts = counts * doors.weight
+    tied = ~doors.decided
+    groups = None if groups is None else groups[doors.event]
+    return Rows(won, lost, counts, tied if tied.any() else None, groups)
 
 
 def rows_of_stream(duels: StreamedDuels) -> Iterator[Rows]:
     """Duels that are read in chunks, in the units that the stream has."""
     table = duels.items
     for chunk in duels.chunks(ROWS_AT_ONCE):
-        sides = (chunk.side(0), chunk.side(1))
-        won, lost = sides if table is None else (table.features[rows] for rows in sides)
-        yield Rows(won, lost, chunk.counts, chunk.ties)
+        features = chunk.features if table is None else table.features
+        assert features is not None
+        yield _behind_doors(chunk.events, features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +194,8 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
     doors = training.events.doors()
     winners, losers = doors.features.T
     pairs = winners * n + losers
-    either = ~np.isneginf(doors.limits[:, 0])  # a tie is seen in either order
-    pairs = np.concatenate([pairs, (losers * n + winners)[either]])
+    turned_too = (losers * n + winners)[~doors.decided]  # a tie is seen in either order
+    pairs = np.concatenate([pairs, turned_too])
 
     def seen(first: IntArray, second: IntArray) -> BoolArray:
         known = (first >= 0) & (second >= 0)

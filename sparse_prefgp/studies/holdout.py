@@ -91,9 +91,10 @@ class Holdout:
         return int(self.counts(self.split.test_rows).sum())
 
     def test_sides(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Items that won and items that lost, one entry per test row that one side won."""
-        rows = self.decided_rows
-        return self.table.winners[rows], self.table.losers[rows]
+        """Items that won and items that lost, as far as the test rows say."""
+        doors = self.table.events.take(self.split.test_rows).doors()
+        won, lost = doors.features[doors.decided].T
+        return won, lost
 
     def first_inputs(self, rng: np.random.Generator) -> FloatArray | AutoInputs | None:
         """As the function `first_inputs`."""

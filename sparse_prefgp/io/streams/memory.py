@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sparse_prefgp.duels import Duels
-from sparse_prefgp.events import FLAGGED
 from sparse_prefgp.io.streams.rows import Rows
 
 
@@ -32,19 +29,10 @@ class DuelRows:
 
     def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
         whole = self.duels.events
-        flagged = [bool(np.any(whole.kind == number)) for number in FLAGGED]
         for low in range(start, stop, size):
             part = whole.take(slice(low, min(low + size, stop)))
-            yield Rows(
-                part.pairs[:, 0],
-                part.pairs[:, 1],
-                part.counts,
-                part.each_weight,
-                tuple(
-                    part.kind == number if there else None
-                    for number, there in zip(FLAGGED, flagged, strict=True)
-                ),
-            )
+            won, lost = part.pairs.T
+            yield Rows(won, lost, part.counts, part.each_weight, kind=part.kind)
 
     def where(self, row: int) -> str:
         return f"row {row} of the duels in memory (counted from 0)"

@@ -69,10 +69,12 @@ def parsed(
         for number, values in zip(FLAGGED, rows.flags, strict=True)
         if values is not None
     }
-    kind = kinds_of(flags, len(counts), lambda i: source.where(position + i))
+    kind = rows.kind
+    if kind is None:
+        kind = kinds_of(flags, len(counts), lambda i: source.where(position + i))
     weights = None if rows.weights is None else _weights(rows.weights, source, position)
     digest = 0
-    for array in (*sides, counts, *flags.values(), weights):
+    for array in (*sides, counts, kind, weights):
         if array is not None:
             digest = zlib.crc32(array.tobytes(), digest)
     if transform is not None and items is None:

@@ -33,6 +33,7 @@ class Rows(NamedTuple):
 
     winners, losers: ids or rows of features, a list of columns for Parquet. counts, weights: None
     for ones. flags: a column for each of the kinds `events.FLAGGED`, None where there is none.
+    kind: the kinds themselves, in place of flags.
     """
 
     winners: Any
@@ -40,6 +41,7 @@ class Rows(NamedTuple):
     counts: Any
     weights: Any = None
     flags: tuple[Any, ...] = (None,) * len(FLAGGED)
+    kind: Any = None
 
 
 class Chunk(NamedTuple):

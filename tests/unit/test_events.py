@@ -1,0 +1,240 @@
+"""The table of events: merged, taken apart and joined as a plain loop over events would."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+
+import gpflow
+import numpy as np
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp import events as events_module
+from sparse_prefgp.events import TIE, WIN, Codes, Doors, Events, Kind, kinds_of
+from sparse_prefgp.graph import DuelGraph
+from tests.tolerances import EVIDENCE, FIXED_POINT
+
+N = 9
+
+
+def made(e: int = 60, seed: int = 0, pairs: bool = False) -> Events:
+    """Events of two to four sides with everything that one can have."""
+    rng = np.random.default_rng(seed)
+    sizes = np.full(e, 2) if pairs else rng.integers(2, 5, size=e)
+    sides = np.concatenate([rng.permutation(4)[:k] for k in sizes])  # few rows: many repeats
+    return Events(
+        sides,
+        np.append(0, np.cumsum(sizes)),
+        rng.integers(0, 2, size=e).astype(np.int8),
+        rng.integers(1, 4, size=e),
+        rng.uniform(0.5, 2.0, size=e),
+        Codes.of(rng.choice(["ann", "bob"], e).tolist()),
+        Codes.of(rng.choice([7, 8], e).tolist()),
+        rng.integers(0, 2, size=e).astype(float),
+        rng.integers(0, 2, size=(len(sides), 1)).astype(float),
+    )
+
+
+def one_by_one(events: Events) -> Iterator[tuple]:
+    """What makes events the same, and count and weight of each: by a loop."""
+    for i in range(len(events)):
+        a, b = events.offsets[i : i + 2]
+        sides = list(zip(events.sides[a:b], map(tuple, events.covariates[a:b]), strict=True))
+        if events.kind[i] == TIE:
+            sides.sort(key=lambda side: side[0])
+        judge, person = (codes.names[codes.numbers[i]] for codes in (events.judge, events.person))
+        key = (tuple(sides), int(events.kind[i]), judge, person, float(events.time[i]))
+        yield key, int(events.counts[i]), float(events.weights[i])
+
+
+def test_equal_events_are_merged_as_a_loop_would():
+    events = made(400).in_order()
+    first, number = events.alike()
+    merged = events.merged(first, number)
+    expected: dict[tuple, list[float]] = {}
+    for key, count, weight in one_by_one(events):
+        total = expected.setdefault(key, [0, 0.0])
+        total[0] += count
+        total[1] += weight
+    found = {key: [count, weight] for key, count, weight in one_by_one(merged)}
+    assert len(found) == len(merged) < len(events)  # no two are the same, and some were
+    assert found.keys() == expected.keys()
+    for key, (count, weight) in found.items():
+        assert count == expected[key][0] and weight == pytest.approx(expected[key][1], rel=1e-14)
+
+
+def test_alike_is_in_the_order_of_the_sides():
+    events = made(50, pairs=True)
+    first, number = events.alike()
+    assert np.all(np.diff(events.pairs[first] @ [N, 1]) >= 0)
+    np.testing.assert_array_equal(events.pairs[first][number], events.pairs)
+
+
+@pytest.mark.parametrize("pairs", [True, False])
+def test_events_are_taken_and_joined_whole(pairs):
+    events = made(pairs=pairs)
+    every = list(one_by_one(events))
+    chosen = np.array([5, 3, 3, 40])
+    assert list(one_by_one(events.take(chosen))) == [every[i] for i in chosen]
+    assert list(one_by_one(events.take(slice(7, 20)))) == every[7:20]
+    assert list(one_by_one(events.take(slice(50, None, 3)))) == every[50::3]
+    mask = np.arange(len(events)) % 2 == 0
+    assert list(one_by_one(events.take(mask))) == every[::2]
+    assert len(events.take(slice(9, 9))) == 0
+    joined = events.take(slice(0, 11)).followed_by(events.take(slice(11, 30)), events.take([30]))
+    assert list(one_by_one(joined)) == every[:31]
+
+
+def test_labels_of_others_are_joined_by_name():
+    first, second = (Events.between(np.array([0]), np.array([1])) for _ in range(2))
+    one = replace(first, judge=Codes.of(["ann"]))
+    two = replace(second, judge=Codes.of(["bob"]))
+    assert one.followed_by(two, one).judge.labels.tolist() == ["ann", "bob", "ann"]
+    with pytest.raises(ValueError, match="Some of the events have a judge and others have none"):
+        one.followed_by(second)
+
+
+def test_codes():
+    codes = Codes.of(["b", "a", "b", "c"])
+    assert codes.names == ("b", "a", "c") and codes.labels.tolist() == ["b", "a", "b", "c"]
+    later = codes.take([3, 1]).used()
+    assert later.names == ("c", "a") and later.labels.tolist() == ["c", "a"]
+
+
+def test_copies_can_be_parted():
+    events = made(20)
+    copies = events.one_by_one()
+    assert len(copies) == events.num_events and np.all(copies.counts == 1)
+    np.testing.assert_allclose(copies.weights.sum(), events.weights.sum(), rtol=1e-14)
+
+
+def test_what_is_compared_is_counted():
+    events = made(30)
+    expected = np.zeros(N, dtype=int)
+    for i in range(len(events)):
+        expected[events.sides[events.offsets[i] : events.offsets[i + 1]]] += events.counts[i]
+    np.testing.assert_array_equal(events.compared(N), expected)
+
+
+def test_wins_and_ties_behind_their_doors():
+    events = Events.between(np.array([3, 1, 2]), np.array([0, 2, 4]), kind=[WIN, TIE, WIN])
+    doors = events.doors()
+    np.testing.assert_array_equal(doors.features, [[3, 0], [1, 2], [2, 4]])
+    np.testing.assert_array_equal(doors.limits, [[-np.inf, 0], [0, 0], [-np.inf, 0]])
+    np.testing.assert_array_equal(doors.cuts, [[0, -1], [-1, 1], [0, -1]])
+    np.testing.assert_array_equal(doors.event, [0, 1, 2])
+    assert np.all(doors.weight == 1.0) and np.all(events.sites == 1)
+
+
+def test_a_row_of_two_kinds_is_refused():
+    flags = {TIE: np.array([False, True]), 2: np.array([False, True])}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(events_module.FLAGGED, 2, Kind("half", halves, column="half"))
+        with pytest.raises(ValueError, match=r"row 1 .*has 1 in both 'tie' and 'half'"):
+            kinds_of(flags, 2, lambda i: f"row {i} of d.csv")
+
+
+# A kind with several z: half a win of each, here beside the kinds that there are.
+
+
+def halves(events: Events) -> Doors:
+    e = len(events)
+    return Doors(
+        np.stack([events.pairs, events.pairs[:, ::-1]], 1).reshape(-1, 2),
+        np.tile([-np.inf, 0.0], (2 * e, 1)),
+        np.tile(np.array([0, -1], np.int8), (2 * e, 1)),
+        np.repeat(np.arange(e), 2),
+        np.full(2 * e, 0.5),
+    )
+
+
+HALF = 2
+
+
+@pytest.fixture
+def with_halves(monkeypatch):
+    kind = Kind("half", halves, unordered=True)
+    monkeypatch.setattr(events_module, "KINDS", (*events_module.KINDS, kind))
+    monkeypatch.setattr(events_module, "_UNORDERED", np.array([False, True, True]))
+
+
+def half_duels(t: int = 30) -> tuple[spg.Duels, spg.Duels]:
+    """Wins and halves as events, and the same as wins with weights."""
+    rng = np.random.default_rng(3)
+    items = rng.normal(size=(N, 2))
+    every = np.array([(i, j) for i in range(N) for j in range(i)])
+    won, lost = rng.permuted(rng.permutation(every)[:t], axis=1).T
+    kind = np.where(rng.uniform(size=t) < 0.4, HALF, WIN)
+    events = Events.between(won, lost, kind=kind)
+    half = kind == HALF
+    plain = spg.Duels(
+        items,
+        np.concatenate([won, lost[half]]),
+        np.concatenate([lost, won[half]]),
+        weights=np.concatenate([np.where(half, 0.5, 1.0), np.full(half.sum(), 0.5)]),
+    )
+    return spg.Duels.from_events(items, events), plain
+
+
+def test_an_event_of_several_sites(with_halves):
+    duels, _ = half_duels()
+    graph = DuelGraph.from_duels(duels)
+    assert graph.num_sites == len(duels.events.doors().event) > len(duels.events)
+    assert graph.counts.sum() == pytest.approx(30.0)
+    number = np.bincount(graph.event)
+    np.testing.assert_array_equal(number, np.where(graph.events.kind == HALF, 2, 1))
+    # The sites of a duel are those of the event that it became.
+    owner = np.repeat(graph.event_of_duel, number[graph.event_of_duel])
+    np.testing.assert_array_equal(graph.event[graph.sites_of_duels], owner)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("every", [1, 4, 1000])
+def test_chunks_never_cut_an_event(with_halves, monkeypatch, size, every):
+    from sparse_prefgp.io.streams import scan
+
+    monkeypatch.setattr(scan, "READ_ROWS", every)
+    duels, _ = half_duels()
+    stream = spg.stream_duels(duels)
+    assert stream.num_sites == len(duels.events.doors().event) > stream.num_rows
+    chunks = list(stream.chunks(size))
+    sites = [int(chunk.events.sites.sum()) for chunk in chunks]
+    assert sum(sites) == stream.num_sites
+    assert all(here <= size or len(c.events) == 1 for here, c in zip(sites, chunks, strict=True))
+    starts = np.cumsum([0, *(len(chunk.events) for chunk in chunks)])
+    assert [chunk.start for chunk in chunks] == starts[:-1].tolist()
+    following = [int(chunk.events.sites[0]) for chunk in chunks[1:]]
+    for here, more in zip(sites, following, strict=False):  # one more would not have fitted
+        assert here + more > size
+    kinds = np.concatenate([chunk.events.kind for chunk in chunks])
+    np.testing.assert_array_equal(kinds, duels.events.kind)
+
+
+def close(found, expected, within=EVIDENCE):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=within)
+
+
+def test_an_event_of_several_sites_in_memory_streamed_and_in_parts(with_halves):
+    duels, plain = half_duels()
+    z, kernel = duels.items[:5], gpflow.kernels.Matern52(variance=1.3)
+    settings = {"inducing_variable": z, "approximation": spg.VFE()}
+    engine = spg.ParallelEP(tolerance=1e-11)
+    whole, same = (
+        spg.PreferenceGP(d, copy.deepcopy(kernel), engine=engine, **settings)
+        for d in (duels, plain)
+    )
+    close(whole.log_evidence(), same.log_evidence())
+    mean, variance = same.predict_f(duels.items)
+    for parts in (1, 3):
+        streamed = spg.StreamedGP(
+            spg.stream_duels(duels),
+            copy.deepcopy(kernel),
+            engine=spg.PartitionedEP(parts=parts, tolerance=1e-11),
+            chunk=8,
+            **settings,
+        )
+        close(streamed.log_evidence(), same.log_evidence())
+        for found, expected in zip(streamed.predict_f(duels.items), (mean, variance), strict=True):
+            close(found, expected, FIXED_POINT)
