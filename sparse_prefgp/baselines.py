@@ -85,17 +85,20 @@ class LinearProbit:
         Raises:
             ValueError: all duels are ties.
         """
-        decided = duels.decided
-        if not decided.any():
+        doors = duels.events.doors()
+        if not doors.decided.any():
             raise ValueError(
                 "All duels are ties, from which a linear probit learns nothing; give some that one "
                 "side won."
             )
-        key = (duels.winners * duels.num_items + duels.losers)[decided]
+        sides = doors.features[doors.decided]
+        weights = (duels.events.totals[doors.event] * doors.weight)[doors.decided]
+        key = sides[:, 0] * duels.num_items + sides[:, 1]
         _, first, row = np.unique(key, return_index=True, return_inverse=True)
-        counts = np.bincount(row.reshape(-1), duels.effective_counts[decided])
+        counts = np.bincount(row.reshape(-1), weights)
         order = np.argsort(first)  # that of first appearance
-        return cls.fit(duels.differences()[decided][first[order]], counts[order], rng=rng)
+        won, lost = duels.items[sides[first[order]].T]
+        return cls.fit(won - lost, counts[order], rng=rng)
 
     def predict_log_proba(self, differences: npt.ArrayLike) -> FloatArray:
         """Log probability, (k,) in nats, that the first side wins; `differences` is (k, D).

@@ -83,14 +83,15 @@ class Doors(NamedTuple):
 class Kind(NamedTuple):
     """A kind of event.
 
-    name: in files. fill: the doors of some events of this kind, numbered from 0. unordered: whether
-    the order of its sides means nothing. column: of a table of duels, in which 1 says that a row is
-    of this kind, in place of a win; None where none does. flags: what that column holds, for
-    messages.
+    name: in files. fill: the doors of some events of this kind, numbered from 0. several: whether
+    an event may have more than one z. unordered: whether the order of its sides means nothing.
+    column: of a table of duels, in which 1 says that a row is of this kind, in place of a win; None
+    where none does. flags: what that column holds, for messages.
     """
 
     name: str
     fill: Callable[[Events], Doors]
+    several: bool = False
     unordered: bool = False
     column: str | None = None
     flags: str = ""
@@ -272,25 +273,30 @@ class Events:
         Equal are those of the same sides, kind, judge, person, time and covariates, and of the same
         `labels` (e,), in ascending order of these, in that order.
         """
-        columns: list[npt.NDArray[Any]] = []
-        sizes = np.diff(self.offsets)
-        columns.append(sizes)
-        for j in range(int(sizes.max(initial=0))):
-            there = j < sizes
-            at = np.minimum(self.offsets[:-1] + j, len(self.sides) - 1)
-            columns.append(np.where(there, self.sides[at], -1))
-        columns.append(self.kind)
+        columns = [*self._per_place(self.sides), self.kind]
+        if not self.in_pairs:
+            columns.insert(0, np.diff(self.offsets))
         columns += [codes.numbers for codes in (self.judge, self.person) if codes is not None]
         if self.time is not None:
             columns.append(np.unique(self.time, return_inverse=True)[1].reshape(-1))
         if self.covariates is not None:
             _, row = np.unique(self.covariates + 0.0, axis=0, return_inverse=True)
-            for j in range(int(sizes.max(initial=0))):
-                at = np.minimum(self.offsets[:-1] + j, len(self.sides) - 1)
-                columns.append(np.where(j < sizes, row.reshape(-1)[at], -1))
+            columns += self._per_place(row.reshape(-1))
         key = _one_number([*columns, *labels])
         _, first, number = np.unique(key, return_index=True, return_inverse=True)
         return first, number.reshape(-1)
+
+    def _per_place(self, values: IntArray) -> list[npt.NDArray[Any]]:
+        """Values (s,) of all sides as those of each first side, second side, …, (e,) each.
+
+        Where an event has no such side it is -1.
+        """
+        if self.in_pairs:
+            return list(values.reshape(-1, 2).T)
+        sizes, last = np.diff(self.offsets), max(len(values) - 1, 0)
+        places = range(int(sizes.max(initial=0)))
+        at = [np.minimum(self.offsets[:-1] + j, last) for j in places]
+        return [np.where(j < sizes, values[at[j]], -1) for j in places]
 
     def merged(self, first: IntArray, number: IntArray) -> Events:
         """One event for all of a number, as `alike` gave them, with their counts and weights."""
@@ -313,14 +319,25 @@ class Events:
             here = np.flatnonzero(self.kind == kind)
             doors = KINDS[int(kind)].fill(self.take(here))
             found.append(doors._replace(event=here[doors.event]))
-        whole = Doors(*map(np.concatenate, zip(*found, strict=True)))
-        order = np.argsort(whole.event, kind="stable")
-        columns: list[Any] = [column[order] for column in whole]
+        event = np.concatenate([doors.event for doors in found])
+        place = event  # where each z goes
+        if len(event) > len(self):
+            place = np.empty_like(event)
+            place[np.argsort(event, kind="stable")] = np.arange(len(event))
+        columns: list[Any] = [np.empty((len(event), *c.shape[1:]), c.dtype) for c in found[0]]
+        start = 0
+        for doors in found:
+            stop = start + len(doors.event)
+            for column, values in zip(columns, doors, strict=True):
+                column[place[start:stop]] = values
+            start = stop
         return Doors(*columns)
 
     @cached_property
     def sites(self) -> IntArray:
         """How many z each event has, (e,)."""
+        if not np.any(_SEVERAL[self.kind]):
+            return np.ones(len(self), np.int64)
         return np.bincount(self.doors().event, minlength=len(self))
 
     def frozen(self) -> Events:
@@ -432,4 +449,5 @@ def kinds_of(
     return kind
 
 
+_SEVERAL = np.array([kind.several for kind in KINDS])
 _UNORDERED = np.array([kind.unordered for kind in KINDS])

@@ -155,8 +155,9 @@ HALF = 2
 
 @pytest.fixture
 def with_halves(monkeypatch):
-    kind = Kind("half", halves, unordered=True)
+    kind = Kind("half", halves, several=True, unordered=True)
     monkeypatch.setattr(events_module, "KINDS", (*events_module.KINDS, kind))
+    monkeypatch.setattr(events_module, "_SEVERAL", np.array([False, False, True]))
     monkeypatch.setattr(events_module, "_UNORDERED", np.array([False, True, True]))
 
 
