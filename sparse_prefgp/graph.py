@@ -203,24 +203,46 @@ class DuelGraph(Links):
 
         blocks: of each duel as it was given, 0, 1, … without a gap.
         """
-        if self.events is None:  # each site is a duel of its own
-            return replace(self, blocks=blocks)
         event, counts = self.event_of_duel, self.count_of_duel
         if event is None or counts is None:
-            event, counts = np.arange(len(self.events)), self.events.totals
+            counts = self.counts if self.events is None else self.events.totals
+            event = np.arange(len(counts))
         pairs, of_duel = np.unique(np.stack([event, blocks], 1), axis=0, return_inverse=True)
         of_duel = of_duel.reshape(-1)
-        summed = np.bincount(of_duel, counts)
-        parted = replace(self.events.take(pairs[:, 0]), counts=summed, weights=None)
-        found = DuelGraph.of_events(
-            self.rows,
+        parted = self.taking(pairs[:, 0], np.bincount(of_duel, counts))
+        return replace(
             parted,
-            row_of_item=self.row_of_item,
+            blocks=parted.of_sites(pairs[:, 1]),
             event_of_duel=of_duel,
             count_of_duel=counts,
-            numbered=self.numbered,
         )
-        return replace(found, blocks=found.of_sites(pairs[:, 1]))
+
+    def taking(self, number: np.ndarray, totals: np.ndarray) -> DuelGraph:
+        """Some events, by their numbers, that count as `totals`, over the same rows."""
+        sites, owner, counts = number, np.arange(len(number)), totals
+        if self.event is not None and self.events is not None:
+            sizes = np.bincount(self.event)
+            sites = _runs(np.append(0, np.cumsum(sizes))[number], sizes[number])
+            owner = np.repeat(owner, sizes[number])
+            share = self.counts / self.events.totals[self.event]
+            counts = totals[owner] * share[sites]
+        events = self.events
+        if events is not None:
+            events = replace(events.take(number), counts=totals, weights=None)
+        return replace(
+            self,
+            winners=self.winners[sites],
+            losers=self.losers[sites],
+            counts=counts,
+            lower=self.lower[sites],
+            upper=self.upper[sites],
+            cuts=None if self.cuts is None else self.cuts[sites],
+            events=events,
+            event=None if self.event is None else owner,
+            event_of_duel=None,
+            count_of_duel=None,
+            groups=None if self.groups is None else self.groups[sites],
+        )
 
     def of_sites(self, values: np.ndarray) -> np.ndarray:
         """Values (number of events,) of each event as those of its sites, (t,)."""
@@ -234,10 +256,7 @@ class DuelGraph(Links):
         if self.event is None:
             return self.event_of_duel
         sizes = np.bincount(self.event)
-        first = np.append(0, np.cumsum(sizes))[self.event_of_duel]
-        sizes = sizes[self.event_of_duel]
-        shift = np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
-        return np.asarray(shift + np.arange(len(shift)))
+        return _runs(np.append(0, np.cumsum(sizes))[self.event_of_duel], sizes[self.event_of_duel])
 
     @property
     def num_given(self) -> int:
@@ -301,6 +320,12 @@ class DuelGraph(Links):
     @cached_property
     def _layouts(self) -> dict[str, tuple[np.ndarray, tuple[Bucket, ...]]]:
         return {}
+
+
+def _runs(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """starts[0], starts[0] + 1, …, then starts[1], …: so many of each."""
+    shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    return np.asarray(shift + np.arange(len(shift)))
 
 
 class Incidence:

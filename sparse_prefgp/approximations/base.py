@@ -209,14 +209,20 @@ def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelG
             "A subset is drawn from whole duels, but some have weights that are not whole numbers; "
             "leave the weights out, or use another approximation."
         )
-    assert graph.events is not None
-    duel = rng.choice(int(graph.events.totals.sum()), size=size, replace=False)
-    event = np.searchsorted(np.cumsum(graph.events.totals), duel, side="right")
+    totals = graph.counts if graph.events is None else graph.events.totals
+    duel = rng.choice(int(totals.sum()), size=size, replace=False)
+    event = np.searchsorted(np.cumsum(totals), duel, side="right")
     kept, counts = np.unique(event, return_counts=True)
-    taken = replace(graph.events.take(kept), counts=counts.astype(float), weights=None)
-    used = np.unique(taken.sides)
+    some = graph.taking(kept, counts.astype(float))
+    used, ends = np.unique(np.stack([some.winners, some.losers]), return_inverse=True)
     position = np.full(graph.num_rows + 1, -1)
     position[used] = np.arange(len(used))
-    return DuelGraph.of_events(
-        graph.rows[used], taken.onto(position), row_of_item=position[graph.row_of_item]
+    winners, losers = ends.reshape(2, -1)
+    return replace(
+        some,
+        rows=graph.rows[used],
+        winners=winners,
+        losers=losers,
+        events=None if some.events is None else some.events.onto(position),
+        row_of_item=position[graph.row_of_item],
     )

@@ -12,6 +12,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis import scoring
 from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.baselines import Coin
+from sparse_prefgp.events import TIE, Events
 from tests.tolerances import IDENTITY
 
 pytest.importorskip("pandas")
@@ -73,7 +74,7 @@ def test_unseen_pairs_by_a_slow_loop(model: spg.PreferenceGP) -> None:
 
 def test_nothing_to_score_is_nothing() -> None:
     inputs, none = np.zeros((2, 1)), np.zeros(3, dtype=np.int64)
-    ties = np.ones(3, dtype=bool)
-    rows = scoring.rows_between(inputs, none, none + 1, np.ones(3, dtype=np.int64), ties)
+    ties = Events.between(none, none + 1, kind=np.full(3, TIE))
+    rows = scoring.rows_between(inputs, ties)
     found = scoring.score_rows(None, {scoring.COIN: Coin()}, rows)
     assert found.scores() == {} and found.unseen_scores() == {}
