@@ -239,3 +239,46 @@ def test_an_event_of_several_sites_in_memory_streamed_and_in_parts(with_halves):
         close(streamed.log_evidence(), same.log_evidence())
         for found, expected in zip(streamed.predict_f(duels.items), (mean, variance), strict=True):
             close(found, expected, FIXED_POINT)
+
+
+@pytest.mark.parametrize(
+    ("sides", "offsets", "message"),
+    [
+        ([], [0], "There are no events; give at least one"),
+        ([0, 1, 2], [0, 2, 3], "Event 1 has 1 sides; give each at least two"),
+        ([0, 1, 2, 9], [0, 2, 4], "Event 1 has the row 9, which is no item; give rows from 0 to 8"),
+        ([0, 1, 3, 2, 3], [0, 2, 5], "Duel 1 is of item 'd' with itself"),
+    ],
+)
+def test_what_events_must_be(sides, offsets, message):
+    e = len(offsets) - 1
+    events = Events(
+        np.array(sides, np.int64), np.array(offsets), np.zeros(e, np.int8), np.ones(e, np.int64)
+    )
+    with pytest.raises(ValueError, match=message):
+        spg.Duels.from_events(np.eye(N), events, item_ids=tuple("abcdefghi"))
+
+
+def test_rows_say_which_item_they_are_of():
+    events = Events.between(np.array([0, 3]), np.array([1, 2]))
+    duels = spg.Duels.from_events(np.eye(4), events, item=[0, 0, 1, 1])
+    assert duels.item.tolist() == [0, 0, 1, 1]
+    assert spg.Duels(np.eye(4), [0], [1]).item.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match=r"item has shape \(3,\) and type int64 for 4 rows"):
+        spg.Duels.from_events(np.eye(4), events, item=[0, 0, 1])
+
+
+def test_everything_that_is_known_of_events_is_saved(tmp_path):
+    rng = np.random.default_rng(5)
+    pairs = np.array([(i, j) for i in range(N) for j in range(i)])[rng.integers(36, size=40)]
+    said = replace(
+        made(40, seed=6, pairs=True), sides=pairs.reshape(-1), covariates=rng.normal(size=(80, 2))
+    )
+    items = rng.normal(size=(N, 2))
+    duels = spg.Duels.from_events(items, said, item=np.arange(N) // 2)
+    model = spg.PreferenceGP(duels, gpflow.kernels.Matern52(), margin=0.3, noise_by_group=True)
+    spg.save(model, tmp_path / "model")
+    again = spg.load(tmp_path / "model").duels
+    assert list(one_by_one(again.given)) == list(one_by_one(duels.given))
+    np.testing.assert_array_equal(again.item, duels.item)
+    assert again.events.judge.names == duels.events.judge.names
