@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,12 @@ from sparse_prefgp.models.items import (
     items_of,
     known_items,
 )
-from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.models.outcomes import (
+    check_blocks,
+    known_blocks,
+    known_labels,
+    warn_without_blocks,
+)
 from sparse_prefgp.models.protocols import holding_duels
 
 if TYPE_CHECKING:
@@ -49,6 +54,7 @@ def evaluate(
     *,
     seed: int = 0,
     groups: str | None = None,
+    blocks: str | Sequence[Any] | None = None,
 ) -> dict[str, Any]:
     """Score a model on labelled duels, beside a linear probit and a coin.
 
@@ -65,6 +71,10 @@ def evaluate(
         items: raw items, as `predict`; not for a `Duels`, which has its own.
         seed: of the folds that choose the width of the linear probit's prior.
         groups: name of the column that says who judged, for a model with noise by group.
+        blocks: name of the column that holds each duel's block, for a model with `PITC(labels)`;
+            for a `Duels` one label for each duel as it was given, None where it is not known. Duels
+            of a block that the model knows are predicted from what the block knows too, all others
+            from the inducing values alone.
 
     Returns:
         `held_out`: for `model`, `linear_probit` and `coin` the figures of `metrics.score`, and
@@ -74,21 +84,24 @@ def evaluate(
         duels that one side won, given that they were not tied. `held_out_outcomes`, where there
         are ties and the model has a margin: the figures of `metrics.score_outcomes` over all duels
         for `model` and `constant_shares`, who knows the share of ties in training; else empty.
-        Then `duels`, `ties`, and of the items in them `items_outside_range`, `outside_features` and
-        `unknown_levels`.
+        Then `duels`, `ties`, `duels_in_blocks` (how many are of a block that the model knows, None
+        for a model without blocks), and of the items in them `items_outside_range`,
+        `outside_features` and `unknown_levels`.
 
     Warns:
-        UserWarning: ties that a model without a margin cannot predict; unknown groups.
+        UserWarning: ties that a model without a margin cannot predict; unknown groups; duels whose
+            block is not known to a model with blocks.
 
     Raises:
         ValueError: no duels, none that one side won, an unknown id (with its row), an item against
             itself, counts that are not whole and positive, ties that are neither 0 nor 1, groups
-            for a model with one noise for all, a negative seed, features that cannot be converted
+            for a model with one noise for all, blocks for a model without any that were given, a
+            block that is missing (with its row), a negative seed, features that cannot be converted
             to the units of the model, and what `resolve_items` raises.
     """
     seed = whole_number("seed", seed, 0)
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
-    given = read(model, duels, items, groups)
+    given = read(model, duels, items, groups, blocks)
     if given.ties == given.duels:
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
     baselines: dict[str, LinearProbit | Coin] = {COIN: Coin()}
@@ -104,6 +117,7 @@ def evaluate(
         "held_out_outcomes": found.outcomes,
         "duels": given.duels,
         "ties": given.ties,
+        "duels_in_blocks": given.in_blocks if model.approximation.has_blocks else None,
         "items_outside_range": None if there is None else int(there.outside.sum()),
         "outside_features": None if there is None else there.outside_features,
         "unknown_levels": None if there is None else there.unknown_levels,
@@ -113,16 +127,20 @@ def evaluate(
 @dataclass(frozen=True, eq=False)
 class _Given:
     """Duels to be scored. there: the items that they name, None where they name none. unseen: as
-    in `HeldOut`, none where pairs are not told apart."""
+    in `HeldOut`, none where pairs are not told apart. in_blocks: how many are of blocks that the
+    model knows."""
 
     rows: Iterable[Rows]
     duels: int
     ties: int
     there: Callable[[], ItemSet | None]
     unseen: Mapping[str, BoolArray] = field(default_factory=dict)
+    in_blocks: int = 0
 
 
-def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None) -> _Given:
+def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None, blocks: Any) -> _Given:
+    if blocks is not None:
+        check_blocks(model, blocks)
     if isinstance(duels, Duels):
         if items is not None:
             raise ValueError(
@@ -134,13 +152,24 @@ def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None) -> _
                 "duels is a Duels object, which has its own groups, but the column "
                 f"{groups!r} was given too; leave it out."
             )
-        found, given = items_of(model, duels), _labelled(model, duels)
+        found, given = items_of(model, duels), _labelled(model, duels, blocks)
     else:
+        if not isinstance(blocks, str | None):
+            raise ValueError(
+                f"blocks is {type(blocks).__name__}, but the duels are a table; name its column "
+                "that holds them."
+            )
         found = known_items(model, items)
-        given = found.read_duels(duels, groups)
-    events, labels = given.events, given.groups
+        given = found.read_duels(duels, groups, blocks=blocks)
+    events, labels, of_event = given.events, given.groups, given.blocks
     if labels is not None:
         labels = known_labels(model, labels)
+    in_blocks = 0
+    if of_event is not None:
+        of_event = known_blocks(model, of_event)
+        in_blocks = int(events.counts[[block is not None for block in of_event]].sum())
+    elif model.approximation.has_blocks:
+        warn_without_blocks(model)
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
         doors = events.doors()
@@ -148,23 +177,40 @@ def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None) -> _
         unseen = unseen_pairs(holding_duels(model).duels, *sides)
     named = np.unique(events.sides)
     return _Given(
-        rows_between(found.inputs, events, labels),
+        rows_between(found.inputs, events, labels, of_event),
         events.num_events,
         0 if events.ties is None else int(events.counts[events.ties].sum()),
         lambda: found.select(named),
         unseen,
+        in_blocks,
     )
 
 
-def _labelled(model: Predicts, duels: Duels) -> LabelledDuels:
+def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
     judge = None if model.noise_ratio is None else duels.events.judge
-    return LabelledDuels(replace(duels.events, judge=judge))
+    if blocks is None:
+        return LabelledDuels(replace(duels.events, judge=judge))
+    events = replace(duels.given, judge=judge)
+    if isinstance(blocks, str) or len(blocks) != len(events):
+        what = repr(blocks) if isinstance(blocks, str) else f"{len(blocks):,} labels"
+        raise ValueError(
+            f"duels is a Duels object of {len(events):,} duels as they were given, but blocks is "
+            f"{what}; give one label for each, or the duels as a table with a column of blocks."
+        )
+    return LabelledDuels(events, np.array([*blocks, None], dtype=object)[:-1])
 
 
-def _streamed(model: Predicts, duels: Any, items: Any, groups: str | None) -> _Given:
+def _streamed(model: Predicts, duels: Any, items: Any, groups: str | None, blocks: Any) -> _Given:
     if groups is not None:
         raise ValueError(f"Duels are read in chunks without groups; leave out {groups!r}.")
+    if blocks is not None:
+        raise ValueError(
+            f"Duels are read in chunks without blocks; leave out {blocks!r}, or give them as a "
+            "table."
+        )
+    if model.approximation.has_blocks:
+        warn_without_blocks(model)
     stream, found = _in_units_of(model, duels, items)
 
     def there() -> ItemSet | None:

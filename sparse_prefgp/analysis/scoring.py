@@ -17,6 +17,7 @@ from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.baselines import Coin, LinearProbit
 from sparse_prefgp.events import Events
 from sparse_prefgp.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.models.protocols import holding_duels
 
 if TYPE_CHECKING:
     from sparse_prefgp.duels import Duels
@@ -40,7 +41,8 @@ class Rows(NamedTuple):
     """What some events say, behind their doors, in the units of the model.
 
     won, lost: (k, D), or (k, D + 1) with the number of the item last. counts: (k,). ties: (k,)
-    which were tied, None for none. groups: (k,) labels of who judged, None where nobody asked.
+    which were tied, None for none. groups: (k,) labels of who judged, and blocks: (k,) labels of
+    blocks that the model has, None for one that is not known; None where nobody asked.
     """
 
     won: FloatArray
@@ -48,19 +50,27 @@ class Rows(NamedTuple):
     counts: npt.NDArray[Any]
     ties: BoolArray | None = None
     groups: npt.NDArray[np.object_] | None = None
+    blocks: npt.NDArray[np.object_] | None = None
 
 
 def rows_between(
-    inputs: FloatArray, events: Events, groups: npt.NDArray[np.object_] | None = None
+    inputs: FloatArray,
+    events: Events,
+    groups: npt.NDArray[np.object_] | None = None,
+    blocks: npt.NDArray[np.object_] | None = None,
 ) -> Iterator[Rows]:
     """Events in memory, between rows of `inputs` (n, D), in bounded chunks."""
     for start in range(0, len(events), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        yield _behind_doors(events.take(part), inputs, None if groups is None else groups[part])
+        labels = (None if x is None else x[part] for x in (groups, blocks))
+        yield _behind_doors(events.take(part), inputs, *labels)
 
 
 def _behind_doors(
-    events: Events, table: FloatArray, groups: npt.NDArray[np.object_] | None = None
+    events: Events,
+    table: FloatArray,
+    groups: npt.NDArray[np.object_] | None = None,
+    blocks: npt.NDArray[np.object_] | None = None,
 ) -> Rows:
     doors = events.doors()
     won, lost = (table[rows] for rows in doors.features.T)
@@ -68,8 +78,8 @@ def _behind_doors(
     if len(doors.event) > len(events):
         counts = counts * doors.weight
     tied = ~doors.decided
-    groups = None if groups is None else groups[doors.event]
-    return Rows(won, lost, counts, tied if tied.any() else None, groups)
+    groups, blocks = (None if x is None else x[doors.event] for x in (groups, blocks))
+    return Rows(won, lost, counts, tied if tied.any() else None, groups, blocks)
 
 
 def rows_of_stream(duels: StreamedDuels) -> Iterator[Rows]:
@@ -141,7 +151,7 @@ def score_rows(
     three, counts, tied = [], [], []
     for chunk in rows:
         if model is not None:
-            mean, variance = model.predict_difference(chunk.won, chunk.lost)
+            mean, variance = _differences(model, chunk)
             outcome = outcomes_of(model, mean, variance, chunk.groups)
             found[MODEL].append(outcome.winner)
             if outcomes:
@@ -161,6 +171,13 @@ def score_rows(
         both_ways = {MODEL: np.concatenate(three), CONSTANT_SHARES: shares}
         all_three = {name: score_outcomes(p, ties, weight) for name, p in both_ways.items()}
     return HeldOut(logs, weight[~ties], all_three, unseen or {})
+
+
+def _differences(model: Predicts, rows: Rows) -> tuple[Any, Any]:
+    """Mean and variance of each difference of utilities, (k,), from the blocks that are known."""
+    if rows.blocks is None:
+        return model.predict_difference(rows.won, rows.lost)
+    return holding_duels(model).predict_difference_in_blocks(rows.won, rows.lost, rows.blocks)
 
 
 def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -> FloatArray:

@@ -52,6 +52,13 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    blocks: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the duels that holds their blocks, for a model with pitc:COLUMN.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     threads: Threads = None,
@@ -65,7 +72,7 @@ def evaluate(
         from sparse_prefgp.studies.folder import as_json_text
 
         with console.status("Scoring …"):
-            scores = score_model(fitted, duels, items, seed=seed, groups=noise_by)
+            scores = score_model(fitted, duels, items, seed=seed, groups=noise_by, blocks=blocks)
         if out is not None:
             write_file(out, as_json_text(scores))
         title = "Scores of duels that one side won" if scores["ties"] else "Scores"
@@ -86,6 +93,14 @@ def evaluate(
                 for name, part in scores["held_out_unseen_pairs"].items()
             }
             console.print(scores_table("Of these, pairs never seen in training", parts))
+        if scores["duels_in_blocks"]:
+            console.print(
+                Text(
+                    f"{scores['duels_in_blocks']:,} of the {scores['duels']:,} duels are of blocks "
+                    "that the model knows, and predicted from these too."
+                ),
+                soft_wrap=True,
+            )
         if scores["items_outside_range"]:
             console.print(
                 Text(

@@ -75,7 +75,7 @@ class _NoResidual(LowRank):
         return tf.reduce_sum(self._back(left) * self._back(right))
 
     def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
-        u = self.posterior_of_u(precision, shift)
+        u = self.conditioned(precision, shift).u
         return SequentialState(u.covariance, u.mean[:, 0])
 
     def column(self, state: SequentialState, site: tf.Tensor) -> Column:

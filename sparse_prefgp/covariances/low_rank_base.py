@@ -95,24 +95,24 @@ class LowRank(SequentialCovariance, ABC):
     ) -> tf.Tensor:
         """`surrogate` of these sites where `u` has them, and maybe others, in it."""
 
-    def posterior_of_u(self, precision: tf.Tensor, shift: tf.Tensor) -> InducingPosterior:
-        """q(u) under the sites."""
-        return self.sums(precision, shift, self.own(precision, shift)).posterior()
+    def conditioned(self, precision: tf.Tensor, shift: tf.Tensor) -> KeptLowRank:
+        """q(u) under the sites, and what else was computed of them."""
+        own = self.own(precision, shift)
+        return KeptLowRank(self.sums(precision, shift, own).posterior(), own)
 
     @inherit_check_shapes
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
-        own = self.own(precision, shift)
-        u = self.sums(precision, shift, own).posterior()
-        mean, variance = self.marginals_under(u, own)
-        half_log_det = u.half_log_det + self.own_half_log_det(own)
-        return Marginals(mean, variance, half_log_det, KeptLowRank(u, own))
+        kept = self.conditioned(precision, shift)
+        mean, variance = self.marginals_under(*kept)
+        half_log_det = kept.u.half_log_det + self.own_half_log_det(kept.own)
+        return Marginals(mean, variance, half_log_det, kept)
 
     def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: KeptLowRank) -> tf.Tensor:
         return self.surrogate_under(precision, shift, kept.u, kept.own)
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
         """Of u alone: a new input shares no residual with any site."""
-        return terms_of(self.posterior_of_u(precision, shift))
+        return terms_of(self.conditioned(precision, shift).u)
 
 
 def terms_of(u: InducingPosterior) -> PosteriorTerms:

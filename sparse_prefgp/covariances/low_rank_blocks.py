@@ -23,6 +23,7 @@ from sparse_prefgp.blocks import Bucket
 from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
+    KeptLowRank,
     LowRank,
     Sums,
     terms_of,
@@ -160,20 +161,18 @@ class LowRankPlusBlocks(LowRank):
 
     # Prediction.
 
-    def joining(
-        self, groups: Mapping[str, int], precision: tf.Tensor, shift: tf.Tensor
-    ) -> JoiningTerms:
+    def joining(self, groups: Mapping[str, int], kept: KeptLowRank) -> JoiningTerms:
         """What the sites say of new inputs that join a group of each of these terms, by its name.
 
-        For features [a, r], r the residual covariance of a new input with the sites of the block:
+        `kept` is what `conditioned` gave under the sites. For features [a, r], r the residual
+        covariance of a new input with the sites of the block:
 
             E f = a E u + r (n - H E u)              H = G Phi of the block
             Cov f = k - a a' - r G r' + (a - r H) P⁻¹ (a - r H)'
 
         the partially independent conditional, PIC (Snelson & Ghahramani 2007).
         """
-        own = self.own(precision, shift)
-        u = self.sums(precision, shift, own).posterior()
+        u, own = kept
         terms = [term for term in self._terms if term.name in groups]
         bucket, slot, size = self._find(terms, groups)
         half, white, natural = (x[slot : slot + 1] for x in own[bucket][:3])
@@ -220,7 +219,7 @@ class LowRankPlusBlocks(LowRank):
 
         KL = ½ (tr P⁻¹ - m + |E u|² + log|P|).
         """
-        u = self.posterior_of_u(precision, shift)
+        u = self.conditioned(precision, shift).u
         means = [_times(phi, u.mean) for phi in self._phi]
         scaled = [_times(phi, u.inverse, transpose=True) for phi in self._phi]
         variances = [tf.reduce_sum(x * x, -1, keepdims=True) for x in scaled]
@@ -242,8 +241,7 @@ class LowRankPlusBlocks(LowRank):
                 f"SequentialEP() keeps the covariance of all {t:,} sites at once, since PITC ties "
                 f"each to its block, and takes at most {SEQUENTIAL_UP_TO:,}; use ParallelEP()."
             )
-        own = self.own(precision, shift)
-        u = self.sums(precision, shift, own).posterior()
+        u, own = self.conditioned(precision, shift)
         pieces, means = [], []
         covariance = tf.zeros([t + 1, t + 1], u.mean.dtype)
         for phi, r, part, bucket in zip(self._phi, self._r, own, self._buckets, strict=True):

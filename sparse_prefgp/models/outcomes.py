@@ -18,7 +18,7 @@ from sparse_prefgp.io.files import id_text
 from sparse_prefgp.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import KnownDuels
+    from sparse_prefgp.models.protocols import KnownDuels, Predicts
 
 IntArray = npt.NDArray[np.int64]
 
@@ -116,6 +116,61 @@ def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.
     number = group_numbers(groups, len(groups), model.duels, model.noise_ratio is not None)
     names = np.array([*(model.duels.group_names or ()), None], dtype=object)
     return names[number]
+
+
+def check_blocks(model: Predicts, given: Any) -> None:
+    """Refuse blocks of new duels that a model cannot use.
+
+    :raises ValueError: a model without blocks that were given, or whose duels were streamed.
+    """
+    approximation = model.approximation
+    if approximation.labels is None:
+        raise ValueError(
+            f"The model, of {approximation!r}, has no blocks that were given, but the duels have "
+            f"{shortened(given)}; leave them out (blocks=, --blocks)."
+        )
+    if not model.duels.held:
+        raise ValueError(
+            "A model of streamed duels keeps what the inducing values know, not its blocks; leave "
+            f"out those of the duels, {shortened(given)} (blocks=, --blocks)."
+        )
+
+
+def warn_without_blocks(model: Predicts) -> None:
+    """Say that a model with blocks predicts new duels from the inducing values alone, and why."""
+    why = "their blocks are not known; name them (blocks=, --blocks)"
+    if model.approximation.labels is None:
+        why = "k-means, which made the blocks of the model, gives them none"
+    elif not model.duels.held:
+        why = "a model of streamed duels does not keep what its blocks know"
+    warnings.warn(
+        f"These duels are predicted from the inducing values alone, since {why}.", stacklevel=4
+    )
+
+
+def known_blocks(model: Predicts, blocks: Any) -> npt.NDArray[np.object_]:
+    """The labels (N,) as the approximation has them, None where it knows none, which is told once.
+
+    Labels are compared as they are, else as text: 7 and "7" are one block.
+
+    :raises ValueError: what `check_blocks` raises.
+    """
+    check_blocks(model, blocks)
+    labels = model.approximation.labels or ()
+    known: dict[Hashable, Hashable] = {id_text(label): label for label in labels}
+    known.update({label: label for label in labels})
+    asked = list(blocks)
+    found = np.empty(len(asked), dtype=object)
+    found[:] = [known.get(x, known.get(id_text(x))) if x is not None else None for x in asked]
+    unknown = [i for i, x in enumerate(asked) if x is not None and found[i] is None]
+    if unknown:
+        warnings.warn(
+            f"The block {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
+            f"{len(asked):,} duels have unknown ones); these duels are predicted from the inducing "
+            "values alone.",
+            stacklevel=4,
+        )
+    return found
 
 
 def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) -> IntArray:

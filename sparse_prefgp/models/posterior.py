@@ -61,24 +61,29 @@ class Posterior:
         return tf.reduce_sum(tf.matmul(a, self.terms.reduction) * a, -1)
 
 
-def posterior_in_block(
-    problem: DuelProblem, prior: DuelPrior, precision: tf.Tensor, shift: tf.Tensor, block: int
-) -> Posterior:
-    """q(f) of inputs whose residuals are related to those of one block: PIC.
+def posteriors_in_blocks(
+    problem: DuelProblem, prior: DuelPrior, precision: tf.Tensor, shift: tf.Tensor
+) -> Callable[[int], Posterior]:
+    """q(f) of inputs whose residuals are related to those of one block, by its number: PIC.
 
     Beside a, the features are the residual covariances `k(x, z_j) - a Phi_j'` with the sites of the
     block (Snelson & Ghahramani 2007; docs/method.md, section 10).
 
     :param precision: (t,) c tau of the sites; shift: (t,) c nu.
-    :param block: its number in the graph.
     """
-    assert prior.blocks is not None
-    joining = prior.blocks.joining({BLOCKS: block}, precision, shift)
+    blocks = prior.blocks
+    assert blocks is not None
+    kept = blocks.conditioned(precision, shift)
 
-    def features(inputs: tf.Tensor) -> tf.Tensor:
-        return joining.features(inputs, prior.features(inputs))
+    def posterior(block: int) -> Posterior:
+        joining = blocks.joining({BLOCKS: block}, kept)
 
-    return Posterior(problem.kernel, problem.mean_function, features, joining.posterior)
+        def features(inputs: tf.Tensor) -> tf.Tensor:
+            return joining.features(inputs, prior.features(inputs))
+
+        return Posterior(problem.kernel, problem.mean_function, features, joining.posterior)
+
+    return posterior
 
 
 def in_chunks(function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:

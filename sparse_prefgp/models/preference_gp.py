@@ -50,7 +50,7 @@ from sparse_prefgp.models.checks import (
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import margin_parameter, ratio_parameter
-from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_in_block, predictions
+from sparse_prefgp.models.posterior import Posterior, in_chunks, posteriors_in_blocks, predictions
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
@@ -377,9 +377,12 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         It is computed at every call, at the cost of a sweep. (docs/method.md, section 10)
         """
         number = self.approximation.number_of(block, self.graph)
+        return self._in_blocks()(number)
+
+    def _in_blocks(self) -> Callable[[int], Posterior]:
         at = self._inferred().solution if tf.executing_eagerly() else self._traced()
         counted = totals(at.sites, at.prior.factors.counts)
-        return posterior_in_block(at.problem, at.prior, *counted, number)
+        return posteriors_in_blocks(at.problem, at.prior, *counted)
 
     @check_shapes(
         "Xnew: [N, D]",
@@ -411,6 +414,34 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         pairs = self._pairs(Xa, Xb)
         both = in_chunks(self.posterior_in_block(block).difference, pairs)
         return tf.exp(self.log_win(both[:, 0], both[:, 1], groups))
+
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
+    def predict_difference_in_blocks(
+        self, Xa: Any, Xb: Any, blocks: Any
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """`predict_difference` for pairs each of which joins a block of `PITC`, at the cost of one
+        sweep; see `posterior_in_block`.
+
+        :param blocks: (N,), labels, or numbers for blocks by k-means; None for a pair whose block
+            is not known, which the inducing values alone predict.
+        :raises ValueError: another approximation, no such block, or blocks for more or fewer pairs.
+        """
+        pairs = self._pairs(Xa, Xb)
+        asked = list(blocks)
+        if len(asked) != len(pairs):
+            raise ValueError(
+                f"There are blocks for {len(asked):,} pairs, but {len(pairs):,} pairs; give one "
+                "for each, or None where it is not known."
+            )
+        number = {b: self.approximation.number_of(b, self.graph) for b in set(asked) - {None}}
+        joining = self._in_blocks() if number else None
+        found = np.empty((len(asked), 2))
+        where = np.array([number.get(block, -1) for block in asked])
+        for block in np.unique(where):
+            here = np.flatnonzero(where == block)
+            posterior = self.posterior if joining is None or block < 0 else joining(int(block))
+            found[here] = in_chunks(posterior.difference, tf.gather(pairs, here))
+        return tf.constant(found[:, 0]), tf.constant(found[:, 1])
 
     # Against the truth.
 

@@ -194,6 +194,10 @@ class HoldsDuels(Predicts, Preferences, Protocol):
 
     def sites(self) -> tuple[FloatArray, FloatArray]: ...
 
+    def predict_difference_in_blocks(
+        self, Xa: Any, Xb: Any, blocks: Any
+    ) -> tuple[tf.Tensor, tf.Tensor]: ...
+
 
 def holding_duels(model: Predicts) -> HoldsDuels:
     """The same model, for what needs its duels.

@@ -166,13 +166,17 @@ class Holdout:
     def test_rows(self, model: PreferenceGP) -> Iterator[Rows]:
         """The test duels as the model takes them, ties too."""
         from sparse_prefgp.analysis.scoring import rows_between
-        from sparse_prefgp.models.outcomes import known_labels
+        from sparse_prefgp.models.outcomes import known_blocks, known_labels
 
         table, rows = self.table, self.split.test_rows
         groups = None
         if model.noise_ratio is not None and table.groups is not None:
             groups = known_labels(model, table.groups[rows])
-        return rows_between(model.item_inputs(), table.events.take(rows), groups)
+        blocks = None
+        column = self.settings.approximation_choice.column
+        if column is not None and model.approximation.has_blocks:
+            blocks = known_blocks(model, table.context[column].to_numpy()[rows])
+        return rows_between(model.item_inputs(), table.events.take(rows), groups, blocks)
 
     def asks_for_outcomes(self, model: PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""

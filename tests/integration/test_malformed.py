@@ -436,6 +436,11 @@ CASES: dict[str, Case] = {
     "pairs with nobody": Case(PREDICT, ("'i99'",), write("pairs.csv", "first,second\ni0,i99\n")),
     "pairs empty": Case(PREDICT, ("no pairs",), write("pairs.csv", "first,second\n")),
     "evaluate nobody": Case(EVALUATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
+    "evaluate in blocks of no blocks": Case(
+        EVALUATE + " --blocks judge",
+        ("no blocks that were given", "'judge'", "--blocks"),
+        write("new.csv", "winner,loser,judge\ni0,i1,ann\n"),
+    ),
     "evaluate nothing": Case(EVALUATE, ("no duels",), write("new.csv", "winner,loser\n")),
     "explain half a pair": Case(EXPLAIN + " --first i0", ("--second",)),
     "suggest magic": Case(SUGGEST + " --score hallucination --pairs {}/pairs.csv", ("itself",)),
