@@ -18,7 +18,6 @@ from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.selection import optimise
 from sparse_prefgp.studies.holdout import (
     Holdout,
-    first_inputs,
     predict_held_out,
     prepare,
 )
@@ -100,7 +99,7 @@ def fit(holdout: Holdout, kernel: Kernel, iterations: int) -> tuple[PreferenceGP
     context = [i for i, name in enumerate(names) if name == CONTEXT]
     features = [i for i in range(len(names)) if i not in context]
     model = PreferenceGP(
-        holdout.train, kernel(features, context), inducing_variable=first_inputs(holdout)
+        holdout.train, kernel(features, context), inducing_variable=holdout.first_inputs()
     )
     return model, optimise(model, iterations).log_evidence
 

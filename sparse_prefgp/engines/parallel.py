@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.engines.base import FixedPoint
 from sparse_prefgp.engines.propagation import Propagation
-from sparse_prefgp.sites import Factors, Sites
 
 
 @dataclass(frozen=True)
@@ -20,6 +17,3 @@ class ParallelEP(Propagation):
     max_sweeps: always finite; the result says when it was reached.
     site_power: power EP's p, 1 for EP itself.
     """
-
-    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
-        return self._all_at_once(covariance, factors, sites)

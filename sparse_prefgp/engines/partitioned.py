@@ -66,4 +66,4 @@ class PartitionedEP(Propagation):
                 f"{self.parts} parts of {t} distinct duels would leave a part without duels; take "
                 f"at most {t} parts."
             )
-        return self._all_at_once(covariance, factors, sites)
+        return super().run(covariance, factors, sites)

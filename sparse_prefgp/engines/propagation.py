@@ -47,28 +47,21 @@ def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.
     """One undamped sweep under these marginals: of all sites, or of those of a chunk."""
     mean, variance, half_log_det, kept, left_out = marginals
     if left_out is None and _many_plain(factors, power):
-        found = _fused_step(mean, variance, sites, factors._replace(inside=None))
+        around, proposal, tilted, change = _fused_step(
+            mean, variance, sites, factors._replace(inside=None)
+        )
     else:
-        found = _step(marginals, sites, factors, power)
-    around, proposal, tilted, change = found
+        around = cavities(marginals, sites, powers_of(factors, power))
+        proposal, tilted = match_all_moments(around, factors, power)
+        change = largest_change(sites, proposal, variance, factors.portions)
     return Evaluation(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
-
-
-def _step(
-    marginals: Marginals, sites: Sites, factors: Factors, power: float
-) -> tuple[Cavity, Sites, Tilted, tf.Tensor]:
-    """Cavities, proposal, tilted moments and the largest change: all that is site by site."""
-    found = cavities(marginals, sites, powers_of(factors, power))
-    proposal, tilted = match_all_moments(found, factors, power)
-    change = largest_change(sites, proposal, marginals.variance, factors.portions)
-    return found, proposal, tilted, change
 
 
 @tf.function(jit_compile=True, autograph=False)
 def _fused_step(
     mean: tf.Tensor, variance: tf.Tensor, sites: Sites, factors: Factors
 ) -> tuple[Cavity, Sites, Tilted, tf.Tensor]:
-    """`_step` for power 1 and cavities by division, in one pass over the sites."""
+    """What `step` does site by site, for power 1 and cavities by division, in one pass."""
     found = cavity(mean, variance, sites)
     proposal, tilted = match_moments(found, factors)
     return found, proposal, tilted, largest_change(sites, proposal, variance)
@@ -119,7 +112,7 @@ _fused_ends = tf.function(_ends, jit_compile=True, autograph=False)
 
 @dataclass(frozen=True)
 class Propagation(Iteration):
-    """Settings of both EP engines.
+    """Settings of all EP engines, which update all sites at once unless they say otherwise.
 
     site_power: power EP's p in (0, 1] (Minka 2004): the share of a factor that a site is matched
         to; 1 is EP, towards 0 the sites become those of `Variational`. Not the power of
@@ -159,7 +152,7 @@ class Propagation(Iteration):
         one = tf.ones([], factors.upper.dtype)
         return self._point(found, factors, tf.constant(1), self.damping * one)
 
-    def _all_at_once(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
+    def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         """Update every site from the same marginals until none would move."""
         factors = constant_factors(factors)
         found, sweeps, damping = iterate(

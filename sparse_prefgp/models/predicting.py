@@ -80,7 +80,8 @@ class DuelPredictions:
         log Phi((E[f - f'] - margin) / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit
         ones the logistic function is averaged over N(E[f - f'], V[f - f']).
         """
-        return self.log_win(*self._predict_difference(Xa, Xb), groups)
+        mean, variance = self.predict_difference(Xa, Xb)
+        return self.log_win(mean, variance, groups)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
     def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
@@ -88,7 +89,7 @@ class DuelPredictions:
 
         :param groups: as for `predict_duel`.
         """
-        mean, variance = self._predict_difference(Xa, Xb)
+        mean, variance = self.predict_difference(Xa, Xb)
         won, tied, lost = (
             self.log_win(mean, variance, groups),
             self.log_tie(mean, variance, groups),
@@ -160,9 +161,6 @@ class DuelPredictions:
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each."""
-        return self._predict_difference(Xa, Xb)
-
-    def _predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
         pairs = self._pairs(Xa, Xb)
         both = in_chunks(self.posterior.difference, pairs)
         return both[:, 0], both[:, 1]

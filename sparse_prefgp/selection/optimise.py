@@ -367,13 +367,23 @@ class _InMemory(_Run):
         return min(legs, key=lambda leg: leg.value, default=None)  # of equal ones the first
 
     def _make(self) -> OptimisationReport:
+        settings, objective, model = self._settings, self._objective, self._model
+        duels = float(model.graph.counts.sum())
         try:
-            self._climb_all()
+            for start in range(settings.starts):
+                known = self._leg(start)
+                if start and known is None:
+                    objective.set(self._begun_at)
+                    perturb(model, settings.seed, start)
+                    objective.forget_sites()
+                climb = self._climb(start, objective, settings.max_iterations, duels)
+                if climb is not known and climb is self._place():
+                    self._sites = model.sites()
         finally:
-            self._objective.close()
-        best, objective, model = self._place(), self._objective, self._model
+            objective.close()
+        best = self._place()
         if best is None:
-            raise _not_finite(objective, self._settings.starts)
+            raise _not_finite(objective, settings.starts)
         objective.set(best.position)
         inference = model.infer(restart=True)
         warm = not inference.converged and self._sites is not None
@@ -395,19 +405,6 @@ class _InMemory(_Run):
             warm=warm,
             limits=limits_of(model),
         )
-
-    def _climb_all(self) -> None:
-        settings, objective = self._settings, self._objective
-        duels = float(self._model.graph.counts.sum())
-        for start in range(settings.starts):
-            if start and self._leg(start) is None:
-                objective.set(self._begun_at)
-                perturb(self._model, settings.seed, start)
-                objective.forget_sites()
-            known = self._leg(start)
-            climb = self._climb(start, objective, settings.max_iterations, duels)
-            if climb is not known and climb is self._place():
-                self._sites = self._model.sites()
 
     def _start_report(self, leg: Climb) -> StartReport:
         failed, limited = leg.ended == NOT_FINITE, not leg.ended

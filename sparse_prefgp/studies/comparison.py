@@ -31,7 +31,8 @@ from sparse_prefgp.studies.choices import (
 from sparse_prefgp.studies.failures import failures, reason_of
 from sparse_prefgp.studies.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
 from sparse_prefgp.studies.folds import Fold, FoldPlan, plan_folds
-from sparse_prefgp.studies.settings import DEFAULT_INDUCING, LEAST_GAIN
+from sparse_prefgp.studies.holdout import Training, fit_model
+from sparse_prefgp.studies.settings import DEFAULT_INDUCING, LEAST_GAIN, FitSettings
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -421,27 +422,20 @@ def fit_candidate(
     Raises:
         ValueError: what model and optimiser raise; a result that is not finite.
     """
-    import gpflow
-
     from sparse_prefgp.analysis.scoring import pair_log_probabilities
-    from sparse_prefgp.models import PreferenceGP, kmeans_inputs
-    from sparse_prefgp.selection import optimise
 
+    settings = FitSettings(
+        kernel=candidate.kernel,
+        approximation=candidate.approximation,
+        seed=seed,
+        max_iterations=max_iterations,
+        least_gain=least_gain,
+        noise_variance=noise_variance,
+        fixed_inducing=fixed_inducing,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
-        z = None
-        if inducing is not None:
-            z = kmeans_inputs(train.distinct_rows()[0], inducing, np.random.default_rng(seed))
-        model = PreferenceGP(
-            train,
-            candidate.kernel_choice.build(train.num_features, groups or None),
-            approximation=candidate.approximation_choice.build(seed),
-            inducing_variable=z,
-            noise_variance=noise_variance,
-        )
-        if fixed_inducing and z is not None:
-            gpflow.set_trainable(model.inducing_variable, False)
-        report = optimise(model, max_iterations, least_gain=least_gain)
+        model, report = fit_model(Training(settings, train, inducing, groups=groups))
         found = pair_log_probabilities(model, winners, losers)
     evidence = report.log_evidence / model.weight_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):

@@ -7,8 +7,8 @@ do everything that needs no TensorFlow, so that bad input is found at once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -49,26 +49,123 @@ class Watch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Holdout:
-    """A table split into duels for training and for testing.
+class Training:
+    """Duels in memory to fit to, and how.
 
-    train: training duels; `train.items` has every item of the table, standardised on the training
-    items alone. everything: all duels of the table in the same units. num_inducing: m, None where
-    the approximation has no inducing inputs, or where their number is yet to be found.
+    num_inducing: m, None where the approximation has no inducing inputs, or where their number is
+    yet to be found. groups: of features, which an additive kernel sums over; None for those of the
+    columns that the features were made of.
     """
 
     streamed: ClassVar[bool] = False
     settings: FitSettings
+    train: Duels
+    num_inducing: int | None
+    groups: Sequence[FeatureGroup] | None = field(default=None, kw_only=True)
+
+    @property
+    def margin(self) -> float | None:
+        """The margin to start from."""
+        return self.settings.first_margin(self.train.num_ties)
+
+    @property
+    def approximation(self) -> Approximation:
+        """That of the settings."""
+        return self.settings.approximation_choice.build(self.settings.seed)
+
+    def kernel(self) -> gpflow.kernels.Kernel:
+        """That of the settings as it starts."""
+        train = self.train
+        groups = groups_of(train) if self.groups is None else self.groups or None
+        return self.settings.kernel_choice.build(train.num_features, groups)
+
+    def first_inputs(
+        self, rng: np.random.Generator | None = None
+    ) -> FloatArray | AutoInputs | None:
+        """First inducing inputs, k-means centres of the training items; None where there are none.
+
+        Where their number is `auto`, the kernel has its starting values; the `AutoInputs` says why
+        it is that number.
+
+        :param rng: by default that of the seed of the settings.
+        """
+        from sparse_prefgp.models import kmeans_inputs
+        from sparse_prefgp.selection import auto_inputs
+
+        settings, train = self.settings, self.train
+        rng = np.random.default_rng(settings.seed) if rng is None else rng
+        if settings.inducing_share is not None:
+            return auto_inputs("kmeans", train, self.kernel(), rng, share=settings.inducing_share)
+        if self.num_inducing is None:
+            return None
+        return kmeans_inputs(train.distinct_rows()[0], self.num_inducing, rng)
+
+    def model(
+        self,
+        inputs: FloatArray | AutoInputs | None,
+        kernel: gpflow.kernels.Kernel | None = None,
+        margin: float | None = None,
+    ) -> PreferenceGP:
+        """The model of the settings before anything is learned.
+
+        :param kernel: in place of that of the settings. margin: the same.
+        """
+        from sparse_prefgp.models import PreferenceGP
+
+        settings = self.settings
+        model = PreferenceGP(
+            self.train,
+            self.kernel() if kernel is None else kernel,
+            approximation=self.approximation,
+            inducing_variable=inputs,
+            engine=settings.engine_choice.build(),
+            noise_variance=settings.noise_variance,
+            margin=self.margin if margin is None else margin,
+            noise_by_group=settings.noise_by_group,
+        )
+        _fix(model, settings)
+        return model
+
+    def learning(self, watch: Watch, rng: np.random.Generator) -> dict[str, Any]:
+        """What `optimise` is told for duels in memory."""
+        return {"starts": self.settings.starts, "seed": self.settings.seed}
+
+
+@dataclass(frozen=True, eq=False)
+class Holdout(Training):
+    """A table split into duels for training and for testing.
+
+    train: training duels; `train.items` has every item of the table, standardised on the training
+    items alone. everything: all duels of the table in the same units.
+    """
+
     table: DuelTable
     split: Split
-    train: Duels
     everything: Duels
-    num_inducing: int | None
 
     @property
     def margin(self) -> float | None:
         """The margin to start from."""
         return self.settings.first_margin(self.table.num_ties)
+
+    @property
+    def approximation(self) -> Approximation:
+        """That of the settings; blocks may be a column of the table."""
+        choice = self.settings.approximation_choice
+        if choice.column is None:
+            return choice.build(self.settings.seed)
+        column = self.table.context[choice.column].to_numpy()[self.split.train_rows]
+        return choice.build(labels=[id_text(x) for x in column.tolist()])
+
+    def of_everything(self) -> Holdout:
+        """All duels, to fit to once more from where a fitted model is."""
+        rows = np.arange(self.table.num_rows)
+        return replace(
+            self,
+            settings=replace(self.settings, starts=1),
+            train=self.everything,
+            split=replace(self.split, train_rows=rows),
+        )
 
     @property
     def decided_rows(self) -> npt.NDArray[np.int64]:
@@ -95,69 +192,6 @@ class Holdout:
         doors = self.table.events.take(self.split.test_rows).doors()
         won, lost = doors.features[doors.decided].T
         return won, lost
-
-    def first_inputs(self, rng: np.random.Generator) -> FloatArray | AutoInputs | None:
-        """As the function `first_inputs`."""
-        from sparse_prefgp.models import kmeans_inputs
-        from sparse_prefgp.selection import auto_inputs
-
-        settings, train = self.settings, self.train
-        if settings.inducing_share is not None:
-            return auto_inputs("kmeans", train, self.kernel(), rng, share=settings.inducing_share)
-        if self.num_inducing is None:
-            return None
-        return kmeans_inputs(train.distinct_rows()[0], self.num_inducing, rng)
-
-    def kernel(self) -> gpflow.kernels.Kernel:
-        """That of the settings as it starts."""
-        train = self.train
-        return self.settings.kernel_choice.build(train.num_features, groups_of(train))
-
-    def model(
-        self,
-        inputs: FloatArray | AutoInputs | None,
-        kernel: gpflow.kernels.Kernel | None = None,
-        margin: float | None = None,
-    ) -> PreferenceGP:
-        """The model of the settings before anything is learned.
-
-        :param kernel: in place of that of the settings. margin: the same.
-        """
-        from sparse_prefgp.models import PreferenceGP
-
-        settings = self.settings
-        return PreferenceGP(
-            self.train,
-            self.kernel() if kernel is None else kernel,
-            approximation=approximation_of(self, self.split.train_rows),
-            inducing_variable=inputs,
-            engine=settings.engine_choice.build(),
-            noise_variance=settings.noise_variance,
-            margin=self.margin if margin is None else margin,
-            noise_by_group=settings.noise_by_group,
-        )
-
-    def optimise(
-        self,
-        model: PreferenceGP,
-        watch: Watch,
-        checkpoint: Checkpoint | None,
-        rng: np.random.Generator,
-        again: bool = False,
-    ) -> OptimisationReport:
-        """Maximise its evidence; `again` goes on from a fitted model, with one start."""
-        from sparse_prefgp.selection import optimise
-
-        settings = self.settings
-        return optimise(
-            model,
-            settings.max_iterations,
-            callback=watch.step,
-            checkpoint=checkpoint,
-            least_gain=settings.least_gain,
-            starts=1 if again else settings.starts,
-            seed=settings.seed,
-        )
 
     def probit_duels(self, rng: np.random.Generator) -> Duels:
         """What the linear probit is fitted to."""
@@ -255,10 +289,11 @@ class StreamHoldout:
         """Test rows; their duels would cost a pass."""
         return 0 if self.test is None else self.test.num_rows
 
-    def first_inputs(self, rng: np.random.Generator) -> FloatArray:
-        """As the function `first_inputs`."""
+    def first_inputs(self, rng: np.random.Generator | None = None) -> FloatArray:
+        """First inducing inputs, k-means centres of training rows; rng as for `Training`."""
         from sparse_prefgp.models import kmeans_inputs
 
+        rng = np.random.default_rng(self.settings.seed) if rng is None else rng
         rows, _ = self.train.sample(_SAMPLE, rng).distinct_rows()
         asked = self.settings.inducing
         wanted = asked if isinstance(asked, int) else min(DEFAULT_INDUCING, len(rows))
@@ -270,7 +305,7 @@ class StreamHoldout:
         from sparse_prefgp.parts import StreamedGP
 
         settings, train = self.settings, self.train
-        return StreamedGP(
+        model = StreamedGP(
             train,
             settings.kernel_choice.build(train.num_features, groups_of(train)),
             approximation=settings.approximation_choice.build(settings.seed),
@@ -283,30 +318,19 @@ class StreamHoldout:
             scheduler=settings.scheduler,
             timeout=settings.timeout,
         )
+        _fix(model, settings)
+        return model
 
-    def optimise(
-        self,
-        model: StreamedGP,
-        watch: Watch,
-        checkpoint: Checkpoint | None,
-        rng: np.random.Generator,
-    ) -> OptimisationReport:
-        """Maximise its evidence."""
-        from sparse_prefgp.selection import optimise
-
+    def learning(self, watch: Watch, rng: np.random.Generator) -> dict[str, Any]:
+        """What `optimise` is told of duels in chunks alone."""
         settings = self.settings
-        return optimise(
-            model,
-            settings.max_iterations,
-            gradients=settings.gradients_kind,
-            subset=settings.subset,
-            polish=settings.polish,
-            least_gain=settings.least_gain,
-            rng=rng,
-            callback=watch.step,
-            progress=watch.chunk,
-            checkpoint=checkpoint,
-        )
+        return {
+            "gradients": settings.gradients_kind,
+            "subset": settings.subset,
+            "polish": settings.polish,
+            "rng": rng,
+            "progress": watch.chunk,
+        }
 
     def probit_duels(self, rng: np.random.Generator) -> Duels:
         """What the linear probit is fitted to: at most 50,000 training rows."""
@@ -344,41 +368,38 @@ def hold(duels: DuelTable | StreamedDuels, settings: FitSettings) -> Holdout | S
     return prepare(duels, settings)
 
 
-def first_inputs(
-    holdout: Holdout | StreamHoldout, rng: np.random.Generator | None = None
-) -> FloatArray | AutoInputs | None:
-    """First inducing inputs, k-means centres of the training items; None where there are none.
-
-    Where their number is `auto`, the kernel has its starting values; the `AutoInputs` says why it
-    is that number.
-
-    :param rng: by default that of the seed of the settings.
-    """
-    return holdout.first_inputs(
-        np.random.default_rng(holdout.settings.seed) if rng is None else rng
-    )
-
-
 def fit_model(
-    holdout: Holdout | StreamHoldout,
+    training: Training | StreamHoldout,
     watch: Watch = Watch(),  # noqa: B008
     checkpoint: Checkpoint | None = None,
     inputs: FloatArray | AutoInputs | None = None,
     rng: np.random.Generator | None = None,
+    model: Any = None,
 ) -> tuple[Any, Any]:
     """Fit the model of the settings to the training duels.
 
     checkpoint: where the optimiser keeps what a killed fit goes on from. inputs: what
-    `first_inputs` gives, if that was called already, with the same `rng`.
+    `first_inputs` gives, if that was called already, with the same `rng`. model: in place of that
+    of the settings.
 
     Returns:
         The model and what the optimiser says of it.
     """
-    if rng is None:
-        rng = np.random.default_rng(holdout.settings.seed)
-    model = holdout.model(holdout.first_inputs(rng) if inputs is None else inputs)
-    fix(model, holdout.settings)
-    return model, holdout.optimise(model, watch, checkpoint, rng)
+    from sparse_prefgp.selection import optimise
+
+    settings = training.settings
+    rng = np.random.default_rng(settings.seed) if rng is None else rng
+    if model is None:
+        model = training.model(training.first_inputs(rng) if inputs is None else inputs)
+    report = optimise(
+        model,
+        settings.max_iterations,
+        callback=watch.step,
+        checkpoint=checkpoint,
+        least_gain=settings.least_gain,
+        **training.learning(watch, rng),
+    )
+    return model, report
 
 
 def refit_model(
@@ -388,26 +409,14 @@ def refit_model(
     checkpoint: Checkpoint | None = None,
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """Fit to all duels, going on from the parameters of a model fitted to the training duels."""
-    from sparse_prefgp.models import PreferenceGP
-
-    settings = holdout.settings
-    again = PreferenceGP(
-        holdout.everything,
-        model.kernel,
-        approximation=approximation_of(holdout),
-        inducing_variable=model.inducing_variable,
-        engine=model.engine,
-        noise_variance=settings.noise_variance,
-        margin=None if model.margin is None else float(model.margin.numpy()),
-        noise_by_group=settings.noise_by_group,
-    )
-    fix(again, settings)
+    whole = holdout.of_everything()
+    margin = None if model.margin is None else float(model.margin.numpy())
+    again = whole.model(model.inducing_variable, model.kernel, margin)
     if again.noise_ratio is not None and model.noise_ratio is not None:
         known = dict(zip(model.duels.group_names or (), model.noise_ratio.numpy(), strict=True))
         names = again.duels.group_names or ()
         again.noise_ratio.assign([known.get(name, 1.0) for name in names])
-    rng = np.random.default_rng(settings.seed)
-    return again, holdout.optimise(again, watch, checkpoint, rng, again=True)
+    return fit_model(whole, watch, checkpoint, model=again)
 
 
 def predict_held_out(holdout: Holdout | StreamHoldout, model: Any) -> HeldOut:
@@ -428,15 +437,6 @@ def predict_held_out(holdout: Holdout | StreamHoldout, model: Any) -> HeldOut:
         outcomes=holdout.asks_for_outcomes(model),
         unseen=holdout.unseen(),
     )
-
-
-def approximation_of(holdout: Holdout, rows: Any = slice(None)) -> Approximation:
-    """That of the settings for some rows of the table; blocks may be a column of it."""
-    choice = holdout.settings.approximation_choice
-    if choice.column is None:
-        return choice.build(holdout.settings.seed)
-    column = holdout.table.context[choice.column].to_numpy()[rows]
-    return choice.build(labels=[id_text(x) for x in column.tolist()])
 
 
 def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
@@ -501,7 +501,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
                 f"{count} inducing inputs are more than the {distinct} distinct training items; "
                 f"use at most {distinct}, or the approximation exact."
             )
-    holdout = Holdout(settings, table, split, train, everything, count)
+    holdout = Holdout(settings, train, count, table, split, everything)
     if len(split.test_rows) and not len(holdout.decided_rows):
         raise ValueError(
             "All held-out duels are ties, so there is no winner to predict; hold out more, or use "
@@ -540,7 +540,7 @@ def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:
     )
 
 
-def fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:
+def _fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:
     """What the settings say is not to be learned."""
     import gpflow
 

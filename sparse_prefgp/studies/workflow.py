@@ -27,7 +27,6 @@ from sparse_prefgp.studies.holdout import (
     Holdout,
     StreamHoldout,
     Watch,
-    first_inputs,
     fit_model,
     hold,
     predict_held_out,
@@ -285,7 +284,7 @@ class _Work:
 
         rng = np.random.default_rng(holdout.settings.seed)
         with self.reporter.started(PLACING):
-            inputs = first_inputs(holdout, rng)
+            inputs = holdout.first_inputs(rng)
         if inputs is not None and not isinstance(inputs, np.ndarray):  # a number that was found
             figures["automatic_inducing"] = inputs.to_dict()
             self.reporter.done(PLACING, inputs)

@@ -15,7 +15,6 @@ from sparse_prefgp.selection import AutoInputs, initial, settling
 from sparse_prefgp.studies import settings as module
 from sparse_prefgp.studies.figures import fit_figures
 from sparse_prefgp.studies.holdout import (
-    first_inputs,
     fit_model,
     prepare,
     refit_model,
@@ -69,21 +68,21 @@ def test_names_and_defaults_are_those_of_the_optimiser() -> None:
 def test_as_many_inducing_inputs_as_leave_the_share(table: DuelTable) -> None:
     holdout = prepare(table, FitSettings(kernel="se", inducing="auto:0.3", seed=2))
     assert holdout.num_inducing is None
-    found = first_inputs(holdout)
+    found = holdout.first_inputs()
     assert isinstance(found, AutoInputs) and found.reason == "share reached"
     assert found.share <= 0.3 and 1 < len(found.inputs) < N
     # The share is that of the kernel as the fit starts.
     kernel = holdout.settings.kernel_choice.build(2)
     share = initial.residual_shares(holdout.train, kernel, found.inputs)[0][-1]
     assert found.share == pytest.approx(share, abs=IDENTITY)
-    again = first_inputs(holdout)
+    again = holdout.first_inputs()
     np.testing.assert_array_equal(again, found)
     plain = prepare(table, FitSettings(kernel="se", inducing=len(found.inputs), seed=2))
-    assert np.asarray(first_inputs(plain)).shape == found.inputs.shape
+    assert np.asarray(plain.first_inputs()).shape == found.inputs.shape
 
 
 def test_none_where_there_are_none(table: DuelTable) -> None:
-    assert first_inputs(prepare(table, FitSettings(approximation="exact"))) is None
+    assert prepare(table, FitSettings(approximation="exact")).first_inputs() is None
 
 
 def test_starts_reach_the_optimiser(table: DuelTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,14 +141,14 @@ def test_memory_and_streams_give_the_same_scores(
     frames: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
     """One model, which has learned nothing: only how the duels are held differs."""
-    from sparse_prefgp.studies.holdout import first_inputs, hold, predict_held_out
+    from sparse_prefgp.studies.holdout import hold, predict_held_out
     from sparse_prefgp.studies.sources import Sources
 
     found = []
     for stream in (False, True):
         settings = spg.FitSettings(kernel="se", inducing=5, stream=stream)
         holdout = hold(Sources(*frames).read(settings), settings)
-        model = holdout.model(first_inputs(holdout))
+        model = holdout.model(holdout.first_inputs())
         found.append(predict_held_out(holdout, model))
     for name, scores in found[0].scores().items():
         assert found[1].scores()[name] == pytest.approx(scores, abs=FIXED_POINT), name
