@@ -430,9 +430,11 @@ class PassingLaplacian:
         def multiply(dense: np.ndarray, weights: np.ndarray) -> np.ndarray:
             degree = np.bincount(w, weights, n) + np.bincount(lose, weights, n)
             half = sparse.csr_matrix((weights, (w, lose)), shape=(n, n))
+            found = np.multiply(degree[:, None] if both else 0.5 * degree[:, None], dense)
+            found -= half @ dense
             if both:
-                return degree[:, None] * dense - (half @ dense + half.T @ dense)
-            return 0.5 * degree[:, None] * dense - half @ dense
+                found -= half.T @ dense
+            return found
 
         return by_numpy(multiply, dense, weights, shape=[n, dense.shape[1]])
 

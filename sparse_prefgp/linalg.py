@@ -133,13 +133,70 @@ def squared_lengths(rows: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
     return by_numpy(measure, rows, matrix, shape=[t])
 
 
+def product_plus_outer(
+    rows: tf.Tensor,
+    matrix: tf.Tensor,
+    left: tf.Tensor,
+    right: tf.Tensor,
+    weights: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """`diag(weights) rows matrix + left right'`, (t, p), for rows (t, p), a matrix (p, p), left
+    (t, 1) and right (p, 1); weights (t,), or None for 1.
+
+    Without gradient, and where there are many rows by chunks of them.
+    """
+    t, p = rows.shape
+    if t is None or t * p * p < _LARGE_PRODUCT:
+        weighted = rows if weights is None else weights[:, None] * rows
+        return tf.matmul(weighted, matrix) + tf.matmul(left, right, transpose_b=True)
+
+    def multiply(x: np.ndarray, matrix: np.ndarray, *others: np.ndarray) -> np.ndarray:
+        left, right, *weights = others
+        found = np.empty_like(x)
+        for at in chunks(t, p * x.itemsize):
+            np.matmul(x[at], matrix, out=found[at])
+            if weights:
+                found[at] *= weights[0][at, None]
+            found[at] += left[at] * right.T
+        return found
+
+    given = (rows, matrix, left, right, *([] if weights is None else [weights]))
+    return by_numpy(multiply, *given, shape=[t, p])
+
+
+def solved_rows(factor: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """`(L⁻¹ columns)'`, (t, m), for a lower triangular factor L (m, m) and columns (m, t).
+
+    Its gradient sums over many rows by NumPy's BLAS.
+    """
+
+    @tf.custom_gradient
+    def compute(factor: tf.Tensor, columns: tf.Tensor) -> tuple[tf.Tensor, object]:
+        factor, columns = tf.stop_gradient(factor), tf.stop_gradient(columns)
+        found = tf.transpose(tf.linalg.triangular_solve(factor, columns))
+
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            by_columns = tf.linalg.triangular_solve(factor, tf.transpose(upstream), adjoint=True)
+            by_factor = constant_matmul(by_columns, found)
+            return -tf.linalg.band_part(by_factor, -1, 0), by_columns
+
+        return found, gradient
+
+    return compute(factor, columns)
+
+
 def own_squared_lengths(rows: tf.Tensor) -> tf.Tensor:
     """|row|² for each of rows (t, p), (t,), with a gradient that holds no second (t, p) array."""
 
     @tf.custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
         x = tf.stop_gradient(x)  # else an eager tape records the product too
-        return tf.reduce_sum(x * x, -1), lambda upstream: (2.0 * upstream)[:, None] * x
+        t, p = x.shape
+        if t is None or t * p * p < _LARGE_PRODUCT:
+            own = tf.reduce_sum(x * x, -1)
+        else:
+            own = by_numpy(lambda rows: np.einsum("ij,ij->i", rows, rows), x, shape=[t])
+        return own, lambda upstream: (2.0 * upstream)[:, None] * x
 
     return compute(rows)
 

@@ -21,7 +21,8 @@ from sparse_prefgp.sites import Factors, portions_of
 class CompiledKernel(NamedTuple):
     """The kernel as functions of rows (t, D) of losers and of winners, compiled for many chunks.
 
-    related: K_uz, (m, t). variance: of each difference, (t,).
+    related: K_uz, (m, t). variance: of each difference, (t,), 0
+    between equal rows.
     """
 
     related: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
@@ -172,9 +173,9 @@ def prior_variance(problem: DuelProblem) -> tf.Tensor:
     graph = problem.graph
     if problem.compiled is None:
         return difference_variance(problem.kernel, graph)
-    winners, losers = (tf.gather(as_float(graph.rows), ends) for ends in graph.edges)
-    variance = problem.compiled.variance(losers, winners)
-    return tf.where(graph.same_ends, tf.zeros_like(variance), variance)
+    rows = as_float(graph.rows)
+    winners, losers = (tf.gather(rows, ends) for ends in graph.edges)
+    return problem.compiled.variance(losers, winners)
 
 
 def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.Tensor]:

@@ -35,7 +35,12 @@ from sparse_prefgp.covariances.kernels import (
     with_inducing,
 )
 from sparse_prefgp.graph import DuelGraph, Links, differences, squared_distances
-from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter, own_squared_lengths
+from sparse_prefgp.linalg import (
+    MAX_CONDITION,
+    cholesky_with_jitter,
+    own_squared_lengths,
+    solved_rows,
+)
 from sparse_prefgp.sites import Factors, powers_of
 
 RESIDUAL_BOUNDS = ("diagonal", "rank", "logdet")
@@ -219,7 +224,7 @@ def whitened(
     def features(inputs: tf.Tensor) -> tf.Tensor:
         rows = inputs[..., :-1] if effects else inputs
         k_uf = with_inducing(inducing, feature_part(kernel), rows)
-        found = tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
+        found = solved_rows(factor, k_uf)
         if not effects:
             return found
         return tf.concat([found, _effect_features(effects[0], graph, inputs)], 1)
@@ -227,8 +232,7 @@ def whitened(
     def pairs(losers: tf.Tensor, winners: tf.Tensor) -> tf.Tensor:
         if effects:
             return features(losers) - features(winners)
-        difference = related_to_pairs(problem, losers, winners)
-        return tf.transpose(tf.linalg.triangular_solve(factor, difference))
+        return solved_rows(factor, related_to_pairs(problem, losers, winners))
 
     return Whitened(factor, jitter, size, features, pairs)
 

@@ -7,8 +7,8 @@ precision `T` and shift `s`, `Lambda = Phi' T Phi` and `h = Phi' s`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 
 import gpflow
 import tensorflow as tf
@@ -21,7 +21,12 @@ from sparse_prefgp.graph import (
     incidence_transpose,
     squared_distances_without_gradient,
 )
-from sparse_prefgp.linalg import constant_matmul, squared_lengths, weighted_gram
+from sparse_prefgp.linalg import (
+    constant_matmul,
+    product_plus_outer,
+    squared_lengths,
+    weighted_gram,
+)
 
 
 class _NoResidual(LowRank):
@@ -135,7 +140,7 @@ class LowRankOverDuels(_NoResidual):
         )
         return tf.add_n(
             [
-                _with_slope(chunk, _slope(weights[:, None] * rows, s[:, None], covariance, mean))
+                _with_slope(chunk, partial(_slope, rows, covariance, mean, s[:, None], weights))
                 for chunk, rows, weights, s in each
             ]
         )
@@ -193,7 +198,8 @@ class LowRankOverItems(_NoResidual):
         self, precision: tf.Tensor, shift: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
     ) -> tf.Tensor:
         weighted = self._graph.laplacian.matmul(precision, self._constant)
-        return _with_slope(self.features, _slope(weighted, self._summed(shift), covariance, mean))
+        slope = partial(_slope, weighted, covariance, mean, self._summed(shift), None)
+        return _with_slope(self.features, slope)
 
     def _site_features(self, site: tf.Tensor) -> tf.Tensor:
         winners, losers = self._graph.edges
@@ -201,18 +207,27 @@ class LowRankOverItems(_NoResidual):
 
 
 def _slope(
-    weighted: tf.Tensor, summed: tf.Tensor, covariance: tf.Tensor, mean: tf.Tensor
+    rows: tf.Tensor,
+    covariance: tf.Tensor,
+    mean: tf.Tensor,
+    summed: tf.Tensor,
+    weights: tf.Tensor | None,
+    share: tf.Tensor,
 ) -> tf.Tensor:
-    """`(summed - weighted mean) mean' - weighted covariance`, the shape of `weighted`."""
-    outer = tf.matmul(summed - tf.matmul(weighted, mean), mean, transpose_b=True)
-    return outer - constant_matmul(weighted, covariance)
+    """`(summed - weighted mean) mean' - weighted covariance` times a scalar share, where weighted
+    is diag(weights) rows, or without weights the rows (t, p) themselves."""
+    moment = -share * (covariance + tf.matmul(mean, mean, transpose_b=True))
+    return product_plus_outer(rows, moment, share * summed, mean, weights)
 
 
-def _with_slope(values: tf.Tensor, slope: tf.Tensor) -> tf.Tensor:
-    """A scalar, 0, that depends on `values` with this slope."""
+def _with_slope(values: tf.Tensor, slope: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    """A scalar, 0, that depends on `values`.
+
+    :param slope: makes its derivative, times a scalar, when it is asked for.
+    """
 
     @tf.custom_gradient
     def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
-        return tf.zeros([], x.dtype), lambda upstream: upstream * slope
+        return tf.zeros([], x.dtype), slope
 
     return compute(values)

@@ -9,10 +9,11 @@ compiled once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -144,8 +145,13 @@ class Algebra:
             self._rows = as_float(self.items)
         alone = self._problem()
         self._compiled = CompiledKernel(
-            _Fused(partial(related_to_pairs, alone)),
-            _Fused(partial(pair_difference_variance, parameters.kernel)),
+            *(
+                _Fused(function, parameters.variables)
+                for function in (
+                    partial(related_to_pairs, alone),
+                    partial(_difference_variance, parameters.kernel),
+                )
+            )
         )
         self._factor = self._jitter = self._source = tf.zeros([])
         self._posterior = Natural.prior(parameters.size).posterior()
@@ -275,12 +281,25 @@ def _seen(found: Evaluation, evidence: tf.Tensor, prior: DuelPrior) -> SiteSums:
     return SiteSums(*map(float, (found.change, evidence, prior.correction, prior.clipped)))
 
 
-class _Fused:
-    """A function fused by the compiler, or as it is where a kernel holds what it cannot compile."""
+def _difference_variance(
+    kernel: gpflow.kernels.Kernel, losers: tf.Tensor, winners: tf.Tensor
+) -> tf.Tensor:
+    """`difference_variance` of a chunk, of which equal rows are not one."""
+    variance = pair_difference_variance(kernel, losers, winners)
+    same = tf.reduce_all(losers == winners, -1)
+    return tf.where(same, tf.zeros_like(variance), variance)
 
-    def __init__(self, function: Callable[..., tf.Tensor]) -> None:
-        self._plain = tf.function(function, autograph=False)
-        self._chosen = tf.function(function, autograph=False, jit_compile=True)
+
+class _Fused:
+    """A function fused by the compiler, or as it is where a kernel holds what it cannot compile.
+
+    Its gradient computes it again: kept for a backward pass, every step of a kernel is an array.
+    """
+
+    def __init__(self, function: Callable[..., tf.Tensor], variables: Sequence[tf.Variable]):
+        again = partial(_computed_again, function, variables)
+        self._plain = tf.function(again, autograph=False)
+        self._chosen = tf.function(again, autograph=False, jit_compile=True)
 
     def __call__(self, *tensors: tf.Tensor) -> tf.Tensor:
         chosen = self._chosen  # which another thread may replace meanwhile
@@ -292,3 +311,28 @@ class _Fused:
             _log.debug("The kernel is not compiled: %s", error.message.splitlines()[0])
             self._chosen = self._plain
             return self._plain(*tensors)
+
+
+def _computed_again(
+    function: Callable[..., tf.Tensor], variables: Sequence[tf.Variable], *tensors: tf.Tensor
+) -> tf.Tensor:
+    """`function(*tensors)`, which with its gradient in the variables is one pass.
+
+    `tf.recompute_grad` leaves out variables that are not trainable.
+    """
+
+    @tf.custom_gradient
+    def compute(*values: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        def gradient(upstream: tf.Tensor, variables: Any = None) -> Any:
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(held)
+                found = function(*tensors)
+            zero = tf.UnconnectedGradients.ZERO
+            by = tape.gradient(found, held, upstream, unconnected_gradients=zero)
+            # Variables that TensorFlow saw being read are those of which the values are given.
+            return by if variables is None else (by, [None] * len(variables))
+
+        return function(*tensors), gradient
+
+    held = list(variables)
+    return compute(*map(tf.convert_to_tensor, held))

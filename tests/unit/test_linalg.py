@@ -13,6 +13,9 @@ from sparse_prefgp.linalg import (
     cholesky_with_jitter,
     chunks,
     inverse_lower,
+    own_squared_lengths,
+    product_plus_outer,
+    solved_rows,
     squared_lengths,
     weighted_gram,
 )
@@ -142,3 +145,52 @@ def test_sums_over_chunks_of_rows(
 def test_chunks_cover_all_rows_once() -> None:
     assert list(chunks(5, 1 << 20)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert list(chunks(2, 1 << 30)) == [slice(0, 1), slice(1, 2)]
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_product_plus_outer_is_what_it_says(
+    large: bool, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if large:
+        monkeypatch.setattr(linalg, "_LARGE_PRODUCT", 0)
+        monkeypatch.setattr(linalg, "_CHUNK_BYTES", 100)
+    rng = np.random.default_rng(3)
+    rows, matrix = rng.normal(size=(11, 3)), rng.normal(size=(3, 3))
+    left, right, weights = rng.normal(size=(11, 1)), rng.normal(size=(3, 1)), rng.normal(size=11)
+    expected = (weights[:, None] if weighted else 1.0) * (rows @ matrix) + left @ right.T
+    given = [tf.constant(x) for x in (rows, matrix, left, right)]
+    scale = tf.constant(weights) if weighted else None
+    np.testing.assert_allclose(product_plus_outer(*given, scale), expected, rtol=0, atol=ROUNDING)
+    compiled = tf.function(product_plus_outer)
+    np.testing.assert_allclose(compiled(*given, scale), expected, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_solved_rows_and_their_lengths_have_the_gradient_of_the_plain_formulas(
+    large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if large:
+        monkeypatch.setattr(linalg, "_LARGE_PRODUCT", 0)
+    rng = np.random.default_rng(4)
+    factor = tf.constant(np.linalg.cholesky(positive(4, 3)))
+    columns, weights = tf.constant(rng.normal(size=(3, 11))), rng.normal(size=(11, 3))
+    lengths = tf.constant(rng.normal(size=11))
+
+    def by_package() -> tf.Tensor:
+        rows = solved_rows(factor, columns)
+        return tf.reduce_sum(weights * rows) + tf.reduce_sum(lengths * own_squared_lengths(rows))
+
+    def plainly() -> tf.Tensor:
+        lower = tf.linalg.band_part(factor, -1, 0)
+        rows = tf.transpose(tf.linalg.inv(lower) @ columns)
+        return tf.reduce_sum(weights * rows) + tf.reduce_sum(lengths[:, None] * rows**2)
+
+    found = []
+    for function in (plainly, by_package):
+        with tf.GradientTape() as tape:
+            tape.watch([factor, columns])
+            value = function()
+        found.append((value, *tape.gradient(value, [factor, columns])))
+    for expected, actual in zip(*found, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=IDENTITY, atol=ROUNDING)

@@ -21,7 +21,15 @@ from sparse_prefgp.parts import algebra
 from sparse_prefgp.parts.gaussian import Natural, numbers_of
 from sparse_prefgp.parts.threads import in_order
 from tests.cases import SPARSE
-from tests.tolerances import FIXED_POINT, GRADIENT, GRADIENT_SOLVER, IDENTITY, PARTS, SOLVER
+from tests.tolerances import (
+    FIXED_POINT,
+    GRADIENT,
+    GRADIENT_SOLVER,
+    IDENTITY,
+    PARTS,
+    ROUNDING,
+    SOLVER,
+)
 
 N, T, M = 25, 200, 8
 SUMMED = ["DTC", "VFE", "TightVFE-diagonal", "FITC", "HeteroscedasticVFE", "PriorPower-0.5"]
@@ -458,14 +466,14 @@ def test_it_is_saved_without_its_duels(case: Case, tmp_path: Path, schema: str) 
 
 
 def test_a_kernel_that_cannot_be_compiled_is_evaluated_all_the_same() -> None:
-    double = algebra._Fused(lambda x: tf.numpy_function(lambda y: 2.0 * y, [x], x.dtype))
+    double = algebra._Fused(lambda x: tf.numpy_function(lambda y: 2.0 * y, [x], x.dtype), [])
     for _ in range(2):
         assert double(tf.constant([1.0, 2.0], tf.float64)).numpy().tolist() == [2.0, 4.0]
 
 
 def test_threads_that_meet_such_a_kernel_together_all_go_on() -> None:
     for _ in range(5):
-        double = algebra._Fused(lambda x: tf.numpy_function(lambda y: 2.0 * y, [x], x.dtype))
+        double = algebra._Fused(lambda x: tf.numpy_function(lambda y: 2.0 * y, [x], x.dtype), [])
         calls = ((k, partial(double, tf.constant([float(k)], tf.float64))) for k in range(8))
         found = [value.numpy().item() for _, value in in_order(calls, 4)]
         assert found == [2.0 * k for k in range(8)]
@@ -592,6 +600,27 @@ def test_the_number_of_threads_changes_nothing(case: Case, monkeypatch, schema: 
         found.append([np.float64(evidence), *gradient, *model._work.pool.sites()])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_compiled_kernel_has_the_gradient_of_the_plain_one_held_parameters_too() -> None:
+    rng = np.random.default_rng(0)
+    rows = tf.constant(rng.normal(size=(7, 3)))
+    kernel = gpflow.kernels.Matern52(variance=1.5, lengthscales=[0.5, 1.0, 2.0])
+    gpflow.set_trainable(kernel.lengthscales, False)
+
+    def plain(x: tf.Tensor) -> tf.Tensor:
+        return kernel.K(x, x[:4])
+
+    upstream = tf.constant(rng.normal(size=(7, 4)))
+    found = []
+    for function in (plain, algebra._Fused(plain, kernel.variables)):
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(kernel.variables)
+            value = function(rows)
+        found.append((value, *tape.gradient(value, kernel.variables, upstream)))
+    assert len(found[0]) == 3
+    for expected, actual in zip(*found, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_linear_algebra_has_its_threads_again_when_the_last_is_done() -> None:
