@@ -52,7 +52,7 @@ class PITC(SummedApproximation):
         pair, so that a pair's duels stay together. seed: of k-means.
 
     :raises ValueError: no label for some duel, a number below 1; later, labels for more or fewer
-        duels than there are, more blocks than pairs, or a block of more than 5,000 distinct duels.
+        duels than there are, more blocks than pairs, or a block of more than 5,000 rows of duels.
     """
 
     has_blocks: ClassVar[bool] = True
@@ -92,7 +92,7 @@ class PITC(SummedApproximation):
         """The graph with its blocks; sites of different blocks are kept apart.
 
         :raises ValueError: blocks that do not cover the duels, more than there are pairs, or one of
-            more than 5,000 distinct duels.
+            more than 5,000 rows of duels.
         """
         duels = graph.num_given
         if self.labels is None:

@@ -105,7 +105,7 @@ def joined(groups: Mapping[str, IntArray]) -> IntArray:
     if largest > MAX_BLOCK:
         names = " and ".join(groups)
         raise ValueError(
-            f"The {names} make one block of {largest:,} distinct duels, and a block has at most "
+            f"The {names} make one block of {largest:,} rows of duels, and a block has at most "
             f"{MAX_BLOCK:,}; take smaller {names}, or another approximation, such as FITC()."
         )
     return blocks

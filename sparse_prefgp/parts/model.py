@@ -18,6 +18,7 @@ from sparse_prefgp.approximations import VFE, Approximation, SummedApproximation
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import as_float, between_inducing, with_inducing
 from sparse_prefgp.covariances.low_rank_base import terms_of
+from sparse_prefgp.covariances.residual import BLOCKS, joined
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.linalg import MAX_CONDITION, cholesky_with_jitter
@@ -187,6 +188,8 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
         place = Place.of(sites, chunk, scheduler, timeout)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
+            assert duels.blocks is not None
+            joined({BLOCKS: duels.blocks})  # refuses what is too large before anything is read
         if item_effects(kernel):
             raise ValueError(
                 "Streamed duels take no ItemEffect, whose inducing variables are chosen by all "

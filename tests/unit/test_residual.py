@@ -252,21 +252,25 @@ def test_a_block_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(residual, "MAX_BLOCK", 5)
     with pytest.raises(
         ValueError,
-        match="The blocks of PITC and pairs make one block of 8 distinct duels, and a block has at "
+        match="The blocks of PITC and pairs make one block of 8 rows of duels, and a block has at "
         "most 5; take smaller blocks of PITC and pairs, or another approximation",
     ):
         joined({"blocks of PITC": np.arange(8) // 4, "pairs": np.array([0, 1, 2, 3, 3, 4, 5, 6])})
     duels = crossing()
-    with pytest.raises(ValueError, match="The blocks of PITC make one block of 15 distinct duels"):
+    with pytest.raises(ValueError, match="The blocks of PITC make one block of 15 rows of duels"):
         model_of(duels, spg.PITC(np.arange(24) // 16))
 
 
 def test_a_block_of_a_stream_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = streamed(*nested(), tmp_path, 1)
+    duels, blocks = nested()
+    model = streamed(duels, blocks, tmp_path, 1)
     monkeypatch.setattr(residual, "MAX_BLOCK", 4)
     with pytest.raises(
-        ValueError, match=r"The halves and pairs make one block of \d distinct duels"
+        ValueError, match=r"The halves and pairs make one block of \d rows of duels"
     ):
         model.infer()
+    largest = int(np.bincount(blocks).max())
+    with pytest.raises(ValueError, match=f"The blocks of PITC make one block of {largest} rows"):
+        streamed(duels, blocks, tmp_path, 1)
