@@ -16,7 +16,6 @@ import numpy as np
 import tensorflow as tf
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops as csr_ops
 
 from sparse_prefgp.blocks import Bucket, bucketed
 from sparse_prefgp.duels import Duels
@@ -455,8 +454,10 @@ def _sparse_product(
     indices: tf.Tensor, values: tf.Tensor, shape: list[int], dense: tf.Tensor
 ) -> tf.Tensor:
     """A sparse matrix in CSR order times `dense`, which the plain kernels take ten times longer."""
-    sparse = csr_ops.sparse_tensor_to_csr_sparse_matrix(indices, values, shape)
-    product = csr_ops.sparse_matrix_mat_mul(sparse, dense)
+    sparse = tf.raw_ops.SparseTensorToCSRSparseMatrix(
+        indices=indices, values=values, dense_shape=shape
+    )
+    product = tf.raw_ops.SparseMatrixMatMul(a=sparse, b=dense)
     return tf.ensure_shape(product, [shape[0], dense.shape[1]])
 
 
