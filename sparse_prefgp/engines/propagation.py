@@ -149,8 +149,8 @@ class Propagation(Iteration):
         """The state at `sites`, without a step."""
         factors = constant_factors(factors)
         found = evaluate(covariance, factors, sites, self.site_power)
-        one = tf.ones([], factors.upper.dtype)
-        return self._point(found, factors, tf.constant(1), self.damping * one)
+        damping = tf.constant(self.damping, factors.upper.dtype)
+        return FixedPoint(found, *ends(found, factors, self.site_power), tf.constant(1), damping)
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         """Update every site from the same marginals until none would move."""
@@ -158,9 +158,4 @@ class Propagation(Iteration):
         found, sweeps, damping = iterate(
             lambda here: evaluate(covariance, factors, here, self.site_power), sites, self
         )
-        return self._point(found, factors, sweeps, damping)
-
-    def _point(
-        self, found: Evaluation, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
-    ) -> FixedPoint:
         return FixedPoint(found, *ends(found, factors, self.site_power), sweeps, damping)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances import Column, Covariance, SequentialCovariance, SequentialState
 from sparse_prefgp.engines.base import Evaluation, FixedPoint, constant_factors
-from sparse_prefgp.engines.propagation import Propagation, evaluate
+from sparse_prefgp.engines.propagation import Propagation, ends, evaluate
 from sparse_prefgp.sites import (
     Cavity,
     Factors,
@@ -57,7 +57,7 @@ class SequentialEP(Propagation):
 
         evaluation, sweeps = tf.while_loop(unsettled, sweep, (evaluation, sweeps))
         damping = tf.constant(self.damping, factors.upper.dtype)
-        return self._point(evaluation, factors, sweeps, damping)
+        return FixedPoint(evaluation, *ends(evaluation, factors, self.site_power), sweeps, damping)
 
     def _sweep(self, covariance: SequentialCovariance, factors: Factors, sites: Sites) -> Sites:
         state = covariance.start(*totals(sites, factors.counts))

@@ -98,7 +98,7 @@ class DuelGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin, Gene
             # No name but the model's for what was known: `_infer` may let go of it first.
             self._known = self._infer(fingerprint, restart, watch)
             if warn and not self._known.result.converged:
-                warnings.warn(f"Inference did not converge: {self._known.result}.", stacklevel=4)
+                warnings.warn(f"Inference did not converge: {self._known.result}.", stacklevel=3)
         return self._known
 
     def log_evidence(self) -> float:

@@ -162,10 +162,12 @@ def optimise(
         )
     if not model.trainable_variables:
         raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")
-    if isinstance(model, StreamedGP):
-        report = _InChunks(model, settings).made()
-    else:
-        report = _InMemory(model, settings).made()
+    run = _InChunks(model, settings) if streamed else _InMemory(model, settings)
+    try:
+        report = run.made()
+    except BaseException as error:
+        run.left_by(error)
+        raise
     warn_of_lengthscales(model, stacklevel=3)
     return report
 
@@ -243,20 +245,19 @@ class _Run:
 
     def made(self) -> OptimisationReport:
         """The report, after all that is to be done."""
-        try:
-            return self._make()
-        except BaseException as error:
-            # Whatever it was, it must not leave the model at some trial of the line search, nor
-            # take what was reached since the last checkpoint with it.
-            place = self._place()
-            self._main.set(self._begun_at if place is None else place.position)
-            interrupted = None if self._keeper is None else self._keeper.interrupted()
-            if interrupted is not None and isinstance(error, KeyboardInterrupt):
-                raise interrupted from error
-            raise
-
-    def _make(self) -> OptimisationReport:
         raise NotImplementedError
+
+    def left_by(self, error: BaseException) -> None:
+        """Whatever it was, it must not leave the model at some trial of the line search, nor take
+        what was reached since the last checkpoint with it.
+
+        :raises Interrupted: in place of a KeyboardInterrupt, where there is a checkpoint.
+        """
+        place = self._place()
+        self._main.set(self._begun_at if place is None else place.position)
+        interrupted = None if self._keeper is None else self._keeper.interrupted()
+        if interrupted is not None and isinstance(error, KeyboardInterrupt):
+            raise interrupted from error
 
     def _place(self) -> Climb | None:
         """Where the model is to be left; None for where it was."""
@@ -366,7 +367,7 @@ class _InMemory(_Run):
         legs = [leg for leg in self._reached.legs if leg.ended != NOT_FINITE]
         return min(legs, key=lambda leg: leg.value, default=None)  # of equal ones the first
 
-    def _make(self) -> OptimisationReport:
+    def made(self) -> OptimisationReport:
         settings, objective, model = self._settings, self._objective, self._model
         duels = float(model.graph.counts.sum())
         try:
@@ -454,7 +455,7 @@ class _InChunks(_Run):
     def _place(self) -> Climb | None:
         return self._reached.legs[-1] if self._reached.legs else None
 
-    def _make(self) -> OptimisationReport:
+    def made(self) -> OptimisationReport:
         model, settings = self._model, self._settings
         if np.isnan(self._reached.first[0]):
             first = (self._evidence_start(), self._objective.log_prior())

@@ -52,7 +52,8 @@ from sparse_prefgp.studies.sources import Sources
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.scoring import HeldOut, Scores
-    from sparse_prefgp.io import DuelTable, StreamedDuels
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.selection import OptimisationReport
     from sparse_prefgp.selection.checkpoint import Checkpoint
 
 
@@ -216,11 +217,27 @@ def fit(
     with _heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
         with work.reporter.started(READING, sources) as progress:
             table = sources.read(settings, progress)
-        output = work.fitted(table, settings)
+        chosen = work.chosen(table, settings)
+        holdout = hold(table, settings if chosen is None else chosen.settings)
+        work.reporter.done(HOLDING, holdout)
+        with work.reporter.started(LOADING):
+            import sparse_prefgp.models  # noqa: F401
+
+        figures = data_figures(holdout)
+        if chosen is not None:
+            figures["automatic"] = chosen.to_dict()
+        model, report = work.fitted(holdout, figures)
+        held_out = work.scored(holdout, model, figures)
+        if isinstance(holdout, Holdout) and holdout.settings.refit:
+            model, report = work.fitted_again(holdout, model, figures)
+        figures["seconds"] = time.perf_counter() - work.began
+        notes = figures["notes"] = work.notes(figures)
+        data = () if isinstance(holdout, StreamHoldout) else holdout.everything.summary().rows()
+        output = FitOutput(model, report, holdout.settings, figures, held_out, tuple(notes), data)
         if place is not None:
             with work.reporter.started(WRITING) as progress:
-                names, figures = write_fit(place, output, html=html, progress=progress)
-            output.figures.update(figures)
+                names, more = write_fit(place, output, html=html, progress=progress)
+            figures.update(more)
             work.reporter.done(WRITING, names)
     return output
 
@@ -235,33 +252,8 @@ class _Work:
     warned: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
 
-    def fitted(self, duels: DuelTable | StreamedDuels, settings: FitSettings) -> FitOutput:
-        """Hold, choose, place, fit, score and fit again, as the settings say."""
-        chosen = self._chosen(duels, settings)
-        holdout = hold(duels, settings if chosen is None else chosen.settings)
-        settings = holdout.settings
-        self.reporter.done(HOLDING, holdout)
-        with self.reporter.started(LOADING):
-            import sparse_prefgp.models  # noqa: F401
-
-        figures = data_figures(holdout)
-        if chosen is not None:
-            figures["automatic"] = chosen.to_dict()
-        model, report = self._fit(holdout, figures)
-        held_out = self._score(holdout, model, figures)
-        if settings.refit:
-            assert isinstance(holdout, Holdout)
-            with self.reporter.started(REFITTING, holdout) as watch:
-                checkpoint = self.checkpoints.stage(REFIT_STAGE)
-                model, report = refit_model(holdout, model, watch or Watch(), checkpoint)
-            self._keep("refit_fit", holdout, model, report, figures)
-        figures["seconds"] = time.perf_counter() - self.began
-        notes = [*dict.fromkeys([*fit_notes(figures), *self.warned])]
-        figures["notes"] = notes
-        data = () if isinstance(holdout, StreamHoldout) else holdout.everything.summary().rows()
-        return FitOutput(model, report, settings, figures, held_out, tuple(notes), data)
-
-    def _chosen(self, duels: Any, settings: FitSettings) -> Automatic | None:
+    def chosen(self, duels: Any, settings: FitSettings) -> Automatic | None:
+        """What takes the place of `auto` in the settings, None without any."""
         if not settings.is_automatic:
             return None
         prepare(duels, settings)  # what can be refused is refused before the comparison
@@ -279,7 +271,8 @@ class _Work:
         self.reporter.done(COMPARING, chosen)
         return chosen
 
-    def _fit(self, holdout: Holdout | StreamHoldout, figures: dict[str, Any]) -> tuple[Any, Any]:
+    def fitted(self, holdout: Holdout | StreamHoldout, figures: dict[str, Any]) -> tuple[Any, Any]:
+        """The model of the training duels, and what the optimiser says of it."""
         import numpy as np
 
         rng = np.random.default_rng(holdout.settings.seed)
@@ -294,6 +287,20 @@ class _Work:
         self._keep("fit", holdout, model, report, figures)
         return model, report
 
+    def fitted_again(
+        self, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]
+    ) -> tuple[PreferenceGP, OptimisationReport]:
+        """The same of all duels."""
+        with self.reporter.started(REFITTING, holdout) as watch:
+            checkpoint = self.checkpoints.stage(REFIT_STAGE)
+            again, report = refit_model(holdout, model, watch or Watch(), checkpoint)
+        self._keep("refit_fit", holdout, again, report, figures)
+        return again, report
+
+    def notes(self, figures: Mapping[str, Any]) -> list[str]:
+        """What to know about the fit so far, each once."""
+        return [*dict.fromkeys([*fit_notes(figures), *self.warned])]
+
     def _keep(
         self,
         name: str,
@@ -304,16 +311,17 @@ class _Work:
     ) -> None:
         """On the disk at once, whatever comes after it."""
         found = figures[name] = fit_figures(holdout, model, report)
-        figures["notes"] = [*dict.fromkeys([*fit_notes(figures), *self.warned])]
+        figures["notes"] = self.notes(figures)
         if self.place is not None:
             write_model(self.place, model, figures)
         self.reporter.done(FITTING, Fitted(found, report))
         for note in notes_of(found):
             self.reporter.note(note)
 
-    def _score(
+    def scored(
         self, holdout: Holdout | StreamHoldout, model: Any, figures: dict[str, Any]
     ) -> HeldOut | None:
+        """What was predicted for the held-out duels, None where there are none."""
         if not holdout.num_test:
             return None
         with self.reporter.started(SCORING):
