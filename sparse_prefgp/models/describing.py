@@ -23,6 +23,7 @@ from sparse_prefgp.approximations import (
 from sparse_prefgp.covariances.item_effect import numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.engines import (
+    InferenceResult,
     Laplace,
     ParallelEP,
     PartitionedEP,
@@ -31,7 +32,9 @@ from sparse_prefgp.engines import (
     Variational,
 )
 from sparse_prefgp.events import KINDS, TIE, WIN, Codes, Events
+from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder
+from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
@@ -89,22 +92,13 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "site_nu": nu,
         "site_tau": tau,
     }
-    if inference.status is Status.NOT_FINITE:
-        raise ValueError(
-            "Inference has not come to finite values, so the model cannot predict and is not "
-            f"saved: {inference}."
-        )
+    whole = described_as_any(model, inference)
     if duels.item_ids is not None:
         arrays["item_ids"] = ids_as_array(duels.item_ids)
-    transform = duels.transform
-    fields = dataclasses.asdict(inference)
-    fields["status"] = inference.status.name
-    approximation = named_value(model.approximation, APPROXIMATIONS, "The approximation")
     if model.approximation.labels is not None:
-        approximation["fields"]["blocks"] = list(model.approximation.labels)
+        whole["approximation"]["fields"]["blocks"] = list(model.approximation.labels)
     description = {
-        "versions": versions(),
-        "float": gpflow.default_float().__name__,
+        **whole,
         "kernel": kernel,
         "mean_function": function,
         "noise_variance": noise,
@@ -112,20 +106,44 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "noise_ratio": ratio,
         "inducing_inputs": inducing,
         "parameters": encoder.parameters,
-        "approximation": approximation,
-        "engine": named_value(model.engine, ENGINES, "The engine"),
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
             "kinds": [kind.name for kind in KINDS],
             "groups": None if duels.group_names is None else list(duels.group_names),
             "people": None if duels.events.person is None else list(duels.events.person.names),
-            "feature_names": None if duels.feature_names is None else list(duels.feature_names),
-            "transform": None if transform is None else transform.to_dict(),
+            **described_columns(duels),
         },
-        "inference": fields,
     }
     _check_rebuilds(model, description, arrays)
     return description, arrays
+
+
+def described_as_any(model: DuelGP[Any, Any], result: InferenceResult) -> dict[str, Any]:
+    """What is written of any model: versions, approximation, engine, and how inference went.
+
+    :raises ValueError: sites that are not finite; what `named_value` raises.
+    """
+    if result.status is Status.NOT_FINITE:
+        raise ValueError(
+            "Inference has not come to finite values, so the model cannot predict and is not "
+            f"saved: {result}."
+        )
+    return {
+        "versions": versions(),
+        "float": gpflow.default_float().__name__,
+        "approximation": named_value(model.approximation, APPROXIMATIONS, "The approximation"),
+        "engine": named_value(model.engine, ENGINES, "The engine"),
+        "inference": {**dataclasses.asdict(result), "status": result.status.name},
+    }
+
+
+def described_columns(duels: KnownDuels) -> dict[str, Any]:
+    """Names of the features, and how they were made of columns."""
+    names, transform = duels.feature_names, duels.transform
+    return {
+        "feature_names": None if names is None else list(names),
+        "transform": None if transform is None else transform.to_dict(),
+    }
 
 
 def _check_rebuilds(

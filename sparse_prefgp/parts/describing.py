@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import gpflow
 import numpy as np
 
 from sparse_prefgp.engines import Status
@@ -15,14 +14,14 @@ from sparse_prefgp.models.describing import (
     APPROXIMATIONS,
     ENGINES,
     STREAMED,
+    described_as_any,
+    described_columns,
     ids_as_array,
-    named_value,
     value_of,
 )
 from sparse_prefgp.parts.gaussian import Natural
 from sparse_prefgp.parts.hyperparameters import Description
 from sparse_prefgp.parts.seen import SeenDuels
-from sparse_prefgp.versions import versions
 
 if TYPE_CHECKING:
     from sparse_prefgp.parts.model import StreamedGP
@@ -34,14 +33,8 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
     :raises ValueError: what `save` raises about the model.
     """
     kept = model.kept()
-    seen, inference = kept.seen, dataclasses.asdict(kept.result)
-    if kept.result.status is Status.NOT_FINITE:
-        raise ValueError(
-            "Inference has not come to finite values, so the model cannot predict and is not "
-            f"saved: {kept.result}."
-        )
-    inference["status"] = kept.result.status.name
-    inference["rounds"] = []  # the log of a run, not of a model
+    # The log of the rounds is of a run, not of a model.
+    seen, whole = kept.seen, described_as_any(model, replace(kept.result, rounds=()))
     names, arrays = model.hyperparameters().described()
     arrays = {
         **arrays,
@@ -53,20 +46,15 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
         arrays["item_ids"] = ids_as_array(seen.item_ids)
     description = {
         "kind": STREAMED,
-        "versions": versions(),
-        "float": gpflow.default_float().__name__,
+        **whole,
         **names,
-        "approximation": named_value(model.approximation, APPROXIMATIONS, "The approximation"),
-        "engine": named_value(model.engine, ENGINES, "The engine"),
         "duels": {
             "number": seen.num_duels,
             "ties": seen.num_ties,
             "has_items": seen.has_items,
-            "feature_names": None if seen.feature_names is None else list(seen.feature_names),
-            "transform": None if seen.transform is None else seen.transform.to_dict(),
+            **described_columns(seen),
         },
         "log_evidence": kept.log_evidence,
-        "inference": inference,
     }
     return description, arrays
 
