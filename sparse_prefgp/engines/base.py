@@ -180,8 +180,9 @@ def constant_factors(factors: Factors) -> Factors:
 class Iteration(Engine):
     """Settings that the engines share.
 
-    damping: share of each step taken, at first. tolerance: on the largest change that one more
-    undamped sweep would make. max_sweeps: always finite; the result says when it was reached.
+    damping: share of each step taken at first, less where steps turn out too long (`Pace`).
+    tolerance: on the largest change that one more undamped sweep would make. max_sweeps: always
+    finite; the result says when it was reached.
 
     :raises ValueError: damping outside (0, 1], tolerance not positive, max_sweeps below 1.
     """
@@ -209,40 +210,52 @@ class Iteration(Engine):
         return replace(self, tolerance=tolerance)
 
 
+# Steps are too long where two of them take less than this share of themselves off the change; they
+# are then shortened to this share. They are judged after so many sweeps: at first changes may rise
+# without a cycle, and after a judgement both changes compared should be of steps as they are now.
+_LEAST_GAIN, _SHORTER, _WAIT = 0.2, 0.7, 4
 _SMALLEST_DAMPING = 1.0 / 64.0
 
 
 class Pace(NamedTuple):
     """How long the steps are: the one rule for sweeps in memory and rounds of parts.
 
-    damping: share of each step. best: smallest change so far. stalled: sweeps in a row that did
-    not bring the change below it; after two the damping is halved, down to 1/64.
+    Where a change is not below 1 - 0.2 damping of that two sweeps ago, the damping is multiplied by
+    0.7, down to 1/64. The first four sweeps with any damping are not judged. Changes that alternate
+    are compared with their own kind; and short steps may gain as much less as they are shorter,
+    else damping would itself be a reason for more of it (docs/method.md, section 2).
+
+    damping: share of each step. last, before: the changes of the last two sweeps. wait: sweeps
+    until the next judgement.
     """
 
     damping: tf.Tensor
-    best: tf.Tensor
-    stalled: tf.Tensor
+    last: tf.Tensor
+    before: tf.Tensor
+    wait: tf.Tensor
 
     @classmethod
     def start(cls, damping: float, dtype: tf.DType) -> Pace:
-        return cls(
-            tf.constant(damping, dtype), tf.constant(np.inf, dtype), tf.constant(0, tf.int32)
-        )
+        never = tf.constant(np.inf, dtype)
+        return cls(tf.constant(damping, dtype), never, never, tf.constant(_WAIT, tf.int32))
 
     def after(self, change: tf.Tensor) -> Pace:
         """The pace once a sweep has seen this change."""
-        stalled = tf.where(change < self.best, 0, self.stalled + 1)
-        halve = stalled >= 2
-        damping = tf.where(halve, 0.5 * self.damping, self.damping)
+        gained = change < (1.0 - _LEAST_GAIN * self.damping) * self.before
+        shorten = (self.wait == 0) & tf.logical_not(gained)
+        least = tf.cast(_SMALLEST_DAMPING, self.damping.dtype)
+        shorter = tf.maximum(_SHORTER * self.damping, least)
         return Pace(
-            tf.maximum(damping, tf.cast(_SMALLEST_DAMPING, damping.dtype)),
-            tf.minimum(self.best, change),
-            tf.where(halve, 0, stalled),
+            tf.where(shorten, shorter, self.damping),
+            change,
+            self.last,
+            tf.where(shorten, _WAIT, tf.maximum(self.wait - 1, 0)),
         )
 
     def forget(self) -> Pace:
         """The same damping, for changes that cannot be compared with those before."""
-        return self._replace(best=tf.fill([], tf.cast(np.inf, self.best.dtype)), stalled=0)
+        never = tf.fill([], tf.cast(np.inf, self.last.dtype))
+        return self._replace(last=never, before=never)
 
 
 class Loop(NamedTuple):

@@ -30,7 +30,7 @@ class PartitionedEP(Propagation):
 
     parts: P, of nearly equal size, in the order of the distinct duels.
     local_sweeps: of a part in a round; None until it has settled to the tolerance, at most 50.
-    damping: share of each local step taken at first, halved as in `ParallelEP`.
+    damping: share of each local step taken at first, less by the rule of `ParallelEP`.
     tolerance: on the largest change that an undamped sweep over all duels would make.
     max_sweeps: of rounds.
     site_power: power EP's p, 1 for EP itself.

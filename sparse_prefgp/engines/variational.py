@@ -32,7 +32,7 @@ class Variational(Iteration):
     Adam et al. 2021)
 
     damping: share of each step taken at first, 0.7 by default, since whole steps may not settle;
-        halved as in `ParallelEP`. tolerance, max_sweeps: as there.
+        less by the rule of `ParallelEP`. tolerance, max_sweeps: as there.
     """
 
     takes_expectations: ClassVar[bool] = True

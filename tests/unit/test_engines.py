@@ -10,10 +10,11 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.covariances import DenseOverDuels
 from sparse_prefgp.engines import propagation
-from sparse_prefgp.engines.base import describe
+from sparse_prefgp.engines.base import Pace, describe
 from sparse_prefgp.sites import Factors, Sites
 from tests.cases import DUEL_CASES, case_duels, case_model, random_duels
-from tests.tolerances import IDENTITY, ROUNDING, SOLVER, TAIL
+from tests.reference.slow_parallel_ep import slow_parallel_ep
+from tests.tolerances import FIXED_POINT, IDENTITY, ROUNDING, SOLVER, TAIL
 
 ENGINES = [spg.ParallelEP, spg.SequentialEP]
 
@@ -123,6 +124,94 @@ def test_a_model_recovers_after_a_failed_inference() -> None:
     model.kernel.variance.assign(DUEL_CASES[1]["variance"])
     assert model.infer().converged
     assert model.log_evidence() == pytest.approx(before, abs=IDENTITY)
+
+
+def _paces(damping: float, changes: list[float]) -> list[float]:
+    """The damping after each of the changes."""
+    pace, found = Pace.start(damping, tf.float64), []
+    for change in changes:
+        pace = pace.after(tf.constant(change, tf.float64))
+        found.append(float(pace.damping))
+    return found
+
+
+def test_steps_become_shorter_where_two_of_them_gain_too_little() -> None:
+    # Of two alternating changes each is compared with its own kind, after four without judgement.
+    alternating = [1.0, 9.0, 2.0, 9.0, 1.5, 7.19, 1.19, 6.0, 7.0, 8.0, 9.0, 9.0, 9.0]
+    expected = [1.0] * 7 + [0.7] * 5 + [0.49]
+    assert _paces(1.0, alternating) == pytest.approx(expected, rel=ROUNDING)
+    # Steps of 0.5 need gain half as much: 0.89 is below 1 - 0.2 · 0.5 = 0.9, and 0.91 is not.
+    assert _paces(0.5, [1.0] * 4 + [0.89, 0.89]) == [0.5] * 6
+    assert _paces(0.5, [1.0] * 4 + [0.91]) == pytest.approx([0.5] * 4 + [0.35], rel=ROUNDING)
+    # Constant changes: every fifth sweep, down to 1/64.
+    constant = _paces(1.0, [1.0] * 80)
+    assert constant[3:10] == pytest.approx([1.0] + [0.7] * 5 + [0.49], rel=ROUNDING)
+    assert constant[-1] == 1.0 / 64.0
+
+
+def test_a_pace_that_forgets_compares_with_nothing_before() -> None:
+    pace = Pace.start(1.0, tf.float64)
+    for change in (1.0, 0.9, 0.7, 0.6):
+        pace = pace.after(tf.constant(change, tf.float64))
+    pace = pace.forget()
+    for change in (5.0, 5.0):
+        pace = pace.after(tf.constant(change, tf.float64))
+        assert float(pace.damping) == 1.0
+    assert float(pace.after(tf.constant(5.0, tf.float64)).damping) == pytest.approx(0.7)
+
+
+def _contradictory(
+    seed: int, items: int, duels: int, reversed_share: float, noise_variance: float
+) -> np.ndarray:
+    """K_vv of duels by a utility with a squared exponential kernel, a share of them reversed."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(items, 2))
+    kernel = np.exp(-0.5 * ((x[:, None] - x[None]) ** 2).sum(-1))
+    utility = np.linalg.cholesky(kernel + 1e-9 * np.eye(items)) @ rng.normal(size=items)
+    first = rng.integers(0, items, duels)
+    second = (first + 1 + rng.integers(0, items - 1, duels)) % items
+    lead = utility[first] - utility[second]
+    lead += np.sqrt(2.0 * noise_variance) * rng.normal(size=duels)
+    ahead = (lead > 0.0) ^ (rng.random(duels) < reversed_share)
+    winners, losers = np.where(ahead, first, second), np.where(ahead, second, first)
+    incidence = np.zeros((duels, items))
+    np.add.at(incidence, (np.arange(duels), losers), 1.0)
+    np.add.at(incidence, (np.arange(duels), winners), -1.0)
+    return incidence @ kernel @ incidence.T
+
+
+@pytest.mark.parametrize(
+    ("problem", "most"),
+    [
+        # Whole steps fall into a 2-cycle of which no change is above those before it.
+        ((58, 8, 12 + (7 * 58) % 29, 0.0, 0.01), 60),
+        # Short steps gain little: a rule that asks as much of them shortens them for ever.
+        ((4, 10, 100, 0.2, 1e-3), 160),
+    ],
+)
+def test_problems_on_which_whole_steps_cycle_are_settled(problem: tuple, most: int) -> None:
+    matrix, noise = _contradictory(*problem), 2.0 * problem[-1]
+    whole = slow_parallel_ep(matrix, noise, 1.0, 1e-8, 500).changes
+    assert len(whole) == 500
+    np.testing.assert_allclose(whole[-4:-2], whole[-2:], rtol=1e-3)
+    assert whole[-1] > 0.01
+
+    t = len(matrix)
+    factors = Factors(
+        tf.ones(t, tf.float64),
+        tf.fill([t], tf.constant(noise, tf.float64)),
+        None,
+        tf.zeros(t, tf.float64),
+    )
+    engine = spg.ParallelEP()
+    point = engine.run(DenseOverDuels(tf.constant(matrix)), factors, Sites.zeros(t, tf.float64))
+    result = describe(point, engine.tolerance)
+    assert result.converged, str(result)
+    assert result.sweeps <= most
+    assert 0.3 < result.damping < 1.0
+    damped = slow_parallel_ep(matrix, noise, 0.3, SOLVER, 5000)
+    np.testing.assert_allclose(point.found.mean, damped.mean, rtol=0, atol=FIXED_POINT)
+    np.testing.assert_allclose(point.found.variance, damped.variance, rtol=0, atol=FIXED_POINT)
 
 
 @pytest.mark.parametrize("damping", [0.3, 0.8])
