@@ -222,7 +222,7 @@ if TYPE_CHECKING:
         TightVFE,
     )
     from sparse_prefgp.covariances import ItemEffect
-    from sparse_prefgp.duels import Duels
+    from sparse_prefgp.data.duels import Duels
     from sparse_prefgp.engines import (
         InferenceResult,
         Laplace,
@@ -259,9 +259,9 @@ if TYPE_CHECKING:
         save,
         update,
     )
-    from sparse_prefgp.parts import StreamedGP, StreamedResult
+    from sparse_prefgp.models.streaming import StreamedGP, StreamedResult
     from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, sample_posterior
-    from sparse_prefgp.selection import (
+    from sparse_prefgp.learning import (
         AutoInputs,
         Checkpoint,
         GreedyReport,
@@ -274,10 +274,10 @@ if TYPE_CHECKING:
         optimise_streamed,
         to_tensorboard,
     )
-    from sparse_prefgp.studies import Candidate, Comparison, candidates_from, compare
-    from sparse_prefgp.studies.ablation_report import StudyReport, study_report
-    from sparse_prefgp.studies.settings import FitSettings
-    from sparse_prefgp.studies.workflow import FitOutput, fit
+    from sparse_prefgp.workflow import Candidate, Comparison, candidates_from, compare
+    from sparse_prefgp.lab.report import StudyReport, study_report
+    from sparse_prefgp.workflow.settings import FitSettings
+    from sparse_prefgp.workflow.workflow import FitOutput, fit
 
 
 def __getattr__(name: str) -> Any:
@@ -292,7 +292,7 @@ def _room(name: str) -> Any:
     full = f"{__name__}.{name}"
     if "tensorflow" in sys.modules or os.environ.get(_LOG_LEVEL) == "0":
         return import_module(full)
-    from sparse_prefgp.streams import held_back_stderr
+    from sparse_prefgp.support.quiet import held_back_stderr
 
     with held_back_stderr():  # TensorFlow prints notices before it reads its level
         return import_module(full)

@@ -18,9 +18,9 @@ from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.inducing import FITC, VFE, Residual, TightVFE, factorise
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Kept
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.quadrature import expected_log_factor
-from sparse_prefgp.sites import Cavity, Factors, Power, Sites, Tilted, totals
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.factors.quadrature import expected_log_factor
+from sparse_prefgp.factors.sites import Cavity, Factors, Power, Sites, Tilted, totals
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -16,8 +16,8 @@ import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation, DuelPrior, DuelProblem
 from sparse_prefgp.engines import Engine
 from sparse_prefgp.engines.base import FixedPoint
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.sites import Sites
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.factors.sites import Sites
 from tests.tolerances import SOLVER
 
 DATA = Path(__file__).resolve().parent / "data"

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.splits import split_columns
-from sparse_prefgp.studies.automatic import automatic_candidates, choose
-from sparse_prefgp.studies.folder import as_json_text
-from sparse_prefgp.studies.holdout import fit_model, predict_held_out, prepare
-from sparse_prefgp.studies.settings import FitSettings
+from sparse_prefgp.data.splits import split_columns
+from sparse_prefgp.workflow.automatic import automatic_candidates, choose
+from sparse_prefgp.workflow.folder import as_json_text
+from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
+from sparse_prefgp.workflow.settings import FitSettings
 
 SETS: dict[str, tuple[str, list[str], FitSettings]] = {
     "arguments": ("ukp_convincing", ["source_id", "debate"], FitSettings()),

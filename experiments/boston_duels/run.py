@@ -89,7 +89,7 @@ def boston_duels(folder: Path) -> tuple[Duels, np.ndarray]:
 
 def settings_of(data: Path) -> dict[str, Any]:
     """All that a line depends on besides what it names, and the versions it was computed with."""
-    from sparse_prefgp.versions import versions
+    from sparse_prefgp.support.versions import versions
 
     return {
         "data": hashlib.sha256((data / "boston" / "boston.csv").read_bytes()).hexdigest(),
@@ -174,7 +174,7 @@ def approximations(m: int, duels: Duels) -> dict[str, Approximation]:
 
 def divergences(model: PreferenceGP, exact: PreferenceGP, items: np.ndarray) -> dict[str, float]:
     """Both joint divergences over the test items, and the means of both marginal ones, in nats."""
-    from sparse_prefgp.studies.kl import divergences as both_ways
+    from sparse_prefgp.lab.kl import divergences as both_ways
 
     def predictive(one: PreferenceGP) -> tuple[np.ndarray, np.ndarray]:
         mean, covariance = one.predict_f(items, full_cov=True)

@@ -147,9 +147,9 @@ def predictor(setting: Setting, given: World) -> Callable[[npt.NDArray[np.bool_]
     import sparse_prefgp as spg
     from sparse_prefgp.approximations import DuelProblem
     from sparse_prefgp.covariances.kernels import as_float
-    from sparse_prefgp.graph import DuelGraph
+    from sparse_prefgp.data.graph import DuelGraph
     from sparse_prefgp.models.posterior import Posterior
-    from sparse_prefgp.sites import Sites, totals
+    from sparse_prefgp.factors.sites import Sites, totals
 
     approximation = approximations()[setting.approximation]
     engine = engines()[setting.engine]

@@ -15,13 +15,13 @@ import pandas as pd
 
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.selection import optimise
-from sparse_prefgp.studies.holdout import (
+from sparse_prefgp.learning import optimise
+from sparse_prefgp.workflow.holdout import (
     Holdout,
     predict_held_out,
     prepare,
 )
-from sparse_prefgp.studies.settings import FitSettings
+from sparse_prefgp.workflow.settings import FitSettings
 
 CONTEXT = "best_of"
 TOUR = list("ADFGMO")  # levels of the tour, without challengers and qualifying

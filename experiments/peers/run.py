@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 import sparse_prefgp as spg
-from sparse_prefgp.baselines import LinearProbit
-from sparse_prefgp.benchmarks.problems import NOISE_VARIANCE, Problem, make_problem, random_utility
-from sparse_prefgp.benchmarks.race import RIVALS, Case, train_ours, train_rival
+from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.lab.benchmarks.problems import NOISE_VARIANCE, Problem, make_problem, random_utility
+from sparse_prefgp.lab.benchmarks.race import RIVALS, Case, train_ours, train_rival
 from sparse_prefgp.models import kmeans_inputs
-from sparse_prefgp.versions import versions
+from sparse_prefgp.support.versions import versions
 
 HERE = Path(__file__).resolve().parent
 HELD_OUT = 5_000

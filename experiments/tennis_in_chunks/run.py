@@ -35,9 +35,9 @@ def fitted(data: Path, which: str, inducing: int, steps: int, polish: int) -> di
     """One fit in this process: scores, seconds, memory above that after imports."""
     import sparse_prefgp as spg
     from sparse_prefgp.io import read_table
-    from sparse_prefgp.splits import split_duels
-    from sparse_prefgp.studies.holdout import StreamHoldout, fit_model
-    from sparse_prefgp.studies.settings import FitSettings
+    from sparse_prefgp.data.splits import split_duels
+    from sparse_prefgp.workflow.holdout import StreamHoldout, fit_model
+    from sparse_prefgp.workflow.settings import FitSettings
 
     assert spg.StreamedGP is not None  # TensorFlow and GPflow are here
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.prediction import Outcomes, predicted
-from sparse_prefgp.baselines import LinearProbit
+from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
-from sparse_prefgp.models.items import own_items
-from sparse_prefgp.selection import OptimisationReport, optimise
-from sparse_prefgp.splits import split_duels
-from sparse_prefgp.studies.choices import ApproximationChoice, KernelChoice
-from sparse_prefgp.studies.folder import as_json_text
+from sparse_prefgp.analysis.items import own_items
+from sparse_prefgp.learning import OptimisationReport, optimise
+from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.workflow.choices import ApproximationChoice, KernelChoice
+from sparse_prefgp.workflow.folder import as_json_text
 
 INDUCING, MARGIN, SEED = 128, 0.3, 0
 APPROXIMATIONS = ("fitc", "vfe")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from sparse_prefgp.models.regression import RegressionGP
+    from sparse_prefgp.lab.regression import RegressionGP
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -104,7 +104,7 @@ def fit(line: Line, data: Path, restart: int, seed: int = SEED) -> Fit:
     import gpflow
 
     import sparse_prefgp as spg
-    from sparse_prefgp.models.regression import RegressionGP
+    from sparse_prefgp.lab.regression import RegressionGP
 
     approximation = {
         "full_gp": spg.Exact(),

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from scipy.interpolate import CubicSpline
 from scipy.special import entr, log_ndtr, logsumexp, ndtr
 
-from sparse_prefgp.noise import ONE_NOISE, NoiseRatios
-from sparse_prefgp.quadrature import log_mass
+from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
+from sparse_prefgp.factors.quadrature import log_mass
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from sparse_prefgp.analysis.importance import SampledEvidence, sample_evidence
 from sparse_prefgp.sampling import SAMPLED_UP_TO
-from sparse_prefgp.words import counted
+from sparse_prefgp.support.words import counted
 
 if TYPE_CHECKING:
     from sparse_prefgp.approximations import Approximation, DuelPrior
     from sparse_prefgp.engines.base import FixedPoint
     from sparse_prefgp.evidence import LowerBounds
-    from sparse_prefgp.graph import DuelGraph
+    from sparse_prefgp.data.graph import DuelGraph
     from sparse_prefgp.models import PreferenceGP
 
 EXACT_UP_TO = 2000
@@ -301,7 +301,7 @@ def _run(model: PreferenceGP, prior: DuelPrior, graph: DuelGraph) -> tuple[Fixed
     import tensorflow as tf
 
     from sparse_prefgp.engines.base import describe
-    from sparse_prefgp.sites import Sites
+    from sparse_prefgp.factors.sites import Sites
 
     sites = Sites.zeros(graph.num_sites, prior.factors.upper.dtype)
     nu, tau = model.sites()

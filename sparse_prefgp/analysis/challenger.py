@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.models.items import (
+from sparse_prefgp.analysis.items import (
     ItemSet,
     known_items,
     numbered_inputs,
@@ -25,7 +25,7 @@ from sparse_prefgp.models.items import (
     resolve_items,
 )
 from sparse_prefgp.models.posterior import in_chunks
-from sparse_prefgp.truncated_normal import log_cdf
+from sparse_prefgp.factors.truncated_normal import log_cdf
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.checks import whole_number
-from sparse_prefgp.duels import Duels
-from sparse_prefgp.models.items import ItemSet, items_of
+from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.analysis.items import ItemSet, items_of
 from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.protocols import holding_duels
-from sparse_prefgp.noise import ONE_NOISE
+from sparse_prefgp.factors.noise import ONE_NOISE
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
@@ -512,7 +512,7 @@ def _draws(graph: _Pairs, duels: Duels, model: Predicts, rng: np.random.Generato
             negative_variances=negative,
         )
     from sparse_prefgp.covariances.kernels import kernel_matrix
-    from sparse_prefgp.linalg import cholesky_with_jitter
+    from sparse_prefgp.support.linalg import cholesky_with_jitter
 
     mean, covariance = (np.asarray(x) for x in model.predict_f(inputs, full_cov=True))
     shared = covariance[0]

@@ -20,13 +20,13 @@ from sparse_prefgp.analysis.scoring import (
     score_rows,
     unseen_pairs,
 )
-from sparse_prefgp.baselines import Coin, LinearProbit
-from sparse_prefgp.checks import whole_number
-from sparse_prefgp.duels import Duels
+from sparse_prefgp.analysis.baselines import Coin, LinearProbit
+from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.rows import SIDES, WEIGHTS
-from sparse_prefgp.models.items import (
+from sparse_prefgp.analysis.items import (
     ItemSet,
     LabelledDuels,
     features_in_units_of,

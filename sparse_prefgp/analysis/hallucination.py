@@ -20,7 +20,7 @@ from sparse_prefgp.models.posterior import Posterior, in_chunks
 from sparse_prefgp.sampling import SAMPLED_UP_TO, sample_posterior
 from sparse_prefgp.sampling.target import check_whole
 from sparse_prefgp.sampling.truncated import truncated_normals
-from sparse_prefgp.sites import Sites, totals
+from sparse_prefgp.factors.sites import Sites, totals
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import HoldsDuels

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sparse_prefgp.checks import level_of_interval
+from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.io.files import load
 from sparse_prefgp.io.judgements import LOSER, WINNER, labels_in
-from sparse_prefgp.models.items import ItemSet, known_items
+from sparse_prefgp.analysis.items import ItemSet, known_items
 from sparse_prefgp.models.outcomes import known_labels
 
 if TYPE_CHECKING:

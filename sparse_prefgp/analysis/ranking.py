@@ -21,11 +21,11 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import linalg, special
 
-from sparse_prefgp.checks import level_of_interval, whole_number
+from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.features import require_pandas
-from sparse_prefgp.models.items import numbered_inputs, resolve_items
-from sparse_prefgp.words import agreeing, counted
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.analysis.items import numbered_inputs, resolve_items
+from sparse_prefgp.support.words import agreeing, counted
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.posterior import Posterior

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.prediction import outcomes_of
-from sparse_prefgp.baselines import Coin, LinearProbit
-from sparse_prefgp.events import Events
-from sparse_prefgp.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.analysis.baselines import Coin, LinearProbit
+from sparse_prefgp.data.events import Events
+from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.models.protocols import holding_duels
 
 if TYPE_CHECKING:
-    from sparse_prefgp.duels import Duels
+    from sparse_prefgp.data.duels import Duels
     from sparse_prefgp.io.streams import StreamedDuels
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.models.protocols import Predicts

@@ -23,10 +23,10 @@ from sparse_prefgp.analysis.challenger import best_of
 from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.analysis.prediction import TIE, predicted
 from sparse_prefgp.analysis.ranking import factorised
-from sparse_prefgp.checks import whole_number
+from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.features import require_pandas
-from sparse_prefgp.models.items import ItemSet, numbered_inputs
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.models.protocols import holding_duels
 
 if TYPE_CHECKING:

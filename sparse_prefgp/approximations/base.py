@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance, LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
-from sparse_prefgp.graph import DuelGraph, differences
-from sparse_prefgp.links import logistic_noise
-from sparse_prefgp.sites import Factors, portions_of
+from sparse_prefgp.data.graph import DuelGraph, differences
+from sparse_prefgp.factors.links import logistic_noise
+from sparse_prefgp.factors.sites import Factors, portions_of
 
 
 class CompiledKernel(NamedTuple):

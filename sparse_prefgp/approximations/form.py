@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from sparse_prefgp.approximations.exact import is_over_items
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.machine import free_memory, usable_threads
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.support.machine import free_memory, usable_threads
 
 _log = logging.getLogger(__name__)
 # Multiplications of a sweep from which on the forms are compared by cost and not by items alone.

@@ -26,7 +26,7 @@ from sparse_prefgp.cli.console import (
 from sparse_prefgp.cli.manners import AsJson, Quiet, Threads
 
 if TYPE_CHECKING:
-    from sparse_prefgp.studies.ablation import Study, StudyProgress, StudyResult
+    from sparse_prefgp.lab.ablation import Study, StudyProgress, StudyResult
 
 EXAMPLE = (
     "Example: sparse-prefgp ablate configs/smoke/inducing_points.yaml --out out/smoke "
@@ -93,7 +93,7 @@ def ablate(
     """
     with sentences(quiet, as_json, threads) as console:
         # Imported here to keep `--help` quick.
-        from sparse_prefgp.studies.ablation import expand, read_study, run_study
+        from sparse_prefgp.lab.ablation import expand, read_study, run_study
 
         study = read_study(config)
         console.print(Text(f"{study.title}: {len(expand(study)):,} runs"))

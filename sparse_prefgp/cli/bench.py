@@ -15,7 +15,7 @@ from sparse_prefgp.cli.console import Output, import_tensorflow, sentences
 from sparse_prefgp.cli.manners import AsJson, Quiet, Threads
 
 if TYPE_CHECKING:
-    from sparse_prefgp.benchmarks import Report
+    from sparse_prefgp.lab.benchmarks import Report
 
 EXAMPLE = "Example: sparse-prefgp bench sweep --out bench"
 
@@ -60,8 +60,8 @@ def bench(
     """
     with sentences(quiet, as_json, threads) as console:
         results = {}
-        from sparse_prefgp import benchmarks
-        from sparse_prefgp.folders import check_place, write_file
+        from sparse_prefgp.lab import benchmarks
+        from sparse_prefgp.disk.folders import check_place, write_file
 
         names = benchmarks.chosen(name)
         benchmarks.check_budget(budget)
@@ -79,7 +79,7 @@ def bench(
                 write_file(path.with_suffix(".md"), report.as_markdown())
                 console.print(Text(f"Wrote {path} and {path.with_suffix('.md').name}"))
                 if report.panels:
-                    from sparse_prefgp.benchmarks.figures import draw
+                    from sparse_prefgp.lab.benchmarks.figures import draw
 
                     draw(report, path.with_suffix(".png"))
                     console.print(Text(f"Wrote {path.with_suffix('.png')}"))

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparse_prefgp.checkpoint_folder import has_checkpoint
-from sparse_prefgp.folders import contents
-from sparse_prefgp.studies.folder import COMPARE_STAGE, is_checkpoint
+from sparse_prefgp.disk.checkpoint_folder import has_checkpoint
+from sparse_prefgp.disk.folders import contents
+from sparse_prefgp.workflow.folder import COMPARE_STAGE, is_checkpoint
 
 if TYPE_CHECKING:
-    from sparse_prefgp.selection.checkpoint import Checkpoint
+    from sparse_prefgp.learning.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Checkpoints:
         """That of one run of the optimiser; a later one has none when the earlier was cut off."""
         if not self.every:
             return None
-        from sparse_prefgp.selection.checkpoint import Checkpoint
+        from sparse_prefgp.learning.checkpoint import Checkpoint
 
         return Checkpoint(self.folder / name, self.every, self._resumes(name))
 

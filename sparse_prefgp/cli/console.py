@@ -23,12 +23,12 @@ from rich.table import Table
 from rich.text import Text
 
 from sparse_prefgp.cli.manners import Manners
-from sparse_prefgp.metrics import PREDICTOR_NAMES
-from sparse_prefgp.streams import held_back_stderr
+from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
+from sparse_prefgp.support.quiet import held_back_stderr
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.selection import Progress
+    from sparse_prefgp.learning import Progress
 
 MISTAKE = 2
 INTERRUPTED = 130
@@ -125,7 +125,7 @@ def _notes(console: Console, shown: list[str]) -> Iterator[None]:
 
 def open_model(console: Output, path: Path) -> PreferenceGP:
     """A saved model, and TensorFlow with it."""
-    from sparse_prefgp.model_folder import find_model
+    from sparse_prefgp.disk.model_folder import find_model
 
     find_model(path)  # a wrong path is told before anything slow
     import_tensorflow(console)

@@ -37,10 +37,10 @@ def demo(
     given = dict(locals())
     with sentences(quiet, as_json, threads) as console:
         from sparse_prefgp.cli.fitting import Printer
-        from sparse_prefgp.studies.examples import NOISE_SHARE, diabetes_duels
-        from sparse_prefgp.studies.folder import check_folder
-        from sparse_prefgp.studies.settings import FitSettings
-        from sparse_prefgp.studies.workflow import fit
+        from sparse_prefgp.workflow.examples import NOISE_SHARE, diabetes_duels
+        from sparse_prefgp.workflow.folder import check_folder
+        from sparse_prefgp.workflow.settings import FitSettings
+        from sparse_prefgp.workflow.workflow import fit
 
         if out is not None:
             check_folder(out, overwrite)

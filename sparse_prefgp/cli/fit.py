@@ -210,9 +210,9 @@ def fit(
         from sparse_prefgp.cli.checkpoints import Checkpoints
         from sparse_prefgp.cli.fitting import Printer
         from sparse_prefgp.io.streams import is_stream
-        from sparse_prefgp.studies.folder import CHECKPOINTS
-        from sparse_prefgp.studies.settings import FitSettings
-        from sparse_prefgp.studies.workflow import fit as fit_duels
+        from sparse_prefgp.workflow.folder import CHECKPOINTS
+        from sparse_prefgp.workflow.settings import FitSettings
+        from sparse_prefgp.workflow.workflow import fit as fit_duels
 
         settings = FitSettings.of_options(
             given,

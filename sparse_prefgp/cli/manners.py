@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sparse_prefgp.folders import check_place
-from sparse_prefgp.folders import write_file as write_file  # commands take it from here
+from sparse_prefgp.disk.folders import check_place
+from sparse_prefgp.disk.folders import write_file as write_file  # commands take it from here
 
 Quiet = Annotated[
     bool, typer.Option("--quiet", metavar="", help="Print nothing but mistakes and warnings.")
@@ -86,7 +86,7 @@ class Manners:
     def emit(self, result: Any) -> None:
         """Print the result, if as JSON; infinities and NaN become null."""
         if self.as_json:
-            from sparse_prefgp.studies.folder import plain
+            from sparse_prefgp.workflow.folder import plain
 
             typer.echo(json.dumps(plain(result), indent=2, allow_nan=False))
 

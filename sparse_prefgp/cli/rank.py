@@ -29,7 +29,7 @@ from sparse_prefgp.cli.manners import (
     check_file,
     write_file,
 )
-from sparse_prefgp.words import counted
+from sparse_prefgp.support.words import counted
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ranking import Ranking

@@ -12,7 +12,7 @@ from sparse_prefgp.cli.console import Output, cells_table, sentences
 from sparse_prefgp.cli.manners import AsJson, Quiet
 
 if TYPE_CHECKING:
-    from sparse_prefgp.studies.ablation_report.tables import Table
+    from sparse_prefgp.lab.report.tables import Table
 
 EXAMPLE = "Example: sparse-prefgp report boston --compare FITC VFE"
 
@@ -47,7 +47,7 @@ def report(
 ) -> None:
     """Write report.html, figures and LaTeX tables about studies that ablate ran."""
     with sentences(quiet, as_json) as console:
-        from sparse_prefgp.studies.ablation_report import study_report
+        from sparse_prefgp.lab.report import study_report
 
         with console.status("Reading the results …") as status:
             written = study_report(

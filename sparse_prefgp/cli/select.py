@@ -38,8 +38,8 @@ from sparse_prefgp.cli.tables import (
 )
 
 if TYPE_CHECKING:
-    from sparse_prefgp.studies.choices import Candidate
-    from sparse_prefgp.studies.comparison import CompareProgress, Comparison
+    from sparse_prefgp.workflow.choices import Candidate
+    from sparse_prefgp.workflow.comparison import CompareProgress, Comparison
 
 EXAMPLE = (
     "Example: sparse-prefgp select --items items.csv --duels duels.csv "
@@ -137,10 +137,10 @@ def select(
         check_file(out, overwrite, items, duels, choices, rankings)
         # Imported here to keep `--help` quick.
         from sparse_prefgp.cli.checkpoints import Checkpoints
-        from sparse_prefgp.studies.automatic import automatic_candidates
-        from sparse_prefgp.studies.comparison import compare
-        from sparse_prefgp.studies.folder import check_checkpoint
-        from sparse_prefgp.studies.sources import Sources
+        from sparse_prefgp.workflow.automatic import automatic_candidates
+        from sparse_prefgp.workflow.comparison import compare
+        from sparse_prefgp.workflow.folder import check_checkpoint
+        from sparse_prefgp.workflow.sources import Sources
 
         listed = _candidates(candidates, kernels, approximations, inducing)
         if resume and checkpoint is None:
@@ -285,7 +285,7 @@ def _candidates(
     Raises:
         ValueError: both ways of naming them, parts without kernels, or what cannot be read.
     """
-    from sparse_prefgp.studies.choices import DEFAULT_APPROXIMATION, Candidate, candidates_from
+    from sparse_prefgp.workflow.choices import DEFAULT_APPROXIMATION, Candidate, candidates_from
 
     if candidates is not None:
         if not (kernels is None and approximations is None and inducing is None):

@@ -10,11 +10,11 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from sparse_prefgp.cli.console import Output
-from sparse_prefgp.studies.holdout import Watch
+from sparse_prefgp.workflow.holdout import Watch
 
 if TYPE_CHECKING:
-    from sparse_prefgp.parts.workplace import StreamProgress
-    from sparse_prefgp.selection import Progress
+    from sparse_prefgp.models.streaming.workplace import StreamProgress
+    from sparse_prefgp.learning import Progress
 
 
 @contextmanager

@@ -111,7 +111,7 @@ TIE = "tie_probability"
 
 
 def _check_seed(seed: int) -> None:
-    from sparse_prefgp.checks import whole_number
+    from sparse_prefgp.support.checks import whole_number
 
     whole_number("seed", seed, 0)
 

@@ -44,9 +44,9 @@ def update(
 ) -> None:
     """Add duels to a saved model; hyperparameters stay unless --max-iterations is given."""
     with sentences(quiet, as_json, threads) as console:
-        from sparse_prefgp.folders import check_place, contents
-        from sparse_prefgp.model_folder import check_replaceable
-        from sparse_prefgp.studies.folder import check_not_of_a_fit
+        from sparse_prefgp.disk.folders import check_place, contents
+        from sparse_prefgp.disk.model_folder import check_replaceable
+        from sparse_prefgp.workflow.folder import check_not_of_a_fit
 
         if max_iterations < 0:
             raise ValueError(
@@ -61,9 +61,9 @@ def update(
                 "--overwrite."
             )
         fitted = open_model(console, model)
-        from sparse_prefgp.models.saving import save
-        from sparse_prefgp.models.updating import update as add_duels
-        from sparse_prefgp.selection import optimise
+        from sparse_prefgp.disk.saving import save
+        from sparse_prefgp.analysis.updating import update as add_duels
+        from sparse_prefgp.learning import optimise
 
         with console.status("Adding the duels …"):
             new, report = add_duels(

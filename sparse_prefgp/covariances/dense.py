@@ -14,8 +14,8 @@ from sparse_prefgp.covariances.base import (
     SequentialCovariance,
     SequentialState,
 )
-from sparse_prefgp.graph import DuelGraph, differences, incidence_transpose
-from sparse_prefgp.linalg import (
+from sparse_prefgp.data.graph import DuelGraph, differences, incidence_transpose
+from sparse_prefgp.support.linalg import (
     add_to_diagonal,
     cholesky_with_jitter,
     constant_matmul,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.distances import scaled_squared_distances
 from sparse_prefgp.covariances.item_effect import ItemEffect
-from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.data.graph import DuelGraph
 
 
 def kernel_matrix(

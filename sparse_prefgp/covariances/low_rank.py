@@ -15,13 +15,13 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.base import Column, Kept, SequentialState
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
-from sparse_prefgp.graph import (
+from sparse_prefgp.data.graph import (
     Links,
     differences,
     incidence_transpose,
     squared_distances_without_gradient,
 )
-from sparse_prefgp.linalg import (
+from sparse_prefgp.support.linalg import (
     constant_matmul,
     product_plus_outer,
     squared_lengths,

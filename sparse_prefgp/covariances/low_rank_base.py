@@ -20,7 +20,7 @@ from sparse_prefgp.covariances.base import (
     PosteriorTerms,
     SequentialCovariance,
 )
-from sparse_prefgp.linalg import add_to_diagonal, inverse_lower
+from sparse_prefgp.support.linalg import add_to_diagonal, inverse_lower
 
 
 class Sums(NamedTuple):

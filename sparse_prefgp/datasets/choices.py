@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.features import require_pandas
+from sparse_prefgp.data.features import require_pandas
 
 CENTS = 100
 

@@ -31,8 +31,8 @@ from sparse_prefgp.datasets.registry import (
     describe,
 )
 from sparse_prefgp.datasets.sets import DuelSet, RegressionSet
-from sparse_prefgp.features import require_pandas
-from sparse_prefgp.folders import replaced_folder
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.disk.folders import replaced_folder
 
 MADE = "made.json"  # of the tidy files in the cache: how they were made, and their checksums
 FORM = 1  # raised whenever a converter gives something else

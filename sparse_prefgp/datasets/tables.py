@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.datasets.registry import TARGET
-from sparse_prefgp.features import require_pandas
+from sparse_prefgp.data.features import require_pandas
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.datasets.sets import RegressionSet
-from sparse_prefgp.duels import Duels, shortened
-from sparse_prefgp.features import require_pandas
+from sparse_prefgp.data.duels import Duels, shortened
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable, read_table
 
 FloatArray = npt.NDArray[np.float64]

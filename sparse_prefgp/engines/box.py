@@ -11,7 +11,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances import Covariance, DenseOverDuels, LowRankOverDuels
 from sparse_prefgp.engines.base import Engine, FixedPoint, InferenceResult, describe
 from sparse_prefgp.engines.parallel import ParallelEP
-from sparse_prefgp.sites import Factors, Sites
+from sparse_prefgp.factors.sites import Factors, Sites
 
 
 @dataclass(frozen=True)

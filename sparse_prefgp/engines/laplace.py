@@ -12,8 +12,8 @@ from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Kept
 from sparse_prefgp.engines.base import Evaluation, FixedPoint, Iteration, constant_factors
 from sparse_prefgp.evidence import Slopes, laplace_log_evidence
-from sparse_prefgp.links import LINKS, Link
-from sparse_prefgp.sites import Cavity, Factors, Sites, Tilted, totals
+from sparse_prefgp.factors.links import LINKS, Link
+from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, totals
 
 # A step is halved so often at most; what is left of it is then below rounding.
 _MAX_HALVINGS = 30

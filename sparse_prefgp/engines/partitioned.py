@@ -9,7 +9,7 @@ import numpy as np
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.engines.base import FixedPoint
 from sparse_prefgp.engines.propagation import Propagation
-from sparse_prefgp.sites import Factors, Sites
+from sparse_prefgp.factors.sites import Factors, Sites
 
 # Local sweeps of one round where they go on until the part has settled.
 MAX_LOCAL_SWEEPS = 50

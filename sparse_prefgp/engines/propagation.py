@@ -15,8 +15,8 @@ from sparse_prefgp.engines.base import (
     iterate,
 )
 from sparse_prefgp.evidence import Slopes, ep_log_evidence
-from sparse_prefgp.links import Probit
-from sparse_prefgp.sites import (
+from sparse_prefgp.factors.links import Probit
+from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
     Sites,

@@ -9,7 +9,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances import Column, Covariance, SequentialCovariance, SequentialState
 from sparse_prefgp.engines.base import Evaluation, FixedPoint, constant_factors
 from sparse_prefgp.engines.propagation import Propagation, ends, evaluate
-from sparse_prefgp.sites import (
+from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
     Power,

@@ -16,9 +16,9 @@ from sparse_prefgp.engines.base import (
     iterate,
 )
 from sparse_prefgp.evidence import Slopes, variational_bound
-from sparse_prefgp.expectations import average_log_factor, average_slopes
-from sparse_prefgp.links import Probit
-from sparse_prefgp.sites import Cavity, Factors, Sites, Tilted, largest_change, totals
+from sparse_prefgp.factors.expectations import average_log_factor, average_slopes
+from sparse_prefgp.factors.links import Probit
+from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, largest_change, totals
 
 
 @dataclass(frozen=True)

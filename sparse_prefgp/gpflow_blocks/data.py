@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparse_prefgp.duels import Duels, FloatArray
+from sparse_prefgp.data.duels import Duels, FloatArray
 
 
 def stacked_duels(duels: Duels) -> tuple[FloatArray, FloatArray]:

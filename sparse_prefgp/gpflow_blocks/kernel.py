@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.item_effect import ItemEffect
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
-from sparse_prefgp.duels import check_features
+from sparse_prefgp.data.duels import check_features
 
 
 class DuelKernel(gpflow.kernels.Kernel):

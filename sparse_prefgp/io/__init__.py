@@ -8,7 +8,7 @@ from sparse_prefgp.io.choices import (
 )
 from sparse_prefgp.io.reading import read_duels, read_items, read_table, with_judgements
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
-from sparse_prefgp.io.table import DuelTable
+from sparse_prefgp.data.table import DuelTable
 
 __all__ = [
     "DuelTable",

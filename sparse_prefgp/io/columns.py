@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import MAX_COUNT, check_total, shortened
-from sparse_prefgp.features import numeric_column, require_pandas, text_column
+from sparse_prefgp.data.duels import MAX_COUNT, check_total, shortened
+from sparse_prefgp.data.features import numeric_column, require_pandas, text_column
 from sparse_prefgp.io.files import Table, column_names, id_text, listing
 
 BoolArray = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.features import INSTALL_CLI, require_pandas
+from sparse_prefgp.data.features import INSTALL_CLI, require_pandas
 
 IntArray = npt.NDArray[np.int64]
 Source = Any  # a path, or a pandas data frame

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import shortened
-from sparse_prefgp.events import FLAGGED, Codes, kinds_of
-from sparse_prefgp.events import TIE as TIED
-from sparse_prefgp.features import require_pandas
+from sparse_prefgp.data.duels import shortened
+from sparse_prefgp.data.events import FLAGGED, Codes, kinds_of
+from sparse_prefgp.data.events import TIE as TIED
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.columns import feature_kinds, parse_flags
 from sparse_prefgp.io.files import (
     JoinedRows,
@@ -26,7 +26,7 @@ from sparse_prefgp.io.files import (
     load,
     plain_ids,
 )
-from sparse_prefgp.io.table import DuelTable
+from sparse_prefgp.data.table import DuelTable
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import Duels
-from sparse_prefgp.events import FLAGGED, Events
-from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import FLAGGED, Events
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts
 from sparse_prefgp.io.files import RowNames, Source, items_named_in, load, load_items
 from sparse_prefgp.io.judgements import (
@@ -23,7 +23,7 @@ from sparse_prefgp.io.judgements import (
     kinds_in,
     weighted_by,
 )
-from sparse_prefgp.io.table import DuelTable
+from sparse_prefgp.data.table import DuelTable
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

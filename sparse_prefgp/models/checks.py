@@ -13,7 +13,7 @@ from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.approximations.inducing import items_with_effects
 from sparse_prefgp.covariances.item_effect import feature_part, item_effects
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
-from sparse_prefgp.duels import shortened
+from sparse_prefgp.data.duels import shortened
 from sparse_prefgp.models.inducing_inputs import check_count
 
 if TYPE_CHECKING:

@@ -31,11 +31,11 @@ from sparse_prefgp.engines import (
     Status,
     Variational,
 )
-from sparse_prefgp.events import KINDS, TIE, WIN, Codes, Events
+from sparse_prefgp.data.events import KINDS, TIE, WIN, Codes, Events
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder
 from sparse_prefgp.models.protocols import KnownDuels
-from sparse_prefgp.versions import versions
+from sparse_prefgp.support.versions import versions
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.clusters import kmeans_labels, unit_spread
-from sparse_prefgp.duels import shortened
+from sparse_prefgp.support.kmeans import kmeans_labels, unit_spread
+from sparse_prefgp.data.duels import shortened
 
 FloatArray = npt.NDArray[np.float64]
 

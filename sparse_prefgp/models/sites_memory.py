@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.engines import FixedPoint
-from sparse_prefgp.sites import Sites
+from sparse_prefgp.factors.sites import Sites
 
 
 class SitesMemory:

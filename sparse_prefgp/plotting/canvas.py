@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.features import INSTALL_CLI
+from sparse_prefgp.data.features import INSTALL_CLI
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

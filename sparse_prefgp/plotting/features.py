@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import Duels
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     CONSTANT,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sparse_prefgp.analysis import Ranking
-    from sparse_prefgp.duels import Duels
+    from sparse_prefgp.data.duels import Duels
     from sparse_prefgp.models import PreferenceGP
 
 MOST_POINTS = 5000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.metrics import score
+from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
@@ -24,7 +24,7 @@ from sparse_prefgp.plotting.canvas import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sparse_prefgp.selection import OptimisationReport
+    from sparse_prefgp.learning import OptimisationReport
 
 BINS = 10
 Z_95 = 1.959963984540054  # of the standard normal

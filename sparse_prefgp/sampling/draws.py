@@ -12,10 +12,10 @@ import tensorflow as tf
 from scipy.special import ndtr
 
 from sparse_prefgp.approximations import DuelProblem
-from sparse_prefgp.checks import whole_number
+from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.noise import ONE_NOISE, NoiseRatios
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.sampling.diagnostics import (
     bulk_ess,
     quantile_error,

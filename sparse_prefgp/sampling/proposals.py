@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.quadrature import log_mass
+from sparse_prefgp.factors.quadrature import log_mass
 from sparse_prefgp.sampling.truncated import standard_draws
 
 FloatArray = npt.NDArray[np.float64]

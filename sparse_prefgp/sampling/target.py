@@ -14,9 +14,9 @@ from sparse_prefgp.approximations import DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.base import describe
-from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.sampling.proposals import TruncatedNormal
-from sparse_prefgp.sites import Factors, Sites
+from sparse_prefgp.factors.sites import Factors, Sites
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

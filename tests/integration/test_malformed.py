@@ -22,7 +22,7 @@ pytest.importorskip("pandas")
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.model_folder import checksum
+from sparse_prefgp.disk.model_folder import checksum
 
 pytestmark = pytest.mark.data
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sparse_prefgp as spg
 from sparse_prefgp.engines.propagation import evaluate
-from sparse_prefgp.sites import Sites
+from sparse_prefgp.factors.sites import Sites
 from tests.cases import ALL
 from tests.tolerances import GRADIENT_SOLVER, IDENTITY
 

@@ -12,8 +12,8 @@ pytest.importorskip("pandas")
 
 import pandas as pd
 
-from sparse_prefgp.studies.ablation import expand, read_study, run_study
-from sparse_prefgp.studies.ablation_report import study_report
+from sparse_prefgp.lab.ablation import expand, read_study, run_study
+from sparse_prefgp.lab.report import study_report
 
 SMOKE = Path(__file__).resolve().parents[2] / "configs" / "smoke"
 

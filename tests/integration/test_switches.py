@@ -20,13 +20,13 @@ LEFT = {
     "engines/box.py": 1,
     "engines/sequential.py": 1,
     "models/checks.py": 1,
-    "models/exporting.py": 1,
-    "parts/model.py": 2,
+    "disk/exporting.py": 1,
+    "models/streaming/model.py": 2,
     "sampling/draws.py": 1,
-    "selection/greedy.py": 1,
-    "selection/optimise.py": 2,
+    "learning/greedy.py": 1,
+    "learning/optimise.py": 2,
     # The fingerprint of duels that are in memory, or not.
-    "selection/checkpoint.py": 1,
+    "learning/checkpoint.py": 1,
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sparse_prefgp.metrics import calibration_bins
+from sparse_prefgp.analysis.metrics import calibration_bins
 
 COLUMNS = [
     *("study", "run", "data", "split", "kernel", "approximation", "engine", "inducing"),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import integrate, linalg, optimize
 from scipy.special import expit, log_ndtr
 
-from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.data.graph import DuelGraph
 from tests.reference.slow_approximations import covariance_and_correction, difference_matrix
 
 Array = NDArray[np.float64]

@@ -12,8 +12,8 @@ import yaml
 
 pytest.importorskip("pydantic")
 
-from sparse_prefgp.studies.ablation import expand, read_study, study_from
-from sparse_prefgp.studies.ablation.runs import RunSettings, reference_of
+from sparse_prefgp.lab.ablation import expand, read_study, study_from
+from sparse_prefgp.lab.ablation.runs import RunSettings, reference_of
 from tests.conftest import ROOT
 
 GOOD: dict[str, Any] = {

@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("pydantic")
 
 import sparse_prefgp as spg
-from sparse_prefgp.metrics import score
-from sparse_prefgp.studies.ablation import (
+from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.lab.ablation import (
     RunSettings,
     Study,
     execution,
@@ -23,15 +23,15 @@ from sparse_prefgp.studies.ablation import (
     reference,
     study_from,
 )
-from sparse_prefgp.studies.ablation import data as data_module
-from sparse_prefgp.studies.ablation.configuration import Made, SplitSettings
-from sparse_prefgp.studies.ablation.data import left_out_group, made_duels, parted, split_rows
-from sparse_prefgp.studies.ablation.execution import execute
-from sparse_prefgp.studies.ablation.fitting import compared_items, held_out
-from sparse_prefgp.studies.ablation.measures import METRICS, PeakMemory
-from sparse_prefgp.studies.ablation.reference import Reference, make_reference
-from sparse_prefgp.studies.ablation.runs import reference_of
-from sparse_prefgp.studies.kl import divergences
+from sparse_prefgp.lab.ablation import data as data_module
+from sparse_prefgp.lab.ablation.configuration import Made, SplitSettings
+from sparse_prefgp.lab.ablation.data import left_out_group, made_duels, parted, split_rows
+from sparse_prefgp.lab.ablation.execution import execute
+from sparse_prefgp.lab.ablation.fitting import compared_items, held_out
+from sparse_prefgp.lab.ablation.measures import METRICS, PeakMemory
+from sparse_prefgp.lab.ablation.reference import Reference, make_reference
+from sparse_prefgp.lab.ablation.runs import reference_of
+from sparse_prefgp.lab.kl import divergences
 from tests.tolerances import FIXED_POINT, IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING
 from tests.unit.test_ablation_configuration import changed
 

@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("pydantic")
 
 from sparse_prefgp.datasets.fetching import DATA_VARIABLE
-from sparse_prefgp.studies.ablation import expand, read_study, run_study, runner, study_from
-from sparse_prefgp.studies.ablation.data import parted
-from sparse_prefgp.studies.ablation.fitting import held_out
-from sparse_prefgp.studies.ablation.named import check_named
+from sparse_prefgp.lab.ablation import expand, read_study, run_study, runner, study_from
+from sparse_prefgp.lab.ablation.data import parted
+from sparse_prefgp.lab.ablation.fitting import held_out
+from sparse_prefgp.lab.ablation.named import check_named
 from tests.conftest import ROOT
 from tests.unit.test_ablation_configuration import changed
 from tests.unit.test_ablation_runner import stub_record

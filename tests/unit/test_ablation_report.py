@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.metrics import calibration_bins, score
-from sparse_prefgp.studies.ablation_report import (
+from sparse_prefgp.analysis.metrics import calibration_bins, score
+from sparse_prefgp.lab.report import (
     Results,
     arrange,
     compare_methods,
@@ -30,9 +30,9 @@ from sparse_prefgp.studies.ablation_report import (
     points_of,
     read_results,
 )
-from sparse_prefgp.studies.ablation_report.calibration import pooled_bins, reliabilities
-from sparse_prefgp.studies.ablation_report.reading import COLUMNS
-from sparse_prefgp.studies.ablation_report.statistics import (
+from sparse_prefgp.lab.report.calibration import pooled_bins, reliabilities
+from sparse_prefgp.lab.report.reading import COLUMNS
+from sparse_prefgp.lab.report.statistics import (
     at_largest_m,
     best_of,
     geometric_means,
@@ -42,7 +42,7 @@ from sparse_prefgp.studies.ablation_report.statistics import (
     paired_seeds,
     power_law,
 )
-from sparse_prefgp.studies.ablation_report.tables import (
+from sparse_prefgp.lab.report.tables import (
     Cell,
     Table,
     digits,
@@ -288,7 +288,7 @@ def test_paired_seeds():
 
 
 def test_a_point_without_any_value_is_told(tmp_path):
-    from sparse_prefgp.studies.ablation_report.statistics import notes_of
+    from sparse_prefgp.lab.report.statistics import notes_of
 
     frame = made_frame(fails=[("fitc", 64, seed) for seed in range(5)])
     frame.loc[(frame["approximation"] == "dtc") & (frame["inducing"] == 8), "value"] = np.inf

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparse_prefgp.studies.ablation_report import arrange, points_of, read_results
-from sparse_prefgp.studies.ablation_report.calibration import reliabilities
-from sparse_prefgp.studies.ablation_report.figures import (
+from sparse_prefgp.lab.report import arrange, points_of, read_results
+from sparse_prefgp.lab.report.calibration import reliabilities
+from sparse_prefgp.lab.report.figures import (
     MOST_LINES,
     draw_against_duels,
     draw_against_time,

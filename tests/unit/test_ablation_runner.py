@@ -23,7 +23,7 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.studies.ablation import (
+from sparse_prefgp.lab.ablation import (
     RunSettings,
     Study,
     StudyProgress,
@@ -33,9 +33,9 @@ from sparse_prefgp.studies.ablation import (
     runner,
     study_from,
 )
-from sparse_prefgp.studies.ablation.execution import failed_record
-from sparse_prefgp.studies.ablation.records import COLUMNS, results_frame
-from sparse_prefgp.studies.ablation.reference import Reference, ReferenceKey
+from sparse_prefgp.lab.ablation.execution import failed_record
+from sparse_prefgp.lab.ablation.records import COLUMNS, results_frame
+from sparse_prefgp.lab.ablation.reference import Reference, ReferenceKey
 from tests.conftest import ROOT
 from tests.tolerances import ROUNDING
 from tests.unit.test_ablation_configuration import GOOD, changed
@@ -185,8 +185,8 @@ def test_folders_that_belong_to_something_else(done: list[str], tmp_path: Path) 
 def test_references_are_kept_and_damaged_ones_told(
     done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sparse_prefgp.studies.ablation.fitting import Hyperparameters, Predictions
-    from sparse_prefgp.studies.ablation.reference import Learning
+    from sparse_prefgp.lab.ablation.fitting import Hyperparameters, Predictions
+    from sparse_prefgp.lab.ablation.reference import Learning
 
     made: list[ReferenceKey] = []
 
@@ -351,7 +351,7 @@ def test_mistakes_of_the_command(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from sparse_prefgp.studies.ablation import cluster
+    from sparse_prefgp.lab.ablation import cluster
 
     monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 1)
     config.write_text(yaml.safe_dump(changed(**values)))

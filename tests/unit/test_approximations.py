@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.data.graph import DuelGraph
 from tests.cases import (
     ALL,
     DUEL_CASES,

@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
-from sparse_prefgp.baselines import Coin, LinearProbit, _probit_derivatives
+from sparse_prefgp.analysis.baselines import Coin, LinearProbit, _probit_derivatives
 from sparse_prefgp.io import read_table
-from sparse_prefgp.metrics import score
-from sparse_prefgp.splits import split_duels
+from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.data.splits import split_duels
 
 
 @pytest.fixture

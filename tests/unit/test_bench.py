@@ -9,8 +9,8 @@ import tensorflow as tf
 import typer
 from typer.testing import CliRunner
 
-from sparse_prefgp import benchmarks
-from sparse_prefgp.benchmarks import (
+from sparse_prefgp.lab import benchmarks
+from sparse_prefgp.lab.benchmarks import (
     engines,
     exact,
     optimise,
@@ -21,10 +21,10 @@ from sparse_prefgp.benchmarks import (
     stream,
     sweep,
 )
-from sparse_prefgp.benchmarks.figures import draw
-from sparse_prefgp.benchmarks.point import Point
-from sparse_prefgp.benchmarks.problems import NOISE_VARIANCE, make_problem
-from sparse_prefgp.benchmarks.svgp import (
+from sparse_prefgp.lab.benchmarks.figures import draw
+from sparse_prefgp.lab.benchmarks.point import Point
+from sparse_prefgp.lab.benchmarks.problems import NOISE_VARIANCE, make_problem
+from sparse_prefgp.lab.benchmarks.svgp import (
     DifferenceKernel,
     DuelLikelihood,
     log_normal_cdf,
@@ -32,7 +32,7 @@ from sparse_prefgp.benchmarks.svgp import (
 )
 from sparse_prefgp.cli.bench import bench
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.truncated_normal import half_line
+from sparse_prefgp.factors.truncated_normal import half_line
 from tests.tolerances import PARTS
 
 

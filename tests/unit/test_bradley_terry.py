@@ -259,7 +259,7 @@ def test_options(folder: Path, tmp_path: Path, more: tuple[Any, ...]) -> None:
 
 
 def test_item_alone_is_exact_with_features_too() -> None:
-    from sparse_prefgp.studies.settings import FitSettings
+    from sparse_prefgp.workflow.settings import FitSettings
 
     settings = FitSettings(kernel="item")
     assert str(settings.approximation_choice) == "exact"

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp import checkpoint_folder as module
-from sparse_prefgp.checkpoint_folder import has_checkpoint
-from sparse_prefgp.folders import contents
-from sparse_prefgp.model_folder import checkpoint_foreign_files
-from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted
-from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
+from sparse_prefgp.disk import checkpoint_folder as module
+from sparse_prefgp.disk.checkpoint_folder import has_checkpoint
+from sparse_prefgp.disk.folders import contents
+from sparse_prefgp.disk.model_folder import checkpoint_foreign_files
+from sparse_prefgp.learning.checkpoint import Checkpoint, Interrupted
+from sparse_prefgp.learning.optimise import OptimisationReport, Progress, optimise
 from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -297,8 +297,8 @@ def test_other_formats_and_damage_are_refused(kept: Path, tmp_path: Path) -> Non
 KILLED = """
 import sys
 from tests.unit.test_checkpoint import build
-from sparse_prefgp.selection.optimise import optimise
-from sparse_prefgp.selection.checkpoint import Checkpoint
+from sparse_prefgp.learning.optimise import optimise
+from sparse_prefgp.learning.checkpoint import Checkpoint
 import time
 
 def slow(progress):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.features import FeatureTransform
-from sparse_prefgp.studies.choices import (
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.workflow.choices import (
     ApproximationChoice,
     Candidate,
     FeatureGroup,

@@ -20,21 +20,21 @@ from typer.testing import CliRunner
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.cli.fitting import column_lines
-from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io import read_table
-from sparse_prefgp.notes import idle_note
-from sparse_prefgp.streams import held_back_stderr
-from sparse_prefgp.studies.choices import (
+from sparse_prefgp.learning.notes import idle_note
+from sparse_prefgp.support.quiet import held_back_stderr
+from sparse_prefgp.workflow.choices import (
     APPROXIMATION_NAMES,
     ApproximationChoice,
     KernelChoice,
 )
-from sparse_prefgp.studies.figures import fit_figures
-from sparse_prefgp.studies.holdout import (
+from sparse_prefgp.workflow.figures import fit_figures
+from sparse_prefgp.workflow.holdout import (
     fit_model,
     prepare,
 )
-from sparse_prefgp.studies.settings import FitSettings
+from sparse_prefgp.workflow.settings import FitSettings
 
 SCORES = {"accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error", "duels"}
 RANKING_COLUMNS = ["rank", "item_id", "utility", "sd", "lower", "upper", "p_best", "p_top_k"]
@@ -339,7 +339,7 @@ def test_unusable_place_is_refused_before_the_fit(
         raise AssertionError("the tables were read although nothing can be written")
 
     monkeypatch.setattr("sparse_prefgp.io.read_table", too_late)
-    monkeypatch.setattr("sparse_prefgp.benchmarks.run", too_late)
+    monkeypatch.setattr("sparse_prefgp.lab.benchmarks.run", too_late)
     before = contents(tmp_path)
     file = tables[0]
     refused(fit(tables, file / "sub"), "items.csv' is a file")
@@ -357,7 +357,7 @@ def test_full_disk_is_one_sentence(
     def full(path: Path, *_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr("sparse_prefgp.models.saving.write_files", full)
+    monkeypatch.setattr("sparse_prefgp.disk.saving.write_files", full)
     result = fit(tables, tmp_path / "out")
     refused(result, "No space left on device", "model")
     # What was fitted is not thrown away with what could not be written.
@@ -379,7 +379,7 @@ def test_a_failure_leaves_the_earlier_fit(
         raise PermissionError("the disk is read-only")
 
     with monkeypatch.context() as patched:
-        patched.setattr("sparse_prefgp.models.saving.write_files", broken)
+        patched.setattr("sparse_prefgp.disk.saving.write_files", broken)
         refused(fit(tables, out, "--seed", 3, "--overwrite"), "read-only")
     after = contents(tmp_path)
     assert {name for name in after if name not in before} == {
@@ -396,7 +396,7 @@ def test_interruption_is_one_sentence(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sparse_prefgp.studies.workflow.fit_model", interrupted)
+    monkeypatch.setattr("sparse_prefgp.workflow.workflow.fit_model", interrupted)
     result = fit(tables, tmp_path / "out")
     assert result.exit_code == 130
     assert len(result.stderr.splitlines()) == 1

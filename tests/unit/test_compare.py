@@ -14,17 +14,17 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.baselines import LinearProbit
+from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.io import DuelTable, read_choice_table, read_table
-from sparse_prefgp.splits import split_duels
-from sparse_prefgp.studies import automatic as automatic_module
-from sparse_prefgp.studies import comparison as compare_module
-from sparse_prefgp.studies.automatic import automatic_candidates, choose
-from sparse_prefgp.studies.choices import Candidate, KernelChoice
-from sparse_prefgp.studies.comparison import Comparison, FoldFit, compare
-from sparse_prefgp.studies.failures import MEMORY, reason_of
-from sparse_prefgp.studies.folds import plan_folds
-from sparse_prefgp.studies.settings import FitSettings
+from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.workflow import automatic as automatic_module
+from sparse_prefgp.workflow import comparison as compare_module
+from sparse_prefgp.workflow.automatic import automatic_candidates, choose
+from sparse_prefgp.workflow.choices import Candidate, KernelChoice
+from sparse_prefgp.workflow.comparison import Comparison, FoldFit, compare
+from sparse_prefgp.workflow.failures import MEMORY, reason_of
+from sparse_prefgp.workflow.folds import plan_folds
+from sparse_prefgp.workflow.settings import FitSettings
 from tests.tolerances import IDENTITY
 
 N, T = 12, 90
@@ -508,7 +508,7 @@ def test_nothing_kept_is_said_and_a_full_disk_costs_no_fit(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sparse_prefgp.checkpoint_folder.np.savez", full)
+    monkeypatch.setattr("sparse_prefgp.disk.checkpoint_folder.np.savez", full)
     with pytest.warns(UserWarning, match="No checkpoint could be written.*No space left"):
         found = compare(["se/vfe/4"], table, folds=2, checkpoint=tmp_path / "full")
     assert str(found.chosen) == "se/vfe/4" and not (tmp_path / "full").exists()

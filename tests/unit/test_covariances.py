@@ -24,8 +24,8 @@ from sparse_prefgp.covariances.kernels import (
     difference_variance,
     pair_difference_variance,
 )
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.sites import Factors, Sites
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.factors.sites import Factors, Sites
 from tests.cases import incidence, random_duels
 from tests.tolerances import IDENTITY, ROUNDING, TAIL
 

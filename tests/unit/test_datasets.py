@@ -20,7 +20,7 @@ import sparse_prefgp
 from sparse_prefgp import datasets
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.datasets.fetching import CACHE_VARIABLE, DATA_VARIABLE
-from sparse_prefgp.splits import split_duels
+from sparse_prefgp.data.splits import split_duels
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.data

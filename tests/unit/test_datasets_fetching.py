@@ -14,7 +14,7 @@ pytest.importorskip("pooch")
 
 from sparse_prefgp.datasets import fetching, loading
 from sparse_prefgp.datasets.registry import REGRESSION, SETS, DataSet, RemoteFile
-from sparse_prefgp.folders import contents
+from sparse_prefgp.disk.folders import contents
 
 pytestmark = pytest.mark.data
 

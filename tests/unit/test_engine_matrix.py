@@ -15,7 +15,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.engines import Engine
-from sparse_prefgp.selection.greedy import greedy_em
+from sparse_prefgp.learning.greedy import greedy_em
 from tests.cases import DUEL_CASES, SPARSE, case_duels, case_kernel, case_model, random_duels
 from tests.tolerances import EVIDENCE, IDENTITY, SOLVER
 

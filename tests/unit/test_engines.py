@@ -11,7 +11,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.covariances import DenseOverDuels
 from sparse_prefgp.engines import propagation
 from sparse_prefgp.engines.base import Pace, describe
-from sparse_prefgp.sites import Factors, Sites
+from sparse_prefgp.factors.sites import Factors, Sites
 from tests.cases import DUEL_CASES, case_duels, case_model, random_duels
 from tests.reference.slow_parallel_ep import slow_parallel_ep
 from tests.tolerances import FIXED_POINT, IDENTITY, ROUNDING, SOLVER, TAIL

@@ -11,8 +11,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.evaluation import evaluate
-from sparse_prefgp.baselines import LinearProbit
-from sparse_prefgp.metrics import score
+from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.metrics import score
 from tests.cases import random_duels
 from tests.tolerances import ROUNDING
 

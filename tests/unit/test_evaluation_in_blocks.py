@@ -14,8 +14,8 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.io import read_table
-from sparse_prefgp.studies.holdout import fit_model, predict_held_out, prepare
-from sparse_prefgp.studies.settings import FitSettings
+from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
+from sparse_prefgp.workflow.settings import FitSettings
 from tests.reference.slow_approximations import SlowPosterior, slow_posterior, squared_exponential
 from tests.tolerances import FIXED_POINT, IDENTITY
 from tests.unit.test_pitc import build, contradictory, given

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp import events as events_module
-from sparse_prefgp.events import TIE, WIN, Codes, Doors, Events, Kind, kinds_of
-from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.data import events as events_module
+from sparse_prefgp.data.events import TIE, WIN, Codes, Doors, Events, Kind, kinds_of
+from sparse_prefgp.data.graph import DuelGraph
 from tests.tolerances import EVIDENCE, FIXED_POINT
 
 N = 9

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.models import exporting
+from sparse_prefgp.disk import exporting
 from tests.tolerances import ROUNDING
 
 # What a server does; it is run outside the repository, so that the package is not at hand either.

@@ -11,9 +11,9 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.studies.choices import ApproximationChoice
-from sparse_prefgp.studies.settings import SUMMED
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.workflow.choices import ApproximationChoice
+from sparse_prefgp.workflow.settings import SUMMED
 from tests.cases import random_duels, run_problem
 from tests.tolerances import EP_ERROR, IDENTITY, ROUNDING
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_prefgp.features import FeatureTransform, numeric_column, text_column
+from sparse_prefgp.data.features import FeatureTransform, numeric_column, text_column
 from tests.tolerances import ROUNDING
 
 RAW = {

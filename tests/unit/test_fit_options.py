@@ -11,15 +11,15 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.selection import AutoInputs, initial, settling
-from sparse_prefgp.studies import settings as module
-from sparse_prefgp.studies.figures import fit_figures
-from sparse_prefgp.studies.holdout import (
+from sparse_prefgp.learning import AutoInputs, initial, settling
+from sparse_prefgp.workflow import settings as module
+from sparse_prefgp.workflow.figures import fit_figures
+from sparse_prefgp.workflow.holdout import (
     fit_model,
     prepare,
     refit_model,
 )
-from sparse_prefgp.studies.settings import FitSettings
+from sparse_prefgp.workflow.settings import FitSettings
 from tests.tolerances import IDENTITY
 
 pytest.importorskip("typer")
@@ -93,7 +93,7 @@ def test_starts_reach_the_optimiser(table: DuelTable, monkeypatch: pytest.Monkey
         seen.append(more)
         return real(*arguments, **more)
 
-    monkeypatch.setattr("sparse_prefgp.selection.optimise", optimise)
+    monkeypatch.setattr("sparse_prefgp.learning.optimise", optimise)
     settings = FitSettings(inducing=4, max_iterations=2, starts=2, seed=7, kernel="se")
     holdout = prepare(table, settings)
     model, report = fit_model(holdout)

@@ -10,9 +10,9 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import rank
-from sparse_prefgp.notes import fit_notes
-from sparse_prefgp.studies.fit_report import render_report
-from sparse_prefgp.studies.pictures import Picture
+from sparse_prefgp.learning.notes import fit_notes
+from sparse_prefgp.workflow.fit_report import render_report
+from sparse_prefgp.workflow.pictures import Picture
 from tests.cases import random_duels
 
 SCORES = {

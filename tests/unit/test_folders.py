@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sparse_prefgp import folders
-from sparse_prefgp.folders import contents, replaced_folder
+from sparse_prefgp.disk import folders
+from sparse_prefgp.disk.folders import contents, replaced_folder
 
 
 def anything(folder: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.graph import (
+from sparse_prefgp.data.graph import (
     DuelGraph,
     Groups,
     differences,
@@ -84,7 +84,7 @@ def test_sums_over_groups_of_many_values(monkeypatch: pytest.MonkeyPatch, dtype:
     group = np.array([2, 0, 2, 4, 2])
     values = tf.constant(np.arange(1.0, 6.0), dtype)
     few = Groups(group, 6).sums(values)
-    monkeypatch.setattr("sparse_prefgp.graph._COUNT_ABOVE", 0)
+    monkeypatch.setattr("sparse_prefgp.data.graph._COUNT_ABOVE", 0)
     many = Groups(group, 6).sums(values)
     assert many.dtype == few.dtype == dtype
     np.testing.assert_array_equal(many, [2.0, 0.0, 9.0, 0.0, 4.0, 0.0])
@@ -93,7 +93,7 @@ def test_sums_over_groups_of_many_values(monkeypatch: pytest.MonkeyPatch, dtype:
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=["mixed", "0", "1"])
 def test_products_of_many_duels(graph: DuelGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparse_prefgp.graph._COUNT_ABOVE", 0)
+    monkeypatch.setattr("sparse_prefgp.data.graph._COUNT_ABOVE", 0)
     graph = replace(graph)  # nothing laid out yet
     test_products_with_the_incidence_matrix(graph)
 
@@ -113,8 +113,8 @@ def test_distances_by_tiles_are_the_plain_ones(monkeypatch: pytest.MonkeyPatch) 
     graph = GRAPHS[2]
     features = tf.constant(np.random.default_rng(3).normal(size=(graph.num_rows, 11)))
     plain = squared_distances(graph, features)
-    monkeypatch.setattr("sparse_prefgp.graph._FUSE_ABOVE", 0)
-    monkeypatch.setattr("sparse_prefgp.graph._TILE_BYTES", 2 * 8 * 11)
+    monkeypatch.setattr("sparse_prefgp.data.graph._FUSE_ABOVE", 0)
+    monkeypatch.setattr("sparse_prefgp.data.graph._TILE_BYTES", 2 * 8 * 11)
     np.testing.assert_allclose(squared_distances(graph, features), plain, rtol=ROUNDING)
 
 
@@ -137,7 +137,7 @@ def test_fused_distances_are_the_plain_ones(monkeypatch: pytest.MonkeyPatch) -> 
     graph = GRAPHS[1]
     features = tf.constant(np.random.default_rng(2).normal(size=(graph.num_rows, 3)))
     plain = squared_distances(graph, features)
-    monkeypatch.setattr("sparse_prefgp.graph._FUSE_ABOVE", 0)
+    monkeypatch.setattr("sparse_prefgp.data.graph._FUSE_ABOVE", 0)
     np.testing.assert_allclose(squared_distances(graph, features), plain, rtol=ROUNDING)
 
 

@@ -13,9 +13,9 @@ from tensorflow_probability import distributions as tfd
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.selection.greedy import GreedyStep, addition_gains, greedy_em
-from sparse_prefgp.selection.initial import initial_inputs
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.learning.greedy import GreedyStep, addition_gains, greedy_em
+from sparse_prefgp.learning.initial import initial_inputs
 from tests.cases import incidence, random_duels
 from tests.reference.slow_greedy import held_value
 from tests.tolerances import EVIDENCE, GREEDY_SHARE, IDENTITY, ROUNDING, SOLVER
@@ -409,7 +409,7 @@ def test_candidates_without_a_finite_gain_are_counted(monkeypatch: pytest.Monkey
         found[np.argmax(found)] = np.nan
         return found
 
-    monkeypatch.setattr("sparse_prefgp.selection.greedy.addition_gains", gains)
+    monkeypatch.setattr("sparse_prefgp.learning.greedy.addition_gains", gains)
     model = build(duels, rows[:2])
     grown, report = greedy_em(model, 4, np.random.default_rng(0), m_step_iterations=0)
     assert grown.inducing_variable.num_inducing == 4

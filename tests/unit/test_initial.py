@@ -10,8 +10,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.selection.initial import (
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.learning.initial import (
     METHODS,
     AutoInputs,
     auto_inputs,

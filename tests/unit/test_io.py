@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_prefgp.duels import Duels
-from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io import read_duels, read_items, read_table
 
 ITEMS = pd.DataFrame(

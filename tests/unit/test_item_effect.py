@@ -12,12 +12,12 @@ import sparse_prefgp as spg
 from sparse_prefgp.approximations import inducing
 from sparse_prefgp.io import read_table
 from sparse_prefgp.models.checks import lost_effects
-from sparse_prefgp.studies.holdout import (
+from sparse_prefgp.workflow.holdout import (
     fit_model,
     predict_held_out,
     prepare,
 )
-from sparse_prefgp.studies.settings import FitSettings
+from sparse_prefgp.workflow.settings import FitSettings
 from tests.tolerances import FIXED_POINT, GRADIENT, IDENTITY
 
 TIGHT = spg.ParallelEP(tolerance=1e-12)

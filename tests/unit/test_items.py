@@ -9,7 +9,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.io.files import load
-from sparse_prefgp.models.items import feature_columns, resolve_items
+from sparse_prefgp.analysis.items import feature_columns, resolve_items
 from tests.cases import random_duels
 from tests.tolerances import ROUNDING
 

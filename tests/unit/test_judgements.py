@@ -12,8 +12,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.io import read_table
-from sparse_prefgp.splits import split_duels
-from sparse_prefgp.studies.folds import plan_folds
+from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.workflow.folds import plan_folds
 from tests.tolerances import EVIDENCE, IDENTITY
 
 ITEMS = pd.DataFrame({"name": ["a", "b", "c", "d"], "x": [0.0, 1.0, 3.0, 7.0]})

@@ -19,7 +19,7 @@ pytest.importorskip("matplotlib")
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.studies.folder import CHECKPOINTS
+from sparse_prefgp.workflow.folder import CHECKPOINTS
 from tests.cases import DATA
 
 REASON = "The covariance is not positive definite"
@@ -46,8 +46,8 @@ def metrics(out: Path) -> dict[str, Any]:
 
 
 RANK = "sparse_prefgp.analysis.ranking.rank"
-DRAW = "sparse_prefgp.studies.pictures.write_pictures"
-RENDER = "sparse_prefgp.studies.fit_report.render_report"
+DRAW = "sparse_prefgp.workflow.pictures.write_pictures"
+RENDER = "sparse_prefgp.workflow.fit_report.render_report"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_model_and_metrics_are_there_before_the_held_out_duels_are_scored(
     more: tuple[str, ...], tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    fails(monkeypatch, "sparse_prefgp.studies.workflow.predict_held_out", RuntimeError(REASON))
+    fails(monkeypatch, "sparse_prefgp.workflow.workflow.predict_held_out", RuntimeError(REASON))
     assert fit(tables, out, *more).exit_code != 0
     assert {path.name for path in out.iterdir()} >= {"metrics.json", "model"}
     model = spg.load(out)

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.studies.kl import divergences, joint_kl, marginal_kl
+from sparse_prefgp.lab.kl import divergences, joint_kl, marginal_kl
 from tests.cases import random_duels
 from tests.tolerances import FIXED_POINT, IDENTITY
 

@@ -14,9 +14,9 @@ import sparse_prefgp as spg
 from sparse_prefgp.analysis.certificates import evidence_report
 from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.evidence import differentiable_log_evidence
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.links import LOGIT_NOISE
-from sparse_prefgp.sites import Sites
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.factors.links import LOGIT_NOISE
+from sparse_prefgp.factors.sites import Sites
 from tests.cases import DUEL_CASES, ROWS, case_model, random_duels, run_problem
 from tests.reference.slow_engines import (
     DenseProblem,

@@ -12,10 +12,10 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
-from sparse_prefgp.models.regression import RegressionGP
-from sparse_prefgp.selection.limits import NOISELESS, limits_of, warn_of_lengthscales
-from sparse_prefgp.studies.ablation.fitting import Hyperparameters
-from sparse_prefgp.studies.choices import KernelChoice, single_columns
+from sparse_prefgp.lab.regression import RegressionGP
+from sparse_prefgp.learning.limits import NOISELESS, limits_of, warn_of_lengthscales
+from sparse_prefgp.lab.ablation.fitting import Hyperparameters
+from sparse_prefgp.workflow.choices import KernelChoice, single_columns
 
 k = gpflow.kernels
 NAMES = ("price", "age", "colour")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sparse_prefgp import linalg
-from sparse_prefgp.linalg import (
+from sparse_prefgp.support import linalg
+from sparse_prefgp.support.linalg import (
     MAX_CONDITION,
     add_to_diagonal,
     cholesky_with_jitter,

@@ -9,8 +9,8 @@ from scipy import integrate
 from scipy.special import log_expit
 from scipy.stats import norm
 
-from sparse_prefgp.links import LINKS, LOGIT_NOISE, LOGIT_TIE_NOISE, Link
-from sparse_prefgp.sites import Factors
+from sparse_prefgp.factors.links import LINKS, LOGIT_NOISE, LOGIT_TIE_NOISE, Link
+from sparse_prefgp.factors.sites import Factors
 from tests.reference.slow_engines import logit_factor, logit_probability, probit_factor
 from tests.tolerances import EXPECTATION, GRADIENT, IDENTITY, ROUNDING, TAIL
 

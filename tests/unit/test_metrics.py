@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparse_prefgp.metrics import (
+from sparse_prefgp.analysis.metrics import (
     auc,
     calibration_bins,
     confident_errors,

@@ -17,19 +17,19 @@ from scipy.stats import multivariate_normal, norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.consistency import _Pairs, _Votes
-from sparse_prefgp.baselines import LinearProbit
-from sparse_prefgp.events import TIE, Codes
+from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.data.events import TIE, Codes
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.metrics import constant_shares, score, score_outcomes
-from sparse_prefgp.selection.checkpoint import identify
-from sparse_prefgp.studies.automatic import choose
-from sparse_prefgp.studies.holdout import (
+from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.learning.checkpoint import identify
+from sparse_prefgp.workflow.automatic import choose
+from sparse_prefgp.workflow.holdout import (
     fit_model,
     predict_held_out,
     prepare,
     refit_model,
 )
-from sparse_prefgp.studies.settings import DEFAULT_MARGIN, FitSettings
+from sparse_prefgp.workflow.settings import DEFAULT_MARGIN, FitSettings
 from tests.reference import slow_noise
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SOLVER
 

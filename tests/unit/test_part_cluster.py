@@ -21,9 +21,9 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.io.streams import ItemTable
-from sparse_prefgp.machine import usable_cores
-from sparse_prefgp.parts import cluster, rounds
-from sparse_prefgp.parts.gaussian import numbers_of
+from sparse_prefgp.support.machine import usable_cores
+from sparse_prefgp.models.streaming import cluster, rounds
+from sparse_prefgp.models.streaming.gaussian import numbers_of
 from tests.tolerances import FIXED_POINT, PARTS, SOLVER
 
 distributed = pytest.importorskip("distributed")
@@ -127,7 +127,7 @@ def test_a_worker_killed_within_a_round_changes_nothing(duels, workers) -> None:
 
 
 def _threads() -> int:
-    from sparse_prefgp.machine import usable_threads
+    from sparse_prefgp.support.machine import usable_threads
 
     return usable_threads()
 

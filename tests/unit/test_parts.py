@@ -17,9 +17,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import form
-from sparse_prefgp.parts import algebra
-from sparse_prefgp.parts.gaussian import Natural, numbers_of
-from sparse_prefgp.parts.threads import in_order
+from sparse_prefgp.models.streaming import algebra
+from sparse_prefgp.models.streaming.gaussian import Natural, numbers_of
+from sparse_prefgp.models.streaming.threads import in_order
 from tests.cases import SPARSE
 from tests.tolerances import (
     FIXED_POINT,

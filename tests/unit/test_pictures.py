@@ -9,8 +9,8 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import rank
 from sparse_prefgp.analysis.scoring import HeldOut
-from sparse_prefgp.features import FeatureTransform
-from sparse_prefgp.studies.pictures import Picture, write_pictures
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.workflow.pictures import Picture, write_pictures
 from tests.cases import random_duels
 
 PNG = b"\x89PNG\r\n\x1a\n"

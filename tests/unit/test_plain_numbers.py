@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.checks import level_of_interval, whole_number
+from sparse_prefgp.support.checks import level_of_interval, whole_number
 
 ITEMS = np.arange(6.0).reshape(3, 2)
 HALF, TWO = np.float64(0.5), np.int64(2)

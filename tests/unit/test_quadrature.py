@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from sparse_prefgp import quadrature
-from sparse_prefgp.quadrature import expected_log_factor
+from sparse_prefgp.factors import quadrature
+from sparse_prefgp.factors.quadrature import expected_log_factor
 from tests.tolerances import EXPECTATION, ROUNDING
 
 RATIOS = [1e-8, 0.3, 10.0, 1e3, 1e4, 1e6]

@@ -24,7 +24,7 @@ from sparse_prefgp.analysis.ranking import (
     rank,
     sample_places,
 )
-from sparse_prefgp.models.items import resolve_items
+from sparse_prefgp.analysis.items import resolve_items
 from tests.cases import random_duels
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SINGLE
 
@@ -422,7 +422,7 @@ def test_three_hundred_thousand_items_in_bounded_memory(data_dir: Path) -> None:
     program = f"""
 import gpflow, numpy as np, sparse_prefgp as spg
 from sparse_prefgp.analysis import rank
-from sparse_prefgp.benchmarks.point import _memory
+from sparse_prefgp.lab.benchmarks.point import _memory
 from sparse_prefgp.io import read_table
 table = read_table({str(folder / "items.csv.gz")!r}, {str(folder / "duels.csv.gz")!r},
                    ignore=["player_id", "date"])

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparse_prefgp import folders
-from sparse_prefgp.model_folder import CHECKPOINT, CHECKPOINT_FORMAT
-from sparse_prefgp.selection.climb import Climb
-from sparse_prefgp.studies import comparison as compare_module
-from sparse_prefgp.studies.choices import Candidate
-from sparse_prefgp.studies.comparison import FoldFit
-from sparse_prefgp.studies.folder import CHECKPOINTS, check_folder, is_checkpoint
+from sparse_prefgp.disk import folders
+from sparse_prefgp.disk.model_folder import CHECKPOINT, CHECKPOINT_FORMAT
+from sparse_prefgp.learning.climb import Climb
+from sparse_prefgp.workflow import comparison as compare_module
+from sparse_prefgp.workflow.choices import Candidate
+from sparse_prefgp.workflow.comparison import FoldFit
+from sparse_prefgp.workflow.folder import CHECKPOINTS, check_folder, is_checkpoint
 
 pytest.importorskip("typer")
 pytest.importorskip("pandas")

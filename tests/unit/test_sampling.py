@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelProblem
-from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.sampling import draws as draws_module
 from sparse_prefgp.sampling import target as target_module
 from sparse_prefgp.sampling.diagnostics import (

@@ -21,7 +21,7 @@ import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
 from sparse_prefgp.engines import Status
-from sparse_prefgp.model_folder import DESCRIPTION, checksum
+from sparse_prefgp.disk.model_folder import DESCRIPTION, checksum
 from sparse_prefgp.models import codec
 from tests.tolerances import ROUNDING
 

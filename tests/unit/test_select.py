@@ -15,9 +15,9 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.studies import comparison as compare_module
-from sparse_prefgp.studies.choices import Candidate
-from sparse_prefgp.studies.comparison import FoldFit
+from sparse_prefgp.workflow import comparison as compare_module
+from sparse_prefgp.workflow.choices import Candidate
+from sparse_prefgp.workflow.comparison import FoldFit
 
 N, T = 10, 60
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.selection.checkpoint import Checkpoint, Interrupted
-from sparse_prefgp.selection.optimise import OptimisationReport, Progress, optimise
-from sparse_prefgp.selection.settling import Settling
+from sparse_prefgp.learning.checkpoint import Checkpoint, Interrupted
+from sparse_prefgp.learning.optimise import OptimisationReport, Progress, optimise
+from sparse_prefgp.learning.settling import Settling
 
 # Coarse enough for a small problem to settle before it has converged.
 COARSE = 2e-3

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import sparse_prefgp as spg
-from sparse_prefgp.graph import DuelGraph
+from sparse_prefgp.data.graph import DuelGraph
 from tests.cases import DUEL_CASES, ROWS, case_model, random_duels, run_problem
 from tests.reference.slow_engines import dense_problem, slow_power_ep
 from tests.tolerances import EVIDENCE, FIXED_POINT, GRADIENT_SOLVER, IDENTITY, SMALL_POWER, SOLVER

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sparse_prefgp import sites as site_module
+from sparse_prefgp.factors import sites as site_module
 from sparse_prefgp.covariances.base import Marginals
-from sparse_prefgp.sites import (
+from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
     Sites,

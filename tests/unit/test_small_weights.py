@@ -20,8 +20,8 @@ from scipy.stats import norm
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.engines import Engine
-from sparse_prefgp.graph import DuelGraph
-from sparse_prefgp.sites import (
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.factors.sites import (
     largest_change,
     match_all_moments,
     portions_of,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sparse_prefgp.io import read_ranking_table, read_table
-from sparse_prefgp.splits import split_columns, split_duels
+from sparse_prefgp.data.splits import split_columns, split_duels
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.checkpoint_folder import has_checkpoint
-from sparse_prefgp.folders import contents
-from sparse_prefgp.selection import Interrupted, Progress
+from sparse_prefgp.disk.checkpoint_folder import has_checkpoint
+from sparse_prefgp.disk.folders import contents
+from sparse_prefgp.learning import Interrupted, Progress
 from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
 N, T, M = 30, 300, 6
@@ -269,9 +269,9 @@ def test_duels_of_files_are_told_apart_by_their_checksums(tmp_path: Path) -> Non
 
 
 def test_what_was_reached_survives() -> None:
-    from sparse_prefgp.selection.checkpoint import Reached
-    from sparse_prefgp.selection.climb import Climb, Curvature
-    from sparse_prefgp.selection.objective import Counts
+    from sparse_prefgp.learning.checkpoint import Reached
+    from sparse_prefgp.learning.climb import Climb, Curvature
+    from sparse_prefgp.learning.objective import Counts
 
     rng = np.random.default_rng(0)
     curvature = Curvature(*rng.normal(size=(2, 3, 4)))

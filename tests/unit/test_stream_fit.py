@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.studies.folder import CHECKPOINTS
+from sparse_prefgp.workflow.folder import CHECKPOINTS
 from tests.conftest import ROOT
 from tests.tolerances import SAME_OPTIMUM
 
@@ -174,7 +174,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
 def test_mistakes_are_told_in_one_sentence(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
 ) -> None:
-    from sparse_prefgp.parts import cluster
+    from sparse_prefgp.models.streaming import cluster
 
     monkeypatch.setattr(cluster, "_SCHEDULER", 1.0)
     out = tmp_path / "fitted"
@@ -244,7 +244,7 @@ def test_files_of_sites_are_checked_before_anything_is_read(data: Path, tmp_path
 
 
 def test_only_files_of_sites_are_made_anew(tmp_path: Path) -> None:
-    from sparse_prefgp.studies.sites_files import is_sites_file
+    from sparse_prefgp.workflow.sites_files import is_sites_file
 
     np.save(tmp_path / "sites.npy", np.zeros((2, 7)))
     np.save(tmp_path / "other.npy", np.zeros((3, 7)))
@@ -275,7 +275,7 @@ def test_numbers_of_the_bar_are_short(number: float, words: str) -> None:
 def test_no_file_of_sites_is_left_of_a_fit_that_ended_early(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    from sparse_prefgp.studies import workflow
+    from sparse_prefgp.workflow import workflow
 
     seen = []
 
@@ -322,7 +322,7 @@ def test_interrupted_and_resumed(
     kept: int,
     of: str,
 ) -> None:
-    from sparse_prefgp.selection.climb import Climb
+    from sparse_prefgp.learning.climb import Climb
 
     real, calls = Climb.moved, []
 

@@ -19,7 +19,7 @@ from sparse_prefgp.analysis import asked as asked_module
 from sparse_prefgp.analysis import suggestion as module
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.candidates import likely_best, listed_pairs, pool, random_pairs
-from sparse_prefgp.models.items import own_items
+from sparse_prefgp.analysis.items import own_items
 from tests.cases import ALL, random_duels
 from tests.reference import slow_suggestion as slow
 from tests.tolerances import IDENTITY

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from sparse_prefgp.selection.optimise import optimise
-from sparse_prefgp.selection.tensorboard import to_tensorboard
+from sparse_prefgp.learning.optimise import optimise
+from sparse_prefgp.learning.tensorboard import to_tensorboard
 from tests.unit.test_checkpoint import build
 
 
 def test_without_tensorboard_there_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparse_prefgp.selection.tensorboard.find_spec", lambda name: None)
+    monkeypatch.setattr("sparse_prefgp.learning.tensorboard.find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
         to_tensorboard(build(), tmp_path)
 

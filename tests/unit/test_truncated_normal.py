@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sparse_prefgp.truncated_normal import half_line, log_cdf, truncated_moments
+from sparse_prefgp.factors.truncated_normal import half_line, log_cdf, truncated_moments
 from tests.cases import read
 from tests.reference.slow_truncated_normal import truncated_normal
 from tests.tolerances import FLUSHED, TAIL

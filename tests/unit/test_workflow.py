@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.studies.reporting import FITTING, HOLDING, LOADING, PLACING, READING, SCORING
+from sparse_prefgp.workflow.reporting import FITTING, HOLDING, LOADING, PLACING, READING, SCORING
 from tests.tolerances import FIXED_POINT
 
 pytest.importorskip("pandas")
@@ -141,8 +141,8 @@ def test_memory_and_streams_give_the_same_scores(
     frames: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
     """One model, which has learned nothing: only how the duels are held differs."""
-    from sparse_prefgp.studies.holdout import hold, predict_held_out
-    from sparse_prefgp.studies.sources import Sources
+    from sparse_prefgp.workflow.holdout import hold, predict_held_out
+    from sparse_prefgp.workflow.sources import Sources
 
     found = []
     for stream in (False, True):

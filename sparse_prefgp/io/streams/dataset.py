@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sparse_prefgp.events import FLAGGED
+from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
 from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows, remedy

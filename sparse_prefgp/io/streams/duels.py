@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import Duels
-from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import parsed
 from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, joined, regular

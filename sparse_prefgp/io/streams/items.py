@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import Duels, check_features
-from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.data.duels import Duels, check_features
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.columns import item_columns
 from sparse_prefgp.io.files import column_names, id_text, load_items
 

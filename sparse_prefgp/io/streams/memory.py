@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sparse_prefgp.duels import Duels
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.streams.rows import Rows
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparse_prefgp.duels import Duels
-from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, TIE
 from sparse_prefgp.io.streams.dataset import DatasetRows

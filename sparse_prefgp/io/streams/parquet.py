@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.events import FLAGGED
-from sparse_prefgp.features import INSTALL_CLI
+from sparse_prefgp.data.events import FLAGGED
+from sparse_prefgp.data.features import INSTALL_CLI
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
 from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows, remedy

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.duels import MAX_COUNT
-from sparse_prefgp.events import FLAGGED, Events, Kind, kinds_of
-from sparse_prefgp.features import FeatureTransform
+from sparse_prefgp.data.duels import MAX_COUNT
+from sparse_prefgp.data.events import FLAGGED, Events, Kind, kinds_of
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.rows import SIDES, Chunk, Rows, Source

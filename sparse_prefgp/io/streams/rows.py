@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.events import FLAGGED, TIE, Events
+from sparse_prefgp.data.events import FLAGGED, TIE, Events
 from sparse_prefgp.io.judgements import LOSER, WINNER
 
 FloatArray = npt.NDArray[np.float64]

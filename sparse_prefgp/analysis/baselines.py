@@ -1,0 +1,211 @@
+"""What a preference model must beat: a linear probit on feature differences, and a coin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg, special
+
+from sparse_prefgp.data.duels import Duels
+
+FloatArray = npt.NDArray[np.float64]
+
+WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+MAX_NEWTON_STEPS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProbit:
+    """P(a beats b) = Phi((x_a - x_b)' weights), no intercept, Gaussian prior on the weights.
+
+    Attributes:
+        weights: (D,) the most probable weights.
+        prior_width: standard deviation of the prior on each weight.
+        cross_validation: (width, mean negative log probability in nats) of every width tried;
+            empty when there was a single width or a single pair.
+    """
+
+    weights: FloatArray
+    prior_width: float
+    cross_validation: tuple[tuple[float, float], ...] = ()
+
+    @classmethod
+    def fit(
+        cls,
+        differences: npt.ArrayLike,
+        counts: npt.ArrayLike | None = None,
+        *,
+        rng: np.random.Generator | None = None,
+        widths: Sequence[float] = WIDTHS,
+        folds: int = 5,
+    ) -> LinearProbit:
+        """Fit to duels; the prior width is chosen by cross-validation on these duels alone.
+
+        Args:
+            differences: (t, D) standardised features of the winner minus those of the loser.
+            counts: (t,) how often each duel was seen; default all 1.
+            rng: draws the folds; default a generator with seed 0.
+            widths: the prior widths to try.
+            folds: the number of folds, five unless there are fewer duels.
+
+        Cost is O(t D^2) a Newton step.
+
+        Raises:
+            ValueError: arrays of the wrong shape or not finite, no duels, counts or widths that
+                are not positive, fewer than two folds.
+        """
+        x, weight = _checked(differences, counts)
+        if not x.shape[1]:  # without features nothing but a coin is left
+            return cls(np.zeros(0), 1.0)
+        grid = sorted(float(width) for width in widths)
+        if not grid or not all(0.0 < width < np.inf for width in grid):
+            raise ValueError(f"widths is {tuple(widths)}; give at least one, all positive.")
+        if folds < 2:
+            raise ValueError(f"folds is {folds}; give at least 2.")
+        generator = np.random.default_rng(0) if rng is None else rng
+        table: tuple[tuple[float, float], ...] = ()
+        best = grid[0] if len(grid) == 1 else 1.0
+        if len(grid) > 1 and len(x) > 1:
+            table = _cross_validate(x, weight, grid, min(folds, len(x)), generator)
+            best = min(table, key=lambda row: row[1])[0]
+        weights = _newton(x, weight, best, np.zeros(x.shape[1]))
+        weights.setflags(write=False)
+        return cls(weights, best, table)
+
+    @classmethod
+    def of(cls, duels: Duels, rng: np.random.Generator | None = None) -> LinearProbit:
+        """Fitted to those of some duels that have a winner, with their weights.
+
+        Equal duels of different groups are one row, so that groups change neither the folds nor the
+        fit.
+
+        Raises:
+            ValueError: all duels are ties.
+        """
+        doors = duels.events.doors()
+        if not doors.decided.any():
+            raise ValueError(
+                "All duels are ties, from which a linear probit learns nothing; give some that one "
+                "side won."
+            )
+        sides = doors.features[doors.decided]
+        weights = (duels.events.totals[doors.event] * doors.weight)[doors.decided]
+        key = sides[:, 0] * duels.num_items + sides[:, 1]
+        _, first, row = np.unique(key, return_index=True, return_inverse=True)
+        counts = np.bincount(row.reshape(-1), weights)
+        order = np.argsort(first)  # that of first appearance
+        won, lost = duels.items[sides[first[order]].T]
+        return cls.fit(won - lost, counts[order], rng=rng)
+
+    def predict_log_proba(self, differences: npt.ArrayLike) -> FloatArray:
+        """Log probability, (k,) in nats, that the first side wins; `differences` is (k, D).
+
+        Raises:
+            ValueError: the wrong number of columns.
+        """
+        x = np.asarray(differences, dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != len(self.weights):
+            raise ValueError(
+                f"differences has shape {x.shape}; give (k, {len(self.weights)}), the columns the "
+                "baseline was fitted to."
+            )
+        return np.asarray(special.log_ndtr(x @ self.weights))
+
+
+@dataclass(frozen=True)
+class Coin:
+    """Either side wins with probability one half."""
+
+    def predict_log_proba(self, differences: npt.ArrayLike) -> FloatArray:
+        """log(1/2) for each of the k rows of `differences`, (k,)."""
+        return np.full(len(np.asarray(differences)), np.log(0.5))
+
+
+def _checked(
+    differences: npt.ArrayLike, counts: npt.ArrayLike | None
+) -> tuple[FloatArray, FloatArray]:
+    x = np.asarray(differences, dtype=np.float64)
+    if x.ndim != 2 or not len(x):
+        raise ValueError(f"differences has shape {x.shape}; give (t, D) with at least one duel.")
+    bad = np.argwhere(~np.isfinite(x))
+    if len(bad):
+        i, j = bad[0]
+        raise ValueError(f"differences has {x[i, j]} in row {i}, column {j}; give finite numbers.")
+    weight = np.ones(len(x)) if counts is None else np.asarray(counts, dtype=np.float64)
+    if weight.shape != (len(x),):
+        raise ValueError(f"counts has shape {weight.shape} for {len(x)} duels; give one each.")
+    wrong = np.flatnonzero(~((weight > 0) & np.isfinite(weight)))
+    if wrong.size:
+        raise ValueError(
+            f"counts has {weight[wrong[0]]} in duel {wrong[0]}; give positive numbers."
+        )
+    return x, weight
+
+
+def _cross_validate(
+    x: FloatArray,
+    weight: FloatArray,
+    grid: Sequence[float],
+    folds: int,
+    rng: np.random.Generator,
+) -> tuple[tuple[float, float], ...]:
+    fold = rng.permutation(len(x)) % folds
+    loss = np.zeros(len(grid))
+    for k in range(folds):
+        kept, held = fold != k, fold == k
+        x_kept, w_kept, x_held, w_held = x[kept], weight[kept], x[held], weight[held]
+        weights = np.zeros(x.shape[1])
+        # From the narrowest prior up: each fit starts from the last and needs few steps.
+        for i, width in enumerate(grid):
+            weights = _newton(x_kept, w_kept, width, weights)
+            loss[i] -= w_held @ special.log_ndtr(x_held @ weights)
+    return tuple(
+        (width, float(total / weight.sum())) for width, total in zip(grid, loss, strict=True)
+    )
+
+
+def _newton(x: FloatArray, weight: FloatArray, width: float, start: FloatArray) -> FloatArray:
+    """Minimise -sum_i weight_i log Phi(x_i' w) + |w|^2 / (2 width^2), which is convex."""
+    precision = width**-2
+    w = start
+    activation = x @ w
+
+    def loss(a: FloatArray, v: FloatArray) -> float:
+        return float(-(weight @ special.log_ndtr(a)) + 0.5 * precision * (v @ v))
+
+    value = loss(activation, w)
+    for _ in range(MAX_NEWTON_STEPS):
+        ratio, curvature = _probit_derivatives(activation)
+        gradient = precision * w - x.T @ (weight * ratio)
+        hessian = x.T @ (x * (weight * curvature)[:, None])
+        hessian[np.diag_indices_from(hessian)] += precision
+        step = linalg.solve(hessian, gradient, assume_a="pos")
+        decrement = float(gradient @ step)
+        if decrement <= 1e-12 * (1.0 + abs(value)):
+            break
+        move, size = x @ step, 1.0
+        while True:
+            trial, trial_activation = w - size * step, activation - size * move
+            trial_value = loss(trial_activation, trial)
+            if trial_value <= value - 1e-4 * size * decrement or size < 1e-8:
+                break
+            size *= 0.5
+        if trial_value >= value:  # nothing left but rounding
+            break
+        w, activation, value = trial, trial_activation, trial_value
+    return w
+
+
+def _probit_derivatives(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """First derivative of log Phi(a) and minus the second, both safe in the far tail."""
+    with np.errstate(over="ignore"):
+        ratio = np.sqrt(2.0 / np.pi) / special.erfcx(-a / np.sqrt(2.0))
+    curvature = ratio * (ratio + a)
+    far = a < -30.0  # ratio + a cancels there; its series does not
+    if far.any():
+        s = a[far] ** -2
+        curvature[far] = 1.0 - s * (1.0 - s * (6.0 - 50.0 * s))
+    return ratio, curvature

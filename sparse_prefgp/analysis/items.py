@@ -1,0 +1,452 @@
+"""Items of a raw table, an array or the model itself, ready for its predictions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.data.duels import Duels, check_features
+from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.features import NO_FEATURES
+from sparse_prefgp.io.columns import Ids, match, parse_counts, rows_by_number
+from sparse_prefgp.io.files import Source, Table, id_text, load, load_items
+from sparse_prefgp.io.judgements import (
+    COUNT,
+    LOSER,
+    WINNER,
+    kinds_in,
+    labels_in,
+    weights_in,
+)
+
+if TYPE_CHECKING:
+    from sparse_prefgp.data.features import FeatureTransform
+    from sparse_prefgp.models.protocols import KnownDuels, Predicts
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+# Standardised values of one raw value, read or computed twice, differ by less.
+ROUNDING = 1e-9
+
+
+class LabelledDuels(NamedTuple):
+    """Duels between the items of an `ItemSet`, one event per row of their table.
+
+    blocks: (t,) labels, None where nobody asked.
+    """
+
+    events: Events
+    blocks: npt.NDArray[np.object_] | None = None
+
+    @property
+    def groups(self) -> npt.NDArray[np.object_] | None:
+        """(t,) labels of who judged, None where nobody asked."""
+        return None if self.events.judge is None else self.events.judge.labels
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ItemSet:
+    """Items in the form a model predicts them, with what the model knows about each.
+
+    Attributes:
+        ids: n ids, in row order.
+        inputs: (n, D) features in model units; (n, D + 1) for a model with item effects, the last
+            column being `numbers`. Ready for `predict_f`, `predict_duel`, `predict_difference`.
+        numbers: (n,) row of each item in `model.duels.items`, -1 where the model does not know it.
+        comparisons: (n,) training duels of each item, counts included.
+        outside_by_feature: for each raw feature, (n,) whether the item lies outside the range of
+            the training items that took part in duels, or has a level that none of them had;
+            features without such an item are left out.
+        levels_never_seen: for each categorical column, row -> its unknown level.
+        name: how a message names where the items are from.
+    """
+
+    ids: tuple[Hashable, ...]
+    inputs: FloatArray
+    numbers: IntArray
+    comparisons: IntArray
+    outside_by_feature: Mapping[str, BoolArray]
+    levels_never_seen: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    name: str = "the items"
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        known, outside = int((self.numbers >= 0).sum()), int(self.outside.sum())
+        return (
+            f"ItemSet({len(self)} items, {known} known to the model, {outside} outside its range)"
+        )
+
+    @cached_property
+    def outside(self) -> BoolArray:
+        """(n,) whether any feature lies outside the range of the training items."""
+        result = np.zeros(len(self), dtype=bool)
+        for mask in self.outside_by_feature.values():
+            result |= mask
+        return result
+
+    @property
+    def outside_features(self) -> dict[str, int]:
+        """How many items lie outside, for each raw feature that has any."""
+        return {name: int(mask.sum()) for name, mask in self.outside_by_feature.items()}
+
+    @property
+    def unknown_levels(self) -> dict[str, dict[str, int]]:
+        """How many items have each level that the model does not know, per categorical column."""
+        return {name: dict(Counter(rows.values())) for name, rows in self.levels_never_seen.items()}
+
+    @cached_property
+    def lookup(self) -> dict[str, int]:
+        """Row of each id as text.
+
+        Raises:
+            ValueError: two ids that read alike.
+        """
+        rows: dict[str, int] = {}
+        for i, value in enumerate(self.ids):
+            text = id_text(value)
+            if text in rows:
+                raise ValueError(
+                    f"The ids {self.ids[rows[text]]!r} and {value!r} of {self.name} read alike as "
+                    "text; rename one of them."
+                )
+            rows[text] = i
+        return rows
+
+    def find(self, value: Any) -> int | None:
+        """The row of an id, by the rule for the ids of files; None if there is none."""
+        return Ids(self.lookup).find(id_text(value))
+
+    def rows_in(self, table: Table, column: str, what: str = "duel") -> IntArray:
+        """The row of each id in a column of a table whose rows are duels, or `what` it says.
+
+        Raises:
+            ValueError: an unknown or missing id, with the row of the table.
+        """
+        return match(table, column, self.lookup, self.name, what=what)
+
+    def read_duels(
+        self,
+        source: Source,
+        groups: str | None = None,
+        weights: str | None = None,
+        blocks: str | None = None,
+    ) -> LabelledDuels:
+        """A table of duels between these items.
+
+        Args:
+            source: path or data frame with the columns `winner` and `loser`, and perhaps `count`
+                and `tie`.
+            groups: name of the column that says who judged. weights: of the column that says as
+                how many duels each counts. blocks: of the column of each duel's block.
+
+        Raises:
+            ValueError: a missing column, no rows, an id that is missing or unknown, an item against
+                itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
+                missing group, block or weight; the message names the row.
+        """
+        table = load(source, "duels", lambda header: (WINNER, LOSER))
+        for name in (WINNER, LOSER):
+            table.require(name)
+        if len(table.frame) == 0:
+            raise ValueError(f"There are no duels in {table.name}; give at least one row.")
+        winners, losers = self.rows_in(table, WINNER), self.rows_in(table, LOSER)
+        same = np.flatnonzero(winners == losers)
+        if same.size:
+            raise ValueError(
+                f"The duel in {table.row(int(same[0]))} is of item "
+                f"{str(self.ids[winners[same[0]]])!r} with itself; remove it, or correct its "
+                "winner or loser."
+            )
+        counts = np.ones(len(winners), dtype=np.int64)
+        if COUNT in table.frame.columns:
+            counts = parse_counts(table, COUNT, table.frame[COUNT])
+        events = Events.between(
+            winners,
+            losers,
+            counts,
+            kind=kinds_in(table),
+            weights=None if weights is None else weights_in(table, weights) * counts,
+            judge=None if groups is None else Codes.of(labels_in(table, groups).tolist()),
+        )
+        return LabelledDuels(events, None if blocks is None else labels_in(table, blocks))
+
+    def select(self, rows: npt.ArrayLike) -> ItemSet:
+        """The items in these rows (numbers, or a mask of length n), in that order."""
+        index = np.asarray(rows)
+        chosen = np.arange(len(self))[index if index.size else np.empty(0, dtype=np.int64)]
+        position = {int(row): i for i, row in enumerate(chosen)}
+        levels = {
+            name: {position[row]: level for row, level in found.items() if row in position}
+            for name, found in self.levels_never_seen.items()
+        }
+        return replace(
+            self,
+            ids=tuple(self.ids[i] for i in chosen),
+            inputs=self.inputs[chosen],
+            numbers=self.numbers[chosen],
+            comparisons=self.comparisons[chosen],
+            outside_by_feature=_with_any(
+                {k: m[chosen] for k, m in self.outside_by_feature.items()}
+            ),
+            levels_never_seen={name: found for name, found in levels.items() if found},
+        )
+
+    def followed_by(self, other: ItemSet) -> ItemSet:
+        """These items and then those of `other` that are not among them, by id and by number."""
+        n = len(self)
+        known = set(self.lookup)
+        here = (other.numbers >= 0) & np.isin(other.numbers, self.numbers)
+        more = other.select(
+            [i for i, id in enumerate(other.ids) if not here[i] and id_text(id) not in known]
+        )
+        if len(more) == 0:
+            return self
+        names = dict.fromkeys([*self.outside_by_feature, *more.outside_by_feature])
+        columns = dict.fromkeys([*self.levels_never_seen, *more.levels_never_seen])
+        return ItemSet(
+            self.ids + more.ids,
+            np.concatenate([self.inputs, more.inputs]),
+            np.concatenate([self.numbers, more.numbers]),
+            np.concatenate([self.comparisons, more.comparisons]),
+            {
+                name: np.concatenate(
+                    [
+                        part.outside_by_feature.get(name, np.zeros(len(part), dtype=bool))
+                        for part in (self, more)
+                    ]
+                )
+                for name in names
+            },
+            {
+                name: {
+                    **self.levels_never_seen.get(name, {}),
+                    **{n + i: v for i, v in more.levels_never_seen.get(name, {}).items()},
+                }
+                for name in columns
+            },
+            f"{self.name} or {other.name}",
+        )
+
+
+def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
+    """Items as the model takes them.
+
+    Args:
+        model: whose features, known ids, duels and recorded transform count.
+        items: None for the model's own; a path or data frame of raw items, as `read_items`; an
+            (n, D) array of unknown items in the units of `model.duels.items`, with ids 0, 1, …;
+            or an `ItemSet`, which is returned as it is.
+
+    An id of a raw table that the model knows (compared as text) names the known item, with the
+    features of the table.
+
+    Raises:
+        ValueError: a raw table for a model that records no transform; the wrong number of columns;
+            what `read_items` raises.
+    """
+    if isinstance(items, ItemSet):
+        return items
+    if items is None:
+        return own_items(model)
+    duels = model.duels
+    if is_array(items):
+        lacking = not duels.num_features
+        features = check_features(items, "items", duels.feature_names, may_lack=lacking)
+        if features.shape[1] != duels.num_features:
+            raise ValueError(
+                f"items has {features.shape[1]} columns, but the model has {duels.num_features} "
+                "features; give the same columns in the units of model.duels.items."
+            )
+        n = len(features)
+        return _item_set(model, tuple(range(n)), features, np.full(n, -1), {}, "the array of items")
+    transform = NO_FEATURES if duels.num_features == 0 else duels.transform
+    if transform is None:
+        raise ValueError(
+            "The model records no feature transform, so a raw table of items cannot be converted; "
+            "give an (n, D) array in the units of model.duels.items."
+        )
+    table = load_items(items)
+    ids, lookup = table.ids()
+    features = transform.apply(table.frame, table.row)
+    unknown = {
+        name: {int(i): str(table.frame[name].iloc[i]) for i in np.flatnonzero(~block.any(1))}
+        for name, block in _level_blocks(duels, features)
+        if not block.any(1).all()
+    }
+    return _item_set(model, ids, features, _known_numbers(model, lookup), unknown, table.name)
+
+
+def is_array(items: Any) -> bool:
+    """Whether items are given as an array, a tensor or lists, not as a table or its path."""
+    return isinstance(items, (np.ndarray, list, tuple)) or hasattr(items, "numpy")
+
+
+def known_items(model: Predicts, items: Any = None) -> ItemSet:
+    """The given items, and after them those of the model that are not among them."""
+    if items is None:
+        return own_items(model)
+    given = resolve_items(model, items)
+    return given.followed_by(own_items(model)) if model.duels.has_items else given
+
+
+def items_of(model: Predicts, duels: Duels) -> ItemSet:
+    """The items of other duels in model units: known by id where both have ids, or as a whole
+    where both have equal items and no ids, else unknown.
+
+    Raises:
+        ValueError: another number of features, and what `features_in_units_of` raises.
+    """
+    own, numbers = model.duels, np.full(duels.num_items, -1)
+    features = features_in_units_of(own, duels.items, duels.transform)
+    given = resolve_items(model, features)
+    if duels.item_ids is not None and own.item_ids is not None:
+        numbers = _known_numbers(model, {id_text(id): i for i, id in enumerate(duels.item_ids)})
+    elif duels.item_ids is None and own.item_ids is None and np.array_equal(features, own.items):
+        numbers = np.arange(duels.num_items)
+    ids = given.ids if duels.item_ids is None else duels.item_ids
+    return _item_set(model, ids, features, numbers, {}, "the items of the duels")
+
+
+def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
+    """Inputs of the items; each unknown one has an effect, and so a number, of its own."""
+    if not model.has_item_effect:
+        return items.inputs
+    own = np.where(items.numbers < 0, -1.0 - np.arange(len(items)), items.numbers)
+    return np.column_stack([items.inputs[:, :-1], own])
+
+
+def features_in_units_of(
+    own: KnownDuels, features: FloatArray, transform: FeatureTransform | None
+) -> FloatArray:
+    """Features of other items, (n, D), in the units of a model's duels.
+
+    Args:
+        own: the duels of the model, or what stands for them where they are streamed.
+        features: (n, E). transform: how they were made, as recorded beside them; None says that
+            they are in the units of the model.
+
+    Features that another transform made are converted by way of the raw values; equal ones of the
+    model and of the new items come out equal to the bit.
+
+    Raises:
+        ValueError: a recorded transform beside a model that has none, unless the items are the
+            model's own; what `FeatureTransform.convert` raises.
+    """
+    if transform is None or transform == own.transform:
+        return features
+    if own.transform is None:
+        if np.array_equal(features, own.items):
+            return features
+        raise ValueError(
+            "The duels record how their features were made from a raw table, but the model records "
+            "nothing, so that they cannot be brought into its units; give Duels(…) with items in "
+            "the units of model.duels.items and without a transform."
+        )
+    converted = own.transform.convert(features, transform)
+    for values, known in zip(converted.T, own.items.T, strict=True):  # the columns, in place
+        levels = np.unique(known)
+        place = np.searchsorted(levels, values)
+        for near in (np.minimum(place, len(levels) - 1), np.maximum(place - 1, 0)):
+            equal = np.abs(values - levels[near]) <= ROUNDING * (1.0 + np.abs(values))
+            values[equal] = levels[near][equal]
+    return converted
+
+
+def own_items(model: Predicts) -> ItemSet:
+    """The items of `model.duels`, compared or not.
+
+    Raises:
+        ValueError: a model of streamed duels with inline features, which have no items.
+    """
+    if not model.duels.has_items:
+        raise ValueError(
+            "The model was learned from features of both sides of each duel and has no items of "
+            "its own; give items."
+        )
+    n = model.duels.num_items
+    ids = tuple(range(n)) if model.duels.item_ids is None else model.duels.item_ids
+    return _item_set(model, ids, model.duels.items, np.arange(n), {}, "the model's own items")
+
+
+def feature_columns(duels: KnownDuels) -> tuple[str, ...]:
+    """The raw feature that each of the D columns of `duels.items` belongs to."""
+    transform = duels.transform
+    if transform is not None:
+        pairs = zip(transform.categorical, transform.categories, strict=True)
+        return (*transform.numeric, *(name for name, levels in pairs for _ in levels))
+    if duels.feature_names is not None:
+        return duels.feature_names
+    return tuple(f"column {j}" for j in range(duels.num_features))
+
+
+def _item_set(
+    model: Predicts,
+    ids: tuple[Hashable, ...],
+    features: FloatArray,
+    numbers: IntArray,
+    unknown: Mapping[str, Mapping[int, str]],
+    name: str,
+) -> ItemSet:
+    duels = model.duels
+    compared = duels.comparisons
+    known = numbers >= 0
+    comparisons = np.where(known, compared[np.where(known, numbers, 0)], 0)
+    inputs = np.column_stack([features, numbers]) if model.has_item_effect else features
+    outside = _outside(duels, features, np.flatnonzero(compared))
+    return ItemSet(ids, inputs, numbers, comparisons, outside, unknown, name)
+
+
+def _outside(duels: KnownDuels, features: FloatArray, compared: IntArray) -> dict[str, BoolArray]:
+    rows = duels.items[compared]
+    low, high = rows.min(0), rows.max(0)
+    found: dict[str, BoolArray] = {}
+    for j, name in enumerate(feature_columns(duels)):
+        beyond = (features[:, j] < low[j]) | (features[:, j] > high[j])
+        found[name] = found[name] | beyond if name in found else beyond
+    for name, block in _level_blocks(duels, features):
+        found[name] |= ~block.any(1)
+    return _with_any(found)
+
+
+def _with_any(masks: Mapping[str, BoolArray]) -> dict[str, BoolArray]:
+    return {name: mask for name, mask in masks.items() if mask.any()}
+
+
+def _level_blocks(duels: KnownDuels, features: FloatArray) -> list[tuple[str, FloatArray]]:
+    """The 0/1 columns of each categorical column; all zero where the level is unknown."""
+    blocks: list[tuple[str, FloatArray]] = []
+    if duels.transform is not None:
+        start = len(duels.transform.numeric)
+        for name, levels in zip(
+            duels.transform.categorical, duels.transform.categories, strict=True
+        ):
+            blocks.append((name, features[:, start : start + len(levels)]))
+            start += len(levels)
+    return blocks
+
+
+def _known_numbers(model: Predicts, lookup: dict[str, int]) -> IntArray:
+    """Row in the model's items of each row of a raw table, -1 for an id it does not know."""
+    if not model.duels.has_items:
+        return np.full(len(lookup), -1, dtype=np.int64)
+    ids: Sequence[Hashable] = model.duels.item_ids or range(model.duels.num_items)
+    known = {id_text(value): i for i, value in enumerate(ids)}
+    # As for the ids of duels: 007 is 7 where neither side leaves a doubt.
+    theirs, alone = Ids(known), set(rows_by_number(lookup).values())
+    numbers = np.full(len(lookup), -1, dtype=np.int64)
+    for text, row in lookup.items():
+        found = known.get(text)
+        if found is None and row in alone:
+            found = theirs.find(text)
+        numbers[row] = -1 if found is None else found
+    return numbers

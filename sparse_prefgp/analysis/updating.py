@@ -1,0 +1,351 @@
+"""New duels for a fitted model: its parameters stay, its sites go on from where they were."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.approximations import Approximation
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.data.events import KINDS, Codes
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.io.files import id_text, items_named_in, load
+from sparse_prefgp.io.judgements import LOSER, WINNER
+from sparse_prefgp.analysis.items import (
+    ROUNDING,
+    ItemSet,
+    LabelledDuels,
+    feature_columns,
+    is_array,
+    own_items,
+    resolve_items,
+)
+from sparse_prefgp.models.preference_gp import PreferenceGP
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """What an update added and how inference went; `print` shows it as text.
+
+    Attributes:
+        new_duels: duels added, counts included. new_items: items added.
+        duels, items: how many there are now.
+        used_duels: how many of them inference works on: all, but for `SubsetOfData`, which draws
+            its subset anew from all duels, with its seed.
+        sites, continued_sites: distinct (winner, loser) pairs now, and how many of them went on
+            from their old values; the others began at zero.
+        sweeps, converged, inference: of the inference on all duels.
+        log_evidence_before: in nats, on the old duels. log_evidence: on the new and the old ones.
+        new_items_outside_range: added items with a feature outside the range of the old training
+            items, and outside_features, how many for each feature.
+        unknown_levels: levels never seen among the added items, per categorical column.
+    """
+
+    new_duels: int
+    new_items: int
+    duels: int
+    items: int
+    used_duels: int
+    sites: int
+    continued_sites: int
+    sweeps: int
+    converged: bool
+    inference: InferenceResult
+    log_evidence_before: float
+    log_evidence: float
+    new_items_outside_range: int
+    outside_features: dict[str, int]
+    unknown_levels: dict[str, dict[str, int]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, ready for JSON."""
+        figures = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**figures, "inference": str(self.inference)}
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.new_duels:,} duels and {self.new_items:,} items added: {self.duels:,} duels "
+            f"between {self.items:,} items",
+            f"{self.continued_sites:,} of {self.sites:,} sites continued",
+            f"Inference {self.inference}",
+            f"Log evidence {self.log_evidence:,.2f} nats, {self.log_evidence_before:,.2f} before, "
+            "on the old duels alone",
+        ]
+        if self.used_duels < self.duels:
+            lines.append(f"Inference uses a subset of {self.used_duels:,} duels, drawn anew")
+        if self.new_items_outside_range:
+            each = ", ".join(f"{name} {count:,}" for name, count in self.outside_features.items())
+            lines.append(
+                f"{self.new_items_outside_range:,} new items lie outside the range of the training "
+                f"items ({each})"
+            )
+        for name, levels in self.unknown_levels.items():
+            shown = ", ".join(f"{level!r} {count:,}" for level, count in list(levels.items())[:5])
+            lines.append(f"Levels of {name} never seen count as none of the known: {shown}")
+        return "\n".join(lines)
+
+
+def update(
+    model: PreferenceGP,
+    duels: Any,
+    items: Any = None,
+    *,
+    groups: str | None = None,
+    weights: str | None = None,
+    blocks: str | None = None,
+) -> tuple[PreferenceGP, UpdateReport]:
+    """A model of the old duels and new ones, with the same parameters; the old one stays.
+
+    Args:
+        model: whose kernel, noise, mean function, inducing inputs, approximation and engine the
+            new one gets, as copies.
+        duels: path or data frame with the columns `winner` and `loser`, which hold item ids, and
+            perhaps `count` and, for a model with a margin, `tie`.
+        items: path or data frame of raw items; those the model does not know are appended, in the
+            units recorded by its transform. Known ones may be there, unchanged. For a model
+            without recorded transform or ids, an (n, D) array in its units, whose items follow
+            the old ones in number. Left out for items without features, those that the new duels
+            name are appended.
+        groups: name of the column of the new duels that says who judged; needed if the old ones
+            have groups. New groups begin at the noise of the model, a ratio of 1.
+        weights: of the column that says as how many duels each counts; without it each is one.
+        blocks: of the column of each duel's block; needed for `PITC` with blocks that were given.
+
+    Returns:
+        The new model, after inference that began at the old sites, and what was done. Its
+        posterior is that of a model made afresh from all duels with these parameters; fit it with
+        `optimise` to learn the parameters from all duels.
+
+    Raises:
+        ValueError: an unknown id, an item against itself or a bad count (with its row); a known
+            item with other features; ids that do not fit those of the model; what
+            `resolve_items` raises; ties for a model without margin; groups or blocks that the
+            model has and the new duels have not, or the other way round.
+    """
+    old = model.duels
+    _check_columns(model, groups, blocks)
+    own = own_items(model)
+    if items is None and old.num_features == 0 and old.item_ids is not None:
+        table = load(duels, "duels", lambda header: (WINNER, LOSER))
+        for name in (WINNER, LOSER):
+            table.require(name)
+        items = items_named_in(table, (WINNER, LOSER)).frame
+    added = None if items is None else _new_items(model, items)
+    everything = own if added is None else own.followed_by(added)
+    new = everything.read_duels(duels, groups, weights, blocks)
+    data = _joined(old, everything, new)
+
+    before = model.log_evidence()
+    kernel, mean_function, inducing, noise = copy.deepcopy(
+        (model.kernel, model.mean_function, model.inducing_variable, model.noise_variance)
+    )
+    result = PreferenceGP(
+        data,
+        kernel,
+        approximation=_with_new_blocks(model.approximation, new),
+        inducing_variable=inducing,
+        engine=model.engine,
+        noise_variance=float(model.noise_variance.numpy()),
+        mean_function=mean_function,
+        margin=None if model.margin is None else float(model.margin.numpy()),
+        noise_by_group=model.noise_ratio is not None,
+    )
+    # With its transform, prior and whether it is trainable.
+    result.noise_variance, result.margin = noise, copy.deepcopy(model.margin)
+    if result.margin is not None and old.ties is None and data.ties is not None:
+        gpflow.set_trainable(result.margin, True)  # the first ties, from which it is learned
+    _keep_ratios(model, result)
+    nu, tau, continued = continued_sites(model, result)
+    result.start_from(nu, tau)
+    inference = result.infer()
+    return result, UpdateReport(
+        new_duels=new.events.num_events,
+        new_items=data.num_items - old.num_items,
+        duels=data.num_duels,
+        items=data.num_items,
+        used_duels=result.num_duels_used,
+        sites=result.graph.num_sites,
+        continued_sites=continued,
+        sweeps=inference.sweeps,
+        converged=inference.converged,
+        inference=inference,
+        log_evidence_before=before,
+        log_evidence=result.log_evidence(),
+        new_items_outside_range=0 if added is None else int(added.outside.sum()),
+        outside_features={} if added is None else added.outside_features,
+        unknown_levels={} if added is None else added.unknown_levels,
+    )
+
+
+def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, FloatArray, int]:
+    """Sites (nu, tau) of the new model's graph that its pairs had in the old one, else zero, and
+    how many had any. The items of the old model are the first ones of the new, in their order."""
+    before, after = old.graph, new.graph
+    # The row that each old row has become, by any item on it; -1 where a subset left it out.
+    row = np.full(before.num_rows, -1)
+    here = np.flatnonzero(before.row_of_item >= 0)
+    row[before.row_of_item[here]] = after.row_of_item[here]
+    keys = _keys(new, after, after.groups, after.blocks)
+    order = np.argsort(keys, kind="stable")
+    assert before.events is not None
+    events = before.events.onto(row)
+    moved = DuelGraph.of_events(after.rows, events, row_of_item=after.row_of_item)
+    groups = None
+    if before.groups is not None:
+        names = {name: i for i, name in enumerate(new.duels.group_names or ())}
+        number = np.array([names[name] for name in old.duels.group_names or ()])
+        groups = number[before.groups]
+    # New blocks come after the old ones, which keep their numbers.
+    wanted = _keys(new, moved, groups, before.blocks)
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    there = (moved.winners >= 0) & (moved.losers >= 0)
+    kept = np.flatnonzero(there & (keys[place] == wanted))
+    nu, tau = np.zeros(after.num_sites), np.zeros(after.num_sites)
+    old_nu, old_tau = old.sites()
+    nu[place[kept]], tau[place[kept]] = old_nu[kept], old_tau[kept]
+    return nu, tau, len(kept)
+
+
+def _keys(
+    model: PreferenceGP, sites: DuelGraph, groups: IntArray | None, blocks: IntArray | None
+) -> IntArray:
+    """A number for each site, equal for equal ends, kind, group and given block."""
+    labels = model.approximation.labels
+    assert sites.events is not None
+    keys: IntArray = sites.winners * model.graph.num_rows + sites.losers
+    for number, size in (
+        (sites.of_sites(sites.events.kind), len(KINDS)),
+        (groups, len(model.duels.group_names or ())),
+        (None if labels is None else blocks, len(labels or ())),
+    ):
+        keys = keys * max(size, 1) + (0 if number is None else number.astype(np.int64))
+    return keys
+
+
+def _check_columns(model: PreferenceGP, groups: str | None, blocks: str | None) -> None:
+    given = model.approximation.labels is not None
+    known = model.duels.group_names is not None
+    if known != (groups is not None):
+        raise ValueError(
+            "The duels of the model have groups; name the column of the new ones that says who "
+            "judged (groups=, --noise-by)."
+            if known
+            else f"The duels of the model have no groups, but the column {groups!r} was named; "
+            "leave it out, or make a model of all duels with groups."
+        )
+    if given != (blocks is not None):
+        raise ValueError(
+            "The blocks of PITC were given for each duel; name the column of the new ones that "
+            "holds theirs (blocks=, --blocks)."
+            if given
+            else f"The model has no blocks that were given, but the column {blocks!r} was named; "
+            "leave it out."
+        )
+
+
+def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approximation:
+    """PITC with the blocks of the new duels; labels are compared as text."""
+    if new.blocks is None:
+        return approximation
+    known = {id_text(label): label for label in approximation.labels or ()}
+    added = [known.get(id_text(label), label) for label in new.blocks.tolist()]
+    return approximation.followed_by(added)
+
+
+def _keep_ratios(old: PreferenceGP, new: PreferenceGP) -> None:
+    """The ratios of the old groups and their prior; new groups begin at 1."""
+    if old.noise_ratio is None or new.noise_ratio is None:
+        return
+    known = dict(zip(old.duels.group_names or (), old.noise_ratio.numpy(), strict=True))
+    new.noise_ratio.assign([known.get(name, 1.0) for name in new.duels.group_names or ()])
+    new.noise_ratio.prior, new.noise_ratio.prior_on = (
+        old.noise_ratio.prior,
+        old.noise_ratio.prior_on,
+    )
+    gpflow.set_trainable(new.noise_ratio, old.noise_ratio.trainable)
+
+
+def _new_items(model: PreferenceGP, items: Any) -> ItemSet | None:
+    """The items that the model does not know; None where it knows all."""
+    found = resolve_items(model, items)
+    if is_array(items):
+        if model.duels.item_ids is not None:
+            raise ValueError(
+                "The items are an array without ids, but those of the model have ids; give a table "
+                "of raw items with an id column."
+            )
+        n = model.duels.num_items
+        return replace(found, ids=tuple(range(n, n + len(found))))
+    _refuse_changed(model.duels, found)
+    new = found.select(found.numbers < 0)
+    return new if len(new) else None
+
+
+def _refuse_changed(old: Duels, found: ItemSet) -> None:
+    """Refuse known items whose features are others now."""
+    known = np.flatnonzero(found.numbers >= 0)
+    ours = old.items[found.numbers[known]]
+    theirs = found.inputs[known, : old.num_features]
+    bad = np.argwhere(np.abs(ours - theirs) > ROUNDING * (1.0 + np.abs(ours)))
+    if len(bad) == 0:
+        return
+    i, j = (int(k) for k in bad[0])
+    row = int(known[i])
+    name = feature_columns(old)[j]
+    was, now = (_raw_value(old, values[i], j) for values in (ours, theirs))
+    level = found.levels_never_seen.get(name, {}).get(row)
+    now = now if level is None else repr(level)
+    raise ValueError(
+        f"The item {str(found.ids[row])!r} of {found.name} has {name!r} {now}, but the model knows "
+        f"it with {was}; give the changed item a new id, or leave it out of the table."
+    )
+
+
+def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
+    """How a message shows the value behind a column, in the units of the raw table."""
+    transform = duels.transform
+    if transform is None:
+        return f"{features[column]:.10g}"
+    if column < len(transform.numeric):
+        return f"{transform.mean[column] + transform.scale[column] * features[column]:.10g}"
+    start = len(transform.numeric)
+    for levels in transform.categories:
+        if column < start + len(levels):
+            on = np.flatnonzero(features[start : start + len(levels)])
+            return repr(levels[int(on[0])]) if len(on) else "an unknown level"
+        start += len(levels)
+    raise AssertionError(f"column {column} is beyond the recorded features")
+
+
+def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
+    """The old duels and then the new ones, between all items."""
+    ids: tuple[Hashable, ...] | None = None
+    if old.item_ids is not None:
+        ids = items.ids
+        if len({isinstance(value, str) for value in ids}) > 1:
+            # Numbers so far, and now one that is none: then all are texts.
+            ids = tuple(id_text(value) for value in ids)
+    before, added = old.given, new.events
+    if old.group_names is not None and new.groups is not None:
+        known = {id_text(name): name for name in old.group_names}
+        labels = [known.get(id_text(label), label) for label in new.groups.tolist()]
+        added = replace(added, judge=Codes.of(labels))
+    else:
+        before = replace(before, judge=None)
+    return Duels.from_events(
+        items.inputs[:, : old.num_features],
+        before.followed_by(added),
+        item_ids=ids,
+        feature_names=old.feature_names,
+        transform=old.transform,
+    )

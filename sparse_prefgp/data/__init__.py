@@ -1,0 +1,1 @@
+"""Duels, the table of events, features, splits, and the graph that the numerics see."""

@@ -1,0 +1,896 @@
+"""Duels between items: validated, frozen, repeated duels merged into counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.data.events import TIE, WIN, Codes, Events
+
+if TYPE_CHECKING:
+    from sparse_prefgp.data.features import FeatureTransform
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
+# Up to here a double holds every whole number, and sums stay far from the end of int64.
+MAX_COUNT = 2**53
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Duels:
+    """Items with features, and which of them won against which.
+
+    Args:
+        items: (n, D) features, one row per item. Two items may have equal features; D may be 0,
+            for items of which nothing but their duels is known.
+        winners: (t,) the winner of each duel: an index into the rows of `items`, or one of
+            `item_ids` when the values are not integers (integers are always indices, and are
+            refused when `item_ids` holds integers other than the indices).
+        losers: (t,) the loser of each duel, in the same form.
+        counts: (t,) how often each duel was seen, whole numbers of at least 1 whose sum is at
+            most 2**53; default all 1.
+        item_ids: n distinct names of the items.
+        feature_names: D names of the columns of `items`.
+        transform: how the columns were made from a raw table, as recorded by `read_duels`.
+        ties: (t,) truth values: which duels ended in a tie between winner and loser, whose order
+            then means nothing.
+        weights: (t,) positive numbers: as how many duels each counts in the likelihood; default 1.
+        groups: (t,) labels, text or whole numbers: who judged, or under what conditions.
+
+    Attributes:
+        events: what was said, as a table (docs/events.md). Repeated events (the same sides, kind,
+            judge, person, time and covariates) are one whose count is their sum, in order of first
+            appearance. All names below are views of it.
+        item: (n,) which item each row of `items` is of, where an item in several contexts or at
+            several dates has several rows; as a rule the row itself.
+        rows_given, counts_given, weights_given: (t,) the event that each duel became, and its own
+            count and weight, for what tells equal duels apart.
+        winners, losers, counts: (num_pairs,) of each event.
+        weights: of all duels of an event in sum, counts included; None where each counts once.
+        ties: which events are ties, None without any.
+        groups, group_names: who judged, as numbers and their names; None without.
+
+    The arrays are read-only copies.
+
+    Raises:
+        ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners and
+            losers of unequal length; indices that are not integers or are out of range; unknown
+            ids; integers where `item_ids` holds other integers; a duel of an item with itself;
+            counts that are not whole and positive, or too large; ids or names of the wrong length;
+            ties, weights or groups of the wrong length or kind.
+    """
+
+    items: FloatArray
+    item: IntArray
+    events: Events
+    rows_given: IntArray
+    counts_given: IntArray
+    weights_given: FloatArray | None
+    item_ids: tuple[Hashable, ...] | None
+    feature_names: tuple[str, ...] | None
+    transform: FeatureTransform | None
+
+    def __init__(
+        self,
+        items: npt.ArrayLike,
+        winners: npt.ArrayLike,
+        losers: npt.ArrayLike,
+        counts: npt.ArrayLike | None = None,
+        *,
+        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None = None,
+        feature_names: Sequence[str] | None = None,
+        transform: FeatureTransform | None = None,
+        ties: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> None:
+        more = _Judgements(ties, weights, groups)
+        named = _Named.of(items, item_ids, feature_names, transform)
+        sides = _sides(winners, losers, named, rows_only=False)
+        self._hold(named, _given(named, *sides, counts, more), None)
+
+    @classmethod
+    def from_rows(
+        cls,
+        items: npt.ArrayLike,
+        winners: IntArray,
+        losers: IntArray,
+        counts: npt.ArrayLike | None = None,
+        *,
+        item_ids: Sequence[Hashable] | None = None,
+        feature_names: Sequence[str] | None = None,
+        transform: FeatureTransform | None = None,
+        ties: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+    ) -> Duels:
+        """Duels whose winners and losers are known to be row indices, whatever the ids are.
+
+        Raises:
+            ValueError: what `Duels` raises.
+        """
+        more = _Judgements(ties, weights, groups)
+        named = _Named.of(items, item_ids, feature_names, transform)
+        sides = _sides(winners, losers, named, rows_only=True)
+        return cls._of(named, _given(named, *sides, counts, more), None)
+
+    @classmethod
+    def from_events(
+        cls,
+        items: npt.ArrayLike,
+        events: Events,
+        *,
+        item: npt.ArrayLike | None = None,
+        item_ids: Sequence[Hashable] | None = None,
+        feature_names: Sequence[str] | None = None,
+        transform: FeatureTransform | None = None,
+    ) -> Duels:
+        """Duels from a table of events between rows of `items`.
+
+        Args:
+            items: (n, D) features, one row per item, or per item in each of its contexts.
+            events: as they were given; equal ones are merged here.
+            item: (n,) which item each row is of, whole numbers; by default each row is one.
+
+        Raises:
+            ValueError: what `Duels` raises; events without sides, or of a row that is not there.
+        """
+        named = _Named.of(items, item_ids, feature_names, transform)
+        return cls._of(named, _checked_events(events, named), item)
+
+    @classmethod
+    def _of(cls, named: _Named, given: Events, item: npt.ArrayLike | None) -> Duels:
+        duels = cls.__new__(cls)
+        duels._hold(named, given, item)
+        return duels
+
+    def _hold(self, named: _Named, given: Events, item: npt.ArrayLike | None) -> None:
+        """Merge equal events, in the order of their first appearance."""
+        given = given.in_order()
+        first, number = given.alike()
+        order = np.argsort(first)
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        rows = position[number]
+        each = given.each_weight
+        if each is not None and np.all(each == 1.0):
+            given, each = replace(given, weights=None), None
+        for name, value in (
+            ("items", named.features),
+            ("item", _checked_item(item, len(named.features))),
+            ("rows_given", rows),
+            ("counts_given", given.counts.copy()),
+            ("weights_given", each),
+        ):
+            if value is not None:
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "events", given.merged(first[order], rows).frozen())
+        object.__setattr__(self, "item_ids", named.ids)
+        object.__setattr__(self, "feature_names", named.feature_names)
+        object.__setattr__(self, "transform", named.transform)
+
+    @property
+    def given(self) -> Events:
+        """The events as they were given, before equal ones were merged."""
+        weights = self.weights_given
+        return replace(
+            self.events.take(self.rows_given),
+            counts=self.counts_given,
+            weights=None if weights is None else weights * self.counts_given,
+        )
+
+    # Views of the events.
+
+    @cached_property
+    def winners(self) -> IntArray:
+        """(num_pairs,) the row that won each; of a tie, the lower one."""
+        return _frozen(self.events.pairs[:, 0])
+
+    @cached_property
+    def losers(self) -> IntArray:
+        """(num_pairs,) the row that lost each; of a tie, the higher one."""
+        return _frozen(self.events.pairs[:, 1])
+
+    @property
+    def counts(self) -> IntArray:
+        """(num_pairs,) how often each event was seen."""
+        return self.events.counts
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """(num_pairs,) as how many duels each event counts; None where each counts once."""
+        return self.events.weights
+
+    @cached_property
+    def ties(self) -> npt.NDArray[np.bool_] | None:
+        """(num_pairs,) which events are ties; None without any."""
+        ties = self.events.ties
+        return None if ties is None else _frozen(ties)
+
+    @property
+    def groups(self) -> IntArray | None:
+        """(num_pairs,) the number of who judged; None without."""
+        return None if self.events.judge is None else self.events.judge.numbers
+
+    @property
+    def group_names(self) -> tuple[Hashable, ...] | None:
+        """Who judged, by number; None without."""
+        return None if self.events.judge is None else self.events.judge.names
+
+    @classmethod
+    def from_pairs(
+        cls,
+        X_winner: npt.ArrayLike,
+        X_loser: npt.ArrayLike,
+        counts: npt.ArrayLike | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+    ) -> Duels:
+        """Duels from stacked rows: row i of `X_winner` (t, D) beat row i of `X_loser` (t, D).
+
+        Equal rows become one item; items are numbered in order of first appearance, winners first.
+
+        Raises:
+            ValueError: arrays that are not (t, D), differ in shape or are not finite numbers; a
+                winner row equal to its loser row; and what `Duels` raises.
+        """
+        names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        if np.size(X_winner) == 0 and np.size(X_loser) == 0:
+            raise ValueError("There are no duels (X_winner has 0 rows); give at least one duel.")
+        won = check_features(X_winner, "X_winner", names)
+        lost = check_features(X_loser, "X_loser", names)
+        if won.shape != lost.shape:
+            raise ValueError(
+                f"X_winner has shape {won.shape} but X_loser has shape {lost.shape}; give two "
+                "arrays of the same shape."
+            )
+        same = np.flatnonzero((won == lost).all(axis=1))
+        if same.size:
+            raise ValueError(
+                f"Row {same[0]} of X_winner equals row {same[0]} of X_loser, a duel of an item "
+                "with itself; remove it, or use Duels(items, winners, losers) for different items "
+                "with equal features."
+            )
+        # Adding zero makes -0.0 and 0.0 the same row.
+        stacked = np.concatenate([won, lost]) + 0.0
+        _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        position = np.empty_like(order)
+        position[order] = np.arange(len(order))
+        index = position[inverse.reshape(-1)]
+        t = len(won)
+        return cls(stacked[first[order]], index[:t], index[t:], counts, feature_names=names)
+
+    @property
+    def num_items(self) -> int:
+        """n, the number of items, compared or not."""
+        return int(self.items.shape[0])
+
+    @property
+    def num_features(self) -> int:
+        """D, the number of feature columns."""
+        return int(self.items.shape[1])
+
+    @property
+    def num_pairs(self) -> int:
+        """The number of distinct duels, ordered pairs (winner, loser) as a rule."""
+        return len(self.events)
+
+    @property
+    def num_duels(self) -> int:
+        """t, the number of duels: the sum of `counts`."""
+        return self.events.num_events
+
+    @property
+    def num_ties(self) -> int:
+        """How many duels ended in a tie."""
+        return 0 if self.ties is None else int(self.counts[self.ties].sum())
+
+    @property
+    def decided(self) -> npt.NDArray[np.bool_]:
+        """Which rows have a winner, (num_pairs,)."""
+        return np.ones(self.num_pairs, dtype=bool) if self.ties is None else ~self.ties
+
+    @property
+    def effective_counts(self) -> FloatArray:
+        """As how many duels each row counts in the likelihood, (num_pairs,)."""
+        return self.events.totals
+
+    @property
+    def comparisons(self) -> IntArray:
+        """Duels that each item takes part in, (n,), counts included."""
+        return self.events.compared(self.num_items)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether items have any feature."""
+        return self.num_features > 0
+
+    @property
+    def held(self) -> bool:
+        """Whether all duels are in memory, where everybody may ask who met whom."""
+        return True
+
+    @property
+    def has_items(self) -> bool:
+        """Whether each row of `items` is an item, which streams with inline features lack."""
+        return True
+
+    def differences(self) -> FloatArray:
+        """Features of the winner minus features of the loser, (num_pairs, D)."""
+        return np.asarray(self.items[self.winners] - self.items[self.losers])
+
+    def distinct_rows(self, numbered: bool = False) -> tuple[FloatArray, IntArray]:
+        """Distinct feature rows of the items that take part in a duel, in ascending order.
+
+        Args:
+            numbered: rows get a last column, the number of the item, so that items with equal
+                features stay apart.
+
+        Returns:
+            The rows (k, D), or (k, D + 1), and the row of each item (n,), -1 where it takes part
+            in no duel.
+        """
+        used = np.unique(self.events.sides)
+        # Adding zero makes -0.0 and 0.0 the same row.
+        inputs = self.items[used] + 0.0
+        if numbered:
+            inputs = np.column_stack([inputs, used])
+        # As np.unique by rows, which compares structures and takes three times as long.
+        order = np.lexsort(inputs.T[::-1]) if inputs.shape[1] else np.arange(len(inputs))
+        inputs = inputs[order]
+        new = np.ones(len(inputs), dtype=bool)
+        new[1:] = (inputs[1:] != inputs[:-1]).any(axis=1)
+        row_of_item = np.full(self.num_items, -1, dtype=np.int64)
+        row_of_item[used[order]] = np.cumsum(new) - 1
+        return inputs[new], row_of_item
+
+    def summary(self) -> DuelsSummary:
+        """What the duels look like: sizes, contradictions, and how the items are connected."""
+        # Kept out of the module: this import is slow, and only this method needs it.
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        n = self.num_items
+        low = np.minimum(self.winners, self.losers)
+        high = np.maximum(self.winners, self.losers)
+        won = self.decided
+        ordered = len(np.unique((self.winners * n + self.losers)[won]))
+        unordered = len(np.unique((low * n + high)[won]))
+        # Without features items are not alike: nothing is known of them.
+        equal = (self.items[self.winners] == self.items[self.losers]).all(axis=1)
+        equal &= self.num_features > 0
+        compared = len(np.unique(np.concatenate([low, high])))
+        graph = coo_array((np.ones(len(low)), (low, high)), shape=(n, n))
+        components = int(connected_components(graph, directed=False, return_labels=False))
+        never = n - compared
+        return DuelsSummary(
+            num_items=n,
+            num_features=self.num_features,
+            num_duels=self.num_duels,
+            ties=self.num_ties,
+            groups=None if self.group_names is None else len(self.group_names),
+            ordered_pairs=ordered,
+            unordered_pairs=unordered,
+            # Of distinct ordered pairs each contradicted one is there exactly twice.
+            contradicted_pairs=ordered - unordered,
+            equal_feature_duels=int(self.counts[equal].sum()),
+            distinct_feature_rows=(
+                len(np.unique(self.items + 0.0, axis=0)) if self.num_features else n
+            ),
+            constant_columns=() if self.transform is None else self.transform.dropped,
+            items_never_compared=never,
+            # Every item never compared is a component of its own; those are reported above.
+            components=components - never,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Duels(num_items={self.num_items}, num_features={self.num_features}, "
+            f"num_duels={self.num_duels}, num_pairs={self.num_pairs})"
+        )
+
+
+class _Named(NamedTuple):
+    """Items and what they and their features are called, checked."""
+
+    features: FloatArray
+    ids: tuple[Hashable, ...] | None
+    feature_names: tuple[str, ...] | None
+    transform: FeatureTransform | None
+
+    @classmethod
+    def of(
+        cls,
+        items: npt.ArrayLike,
+        item_ids: Sequence[Hashable] | npt.NDArray[Any] | None,
+        feature_names: Sequence[str] | None,
+        transform: FeatureTransform | None,
+    ) -> _Named:
+        names = None if feature_names is None else tuple(str(name) for name in feature_names)
+        features = check_features(items, "items", names, may_lack=True)
+        n, d = features.shape
+        if names is not None and len(names) != d:
+            raise ValueError(
+                f"feature_names has {len(names)} names for {d} columns of items; give one per "
+                "column."
+            )
+        ids = None if item_ids is None else _checked_ids(item_ids, n)
+        return cls(features, ids, names, transform)
+
+    def shown(self, row: int) -> str:
+        """How a message names the item of a row."""
+        return shortened(row if self.ids is None else self.ids[row])
+
+
+def _sides(
+    winners: npt.ArrayLike, losers: npt.ArrayLike, named: _Named, rows_only: bool
+) -> tuple[IntArray, IntArray]:
+    """Rows of winners and losers, (t,) each.
+
+    rows_only: they are row indices, whatever the ids are.
+    """
+    won, lost = _array(winners, "winners"), _array(losers, "losers")
+    for label, values in (("winners", won), ("losers", lost)):
+        if values.ndim != 1:
+            raise ValueError(
+                f"{label} has shape {values.shape}; give a one-dimensional array with one "
+                "entry per duel."
+            )
+    if len(won) != len(lost):
+        raise ValueError(
+            f"winners has {len(won)} entries but losers has {len(lost)}; give one of each per duel."
+        )
+    if len(won) == 0:
+        raise ValueError("There are no duels (winners has 0 entries); give at least one duel.")
+    n, ids = len(named.features), named.ids
+    other = None if rows_only or ids is None else _other_integer(ids)
+    won = _indices(won, "winners", n, ids, other)
+    lost = _indices(lost, "losers", n, ids, other)
+    same = np.flatnonzero(won == lost)
+    if same.size:
+        raise ValueError(
+            f"Duel {same[0]} is of item {named.shown(int(won[same[0]]))} with itself; remove it, "
+            "or correct its winner or loser."
+        )
+    return won, lost
+
+
+def _given(
+    named: _Named,
+    won: IntArray,
+    lost: IntArray,
+    counts: npt.ArrayLike | None,
+    judgements: _Judgements,
+) -> Events:
+    """The events of duels as they were given."""
+    number = _checked_counts(counts, len(won))
+    tied, weight, group, names = judgements.checked(len(won))
+    return Events.between(
+        won,
+        lost,
+        number,
+        kind=None if tied is None else np.where(tied, TIE, WIN),
+        weights=None if weight is None else weight * number,
+        judge=None if group is None or names is None else Codes(group, names),
+    )
+
+
+def _checked_events(events: Events, named: _Named) -> Events:
+    """Events between rows that are there, with the labels that they use."""
+    if len(events) == 0:
+        raise ValueError("There are no events; give at least one.")
+    n, sizes = len(named.features), np.diff(events.offsets)
+    if sizes.min() < 2:
+        raise ValueError(
+            f"Event {int(np.argmin(sizes))} has {sizes.min()} sides; give each at least two."
+        )
+    outside = np.flatnonzero((events.sides < 0) | (events.sides >= n))
+    event = np.repeat(np.arange(len(events)), sizes)
+    if outside.size:
+        at = outside[0]
+        raise ValueError(
+            f"Event {event[at]} has the row {events.sides[at]}, which is no item; give rows from 0 "
+            f"to {n - 1}."
+        )
+    order = np.lexsort((events.sides, event))
+    sides, owner = events.sides[order], event[order]
+    twice = np.flatnonzero((sides[1:] == sides[:-1]) & (owner[1:] == owner[:-1]))
+    if twice.size:
+        at = int(twice[0])
+        raise ValueError(
+            f"Duel {owner[at]} is of item {named.shown(int(sides[at]))} with itself; remove it, or "
+            "correct its sides."
+        )
+    counts = _checked_counts(events.counts, len(events))
+    judge, person = (None if x is None else x.used() for x in (events.judge, events.person))
+    return replace(events, counts=counts, judge=judge, person=person)
+
+
+def _checked_item(item: npt.ArrayLike | None, n: int) -> IntArray:
+    if item is None:
+        return np.arange(n)
+    found = np.asarray(item)
+    if found.shape != (n,) or found.dtype.kind not in "iu":
+        raise ValueError(
+            f"item has shape {found.shape} and type {found.dtype} for {n} rows; give the number of "
+            "the item of each."
+        )
+    return found.astype(np.int64)
+
+
+def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    copy = np.ascontiguousarray(values)
+    copy.setflags(write=False)
+    return copy
+
+
+class _Judgements(NamedTuple):
+    """What is known of each duel beside who won, as it was given."""
+
+    ties: npt.ArrayLike | None = None
+    weights: npt.ArrayLike | None = None
+    groups: npt.ArrayLike | None = None
+
+    def checked(
+        self, t: int
+    ) -> tuple[
+        npt.NDArray[np.bool_] | None,
+        FloatArray | None,
+        IntArray | None,
+        tuple[Hashable, ...] | None,
+    ]:
+        """Ties, None without any; weights, None where all are 1; groups as numbers, and names."""
+        tied, weight = self._ties(t), self._weights(t)
+        group, names = self._groups(t)
+        return tied, weight, group, names
+
+    def _ties(self, t: int) -> npt.NDArray[np.bool_] | None:
+        if self.ties is None:
+            return None
+        tied = _per_duel(self.ties, "ties", t)
+        if tied.dtype != bool:
+            bad = [i for i, value in enumerate(tied.tolist()) if value not in (0, 1)]
+            if bad:
+                raise ValueError(
+                    f"ties has {shortened(tied[bad[0]])} for duel {bad[0]}; give True for a tie "
+                    "and False for a win."
+                )
+        tied = tied.astype(bool)
+        return tied if tied.any() else None
+
+    def _weights(self, t: int) -> FloatArray | None:
+        if self.weights is None:
+            return None
+        given = _per_duel(self.weights, "weights", t)
+        try:
+            weight = given.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("weights must be numbers, one for each duel.") from None
+        bad = np.flatnonzero(~((weight > 0.0) & np.isfinite(weight)))
+        if bad.size:
+            raise ValueError(
+                f"The weight of duel {bad[0]} is {weight[bad[0]]}; give a positive number, or "
+                "leave the duel out."
+            )
+        return None if np.all(weight == 1.0) else weight
+
+    def _groups(self, t: int) -> tuple[IntArray | None, tuple[Hashable, ...] | None]:
+        if self.groups is None:
+            return None, None
+        given = _per_duel(self.groups, "groups", t)
+        names: dict[Hashable, int] = {}
+        for i, label in enumerate(given.tolist()):
+            if not isinstance(label, str | int) or isinstance(label, bool):
+                whole = isinstance(label, float) and label.is_integer()
+                if not whole:
+                    raise ValueError(
+                        f"The group of duel {i} is {shortened(label)}; name each by a text or a "
+                        "whole number."
+                    )
+                label = int(label)
+            names.setdefault(label, len(names))
+        numbers = np.array([names[_label(label)] for label in given.tolist()], dtype=np.int64)
+        return numbers, tuple(names)
+
+
+def _label(value: Any) -> Hashable:
+    return int(value) if isinstance(value, float) else value
+
+
+def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
+    array = np.asarray(values)
+    if array.shape != (t,):
+        raise ValueError(f"{name} has shape {array.shape} for {t} duels; give one for each.")
+    return array
+
+
+@dataclass(frozen=True)
+class DuelsSummary:
+    """Figures of a set of duels; `print` shows them as text.
+
+    `ties` is how many of the duels were tied, `groups` how many groups judged, None where no group
+    is known. `ordered_pairs` and `unordered_pairs` are distinct pairs of duels that one item won;
+    `contradicted_pairs` were won by either side at least once; `distinct_feature_rows` is
+    `num_items` without features; `equal_feature_duels` counts duels between different items with
+    equal features; `components` counts the connected parts of the
+    comparison graph among the items that were compared (information only).
+    """
+
+    num_items: int
+    num_features: int
+    num_duels: int
+    ties: int
+    groups: int | None
+    ordered_pairs: int
+    unordered_pairs: int
+    contradicted_pairs: int
+    equal_feature_duels: int
+    distinct_feature_rows: int
+    constant_columns: tuple[str, ...]
+    items_never_compared: int
+    components: int
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The summary as (label, value) rows, for a table."""
+        items = f"{self.num_items:,}"
+        if self.num_items > 1 and self.distinct_feature_rows == 1:
+            items += " (all with equal features: the duels cannot tell them apart)"
+        elif self.distinct_feature_rows < self.num_items:
+            items += f" ({self.distinct_feature_rows:,} distinct feature rows)"
+        constant = ", ".join(self.constant_columns) if self.constant_columns else "none"
+        components = f"{self.components:,}"
+        if self.components > 1:
+            components += (
+                " (information only: with features, utilities compare across components "
+                "through the prior)"
+                if self.num_features
+                else " (items of different ones compare through the prior alone)"
+            )
+        return [
+            ("items (n)", items),
+            ("features (D)", f"{self.num_features:,}" if self.num_features else "none"),
+            ("duels (t)", f"{self.num_duels:,}"),
+            *([("of these tied", f"{self.ties:,}")] if self.ties else []),
+            *([("groups", f"{self.groups:,}")] if self.groups is not None else []),
+            ("distinct ordered pairs", f"{self.ordered_pairs:,}"),
+            ("distinct unordered pairs", f"{self.unordered_pairs:,}"),
+            ("contradicted pairs", f"{self.contradicted_pairs:,}"),
+            *(
+                [
+                    ("duels between items with equal features", f"{self.equal_feature_duels:,}"),
+                    ("constant columns dropped", constant),
+                ]
+                if self.num_features
+                else []
+            ),
+            ("items never compared", f"{self.items_never_compared:,}"),
+            ("connected components", components),
+        ]
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(len(label) for label, _ in rows)
+        return "\n".join(f"{label:<{width}}  {value}" for label, value in rows)
+
+
+def check_features(
+    values: npt.ArrayLike,
+    label: str,
+    names: Sequence[str] | None = None,
+    *,
+    may_lack: bool = False,
+) -> FloatArray:
+    """A float64 copy of an (n, D) array of finite numbers; `may_lack`: D may be 0.
+
+    Raises:
+        ValueError: not two-dimensional, no rows, no columns, text, or a value that is not finite;
+            rows and columns are counted from 0.
+    """
+    try:
+        raw = np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{label} has rows of unequal length; give a two-dimensional array (rows, features)."
+        ) from None
+    if raw.ndim != 2:
+        raise ValueError(
+            f"{label} has shape {raw.shape}; give a two-dimensional array (rows, features)."
+        )
+    if raw.shape[0] == 0:
+        raise ValueError(f"{label} has no rows (shape {raw.shape}); give at least one.")
+    if raw.shape[1] == 0 and not may_lack:
+        raise ValueError(f"{label} has no feature columns (shape {raw.shape}); give at least one.")
+
+    def column(j: int) -> str:
+        named = names is not None and j < len(names)
+        return f"column {j} ({names[j]!r})" if named and names is not None else f"column {j}"
+
+    if raw.dtype.kind in "biuf":
+        result = np.array(raw, dtype=np.float64, order="C")
+    else:
+        result = np.empty(raw.shape, dtype=np.float64)
+        for (i, j), value in np.ndenumerate(raw):
+            try:
+                if isinstance(value, complex):  # numpy would drop the imaginary part
+                    raise TypeError
+                result[i, j] = float(value)
+            except OverflowError:
+                raise ValueError(
+                    f"{label} has {shortened(value)} in row {i}, {column(j)}, which is too large "
+                    "for double precision; rescale that column."
+                ) from None
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"{label} has {shortened(value)} in row {i}, {column(j)}, where a number is "
+                    "needed; give numbers, or read a table with categories through read_duels."
+                ) from None
+    bad = np.argwhere(~np.isfinite(result))
+    if len(bad):
+        i, j = (int(k) for k in bad[0])
+        raise ValueError(f"{label} has {result[i, j]} in row {i}, {column(j)}; {IMPUTATION_HINT}.")
+    return result
+
+
+def shortened(value: Any) -> str:
+    """How a message shows a value that may be very long."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        # Python refuses to write out integers of several thousand digits.
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, np.generic):
+        value = value.item()
+    text = value if isinstance(value, str) else repr(value)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return repr(text) if isinstance(value, str) else text
+
+
+def check_total(counts: IntArray, where: Callable[[int], str]) -> None:
+    """Refuse counts, each at most MAX_COUNT, whose sum is larger.
+
+    Raises:
+        ValueError: the sum is above MAX_COUNT; `where` names the row at which it gets there.
+    """
+    # The first sum that is too large is below 2**54; int64 may overflow only after it.
+    above = np.flatnonzero(np.cumsum(counts) > MAX_COUNT)
+    if above.size:
+        raise ValueError(
+            f"The counts up to {where(int(above[0]))} add up to more than 2**53 ({MAX_COUNT}); "
+            "give smaller counts."
+        )
+
+
+def _array(values: npt.ArrayLike, label: str) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{label} has entries of unequal length; give a one-dimensional array with one entry "
+            "per duel."
+        ) from None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _other_integer(ids: tuple[Hashable, ...]) -> int | None:
+    """The row of the first id that is an integer but not its own row index."""
+    return next((i for i, value in enumerate(ids) if _whole(value) and value != i), None)
+
+
+def _checked_ids(item_ids: Sequence[Hashable] | npt.NDArray[Any], n: int) -> tuple[Hashable, ...]:
+    try:
+        ids = tuple(item_ids.tolist() if isinstance(item_ids, np.ndarray) else item_ids)
+    except TypeError:
+        raise ValueError(
+            f"item_ids is of type {type(item_ids).__name__}; give a list with one id per item."
+        ) from None
+    if len(ids) != n:
+        raise ValueError(f"item_ids has {len(ids)} entries for {n} items; give one per item.")
+    seen: set[Hashable] = set()
+    for i, value in enumerate(ids):
+        try:
+            repeated = value in seen
+        except TypeError:
+            raise ValueError(
+                f"item_ids has {shortened(value)} of type {type(value).__name__} in row {i}, which "
+                "cannot be an id; give texts or integers."
+            ) from None
+        if repeated:
+            raise ValueError(
+                f"item_ids has {shortened(value)} more than once; give every item its own id."
+            )
+        seen.add(value)
+    return ids
+
+
+def _indices(
+    values: npt.NDArray[Any],
+    label: str,
+    n: int,
+    ids: tuple[Hashable, ...] | None,
+    other: int | None,
+) -> IntArray:
+    """Row indices; `other` is a row whose id is an integer that is not its index, if any."""
+    if values.dtype.kind in "iu" or (
+        values.dtype.kind == "O" and all(_whole(value) for value in values)
+    ):
+        if ids is not None and other is not None:
+            raise ValueError(
+                f"{label} has the integer {shortened(values[0])} in duel 0, and integers are row "
+                f"indices, but item_ids holds other integers ({shortened(ids[other])} for row "
+                f"{other}); give item_ids, winners and losers as text, or row indices without "
+                "item_ids."
+            )
+        outside = np.flatnonzero((values < 0) | (values >= n))
+        if outside.size:
+            row = outside[0]
+            raise ValueError(
+                f"{label} has {shortened(values[row])} in duel {row}, which is no item; integers "
+                f"are row indices, so give one from 0 to {n - 1}, or text ids with item_ids."
+            )
+        return values.astype(np.int64)
+    if values.dtype.kind in "fbc":
+        raise ValueError(
+            f"{label} has {values[0].item()!r} of type {values.dtype} in duel 0, which is no "
+            "index; give integers, for example with .astype(int)."
+        )
+    if ids is None:
+        raise ValueError(
+            f"{label} has {shortened(values[0])} in duel 0, which is no index; give integers, or "
+            "name the items with item_ids."
+        )
+    position = {value: i for i, value in enumerate(ids)}
+    result = np.empty(len(values), dtype=np.int64)
+    for row, value in enumerate(values.tolist()):
+        try:
+            result[row] = position[value]
+        except (KeyError, TypeError):
+            raise ValueError(
+                f"{label} has {shortened(value)} in duel {row}, which is not among item_ids; add "
+                "that item or remove the duel."
+            ) from None
+    return result
+
+
+def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
+    if counts is None:
+        return np.ones(t, dtype=np.int64)
+    raw = given = _array(counts, "counts")
+    if raw.shape != (t,):
+        raise ValueError(
+            f"counts has shape {raw.shape} for {t} duels; give one count per duel, shape ({t},)."
+        )
+    if raw.dtype.kind == "O" and all(_whole(value) for value in raw):
+        # Integers beyond 64 bits; as these they are refused below for their size.
+        raw = np.array([min(max(int(value), -1), 2 * MAX_COUNT) for value in raw])
+    if raw.dtype.kind == "b" or raw.dtype.kind not in "iuf":
+        raise ValueError(
+            f"counts has {shortened(raw[0])} of type {raw.dtype} in duel 0; give whole numbers of "
+            "at least 1."
+        )
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~((raw >= 1) & np.isfinite(raw) & (raw == np.floor(raw))))
+    if bad.size:
+        raise ValueError(
+            f"counts has {shortened(given[bad[0]])} in duel {bad[0]}; give whole numbers of at "
+            "least 1."
+        )
+    large = np.flatnonzero(raw > MAX_COUNT)
+    if large.size:
+        raise ValueError(
+            f"counts has {shortened(given[large[0]])} in duel {large[0]}, which is "
+            f"above 2**53 ({MAX_COUNT}); give a smaller count."
+        )
+    number = raw.astype(np.int64)
+    check_total(number, lambda row: f"duel {row}")
+    return number

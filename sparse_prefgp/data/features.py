@@ -1,0 +1,348 @@
+"""Raw columns to model features, recorded so that new items are converted the same way."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.data.duels import IMPUTATION_HINT, shortened
+
+FloatArray = npt.NDArray[np.float64]
+
+INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
+
+
+@dataclass(frozen=True)
+class FeatureTransform:
+    """Numeric columns standardised, categorical columns one-hot encoded, constant ones dropped.
+
+    Attributes:
+        numeric: names of the numeric columns, in order of the output.
+        mean, scale: mean and standard deviation of each, in the units of the raw column.
+        categorical: names of the categorical columns, which follow the numeric ones.
+        categories: the known levels of each, one 0/1 output column per level.
+        dropped: names of raw columns left out because they were constant.
+    """
+
+    numeric: tuple[str, ...]
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+    categorical: tuple[str, ...] = ()
+    categories: tuple[tuple[str, ...], ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(
+        cls,
+        frame: Any,
+        numeric: Sequence[str],
+        categorical: Sequence[str] = (),
+        where: Callable[[int], str] | None = None,
+    ) -> FeatureTransform:
+        """Learn means, standard deviations and levels from the rows of `frame`.
+
+        Args:
+            frame: a data frame, or a mapping from column name to values, with n training items.
+            numeric: columns to standardise.
+            categorical: columns to encode, read as text.
+            where: how a message names row i.
+
+        Raises:
+            ValueError: a missing column, a value that is missing, not finite or not a number, or
+                columns of which none varies.
+        """
+        kept: list[str] = []
+        means: list[float] = []
+        scales: list[float] = []
+        dropped: list[str] = []
+        for name in numeric:
+            values = numeric_column(frame, name, where)
+            low, high = float(values.min()), float(values.max())
+            # Relative, so that rounding noise on one value is not blown up to unit variance.
+            if high - low <= 1e-14 * max(-low, high):
+                dropped.append(name)
+                continue
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean, scale = float(values.mean()), float(values.std())
+            if not (np.isfinite(mean) and np.isfinite(scale) and scale > 0.0):
+                raise ValueError(
+                    f"Column {name!r} has values from {low} to {high}, which "
+                    "cannot be standardised in double precision; rescale it or leave it out."
+                )
+            kept.append(name)
+            means.append(mean)
+            scales.append(scale)
+        coded: list[str] = []
+        levels: list[tuple[str, ...]] = []
+        for name in categorical:
+            text = text_column(frame, name, where)
+            found = [str(level) for level in _encoder().fit(text[:, None]).categories_[0]]
+            if len(found) == 1:
+                dropped.append(name)
+                continue
+            coded.append(name)
+            levels.append(tuple(found))
+        if dropped and not kept and not coded:
+            raise ValueError(
+                f"Every feature column is constant over the training items ({', '.join(dropped)}), "
+                "so the items cannot be told apart; add a feature that varies."
+            )
+        return cls(
+            tuple(kept), tuple(means), tuple(scales), tuple(coded), tuple(levels), tuple(dropped)
+        )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the D output columns; a level of a categorical column is `column=level`."""
+        coded = (
+            f"{name}={level}"
+            for name, levels in zip(self.categorical, self.categories, strict=True)
+            for level in levels
+        )
+        return (*self.numeric, *coded)
+
+    def apply(self, frame: Any, where: Callable[[int], str] | None = None) -> FloatArray:
+        """Features (n, D) of raw items: a data frame, or a mapping from column name to values.
+
+        Without any column, as for items without features, it must be a data frame.
+
+        A level that was not seen in training is encoded as none of the known ones, with a
+        `UserWarning` that counts them.
+
+        Raises:
+            ValueError: a missing feature column, or a value that is missing, not finite or not a
+                number.
+        """
+        columns = [
+            (numeric_column(frame, name, where)[:, None] - mean) / scale
+            for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True)
+        ]
+        for name, levels in zip(self.categorical, self.categories, strict=True):
+            text = text_column(frame, name, where)
+            columns.append(_one_hot(name, levels, text, stacklevel=3))
+        return _joined(columns, len(frame))
+
+    def convert(self, features: FloatArray, made_by: FeatureTransform) -> FloatArray:
+        """Features (n, D) of items whose features (n, E) another transform made.
+
+        Raw values are taken back by the other one and made anew by this one; what both make alike
+        stays as it is, to the bit. Raw columns that only the other one has are left out. Levels
+        that only the other one knows are told, as by `apply`.
+
+        Raises:
+            ValueError: a raw column that the other one lacks, left out as constant or has in
+                another form; an item with a level that the other one did not know; features that
+                the other one cannot have made.
+        """
+        if made_by == self:
+            return features
+        if features.shape[1] != len(made_by.feature_names):
+            raise ValueError(
+                f"The items have {features.shape[1]} columns, but the transform that they record "
+                f"makes {len(made_by.feature_names)}; give the transform that made them, or none."
+            )
+        columns = []
+        for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True):
+            j = made_by._place(name, made_by.numeric)
+            values, (their_mean, their_scale) = features[:, j], (made_by.mean[j], made_by.scale[j])
+            if (their_mean, their_scale) != (mean, scale):
+                values = ((their_mean - mean) + their_scale * values) / scale
+            columns.append(values[:, None])
+        ends = len(made_by.numeric) + np.cumsum([0, *map(len, made_by.categories)])
+        for name, levels in zip(self.categorical, self.categories, strict=True):
+            j = made_by._place(name, made_by.categorical)
+            block, theirs = features[:, ends[j] : ends[j + 1]], made_by.categories[j]
+            if theirs == levels:
+                columns.append(block)
+                continue
+            none = np.flatnonzero(~block.any(1))
+            if none.size:
+                raise ValueError(
+                    f"Item {none[0]} (counted from 0) has a level of {name!r} that its duels did "
+                    "not know, so that it cannot be told which; give the items as a raw table."
+                )
+            text = np.array(theirs, dtype=object)[block.argmax(1)]
+            columns.append(_one_hot(name, levels, text, stacklevel=3))
+        return _joined(columns, len(features))
+
+    def _place(self, name: str, columns: tuple[str, ...]) -> int:
+        """Where a raw column is among the numeric or the categorical ones."""
+        if name in columns:
+            return columns.index(name)
+        why = "have none of that name"
+        if name in self.dropped:
+            why = "left it out as constant, without its value"
+        elif name in (*self.numeric, *self.categorical):
+            why = f"have it as {'numbers' if name in self.numeric else 'categories'}"
+        raise ValueError(
+            f"The model has the feature {name!r}, but the duels {why}; give the items as a raw "
+            "table with that column."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, numbers and strings, ready for JSON; floats keep every bit."""
+        return {
+            "numeric": list(self.numeric),
+            "mean": list(self.mean),
+            "scale": list(self.scale),
+            "categorical": list(self.categorical),
+            "categories": [list(levels) for levels in self.categories],
+            "dropped": list(self.dropped),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> FeatureTransform:
+        """The inverse of `to_dict`.
+
+        Raises:
+            ValueError: a missing entry.
+        """
+        try:
+            return cls(
+                tuple(values["numeric"]),
+                tuple(float(v) for v in values["mean"]),
+                tuple(float(v) for v in values["scale"]),
+                tuple(values["categorical"]),
+                tuple(tuple(levels) for levels in values["categories"]),
+                tuple(values["dropped"]),
+            )
+        except KeyError as error:
+            raise ValueError(
+                f"The recorded feature transform has no entry {error.args[0]!r}; write it again "
+                "with to_dict."
+            ) from None
+
+
+NO_FEATURES = FeatureTransform((), (), ())
+
+
+def _joined(columns: Sequence[FloatArray], n: int) -> FloatArray:
+    """Columns (n, some) side by side; there may be none."""
+    if not columns:
+        return np.empty((n, 0))
+    return np.ascontiguousarray(np.concatenate(columns, axis=1))
+
+
+def require_pandas() -> Any:
+    """The pandas module, imported only when a table is read.
+
+    Raises:
+        ModuleNotFoundError: pandas is not installed; the message says how to install it.
+    """
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"Reading tables needs pandas; install it with {INSTALL_CLI}."
+        ) from error
+    return pandas
+
+
+def numeric_column(frame: Any, name: str, where: Callable[[int], str] | None = None) -> FloatArray:
+    """One raw column as (n,) finite float64.
+
+    Raises:
+        ValueError: the column is missing, holds text, or has a value that is not finite.
+    """
+    raw = _column(frame, name)
+    locate = _plain_row if where is None else where
+    try:
+        # Nullable integers turn a missing value into NaN only when asked to.
+        if hasattr(raw, "to_numpy") and raw.dtype.kind in "biuf":
+            values = raw.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            values = np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        values = np.empty(len(raw), dtype=np.float64)
+        for i, value in enumerate(raw):
+            try:
+                # Missing values of any type are reported below, as such.
+                values[i] = np.nan if _is_missing(value) else float(value)
+            except (TypeError, ValueError, OverflowError):
+                raise ValueError(
+                    f"Column {name!r} has {shortened(value)} in {locate(i)} where numbers are "
+                    "needed; correct that value, or leave the column out with ignore= (--ignore)."
+                ) from None
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        shown = "a missing value (NaN)" if np.isnan(values[bad[0]]) else str(values[bad[0]])
+        raise ValueError(
+            f"Column {name!r} has {shown} in {locate(int(bad[0]))}; {IMPUTATION_HINT}."
+        )
+    return values
+
+
+def text_column(
+    frame: Any, name: str, where: Callable[[int], str] | None = None
+) -> npt.NDArray[np.object_]:
+    """One raw column as (n,) strings.
+
+    Raises:
+        ValueError: the column or a value of it is missing.
+    """
+    raw = _column(frame, name)
+    locate = _plain_row if where is None else where
+    result = np.empty(len(raw), dtype=object)
+    for i, value in enumerate(raw):
+        if _is_missing(value):
+            raise ValueError(
+                f"Column {name!r} has a missing value in {locate(i)}; fill it in (imputation), "
+                "for example with a level of its own such as 'unknown'."
+            )
+        result[i] = str(value)
+    return result
+
+
+def _column(frame: Any, name: str) -> Any:
+    columns = list(frame.keys())
+    if name not in columns:
+        raise ValueError(
+            f"The feature column {name!r} is missing; add it (columns found: "
+            f"{', '.join(map(str, columns))})."
+        )
+    raw = frame[name]
+    return np.asarray(raw) if isinstance(raw, (list, tuple)) else raw
+
+
+def _is_missing(value: Any) -> bool:
+    # pandas.NA and NaT are recognised by name, so that pandas need not be imported.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def _plain_row(i: int) -> str:
+    return f"row {i} (counted from 0)"
+
+
+def _one_hot(
+    name: str, levels: tuple[str, ...], text: npt.NDArray[np.object_], stacklevel: int
+) -> FloatArray:
+    """One 0/1 column per level, (n, levels); what is none of them is told."""
+    unknown = Counter(str(value) for value in text if value not in levels)
+    if unknown:
+        shown = ", ".join(repr(level) for level in list(unknown)[:5])
+        warnings.warn(
+            f"Column {name!r}: {sum(unknown.values())} of {len(text)} items have levels "
+            f"not seen in training ({shown}), encoded as none of the known ones.",
+            stacklevel=stacklevel,
+        )
+    known = np.array(levels, dtype=object)
+    encoder = _encoder([known]).fit(known[:, None])
+    return np.asarray(encoder.transform(text[:, None]), dtype=np.float64)
+
+
+def _encoder(categories: Any = "auto") -> Any:
+    try:
+        from sklearn.preprocessing import OneHotEncoder
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"Categorical columns need scikit-learn; install it with {INSTALL_CLI}."
+        ) from error
+    return OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)

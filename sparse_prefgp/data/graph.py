@@ -1,0 +1,559 @@
+"""Duels as the edges of a graph over items: what the numerics see of the data.
+
+Only items that take part in a duel, only distinct feature rows, one *site* for each distinct
+(winner, loser, lower, upper), with a count. Weighted sums over duels are products with the graph
+Laplacian `W = A' diag(weights) A`, whose sparsity pattern is laid out once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from sparse_prefgp.data.buckets import Bucket, bucketed
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import Doors, Events
+from sparse_prefgp.support.linalg import by_numpy
+
+# Above this many numbers a t × m temporary is worth the compilation that avoids it.
+_FUSE_ABOVE = 200_000
+# From so many numbers on, sums over groups go the way that is fast for many.
+_COUNT_ABOVE = 50_000
+_OF_A_WIN = (0, -1)
+# Bytes of the rows of one tile of squared distances, half of a processor's second cache.
+_TILE_BYTES = 1 << 20
+
+
+class Links(ABC):
+    """Which row loses to which: all that sums over sites and differences of sites are made of.
+
+    winners, losers: (t,) rows of the two ends of each site. passing: the links of a chunk of duels
+    that is worked on once, for which nothing is laid out in advance.
+    """
+
+    winners: np.ndarray
+    losers: np.ndarray
+    passing: bool = False
+
+    @property
+    @abstractmethod
+    def num_rows(self) -> int:
+        """n."""
+
+    @cached_property
+    def laplacian(self) -> Laplacian | PassingLaplacian:
+        kind = PassingLaplacian if self.passing else Laplacian
+        return kind(self.num_rows, self.winners, self.losers)
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        return Incidence(self.num_rows, self.winners, self.losers)
+
+    @cached_property
+    def sides(self) -> tuple[Groups, Groups]:
+        """The sites that each row wins, and those that it loses."""
+        return Groups(self.winners, self.num_rows), Groups(self.losers, self.num_rows)
+
+    def tiles(self, rows: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Edges sorted so that a stretch of them has winners in one run of `rows` rows and losers
+        in another, and where each site went; int32 tensors, (t,) each.
+
+        What is gathered then stays in the processor's cache.
+        """
+        if rows not in self._tiles:
+            order = np.lexsort((self.losers // rows, self.winners // rows))
+            position = np.empty(self.num_sites, np.int32)
+            position[order] = np.arange(self.num_sites, dtype=np.int32)
+            with tf.init_scope():
+                ends = (tf.constant(x[order], tf.int32) for x in (self.winners, self.losers))
+                self._tiles[rows] = (*ends, tf.constant(position))
+        return self._tiles[rows]
+
+    @cached_property
+    def _tiles(self) -> dict[int, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+        return {}
+
+    @cached_property
+    def edges(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """winners and losers as int32 tensors."""
+        with tf.init_scope():  # an eager tensor even while a function is being traced
+            return (
+                tf.constant(self.winners, dtype=tf.int32),
+                tf.constant(self.losers, dtype=tf.int32),
+            )
+
+    @property
+    def num_sites(self) -> int:
+        return len(self.winners)
+
+
+class ChunkLinks(Links):
+    """The links of a chunk of duels, to rows that all chunks share."""
+
+    passing = True
+
+    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+        self._num_rows, self.winners, self.losers = num_rows, winners, losers
+
+    @property
+    def num_rows(self) -> int:
+        return self._num_rows
+
+
+@dataclass(frozen=True, eq=False)
+class DuelGraph(Links):
+    """Distinct items and sites.
+
+    rows: (n, D) distinct feature rows of the items that take part in a duel.
+    winners, losers: (t,) row of the winner and of the loser of each site.
+    counts: (t,) how many duels the site stands for, with their weights.
+    lower, upper: (t,) limits of v = f(loser) - f(winner) + noise where the margin is 0; a win is
+        (-inf, 0).
+    cuts: (t, 2) by how many margins each limit moves; None for (0, -1), that of wins, everywhere.
+    row_of_item: (number of items in the data,) row of each item, -1 where it takes no part.
+    events: what was said, between these rows, equal events once; None where nobody asks.
+    event: (t,) the event of each site, ascending; None where each has one site.
+    event_of_duel, count_of_duel: the event and the count of each duel as it was given, before equal
+        ones were merged; None where every event is a duel of its own.
+    numbered: whether rows end in the number of the item.
+    blocks: (t,) block of each site, 0, 1, … without a gap, where the prior has blocks.
+    groups: (t,) the number of the group of each site, None without groups.
+    passing: a chunk of duels that is worked on once; rows may be equal then.
+    """
+
+    rows: np.ndarray
+    winners: np.ndarray
+    losers: np.ndarray
+    counts: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    row_of_item: np.ndarray
+    cuts: np.ndarray | None = None
+    events: Events | None = None
+    event: np.ndarray | None = None
+    event_of_duel: np.ndarray | None = None
+    count_of_duel: np.ndarray | None = None
+    blocks: np.ndarray | None = None
+    numbered: bool = False
+    groups: np.ndarray | None = None
+    passing: bool = False
+
+    @classmethod
+    def from_duels(cls, duels: Duels, numbered: bool = False) -> DuelGraph:
+        """Merge items with equal features and duels between the same rows.
+
+        numbered: rows get a last column, the number of the item in the data, so that items with
+        equal features stay apart.
+        """
+        rows, row_of_item = duels.distinct_rows(numbered)
+        said = duels.events.onto(row_of_item)
+        first, number = said.alike()
+        own = duels.counts_given.astype(float)
+        if duels.weights_given is not None:
+            own = own * duels.weights_given
+        return cls.of_events(
+            rows,
+            said.merged(first, number),
+            row_of_item=row_of_item,
+            event_of_duel=number[duels.rows_given],
+            count_of_duel=own,
+            numbered=numbered,
+        )
+
+    @classmethod
+    def of_events(cls, rows: np.ndarray, events: Events, **more: Any) -> DuelGraph:
+        """The sites of events between some rows: one for each z behind their doors."""
+        doors = events.doors()
+        weight = events.totals[doors.event] * doors.weight
+        single = len(doors.event) == len(events)
+        return cls.behind(
+            doors._replace(weight=weight),
+            rows,
+            events=events,
+            event=None if single else doors.event,
+            groups=None if events.judge is None else events.judge.numbers[doors.event],
+            **more,
+        )
+
+    @classmethod
+    def behind(cls, doors: Doors, rows: np.ndarray, **more: Any) -> DuelGraph:
+        """The sites behind some doors, whose weight counts all copies."""
+        winners, losers = np.ascontiguousarray(doors.features.T)
+        return cls(
+            rows=rows,
+            winners=winners,
+            losers=losers,
+            counts=doors.weight,
+            lower=doors.limits[:, 0],
+            upper=doors.limits[:, 1],
+            cuts=None if np.all(doors.cuts == _OF_A_WIN) else doors.cuts,
+            **more,
+        )
+
+    def in_blocks(self, blocks: np.ndarray) -> DuelGraph:
+        """The graph whose events stand for equal duels of one block only.
+
+        blocks: of each duel as it was given, 0, 1, … without a gap.
+        """
+        event, counts = self.event_of_duel, self.count_of_duel
+        if event is None or counts is None:
+            counts = self.counts if self.events is None else self.events.totals
+            event = np.arange(len(counts))
+        pairs, of_duel = np.unique(np.stack([event, blocks], 1), axis=0, return_inverse=True)
+        of_duel = of_duel.reshape(-1)
+        parted = self.taking(pairs[:, 0], np.bincount(of_duel, counts))
+        return replace(
+            parted,
+            blocks=parted.of_sites(pairs[:, 1]),
+            event_of_duel=of_duel,
+            count_of_duel=counts,
+        )
+
+    def taking(self, number: np.ndarray, totals: np.ndarray) -> DuelGraph:
+        """Some events, by their numbers, that count as `totals`, over the same rows."""
+        sites, owner, counts = number, np.arange(len(number)), totals
+        if self.event is not None and self.events is not None:
+            sizes = np.bincount(self.event)
+            sites = _runs(np.append(0, np.cumsum(sizes))[number], sizes[number])
+            owner = np.repeat(owner, sizes[number])
+            share = self.counts / self.events.totals[self.event]
+            counts = totals[owner] * share[sites]
+        events = self.events
+        if events is not None:
+            events = replace(events.take(number), counts=totals, weights=None)
+        return replace(
+            self,
+            winners=self.winners[sites],
+            losers=self.losers[sites],
+            counts=counts,
+            lower=self.lower[sites],
+            upper=self.upper[sites],
+            cuts=None if self.cuts is None else self.cuts[sites],
+            events=events,
+            event=None if self.event is None else owner,
+            event_of_duel=None,
+            count_of_duel=None,
+            groups=None if self.groups is None else self.groups[sites],
+        )
+
+    def of_sites(self, values: np.ndarray) -> np.ndarray:
+        """Values (number of events,) of each event as those of its sites, (t,)."""
+        return values if self.event is None else values[self.event]
+
+    @cached_property
+    def sites_of_duels(self) -> np.ndarray:
+        """The sites of each duel as it was given, one duel after the other."""
+        if self.event_of_duel is None:
+            return np.arange(self.num_sites)
+        if self.event is None:
+            return self.event_of_duel
+        sizes = np.bincount(self.event)
+        return _runs(np.append(0, np.cumsum(sizes))[self.event_of_duel], sizes[self.event_of_duel])
+
+    @property
+    def num_given(self) -> int:
+        """How many duels were given, before equal ones were merged."""
+        if self.event_of_duel is not None:
+            return len(self.event_of_duel)
+        return self.num_sites if self.event is None else int(self.event[-1]) + 1
+
+    def of_duels(self, values: np.ndarray) -> np.ndarray:
+        """Values (t,) that all sites of an event share as those of each duel as it was given."""
+        if self.event is not None:
+            values = values[np.searchsorted(self.event, np.arange(self.event[-1] + 1))]
+        return values if self.event_of_duel is None else values[self.event_of_duel]
+
+    @cached_property
+    def won(self) -> np.ndarray:
+        """Which sites say who won, (t,): those whose lower limit is infinite."""
+        return np.asarray(np.isneginf(self.lower))
+
+    def __deepcopy__(self, memo: object) -> DuelGraph:
+        return self  # nothing in it ever changes
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def one_sided(self) -> bool:
+        """Whether every limit is (-inf, finite), as for wins without ties."""
+        return bool(np.all(np.isneginf(self.lower)) and np.all(np.isfinite(self.upper)))
+
+    @cached_property
+    def same_ends(self) -> np.ndarray:
+        """Which sites compare a row with itself, (t,)."""
+        if not self.passing:  # rows are distinct
+            return np.asarray(self.winners == self.losers)
+        ends = self.rows[self.winners] == self.rows[self.losers]
+        return np.asarray(np.all(ends, 1))
+
+    @cached_property
+    def comparisons(self) -> np.ndarray:
+        """Duels that each row takes part in, (n,)."""
+        ends = np.concatenate([self.winners, self.losers])
+        return np.bincount(ends, weights=np.tile(self.counts, 2), minlength=self.num_rows)
+
+    @cached_property
+    def residual_rank(self) -> int:
+        """Upper bound on the rank of the residual: distinct items less connected components."""
+        n, ones = self.num_rows, np.ones(self.num_sites)
+        adjacency = sparse.coo_matrix((ones, (self.winners, self.losers)), shape=(n, n))
+        return n - int(connected_components(adjacency, directed=False)[0])
+
+    def buckets(self, blocks: np.ndarray) -> tuple[Bucket, ...]:
+        """The sites of blocks (t,) as arrays of equal shape; the last layout is held."""
+        held, layout = self._layouts.get("last", (None, ()))
+        if held is None or not np.array_equal(held, blocks):
+            layout = bucketed(blocks, self.winners, self.losers, self.num_rows)
+            self._layouts["last"] = blocks, layout
+        return layout
+
+    @cached_property
+    def _layouts(self) -> dict[str, tuple[np.ndarray, tuple[Bucket, ...]]]:
+        return {}
+
+
+def _runs(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """starts[0], starts[0] + 1, …, then starts[1], …: so many of each."""
+    shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    return np.asarray(shift + np.arange(len(shift)))
+
+
+class Incidence:
+    """A' (n × t), +1 where a row loses and -1 where it wins, in CSR order."""
+
+    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+        proper = np.flatnonzero(winners != losers)  # between equal rows +1 and -1 cancel
+        row = np.concatenate([losers[proper], winners[proper]])
+        column = np.tile(proper, 2)
+        order = np.lexsort((column, row))
+        self._shape = [num_rows, len(winners)]
+        with tf.init_scope():
+            self._indices = tf.constant(np.stack([row, column], 1)[order], tf.int64)
+            self._signs = tf.constant(np.repeat([1.0, -1.0], len(proper))[order])
+
+    def transpose_matmul(self, dense: tf.Tensor) -> tf.Tensor:
+        """A' @ dense for (t, k), without gradient: (n, k). Twice as fast as segment sums."""
+        signs = tf.cast(self._signs, dense.dtype)
+        return _sparse_product(self._indices, signs, self._shape, dense)
+
+
+class Laplacian:
+    """The weighted graph Laplacian `W = A' diag(w) A` over n rows, with a fixed sparsity pattern.
+
+    A (t × n) has +1 in the loser's and -1 in the winner's column of each site. Only the values
+    change with the weights; the pattern in CSR order is computed once. `W = D - S - S'` with D the
+    diagonal of weighted degrees and S the strict upper triangle of weighted pairs.
+    """
+
+    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+        proper = winners != losers  # a duel between equal rows has z = 0 and no weight
+        first = np.minimum(winners, losers).astype(np.int64)
+        key = np.where(proper, first * num_rows + np.maximum(winners, losers), -1)
+        pairs, pair_of_site = np.unique(key, return_inverse=True)
+        pair_of_site = pair_of_site.reshape(-1)
+        if pairs[0] == -1:  # the improper ones come first; no pair has their number
+            pairs = pairs[1:]
+            pair_of_site = np.where(proper, pair_of_site - 1, len(pairs))
+        low, high = np.divmod(pairs, num_rows)
+        self._num_rows = num_rows
+        self._num_pairs = len(pairs)
+        self._site_pairs = Groups(pair_of_site, self._num_pairs + 1)
+        self._lower_ends, self._higher_ends = Groups(low, num_rows), Groups(high, num_rows)
+        with tf.init_scope():
+            # Ascending pairs are in CSR order: the pattern of S.
+            self._upper = tf.constant(np.stack([low, high], 1), tf.int64)
+
+    @cached_property
+    def _whole(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """The pattern of W in CSR order, and which of -S, -S' and D each entry comes from."""
+        low, high = self._upper.numpy().T
+        every = np.arange(self._num_rows)
+        # A row's entries below the diagonal, on it and above it come in ascending order.
+        row = np.concatenate([high, every, low])
+        column = np.concatenate([low, every, high])
+        order = np.argsort(row, kind="stable")
+        with tf.init_scope():
+            return (
+                tf.constant(np.stack([row, column], 1)[order], tf.int64),
+                tf.constant(order, tf.int32),
+            )
+
+    def _pairs_and_degrees(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Summed weights of each pair, and of all pairs of each row."""
+        pair = self._site_pairs.sums(weights)[: self._num_pairs]
+        return pair, self._lower_ends.sums(pair) + self._higher_ends.sums(pair)
+
+    def _values(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Where the stored entries of W are, and what they are, in CSR order."""
+        indices, order = self._whole
+        pair, degree = self._pairs_and_degrees(weights)
+        return indices, tf.gather(tf.concat([-pair, degree, -pair], 0), order)
+
+    def matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
+        """W @ dense for weights (t,) and dense (n, k), without gradient: (n, k)."""
+        return _sparse_product(*self._values(weights), [self._num_rows] * 2, dense)
+
+    def half_matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
+        """`(D / 2 - S) @ dense` =: H, (n, k), without gradient, at half the cost of W @ dense.
+
+        For `dense' W dense = dense' H + H' dense`.
+        """
+        pair, degree = self._pairs_and_degrees(weights)
+        above = _sparse_product(self._upper, pair, [self._num_rows] * 2, dense)
+        return 0.5 * degree[:, None] * dense - above
+
+    def dense(self, weights: tf.Tensor) -> tf.Tensor:
+        """W as an (n, n) array: for exact inference and log-determinants over items."""
+        return tf.scatter_nd(*self._values(weights), [self._num_rows, self._num_rows])
+
+
+class PassingLaplacian:
+    """`Laplacian` for weights that come once: nothing is sorted, nothing equal is merged."""
+
+    def __init__(self, num_rows: int, winners: np.ndarray, losers: np.ndarray) -> None:
+        self._num_rows, self._winners, self._losers = num_rows, winners, losers
+
+    def _times(self, weights: tf.Tensor, dense: tf.Tensor, both: bool) -> tf.Tensor:
+        """S dense with the share of each edge on one side of the diagonal, or (S + S') dense."""
+        n, w, lose = self._num_rows, self._winners, self._losers
+
+        def multiply(dense: np.ndarray, weights: np.ndarray) -> np.ndarray:
+            degree = np.bincount(w, weights, n) + np.bincount(lose, weights, n)
+            half = sparse.csr_matrix((weights, (w, lose)), shape=(n, n))
+            found = np.multiply(degree[:, None] if both else 0.5 * degree[:, None], dense)
+            found -= half @ dense
+            if both:
+                found -= half.T @ dense
+            return found
+
+        return by_numpy(multiply, dense, weights, shape=[n, dense.shape[1]])
+
+    def matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
+        """W @ dense for weights (t,) and dense (n, k), without gradient: (n, k)."""
+        return self._times(weights, dense, True)
+
+    def dense(self, weights: tf.Tensor) -> tf.Tensor:
+        """W as an (n, n) array."""
+        return self.matmul(weights, tf.eye(self._num_rows, dtype=weights.dtype))
+
+    def half_matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
+        """H, (n, k), with `dense' W dense = dense' H + H' dense`, as of `Laplacian`."""
+        return self._times(weights, dense, False)
+
+
+def _sparse_product(
+    indices: tf.Tensor, values: tf.Tensor, shape: list[int], dense: tf.Tensor
+) -> tf.Tensor:
+    """A sparse matrix in CSR order times `dense`, which the plain kernels take ten times longer."""
+    sparse = tf.raw_ops.SparseTensorToCSRSparseMatrix(
+        indices=indices, values=values, dense_shape=shape
+    )
+    product = tf.raw_ops.SparseMatrixMatMul(a=sparse, b=dense)
+    return tf.ensure_shape(product, [shape[0], dense.shape[1]])
+
+
+class Groups:
+    """Which group each of t values belongs to, for sums over groups.
+
+    `unsorted_segment_sum` takes four times as long as NumPy's `bincount` where there are many
+    values, and TensorFlow's own bincount adds in an order that is not always the same.
+    """
+
+    def __init__(self, group: np.ndarray, size: int) -> None:
+        self._group, self._size = group.astype(np.intp), size
+        with tf.init_scope():
+            self._tensor = tf.constant(group, tf.int32)
+
+    def sums(self, values: tf.Tensor) -> tf.Tensor:
+        """Sums of values (t,) over each group, (size,), without gradient."""
+        if len(self._group) < _COUNT_ABOVE:
+            return tf.math.unsorted_segment_sum(values, self._tensor, self._size)
+
+        def add(numbers: np.ndarray) -> np.ndarray:
+            found = np.bincount(self._group, weights=numbers, minlength=self._size)
+            return found.astype(numbers.dtype, copy=False)
+
+        return by_numpy(add, values, shape=[self._size])
+
+
+def incidence_transpose(graph: Links, values: tf.Tensor) -> tf.Tensor:
+    """A' values: (t,) or (t, k) per site to (n,) or (n, k) per row, without a dense A."""
+    if values.shape.rank == 2:
+        return graph.incidence.transpose_matmul(values)
+    won, lost = graph.sides
+    return lost.sums(values) - won.sums(values)
+
+
+def differences(graph: Links, values: tf.Tensor) -> tf.Tensor:
+    """A values: (n,) or (n, k) per row to (t,) or (t, k) per site, loser minus winner."""
+    winners, losers = graph.edges
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        x = tf.stop_gradient(x)  # else an eager tape records the gathers too
+        # By itself, the gradient of each gather would copy (t, k) twice more.
+        return tf.gather(x, losers) - tf.gather(x, winners), lambda upstream: incidence_transpose(
+            graph, upstream
+        )
+
+    return compute(values)
+
+
+def squared_distances(graph: Links, features: tf.Tensor) -> tf.Tensor:
+    """|features[loser] - features[winner]|² per site, (t,), from features (n, k).
+
+    No t × k array is kept: the gradient is 2 W features with W the Laplacian of the incoming
+    weights, and above a size the forward pass is fused by the compiler.
+    """
+
+    @tf.custom_gradient
+    def compute(x: tf.Tensor) -> tuple[tf.Tensor, object]:
+        x = tf.stop_gradient(x)  # else an eager tape records what its gradient does not need
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            return 2.0 * graph.laplacian.matmul(upstream, x)
+
+        return squared_distances_without_gradient(graph, x), gradient
+
+    return compute(features)
+
+
+def squared_distances_without_gradient(graph: Links, features: tf.Tensor) -> tf.Tensor:
+    """`squared_distances` where no gradient is asked for, of features (n, k)."""
+    n, k = graph.num_rows, features.shape[1]
+    if graph.num_sites * k <= _FUSE_ABOVE:
+        return _squared_distances(features, *graph.edges)
+    rows = _TILE_BYTES // (k * features.dtype.size)
+    if not 0 < rows < n or graph.passing:
+        return fused_squared_distances(features, *graph.edges)
+    winners, losers, position = graph.tiles(rows)
+    return tf.gather(fused_squared_distances(features, winners, losers), position)
+
+
+def _squared_distances(features: tf.Tensor, winners: tf.Tensor, losers: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_sum((tf.gather(features, losers) - tf.gather(features, winners)) ** 2, -1)
+
+
+@tf.function(jit_compile=True, autograph=False)
+def fused_squared_distances(
+    features: tf.Tensor, winners: tf.Tensor, losers: tf.Tensor
+) -> tf.Tensor:
+    """|row of the loser - row of the winner|², (t,), in one pass without a t × m temporary."""
+    # One sum over a whole row is done number by number; sums of eight slices side by side are
+    # vectorised, which takes a fifth of the time.
+    width = features.shape[1] // 8
+    step = tf.gather(features, losers) - tf.gather(features, winners)
+    total = tf.reduce_sum(step[:, 8 * width :] ** 2, -1)
+    if width:
+        slices = [step[:, i * width : (i + 1) * width] for i in range(8)]
+        total += tf.reduce_sum(sum(x * x for x in slices[1:]) + slices[0] ** 2, -1)
+    return total

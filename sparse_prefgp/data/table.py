@@ -1,0 +1,217 @@
+"""Items and duels as they were read, before anything is standardised."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.io.files import RowNames
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DuelTable:
+    """Items and duels as they were read, one row per duel, before anything is standardised.
+
+    Attributes:
+        items: data frame with n rows and every column of the items table but the id.
+        item_ids: n ids, in row order.
+        events: what was said, one event for each row of the duels, between rows of `items`.
+        context: data frame with t rows: the other columns of the duels table.
+        numeric, categorical: the names of the columns of `items` that are features; none for items
+            of which nothing but their duels is known.
+        row_names: how a message names each row of `items`.
+        duel_row_names: the same for the rows of the duels, or None.
+        set_column: the column of `context` that says which duels come from one choice or ranking,
+            or None where every row is a judgement of its own.
+        base_items: (n,) the item that each item is in some context, as a number; None where items
+            are items, whatever the context.
+        shared: the features that winner and loser of each duel have in common, because they belong
+            to the duel.
+    """
+
+    items: Any
+    item_ids: tuple[Hashable, ...]
+    events: Events
+    context: Any
+    numeric: tuple[str, ...]
+    categorical: tuple[str, ...]
+    row_names: RowNames
+    duel_row_names: RowNames | None = None
+    set_column: str | None = None
+    base_items: IntArray | None = None
+    shared: tuple[str, ...] = ()
+
+    @property
+    def num_rows(self) -> int:
+        """t, the number of rows of the duels table."""
+        return len(self.events)
+
+    # Views of the events.
+
+    @property
+    def winners(self) -> IntArray:
+        """(t,) row in `items` of the winner of each duel."""
+        return self.events.pairs[:, 0]
+
+    @property
+    def losers(self) -> IntArray:
+        """(t,) row in `items` of the loser of each duel."""
+        return self.events.pairs[:, 1]
+
+    @property
+    def counts(self) -> IntArray:
+        """(t,) how often each duel was seen."""
+        return self.events.counts
+
+    @property
+    def ties(self) -> BoolArray | None:
+        """(t,) which duels were tied; None without any."""
+        return self.events.ties
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """(t,) as how many duels each counts in the likelihood; None for one each."""
+        return self.events.each_weight
+
+    @property
+    def groups(self) -> npt.NDArray[np.object_] | None:
+        """(t,) the label of who judged each; None where nobody asked."""
+        return None if self.events.judge is None else self.events.judge.labels
+
+    def saying(self, **columns: Any) -> DuelTable:
+        """The same table with other columns of its events, such as `judge=None`."""
+        return replace(self, events=replace(self.events, **columns))
+
+    @property
+    def has_features(self) -> bool:
+        """Whether anything but their duels is known of the items."""
+        return bool(self.numeric or self.categorical)
+
+    @property
+    def num_items(self) -> int:
+        """n, the number of items, compared or not."""
+        return len(self.item_ids)
+
+    @property
+    def num_ties(self) -> int:
+        """How many duels were tied, counts included."""
+        return 0 if self.ties is None else int(self.counts[self.ties].sum())
+
+    def sides(self) -> tuple[IntArray, IntArray]:
+        """Winner and loser of each row, (t,) each, the same number whatever the context."""
+        if self.base_items is None:
+            return self.winners, self.losers
+        return self.base_items[self.winners], self.base_items[self.losers]
+
+    def sets(self) -> IntArray:
+        """A number for each row (t,), equal for duels of one choice or ranking."""
+        if self.set_column is None:
+            return np.arange(self.num_rows)
+        codes, _ = require_pandas().factorize(self.context[self.set_column].astype(str))
+        return np.asarray(codes, dtype=np.int64)
+
+    def select(self, rows: npt.ArrayLike) -> DuelTable:
+        """The table with these rows of the duels (numbers, or a mask of length t); all items stay.
+
+        Raises:
+            ValueError: a row that is not there.
+        """
+        index = self._rows(rows)
+        names = self.duel_row_names
+        return replace(
+            self,
+            events=self.events.take(index),
+            context=self.context.iloc[index].reset_index(drop=True),
+            duel_row_names=None if names is None else names.select(index),
+        )
+
+    def to_duels(
+        self,
+        rows: npt.ArrayLike | None = None,
+        standardise_on: npt.ArrayLike | None = None,
+        *,
+        transform: FeatureTransform | None = None,
+        only_compared: bool = False,
+    ) -> Duels:
+        """Validated duels of some rows, with standardised features.
+
+        Args:
+            rows: rows of the duels to keep (numbers, or a mask of length t); default all.
+            standardise_on: the training rows, whose items set means, standard deviations and
+                levels. Default: the items in `rows`, or every item when `rows` is left out.
+            transform: use this recorded transform instead of learning one.
+            only_compared: leave out items that are in none of the kept duels.
+
+        Raises:
+            ValueError: no duels, no feature that varies, a feature that is missing or not a
+                number, or both `standardise_on` and `transform`.
+        """
+        if transform is not None and standardise_on is not None:
+            raise ValueError("Both standardise_on and transform were given; give one of them.")
+        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
+        if len(index) == 0:
+            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
+        used = self._compared(index)
+        if transform is None:
+            if standardise_on is not None:
+                training = self._compared(self._rows(standardise_on))
+            else:
+                training = np.arange(self.num_items) if rows is None else used
+            if len(training) == 0:
+                raise ValueError("standardise_on has no rows; choose at least one training row.")
+            transform = FeatureTransform.fit(
+                self.items.iloc[training],
+                self.numeric,
+                self.categorical,
+                lambda i: self.row_names(int(training[i])),
+            )
+        kept = used if only_compared else np.arange(self.num_items)
+        position = np.zeros(self.num_items, dtype=np.int64)
+        position[kept] = np.arange(len(kept))
+        features = transform.apply(self.items.iloc[kept], lambda i: self.row_names(int(kept[i])))
+        return Duels.from_events(
+            features,
+            self.events.take(index).onto(position),
+            item=None if self.base_items is None else self.base_items[kept],
+            item_ids=[self.item_ids[i] for i in kept],
+            feature_names=transform.feature_names,
+            transform=transform,
+        )
+
+    def _compared(self, index: IntArray) -> IntArray:
+        return np.unique(self.events.take(index).sides)
+
+    def _rows(self, rows: npt.ArrayLike) -> IntArray:
+        array = np.asarray(rows)
+        if array.dtype == bool and array.shape == (self.num_rows,):
+            return np.flatnonzero(array)
+        if array.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ValueError(
+                f"rows has shape {array.shape} and type {array.dtype}; give row numbers or a mask "
+                f"of length {self.num_rows}."
+            )
+        bad = array[(array < 0) | (array >= self.num_rows)]
+        if bad.size:
+            raise ValueError(
+                f"rows has {bad[0]}, which is no row; the duels go from 0 to {self.num_rows - 1}."
+            )
+        return array.astype(np.int64)
+
+    def __repr__(self) -> str:
+        return (
+            f"DuelTable(num_items={self.num_items}, num_rows={self.num_rows}, "
+            f"features={[*self.numeric, *self.categorical]})"
+        )

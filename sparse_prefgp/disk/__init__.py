@@ -1,0 +1,1 @@
+"""Folders as they lie on the disk: models, checkpoints, output."""

@@ -1,0 +1,156 @@
+"""Predictions of a model as a TensorFlow SavedModel, which needs nothing but TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+from sparse_prefgp.engines import Status
+from sparse_prefgp.disk.folders import contents, replaced_folder
+from sparse_prefgp.models.posterior import CHUNK
+from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.support.versions import versions
+
+FORMAT = "sparse_prefgp SavedModel"
+# TensorFlow leaves this folder of a SavedModel to whoever writes one.
+_EXTRA, _DESCRIPTION = "assets.extra", "sparse_prefgp.json"
+_WRITTEN = {"saved_model.pb", "variables", "assets", "fingerprint.pb", _EXTRA}
+# A SavedModel is one protocol buffer, of at most 2 GB. Each of the two functions holds the factor
+# of its features and the matrix that reduces the variance.
+_MOST_ROWS = 7000
+
+
+def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> None:
+    """Write the predictions of a model as a TensorFlow SavedModel.
+
+    `tf.saved_model.load(path)` brings back, without this package or GPflow,
+
+    - `predict_f(items)`: a dictionary of `mean` (N, 1) and `variance` (N, 1) of the utility;
+    - `predict_duel(first, second)`: `probability` (N,) that each first item beats the second, and
+      for a model with a margin `tie_probability` (N,); with noise by group, of an unknown one,
+
+    also as `signatures`, for any number of rows, in the units of `model.duels.items` and GPflow's
+    default float. Parameters and posterior are constants as they are now. With `ItemEffect` the
+    items have one more column, the row number of the item, -1 for an unknown one. The folder's
+    `assets.extra/sparse_prefgp.json` names the columns.
+
+    :param path: a new or empty folder, or one that holds such an export, which is replaced.
+    :raises ValueError: no `PreferenceGP`; logit factors; a folder with other things in it;
+        predictions that are not finite; a model too large for a SavedModel.
+    """
+    if not isinstance(model, PreferenceGP):
+        raise ValueError(f"export_saved_model takes a PreferenceGP, not {type(model).__name__}.")
+    model.require_probit("The export")
+    module = _predictions(model)
+    description = {
+        "format": FORMAT,
+        "columns": _columns(model),
+        "float": gpflow.default_float().__name__,
+        "versions": versions(),
+    }
+    with replaced_folder(Path(path), _check_replaceable) as folder:
+        signatures = {name: getattr(module, name) for name in ("predict_f", "predict_duel")}
+        # Nobody trains constants, and TensorFlow cannot save the gradients of GPflow's transforms.
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        tf.saved_model.save(module, str(folder), signatures, options)
+        extra = folder / _EXTRA
+        extra.mkdir()
+        text = json.dumps(description, indent=1, allow_nan=False) + "\n"
+        (extra / _DESCRIPTION).write_text(text, encoding="utf-8")
+
+
+def _predictions(model: PreferenceGP) -> tf.Module:
+    """A module whose functions hold constants only."""
+    if model.infer().status is Status.NOT_FINITE:
+        raise ValueError(
+            "Inference has not come to finite values, so the model cannot predict and is not "
+            f"exported: {model.infer()}."
+        )
+    posterior = model.posterior
+    rows = int(posterior.terms.weights.shape[0])
+    if rows > _MOST_ROWS:
+        raise ValueError(
+            f"The posterior has {rows} inducing variables or items, but a SavedModel holds at most "
+            f"{_MOST_ROWS}; export a model with inducing inputs, or use spg.save."
+        )
+    items = tf.TensorSpec([None, len(_columns(model))], gpflow.default_float())
+
+    def predict_f(items: tf.Tensor) -> dict[str, tf.Tensor]:
+        both = _in_chunks(posterior.marginal, model._inputs(items))
+        return {"mean": both[:, :1], "variance": both[:, 1:]}
+
+    def predict_duel(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
+        ahead = model._inputs(first)
+        pairs = tf.stack([ahead, model._inputs(second, before=tf.shape(ahead)[0])], 1)
+        both = _in_chunks(posterior.difference, pairs)
+        mean, variance = both[:, 0], both[:, 1]
+        found = {"probability": tf.exp(model.log_win(mean, variance))}
+        if model.margin is not None:
+            found["tie_probability"] = tf.exp(model.log_tie(mean, variance))
+        return found
+
+    module = tf.Module()
+    module.predict_f = _frozen(predict_f, items=items)
+    module.predict_duel = _frozen(predict_duel, first=items, second=items)
+    return module
+
+
+def _frozen(function: Callable[..., dict[str, tf.Tensor]], **inputs: tf.TensorSpec) -> Any:
+    """A function of named inputs in which all parameters and arrays have become constants."""
+    specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
+    signature = tf.function(function, autograph=False).get_concrete_function(*specs)
+    constant = convert_variables_to_constants_v2(signature)
+    names = sorted(signature.structured_outputs)  # TensorFlow flattens dictionaries in this order
+
+    def call(*values: tf.Tensor) -> dict[str, tf.Tensor]:
+        return dict(zip(names, constant(*values), strict=True))
+
+    return tf.function(call, input_signature=specs, autograph=False)
+
+
+def _in_chunks(function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
+    """What `posterior.in_chunks` does, for a number of rows that is not known beforehand."""
+    count = tf.shape(inputs)[0]
+    chunks = (count + CHUNK - 1) // CHUNK
+
+    def step(i: tf.Tensor, parts: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        return i + 1, parts.write(i, function(inputs[i * CHUNK : (i + 1) * CHUNK]))
+
+    parts = tf.TensorArray(inputs.dtype, chunks, infer_shape=False, element_shape=[None, 2])
+    _, parts = tf.while_loop(lambda i, _: i < chunks, step, (0, parts), parallel_iterations=1)
+    return parts.concat()
+
+
+def _columns(model: PreferenceGP) -> list[str]:
+    """Names of the columns of the inputs."""
+    names = model.duels.feature_names
+    if names is None:
+        names = tuple(str(column) for column in range(model.duels.num_features))
+    return [*names, "row number of the item"] if model.has_item_effect else list(names)
+
+
+def _check_replaceable(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
+    found = contents(folder)
+    foreign = sorted(found - (_WRITTEN if _is_ours(folder) else set()))
+    if foreign:
+        raise ValueError(
+            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is no part of an exported "
+            "model and would be lost; give a new or empty folder, or one that holds only an export."
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        text = (folder / _EXTRA / _DESCRIPTION).read_text(encoding="utf-8")
+        return bool(json.loads(text)["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,210 @@
+"""What lies in the folder of a saved model; light, so that a wrong folder is found at once.
+
+`model.json` says what the arrays are; `arrays-….npz` holds them and is named by its contents, so
+that a `model.json` never meets the arrays of another model, also while a model is being replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.disk.folders import contents
+
+FORMAT = "sparse_prefgp model"
+# 2: duels may have ties, weights and groups. 3: duels are a table of events.
+FORMAT_VERSION = 3
+DESCRIPTION = "model.json"
+SUBFOLDER = "model"  # where `sparse-prefgp fit` puts the model within its output
+_ARRAYS = "arrays-"
+CHECKPOINT_FORMAT, CHECKPOINT = "sparse_prefgp checkpoint", "checkpoint.json"
+
+
+def model_files(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
+    """The files of a saved model by name."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    data = buffer.getvalue()
+    digest = hashlib.sha256(data).hexdigest()
+    name = f"{_ARRAYS}{digest[:12]}.npz"
+    description = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        **description,
+        "arrays": {"file": name, "sha256": digest},
+    }
+    description["checksum"] = checksum(description)
+    text = json.dumps(description, indent=1, allow_nan=False) + "\n"
+    return {name: data, DESCRIPTION: text.encode("utf-8")}
+
+
+def find_model(path: str | os.PathLike[str]) -> Path:
+    """The folder with `model.json` at or just below a path.
+
+    :raises ValueError: there is none.
+    """
+    folder = Path(path)
+    if not folder.exists():
+        raise ValueError(f"There is no model folder {str(folder)!r}; correct the path.")
+    if not folder.is_dir():
+        raise ValueError(f"{str(folder)!r} is a file; give the folder of a saved model.")
+    for place in (folder, folder / SUBFOLDER):
+        if (place / DESCRIPTION).is_file():
+            return place
+    raise ValueError(
+        f"The folder {str(folder)!r} holds no model (no {DESCRIPTION}); give a folder that "
+        "spg.save or sparse-prefgp fit wrote."
+    )
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any], dict[str, np.ndarray]]:
+    """The folder, the description and the arrays of a saved model.
+
+    :raises ValueError: no model there, or one that is damaged, was edited, or is of a newer or
+        much older format.
+    """
+    folder = find_model(path)
+    description = _read_description(folder)
+    if not (folder / description["arrays"]["file"]).exists():
+        description = _read_description(folder)  # it may just have been replaced
+    return folder, description, _read_arrays(folder, description)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder that holds anything but a saved model.
+
+    :raises ValueError: naming what would be lost.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
+    foreign = foreign_files(folder)
+    if foreign:
+        raise ValueError(
+            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is no part of a saved model "
+            "and would be lost; give a new or empty folder, or one that holds only a saved model."
+        )
+    if (folder / DESCRIPTION).exists() and not _is_ours(folder / DESCRIPTION):
+        raise ValueError(
+            f"The folder {str(folder)!r} has a {DESCRIPTION} that spg.save did not write; give a "
+            "new or empty folder."
+        )
+
+
+def foreign_files(folder: Path) -> list[str]:
+    """Names in a folder that are no part of a saved model, which may be damaged."""
+    ours = {DESCRIPTION}
+    if _is_ours(folder / DESCRIPTION):
+        arrays = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")).get("arrays")
+        ours.add(str(arrays.get("file")) if isinstance(arrays, dict) else DESCRIPTION)
+    rest = sorted(contents(folder) - ours)
+    return [name for name in rest if not is_named_by_contents(folder / name)]
+
+
+def checkpoint_foreign_files(folder: Path) -> list[str]:
+    """Names in a folder that are no part of an optimiser's checkpoint, which may be damaged."""
+    if not folder.is_dir():
+        return [folder.name]
+    ours = set()
+    try:
+        description = json.loads((folder / CHECKPOINT).read_text(encoding="utf-8"))
+        if description["format"] == CHECKPOINT_FORMAT:
+            digest = str(description.get("arrays_sha256"))
+            ours = {CHECKPOINT, f"{_ARRAYS}{digest[:12]}.npz"}
+    except (OSError, ValueError, KeyError, TypeError):
+        # Damaged, if the arrays beside it are ours.
+        if any(is_named_by_contents(folder / name) for name in contents(folder)):
+            ours = {CHECKPOINT}
+    rest = sorted(contents(folder) - ours)
+    return [name for name in rest if not is_named_by_contents(folder / name)]
+
+
+def is_named_by_contents(path: Path) -> bool:
+    """Whether a file is named by its contents, as the arrays of a saved model are."""
+    named = re.fullmatch(rf"{_ARRAYS}([0-9a-f]{{12}})\.npz", path.name)
+    if named is None or path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest().startswith(named[1])
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8"))["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def checksum(description: dict[str, Any]) -> str:
+    """Of everything in a description but itself."""
+    plain = {key: value for key, value in description.items() if key != "checksum"}
+    text = json.dumps(plain, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    path = folder / DESCRIPTION
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise _damaged(folder, f"{DESCRIPTION} is not readable as JSON") from None
+    except OSError as error:
+        raise _damaged(folder, f"{DESCRIPTION} cannot be read ({error.strerror})") from None
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        old = isinstance(description, dict) and {"kernel", "approximation"} <= set(description)
+        if old:
+            raise ValueError(
+                f"The model in {str(folder)!r} was written before models could be loaded; fit "
+                "again with this version."
+            )
+        raise ValueError(
+            f"The {DESCRIPTION} in {str(folder)!r} is not that of a saved model; give a folder "
+            "that spg.save or sparse-prefgp fit wrote."
+        )
+    version = description.get("format_version")
+    if not isinstance(version, int) or version < 1:
+        raise _damaged(folder, f"its format version is {version!r}")
+    if version > FORMAT_VERSION:
+        written = description.get("versions", {})
+        by = written.get("sparse_prefgp", "?") if isinstance(written, dict) else "?"
+        raise ValueError(
+            f"The model in {str(folder)!r} has format {version}, written by sparse_prefgp {by}, "
+            f"but this version reads formats up to {FORMAT_VERSION}; upgrade sparse_prefgp."
+        )
+    if description.get("checksum") != checksum(description):
+        raise _damaged(folder, f"{DESCRIPTION} was changed after it was written")
+    return description
+
+
+def _no_number(name: str) -> float:
+    """JSON has no NaN and no infinities, though Python reads and writes them."""
+    raise ValueError(name)
+
+
+def _read_arrays(folder: Path, description: dict[str, Any]) -> dict[str, np.ndarray]:
+    entry = description["arrays"]
+    path = folder / entry["file"]
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _damaged(folder, f"{entry['file']} cannot be read ({error.strerror})") from None
+    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+        raise _damaged(folder, f"{entry['file']} is not what was written")
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise _damaged(folder, f"{entry['file']} cannot be read ({error})") from None
+
+
+def _damaged(folder: Path, reason: str) -> ValueError:
+    return ValueError(
+        f"The model in {str(folder)!r} is damaged ({reason}); copy it again, or save it again."
+    )

@@ -1,0 +1,154 @@
+"""Models as a folder of arrays and JSON: `save`, `load`."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gpflow
+import numpy as np
+
+from sparse_prefgp.approximations import (
+    PITC,
+    Approximation,
+)
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.engines import (
+    InferenceResult,
+    Status,
+)
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.disk.folders import replaced_folder
+from sparse_prefgp.disk.model_folder import check_replaceable, model_files, read_model
+from sparse_prefgp.models.codec import Decoder
+from sparse_prefgp.models.describing import (
+    APPROXIMATIONS,
+    ENGINES,
+    STREAMED,
+    events_of_arrays,
+    given_blocks,
+    value_of,
+)
+from sparse_prefgp.models.outcomes import GroupRatios
+from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.models.protocols import Saves
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models.streaming.model import StreamedGP
+
+
+def save(model: Saves, path: str | os.PathLike[str]) -> None:
+    """Write a model into a folder, or replace the model that is there.
+
+    The folder holds the prior, all parameters with their transforms, priors and `trainable`
+    marks, the duels, and the sites, so that the loaded model predicts what this one does: to the
+    bit on the same machine with the same versions. Nothing is pickled. A process killed half way
+    leaves the old model or the new one.
+
+    :param model: a `PreferenceGP`, or a `StreamedGP`, of which the posterior is kept, and what is
+        known of the items, but neither duels nor sites.
+    :param path: a new or empty folder, or one that holds a saved model.
+    :raises ValueError: a folder with other things in it; a kernel class that `register_kernel`
+        does not know; an approximation or engine of your own; item ids that are neither text nor
+        numbers; sites that are not finite.
+    """
+    if not isinstance(model, Saves):
+        raise ValueError(f"save takes a PreferenceGP, not {type(model).__name__}.")
+    files = files_of(model)
+    with replaced_folder(Path(path), check_replaceable) as folder:
+        write_files(folder, files)
+
+
+def files_of(model: Saves) -> dict[str, bytes]:
+    """The files of a saved model by name; everything that can be refused is refused here."""
+    return model_files(*model.described())
+
+
+def write_files(folder: Path, files: dict[str, bytes]) -> None:
+    """Write what `files_of` gave into a folder that exists."""
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+
+def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
+    """Read a model that `save` wrote, or that `sparse-prefgp fit` wrote into its output folder.
+
+    :param path: the folder of the model, or the output folder of a fit.
+    :raises ValueError: no such folder; a folder that holds no model, one that is damaged or was
+        edited, or one of a newer or much older format; a kernel class that is not registered;
+        another `gpflow.default_float`.
+    """
+    folder, description, arrays = read_model(path)
+    if gpflow.default_float().__name__ != description["float"]:
+        raise ValueError(
+            f"The model in {str(folder)!r} was made with {description['float']} numbers, but "
+            f"gpflow.default_float() is {gpflow.default_float().__name__}; call "
+            f"gpflow.config.set_default_float(np.{description['float']}) first."
+        )
+    if description.get("kind") == STREAMED:
+        from sparse_prefgp.models.streaming.describing import rebuilt
+
+        return rebuilt(description, arrays)
+    decoder = Decoder(description["parameters"], arrays)
+    function, inducing = description["mean_function"], description["inducing_inputs"]
+    data = description["duels"]
+    ids, transform = data["item_ids"], data["transform"]
+    if ids is not None:
+        ids = json.loads(arrays[ids].tobytes().decode("utf-8"))
+    duels = Duels.from_events(
+        arrays["items"],
+        events_of_arrays(data, arrays),
+        item=arrays.get("item"),
+        item_ids=ids,
+        feature_names=data["feature_names"],
+        transform=None if transform is None else FeatureTransform.from_dict(transform),
+    )
+    points = None
+    if inducing is not None:
+        points = gpflow.inducing_variables.InducingPoints(decoder.parameter(inducing))
+    noise = decoder.parameter(description["noise_variance"])
+    margin, ratio = (
+        None if description.get(name) is None else decoder.parameter(description[name])
+        for name in ("margin", "noise_ratio")
+    )
+    kernel = decoder.module(description["kernel"])
+    engine = value_of(description["engine"], ENGINES)
+    mean_function = None if function is None else decoder.module(function)
+
+    def build(approximation: Approximation) -> PreferenceGP:
+        with warnings.catch_warnings():  # whoever saved the model has been warned of its kernel
+            warnings.simplefilter("ignore")
+            return PreferenceGP(
+                duels,
+                kernel,
+                approximation=approximation,
+                inducing_variable=points,
+                engine=engine,
+                mean_function=mean_function,
+                margin=None if margin is None else 1.0,  # both are those that were saved, below
+                noise_by_group=ratio is not None,
+            )
+
+    model = build(_approximation(description["approximation"], arrays))
+    if "blocks" in arrays and not np.array_equal(given_blocks(model), arrays["blocks"]):
+        # Another version of k-means finds others; the sites belong to those that were saved.
+        model = build(PITC(arrays["blocks"]))
+    model.noise_variance, model.margin = noise, margin
+    # A file names the prior, and the class what it is the density of.
+    model.noise_ratio = None if ratio is None else GroupRatios.like(ratio)
+    inference = dict(description["inference"])
+    inference["status"] = Status[inference["status"]]
+    model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
+    return model
+
+
+def _approximation(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Approximation:
+    fields = entry["fields"]
+    if isinstance(fields.get("blocks"), list):
+        labels = [fields["blocks"][number] for number in arrays["blocks"]]
+        entry = {**entry, "fields": {**fields, "blocks": labels}}
+    approximation: Approximation = value_of(entry, APPROXIMATIONS)
+    return approximation

@@ -1,0 +1,1 @@
+"""What one factor of a duel is: truncated normals, expectations, links, sites."""

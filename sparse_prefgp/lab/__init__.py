@@ -1,0 +1,1 @@
+"""Ablation studies, their report, benchmarks and the Gaussian limit."""

@@ -1,0 +1,20 @@
+"""Ablation studies: a YAML file says what to compare, and every run leaves a record.
+
+study = read_study("configs/inducing_points_boston.yaml")
+run_study(study, "out/boston")
+"""
+
+from sparse_prefgp.lab.ablation.configuration import Study, read_study, study_from
+from sparse_prefgp.lab.ablation.runner import StudyProgress, StudyResult, run_study
+from sparse_prefgp.lab.ablation.runs import RunSettings, expand
+
+__all__ = [
+    "RunSettings",
+    "Study",
+    "StudyProgress",
+    "StudyResult",
+    "expand",
+    "read_study",
+    "run_study",
+    "study_from",
+]

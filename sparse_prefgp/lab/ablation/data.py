@@ -1,0 +1,230 @@
+"""The duels of a study: read or made, and parted anew for every seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.data.splits import Split, split_columns, split_duels
+from sparse_prefgp.lab.ablation.configuration import Data, Files, Made, SplitSettings
+from sparse_prefgp.lab.ablation.sources import source_sums
+
+FloatArray = npt.NDArray[np.float64]
+
+# Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
+DRAWN_EXACTLY = 2000
+WAVES = 2000
+# Checksums of what is read, so that nothing is remembered of files that have changed since.
+Sums = tuple[tuple[str, str], ...]
+# Streams of random numbers that a seed gives, each its own whatever the others use.
+DATA, SPLIT, INPUTS, ITEMS, COINS = range(5)
+
+
+def stream(seed: int, number: int) -> np.random.Generator:
+    """The random numbers of a seed for one purpose."""
+    return np.random.default_rng([seed, number])
+
+
+@dataclass(frozen=True, eq=False)
+class Parted:
+    """A table and which of its rows are for training and for testing.
+
+    utilities: (n,) of the items of the table, None where nobody knows them. group: the label of the
+    one that is left out, None where none is.
+    """
+
+    table: DuelTable
+    split: Split
+    utilities: FloatArray | None = None
+    group: str | None = None
+
+
+def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> Parted:
+    """The duels of one seed, parted; the same for every method that is tried on them.
+
+    Raises:
+        ValueError: what reading, making and splitting raise.
+    """
+    return _parted(data, split, max_train, seed, tuple(source_sums(data).items()))
+
+
+@lru_cache(maxsize=2)
+def _parted(
+    data: Data, split: SplitSettings, max_train: int | None, seed: int, sums: Sums
+) -> Parted:
+    if data.made is not None:
+        table, utilities = made_duels(data.made, stream(seed, DATA))
+    elif data.files is not None:
+        table, utilities = _read(data.files, split.by, sums), None
+    else:
+        from sparse_prefgp.lab.ablation.named import named_duels
+
+        return named_duels(data, split, max_train, seed, sums)
+    rows = split_rows(table, split, max_train, seed)
+    return Parted(table, rows, utilities, left_out_group(table, split, seed))
+
+
+def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, seed: int) -> Split:
+    """Training and test rows of a seed.
+
+    Raises:
+        ValueError: what `split_duels` raises; a seed that is no number of a group.
+    """
+    rng = stream(seed, SPLIT)
+    if split.test_fraction is not None:
+        return split_duels(table, split.by, split.test_fraction, rng, max_train=max_train)
+    return _one_group_out(table, split.by, seed, max_train, rng)
+
+
+def left_out_group(table: DuelTable, split: SplitSettings, seed: int) -> str | None:
+    """The label of the group that a seed leaves out; None where no group is.
+
+    Raises:
+        ValueError: a seed that is no number of a group.
+    """
+    if not split.leave_one_out:
+        return None
+    (column,) = split_columns(split.by)
+    return _group_of(seed, column, _both_sides(table, column)[1])
+
+
+def _group_of(seed: int, column: str, known: list[str]) -> str:
+    if seed >= len(known):
+        raise ValueError(
+            f"The seed {seed} is the number of no group: there are {len(known)} values of "
+            f"{column!r}, numbered from 0; give seeds below {len(known)}."
+        )
+    return known[seed]
+
+
+def _one_group_out(
+    table: DuelTable, by: str, seed: int, max_train: int | None, rng: np.random.Generator
+) -> Split:
+    (column,) = split_columns(by)
+    values, known = _both_sides(table, column)
+    group = _group_of(seed, column, known)
+    inside = values == seed
+    test = np.flatnonzero(inside.all(axis=0))
+    train = np.flatnonzero(~inside.any(axis=0))
+    for part, rows in (("training", train), ("test", test)):
+        if not len(rows):
+            raise ValueError(
+                f"The {part} part without {group!r} of {column!r} has no duels; use another "
+                "split, or leave out that seed."
+            )
+    mixed = table.num_rows - len(test) - len(train)
+    unused = 0 if max_train is None else max(len(train) - max_train, 0)
+    if unused:
+        train = np.sort(rng.permutation(train)[:max_train])
+    text = f"{group} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
+    if mixed:
+        text += f"; {mixed:,} mixed duels dropped"
+    return Split(train, test, mixed, text + ".", unused)
+
+
+def _both_sides(table: DuelTable, column: str) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The group of the winner's and of the loser's side, (2, t), and the labels of the groups.
+
+    Groups are in the order of numbers where all labels are numbers, else in that of text.
+    """
+    context, items = table.context, table.items
+    if column in context.columns:
+        values = _labels(context[column], "duels")
+        sides = np.stack([values, values])
+    elif column in items.columns:
+        values = _labels(items[column], "items")
+        sides = np.stack([values[table.winners], values[table.losers]])
+    else:
+        raise ValueError(
+            f"The split column {column!r} is in neither table; choose from "
+            f"{', '.join(map(str, [*context.columns, *items.columns]))}."
+        )
+    known, number = np.unique(sides, return_inverse=True)
+    order = _in_order([str(label) for label in known])
+    place = np.argsort(order)  # of each label in the order of text
+    return place[number].reshape(sides.shape), [str(known[i]) for i in order]
+
+
+def _labels(values: Any, owner: str) -> Any:
+    missing = np.flatnonzero(values.isna())
+    if missing.size:
+        raise ValueError(
+            f"The split column {values.name!r} has no value in row {missing[0]} of the {owner} "
+            "(counted from 0); fill it in."
+        )
+    return values.astype(str).to_numpy(dtype=object).astype(str)
+
+
+def _in_order(labels: list[str]) -> list[int]:
+    """Places of sorted labels by number where all are numbers; as they are otherwise."""
+    try:
+        numbers = [float(label) for label in labels]
+    except ValueError:
+        return list(range(len(labels)))
+    if not np.all(np.isfinite(numbers)):
+        return list(range(len(labels)))
+    return sorted(range(len(labels)), key=lambda i: (numbers[i], labels[i]))
+
+
+@lru_cache(maxsize=1)
+def _read(files: Files, by: str, sums: Sums) -> DuelTable:
+    return read_table(
+        files.items, files.duels, ignore=files.ignore, never_features=split_columns(by)
+    )
+
+
+def made_duels(made: Made, rng: np.random.Generator) -> tuple[DuelTable, FloatArray]:
+    """Random duels between items with normal features, and the utilities that decided them.
+
+    The larger utility wins, after either side has got normal noise of its own.
+    """
+    features = rng.standard_normal((made.items, made.features))
+    utility = drawn_utility(made, features, rng)
+    first = rng.integers(made.items, size=made.duels)
+    second = (first + rng.integers(1, made.items, size=made.duels)) % made.items
+    pairs = np.stack([first, second], 1)
+    noisy = utility[pairs] + np.sqrt(made.noise) * rng.standard_normal(pairs.shape)
+    losers, winners = np.take_along_axis(pairs, np.argsort(noisy, axis=1), axis=1).T
+    pd = require_pandas()
+    items = pd.DataFrame(features, columns=[f"x{i}" for i in range(made.features)])
+    items.insert(0, "item_id", np.arange(made.items))
+    return read_table(items, pd.DataFrame({"winner": winners, "loser": losers})), utility
+
+
+def drawn_utility(made: Made, features: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """One draw from the Gaussian process at the features (n, D), (n,).
+
+    Exact up to 2,000 items; above by random Fourier features (Rahimi & Recht 2007), whose
+    covariance is right on average and off by 1 / sqrt(2,000) of the variance at random.
+    """
+    if len(features) <= DRAWN_EXACTLY:
+        import gpflow
+
+        kinds = {
+            "se": gpflow.kernels.SquaredExponential,
+            "matern32": gpflow.kernels.Matern32,
+            "matern52": gpflow.kernels.Matern52,
+        }
+        kernel = kinds[made.kernel](variance=made.variance, lengthscales=made.lengthscale)
+        covariance = kernel(features).numpy()
+        covariance[np.diag_indices(len(features))] += 1e-10 * made.variance
+        root: FloatArray = np.linalg.cholesky(covariance)
+        return root @ rng.standard_normal(len(features))
+    frequencies = rng.standard_normal((features.shape[1], WAVES)) / made.lengthscale
+    if made.kernel != "se":
+        # The spectral density of Matérn nu is a multivariate t with 2 nu degrees of freedom.
+        degrees = {"matern32": 3.0, "matern52": 5.0}[made.kernel]
+        frequencies *= np.sqrt(degrees / rng.chisquare(degrees, WAVES))
+    phases = rng.uniform(0.0, 2.0 * np.pi, WAVES)
+    weights = rng.standard_normal(WAVES) * np.sqrt(2.0 * made.variance / WAVES)
+    found = np.empty(len(features))
+    for start in range(0, len(features), DRAWN_EXACTLY):
+        part = slice(start, start + DRAWN_EXACTLY)
+        found[part] = np.cos(features[part] @ frequencies + phases) @ weights
+    return found

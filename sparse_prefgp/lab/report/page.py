@@ -1,0 +1,190 @@
+"""The report as one HTML file that needs nothing else: no network, no script, no other file."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sparse_prefgp.lab.report.reading import Results
+from sparse_prefgp.lab.report.tables import Table
+from sparse_prefgp.lab.report.vocabulary import GROUPS
+from sparse_prefgp.workflow.pages import page_template
+
+FAILURES_SHOWN = 40
+DIGITS_OF_FINGERPRINT = 12
+
+
+class Shown(NamedTuple):
+    """A figure in a file, with its words. file: a PNG."""
+
+    file: Path
+    group: str
+    title: str
+    caption: str
+
+
+class Section(NamedTuple):
+    """A family of metrics: its figures and its tables."""
+
+    title: str
+    figures: list[dict[str, str]]
+    tables: list[Table]
+
+
+def render_page(
+    results: Results,
+    *,
+    title: str,
+    summary: Sequence[str],
+    notes: Sequence[str],
+    first: Sequence[Table],
+    tables: Mapping[str, Sequence[Table]],
+    last: Sequence[Table],
+    figures: Sequence[Shown],
+) -> str:
+    """The text of the page, everything escaped and embedded.
+
+    Args:
+        results: what is reported.
+        title: of the page.
+        summary: the answer, a sentence each.
+        notes: warnings, a sentence each.
+        first: tables for the top: summary and comparisons.
+        tables: those of each family of metrics.
+        last: tables for the end: exponents and all pairs.
+        figures: in the order to show them.
+
+    Raises:
+        ModuleNotFoundError: jinja2 is not installed.
+        OSError: a figure cannot be read.
+    """
+    template = page_template("ablation_report.html")
+    groups = list(dict.fromkeys([*GROUPS, *tables, *(figure.group for figure in figures)]))
+    sections = [
+        Section(
+            GROUPS.get(group, group),
+            [_embedded(figure) for figure in figures if figure.group == group],
+            [table for table in tables.get(group, ()) if not table.is_empty],
+        )
+        for group in groups
+    ]
+    return template.render(
+        title=title,
+        subtitle=_subtitle(results),
+        summary=summary,
+        notes=notes,
+        failures=failure_rows(results)[:FAILURES_SHOWN],
+        failed=len(results.failures),
+        first=[table for table in first if not table.is_empty],
+        sections=[section for section in sections if section.figures or section.tables],
+        last=[table for table in last if not table.is_empty],
+        studies=[
+            (study.title, _study_rows(results, study.name), _configuration(study.configuration))
+            for study in results.studies
+        ],
+    )
+
+
+def failure_rows(results: Results) -> list[tuple[str, str]]:
+    """Reasons of failed runs, the most frequent first, each with the runs it ended."""
+    failures = results.failures
+    counts = Counter(failures["reason"])
+    return [
+        (reason or "no reason given", _listed(failures.loc[failures["reason"] == reason, "run"]))
+        for reason, _ in counts.most_common()
+    ]
+
+
+def circumstances(results: Results, study: str) -> list[tuple[str, str]]:
+    """(label, text) of what the records of a study's runs say of commit, machine and versions."""
+    records = [record for record in results.records if record.get("study") == study]
+    rows = [("commit", _distinct(record.get("commit") for record in records))]
+    rows += _merged(records, "hardware")
+    rows += _merged(records, "versions")
+    seconds = sum(
+        float(value)
+        for record in records
+        for value in (record.get("phases") or {}).values()
+        if isinstance(value, int | float)
+    )
+    if seconds:
+        rows.append(("time of all runs together", _duration(seconds)))
+    return [(label, text) for label, text in rows if text]
+
+
+def _subtitle(results: Results) -> str:
+    runs = results.runs
+    seeds = runs["seed"].nunique()
+    parts = [
+        f"{len(runs):,} run{'' if len(runs) == 1 else 's'}",
+        f"{seeds:,} seed{'' if seeds == 1 else 's'}",
+        ", ".join(dict.fromkeys(runs["data"])),
+        "sparse-prefgp",
+    ]
+    return " · ".join(parts)
+
+
+def _study_rows(results: Results, name: str) -> list[tuple[str, str]]:
+    runs = results.runs
+    own = runs[runs["study"] == name]
+    (study, *_) = [study for study in results.studies if study.name == name]
+    failed = int((own["status"] == "failed").sum())
+    rows = [
+        ("study", name),
+        ("fingerprint", study.fingerprint[:DIGITS_OF_FINGERPRINT]),
+        ("runs", f"{len(own) - failed:,} done, {failed:,} failed"),
+        ("seeds", ", ".join(str(int(seed)) for seed in sorted(own["seed"].unique()))),
+        ("training duels (t)", _range(own["duels"])),
+        ("items (n)", _range(own["items"])),
+    ]
+    return [(label, text) for label, text in rows + circumstances(results, name) if text]
+
+
+def _configuration(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, indent=2, ensure_ascii=False) if values else ""
+
+
+def _embedded(figure: Shown) -> dict[str, str]:
+    data = base64.b64encode(figure.file.read_bytes()).decode("ascii")
+    return {"title": figure.title, "caption": figure.caption, "data": data}
+
+
+def _merged(records: Sequence[Mapping[str, Any]], key: str) -> list[tuple[str, str]]:
+    """Entries of a mapping, or a text, that each record has under `key`."""
+    parts = [record.get(key) for record in records]
+    names = dict.fromkeys(name for part in parts if isinstance(part, dict) for name in part)
+    rows = [
+        (str(name).replace("_", " "), _distinct(p.get(name) for p in parts if isinstance(p, dict)))
+        for name in names
+    ]
+    plain = _distinct(part for part in parts if isinstance(part, str))
+    return [*rows, *([(key, plain)] if plain else [])]
+
+
+def _distinct(values: Any) -> str:
+    known = dict.fromkeys(str(value) for value in values if value not in (None, ""))
+    return " and ".join(known)
+
+
+def _range(values: Any) -> str:
+    known = values.dropna()
+    if known.empty:
+        return ""
+    low, high = int(known.min()), int(known.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _listed(names: Any, most: int = 4) -> str:
+    shown = [str(name) for name in names]
+    more = len(shown) - most
+    return ", ".join(shown[:most]) + (f" and {more:,} more" if more > 0 else "")

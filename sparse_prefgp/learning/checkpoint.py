@@ -1,0 +1,311 @@
+"""Checkpoints: what a killed or interrupted run of an optimiser resumes from.
+
+A resumed run is a warm start: parameters, inducing inputs among them, iterations done, what they
+have shown of the curvature, and what is finished. Sites begin at zero. Of the model only what tells
+whether another one is the same is kept; so whoever resumes builds the model as before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.disk.checkpoint_folder import (
+    Store,
+    again,
+    digest_of,
+    of_something_else,
+)
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.data.duels import shortened
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.streaming import StreamedGP
+from sparse_prefgp.learning.climb import Climb, Curvature
+from sparse_prefgp.learning.objective import Counts
+
+IntArray = npt.NDArray[np.int64]
+
+_PROBED_ROWS = 5
+# A start that was itself computed (k-means, the fit before a refit) has its last digits by the
+# order of sums, which the number of threads decides, and an optimiser spreads them; what somebody
+# else would start from differs by far more. Of unconstrained parameters and standardised inputs,
+# which are of order one: relative to 1 + |value|.
+_SAME_START = 1e-6
+# Relative to the largest value, at a start that may differ by so much: lengthscales and variances
+# move the kernel by a few times their own relative change.
+_SAME_KERNEL = 1e-5
+_MEANINGS = {
+    "duels": "other duels or items",
+    "model": "another kernel, approximation, engine or choice of trainable parameters",
+}
+_OTHER_START = "other parameters or inducing inputs at the start"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where `optimise` keeps what a later call can resume from, and how often.
+
+    path: a folder, made if need be. every: iterations between two checkpoints, of which a killed
+    run loses no more. resume: from the checkpoint that is there; without one, begin.
+
+    Raises:
+        ValueError: every that is no whole number of at least 1; no path.
+    """
+
+    path: str | os.PathLike[str]
+    every: int = 10
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str | os.PathLike):
+            raise ValueError(f"A checkpoint was asked for at {self.path!r}; give a folder's path.")
+        if isinstance(self.every, bool) or not isinstance(self.every, int | np.integer):
+            raise ValueError(
+                f"A checkpoint every {shortened(self.every)} iterations makes no sense; give a "
+                "whole number."
+            )
+        if self.every < 1:
+            raise ValueError(
+                f"A checkpoint every {self.every} iterations makes no sense; give at least 1."
+            )
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.path)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run that left a checkpoint; the message says where and how to resume."""
+
+    def __init__(self, path: Path, iteration: int) -> None:
+        super().__init__(
+            f"Interrupted after iteration {iteration}; what was reached is kept in {str(path)!r}, "
+            "and the same call with resume=True in its Checkpoint resumes from there."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What a run has reached; nothing in it is ever changed.
+
+    first: log evidence and log prior density at the first parameters, nats. legs: what the run
+    climbs one after the other, all but the last of them over: a climb for each start, or one on the
+    subset and one on all duels after it. rows: numbers of those drawn for the subset. per_duel: log
+    evidence of the subset at its end. counts: what was spent.
+    """
+
+    first: tuple[float, float] = (float("nan"), 0.0)
+    legs: tuple[Climb, ...] = ()
+    rows: IntArray | None = None
+    per_duel: float | None = None
+    counts: Counts = field(default_factory=Counts)
+
+    @property
+    def iterations(self) -> int:
+        return sum(leg.iterations for leg in self.legs)
+
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays by name, and numbers and words for JSON."""
+        arrays = {} if self.rows is None else {"rows": self.rows}
+        for number, leg in enumerate(self.legs):
+            own = {"position": leg.position, "gradient": leg.gradient, **vars(leg.curvature)}
+            own |= {"values": np.array(leg.values), "history": np.array(leg.history)}
+            arrays |= {f"{name}_{number}": value for name, value in own.items()}
+        words = {
+            "first": self.first,
+            "legs": [[leg.log_prior, leg.ended, leg.converged] for leg in self.legs],
+            "per_duel": self.per_duel,
+            "counts": asdict(self.counts),
+        }
+        return arrays, words
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, np.ndarray], words: Mapping[str, Any]) -> Reached:
+        """What `packed` gave."""
+        legs = []
+        for number, (log_prior, ended, converged) in enumerate(words["legs"]):
+            position, gradient, steps, changes, values, history = (
+                arrays[f"{name}_{number}"]
+                for name in ("position", "gradient", "steps", "changes", "values", "history")
+            )
+            curvature, before = Curvature(steps, changes), tuple(values.tolist())
+            known = (position, before[-1], gradient, log_prior, curvature, before)
+            legs.append(Climb(*known, tuple(history.tolist()), ended, converged))
+        evidence, prior = words["first"]
+        counts = Counts(**words["counts"])
+        return cls((evidence, prior), tuple(legs), arrays.get("rows"), words["per_duel"], counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """What tells whether a run is the one that left a checkpoint.
+
+    fingerprints: of duels, model and settings. start: all parameters, unconstrained, at the start.
+    probe: the kernel there on a few rows. meaning: what the settings are when they differ.
+    """
+
+    fingerprints: Mapping[str, str]
+    start: np.ndarray
+    probe: np.ndarray
+    meaning: str
+
+
+def identify(
+    model: PreferenceGP | StreamedGP, settings: dict[str, Any], meaning: str = "other settings"
+) -> Identity:
+    """Fingerprints of data, model and settings, the starting parameters, a probe of the kernel.
+
+    The kernel's class and its parameters do not say all it computes with (its `active_dims`, for
+    example), so that its values on a few rows stand for the rest.
+
+    Args:
+        model: with its duels.
+        settings: what JSON can hold.
+        meaning: what they are of when they differ, such as "another seed".
+    """
+    if isinstance(model, StreamedGP):
+        assert model.stream is not None
+        data = _summed_up(model.stream)
+        # Inline features have no items, but their range.
+        z = model.inducing_variable.Z.numpy()
+        rows = np.concatenate([model.duels.items[:_PROBED_ROWS], z[:_PROBED_ROWS]])
+        probe = kernel_matrix(model.kernel, as_float(rows)).numpy()
+    else:
+        graph = model.graph
+        data = [graph.rows, graph.winners, graph.losers, graph.counts, graph.lower, graph.upper]
+        if graph.groups is not None:
+            data.append(graph.groups)
+        probe = kernel_matrix(model.problem().kernel, as_float(graph.rows[:_PROBED_ROWS])).numpy()
+    parts = [model.kernel, *model.kernel.submodules]
+    kinds = [type(part).__name__ for part in parts if isinstance(part, gpflow.kernels.Kernel)]
+    parameters = [
+        [path, list(p.shape), p.trainable, type(p.transform).__name__, _prior(p)]
+        for path, p in sorted(gpflow.utilities.parameter_dict(model).items())
+    ]
+    described = [
+        kinds,
+        type(model.mean_function).__name__,
+        repr(model.approximation),
+        repr(model.engine),
+        gpflow.default_float().__name__,
+        parameters,
+    ]
+    fingerprints = {
+        "duels": digest_of(data),
+        "model": digest_of([json.dumps(described, default=str).encode()]),
+        "settings": digest_of([json.dumps(settings, sort_keys=True).encode()]),
+    }
+    start = np.concatenate([np.ravel(v.numpy()).astype(float) for v in model.variables])
+    return Identity(fingerprints, start, probe, meaning)
+
+
+def _summed_up(stream: StreamedDuels) -> list[np.ndarray]:
+    """What stands for streamed duels: which rows, the checksums of all, and the features."""
+    scan, transform = stream.scan, stream.transform
+    data = [np.array([stream.start, stream.stop, *scan.starts]), np.array(scan.digests)]
+    if stream.items is not None:
+        data.append(stream.items.features)
+    elif transform is not None:
+        data += [np.array(transform.mean), np.array(transform.scale)]
+    return data
+
+
+def _prior(parameter: gpflow.Parameter) -> str | None:
+    if parameter.prior is None:
+        return None
+    arguments = parameter.prior.parameters
+    shown = {
+        name: np.asarray(value).tolist() if hasattr(value, "dtype") else repr(value)
+        for name, value in arguments.items()
+        if name != "name"
+    }
+    # A class of its own may take the prior for the density of something else.
+    kind = "" if type(parameter) is gpflow.Parameter else f" of {type(parameter).__name__}"
+    return f"{type(parameter.prior).__name__} {shown} {parameter.prior_on}{kind}"
+
+
+class Keeper:
+    """The checkpoint of one run.
+
+    Attributes:
+        folder: where.
+        found: what the run resumes from; None to begin.
+
+    Args:
+        checkpoint: where, how often, and whether to resume.
+        identity: of the run.
+
+    Raises:
+        ValueError: a place that cannot be written to, a checkpoint that is damaged, of another
+            format or of another run.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, identity: Identity) -> None:
+        self.folder = checkpoint.folder
+        self.found: Reached | None = None
+        self._every, self._identity = checkpoint.every, identity
+        meanings = {**_MEANINGS, "settings": identity.meaning}
+        self._store = Store(self.folder, identity.fingerprints, meanings, checkpoint.resume, "run")
+        if self._store.there is not None:
+            there = self._checked(*self._store.there)
+            self.found = there if checkpoint.resume else None
+        self._latest = self.found
+
+    def keep(self, latest: Reached, iteration: int | None = None) -> None:
+        """What the run has reached, at hand for an interruption; on the disk where it is due.
+
+        :param iteration: within the present leg; None at its beginning or end, which is due.
+        """
+        self._latest = latest
+        if iteration is None or iteration % self._every == 0:
+            self._write()
+
+    def interrupted(self) -> Interrupted | None:
+        """What Ctrl-C raises after what was reached has been kept; None if it could not be."""
+        if self._latest is None or not self._write():
+            return None
+        return Interrupted(self.folder, self._latest.iterations)
+
+    def past_limit(self, made: int, limit: int, what: str = "iterations") -> ValueError:
+        """The sentence on a limit that is below what was done."""
+        return ValueError(
+            f"The run in {str(self.folder)!r} has made {made} {what} already, past the "
+            f"limit of {limit}; give a limit of at least {made}, {again(self.folder)}."
+        )
+
+    def ended_at_limit(self, what: str, made: int, limit: int) -> ValueError:
+        """The sentence on a part of the run, over now, that ended at another limit."""
+        return ValueError(
+            f"{what} of the run in {str(self.folder)!r} ended at its limit of {made} iterations "
+            f"and is over, so that a limit of {limit} comes too late: give {made}, "
+            f"{again(self.folder)}."
+        )
+
+    def _checked(self, arrays: dict[str, np.ndarray], words: dict[str, Any]) -> Reached:
+        """What is there, if the run began where this one does."""
+        identity = self._identity
+        start, probe = arrays.pop("start"), arrays.pop("probe")
+        if not _close(start, identity.start, _SAME_START * (1.0 + np.abs(identity.start))):
+            raise of_something_else(self.folder, _OTHER_START)
+        if not _close(probe, identity.probe, _SAME_KERNEL * np.max(np.abs(identity.probe))):
+            raise of_something_else(self.folder, _MEANINGS["model"])
+        return Reached.unpacked(arrays, words)
+
+    def _write(self) -> bool:
+        assert self._latest is not None
+        arrays, words = self._latest.packed()
+        arrays |= {"start": self._identity.start, "probe": self._identity.probe}
+        return self._store.write(arrays, words)
+
+
+def _close(one: np.ndarray, other: np.ndarray, within: Any) -> bool:
+    return one.shape == other.shape and bool(np.all(np.abs(one - other) <= within))

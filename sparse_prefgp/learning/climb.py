@@ -1,0 +1,281 @@
+"""A run of L-BFGS on one objective: where it is, what it has learned, and why it ended.
+
+The directions and the search along them are SciPy's L-BFGS-B (Byrd, Lu, Nocedal & Zhu 1995); here
+are the rules by which a run ends, and what happens to evaluations that fail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import LbfgsInvHessProduct, minimize
+
+from sparse_prefgp.learning.objective import FloatArray, Objective
+from sparse_prefgp.learning.settling import WINDOW, Settling
+
+MEMORY = 10
+# Relative change of the value, and largest component of the gradient, that end a run: SciPy's.
+SMALL_CHANGE = 2.220446049250313e-09
+SMALL_GRADIENT = 1e-5
+# The objective at loosely converged sites is no better than that.
+PRECISION = 1e-7
+# Of a step that failed, where the next one is tried.
+_BACK_OFF = 0.3
+
+STOPPED = "stopped by the callback"
+NOT_FINITE = "not finite at the first parameters"
+_GRADIENT = "converged: every component of the gradient is below 1e-5"
+_CHANGE = "converged: the last step changed the objective by less than 2e-9 of its value"
+_NOTHING = (
+    "converged: no step improves the objective, and its quadratic model promises less than 1e-7 of "
+    "its value"
+)
+_NO_STEP = "no step along the gradient improves the objective any more"
+_STEEP = (
+    "no step improves the objective, though its gradient is far from 0: its evaluations are not "
+    "exact enough here, as with next to no noise; raise the noise variance (--noise-variance)"
+)
+# No optimum has a component of the gradient above this share of the value: to change the value by
+# less than `PRECISION` there it would have to bend by hundreds of times itself a unit.
+_LARGEST_SLOPE = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """What steps (k, p) and the changes of gradient (k, p) that they brought say of the Hessian."""
+
+    steps: FloatArray
+    changes: FloatArray
+
+    @classmethod
+    def unknown(cls, size: int) -> Curvature:
+        return cls(np.zeros((0, size)), np.zeros((0, size)))
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def with_step(self, step: FloatArray, change: FloatArray) -> Curvature:
+        """With one more, the last `MEMORY` of them; as it is where the function is not convex."""
+        if not step @ change > np.finfo(float).eps * (change @ change):
+            return self
+        return Curvature(
+            np.concatenate([self.steps, step[None]])[-MEMORY:],
+            np.concatenate([self.changes, change[None]])[-MEMORY:],
+        )
+
+    def times(self, vectors: FloatArray) -> FloatArray:
+        """The inverse Hessian of L-BFGS times (p, k); the identity while nothing is known."""
+        if not len(self):
+            return vectors
+        # SciPy's begins with the identity, L-BFGS with this multiple of it.
+        root = math.sqrt(self._scale)
+        inverse = LbfgsInvHessProduct(self.steps / root, self.changes * root)
+        return np.asarray(root * (inverse @ (root * vectors)))
+
+    def promised(self, gradient: FloatArray) -> float:
+        """By how much the value would fall to the minimum of the quadratic model."""
+        return 0.5 * float(gradient @ self.times(gradient[:, None])[:, 0])
+
+    def root(self) -> Callable[[FloatArray], FloatArray]:
+        """Multiplication by A, symmetric, with A A' the inverse Hessian."""
+        if not len(self):
+            return lambda vector: vector
+        # Outside what the steps span it is a multiple of the identity.
+        basis = np.linalg.qr(np.concatenate([self.steps, self.changes]).T)[0]
+        values, within = np.linalg.eigh(basis.T @ self.times(basis))
+        basis, root = basis @ within, math.sqrt(self._scale)
+        scale = np.sqrt(np.maximum(values, 0.0)) - root
+        return lambda vector: root * vector + basis @ (scale * (basis.T @ vector))
+
+    @property
+    def _scale(self) -> float:
+        return float(self.steps[-1] @ self.changes[-1] / (self.changes[-1] @ self.changes[-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Climb:
+    """Where a run is after some iterations; nothing in it is ever changed.
+
+    position (p,): the best parameters so far, with value, gradient (p,), log prior density there
+    and curvature. values: of the objective, at the first parameters and after each iteration;
+    history: log evidence in nats after each. ended: why it ended by itself, empty while it goes on
+    or only a limit stopped it; converged: at an optimum, or settled.
+    """
+
+    position: FloatArray
+    value: float
+    gradient: FloatArray
+    log_prior: float
+    curvature: Curvature
+    values: tuple[float, ...]
+    history: tuple[float, ...] = ()
+    ended: str = ""
+    converged: bool = False
+
+    @classmethod
+    def begin(cls, objective: Objective, curvature: Curvature | None = None) -> Climb:
+        """At the parameters of the objective; ended if that is not finite there."""
+        here = objective.get()
+        value, gradient = objective(here)
+        known = Curvature.unknown(len(here)) if curvature is None else curvature
+        prior = objective.log_prior()
+        ended = "" if math.isfinite(value) else NOT_FINITE
+        return cls(here, value, gradient, prior, known, (value,), ended=ended)
+
+    @property
+    def iterations(self) -> int:
+        return len(self.history)
+
+    @property
+    def log_evidence(self) -> float:
+        """In nats, at `position`."""
+        return -self.value - self.log_prior
+
+    @property
+    def is_steep(self) -> bool:
+        """Whether this can be no optimum, whatever the quadratic model promises."""
+        return bool(np.max(np.abs(self.gradient)) > _LARGEST_SLOPE * max(abs(self.value), 1.0))
+
+    @property
+    def promised(self) -> float:
+        """Nats up to the optimum of the quadratic model."""
+        return self.curvature.promised(self.gradient)
+
+    def over(self, limit: int) -> bool:
+        """Whether nothing more is to be done under a limit of iterations."""
+        return bool(self.ended) or self.iterations >= limit
+
+    def moved(self, to: FloatArray, value: float, gradient: FloatArray, log_prior: float) -> Climb:
+        """After one more iteration."""
+        curvature = self.curvature.with_step(to - self.position, gradient - self.gradient)
+        values = (*self.values, value)
+        history = (*self.history, -value - log_prior)
+        return Climb(to, value, gradient, log_prior, curvature, values, history)
+
+    def judged(self, settling: Settling) -> Climb:
+        """The same, ended where a rule says so."""
+        before, here = self.values[-2], self.value
+        why = ""
+        if np.max(np.abs(self.gradient)) <= SMALL_GRADIENT:
+            why = _GRADIENT
+        elif before - here <= SMALL_CHANGE * max(abs(before), abs(here), 1.0):
+            why = _CHANGE
+        elif len(self.values) > WINDOW:
+            why = settling.settled(self.values[-1 - WINDOW] - here, self.promised)
+        if why == _CHANGE and self.is_steep:
+            return replace(self, ended=_STEEP)
+        return replace(self, ended=why, converged=bool(why))
+
+
+def go_on(
+    objective: Objective,
+    climb: Climb,
+    limit: int,
+    settling: Settling,
+    each: Callable[[Climb], None],
+) -> Climb:
+    """The run at its end, by itself or at a limit of iterations.
+
+    :param each: called after each iteration, the model being at its parameters; it may raise
+        `StopIteration` to end the run there.
+    """
+    if not climb.over(limit) and np.max(np.abs(climb.gradient)) <= SMALL_GRADIENT:
+        return replace(climb, ended=_GRADIENT, converged=True)
+    while not climb.over(limit):
+        search = _Search(objective, climb, settling, each)
+        search.run(limit)
+        before, climb = climb, search.climb
+        if climb.over(limit) or climb.iterations > before.iterations:
+            continue
+        if len(climb.curvature) and climb.promised > PRECISION * max(abs(climb.value), 1.0):
+            # What was learned of the curvature may be to blame.
+            climb = replace(climb, curvature=Curvature.unknown(len(climb.position)))
+        elif not len(climb.curvature):
+            climb = replace(climb, ended=_NO_STEP)
+        elif climb.is_steep:
+            climb = replace(climb, ended=_STEEP)
+        else:
+            climb = replace(climb, ended=_NOTHING, converged=True)
+    return climb
+
+
+class _Search:
+    """One call of SciPy's optimiser from where a climb is, until it or the climb ends."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        climb: Climb,
+        settling: Settling,
+        each: Callable[[Climb], None],
+    ) -> None:
+        self.climb = climb
+        self._objective, self._settling, self._each = objective, settling, each
+        self._trial = (climb.position, climb.value, climb.gradient)
+        # In coordinates in which the curvature known so far is one and the same in all directions,
+        # and in units of which the first step is no longer than 1, so that SciPy takes it whole.
+        self._root = climb.curvature.root()
+        self._unit = max(2.0 * climb.promised, 1e-300) if len(climb.curvature) else 1.0
+        self._start = climb.position
+        self._place = np.zeros(len(climb.position))
+
+    def run(self, limit: int) -> None:
+        # How it ends is decided after each step, so that SciPy's own rules are out of the way.
+        options = {
+            "maxcor": MEMORY,
+            "maxiter": limit - self.climb.iterations,
+            "maxfun": np.iinfo(np.int32).max,
+            "ftol": 0.0,
+            "gtol": 0.0,
+        }
+        minimize(
+            self._value,
+            np.zeros(len(self._start)),
+            jac=True,
+            method="L-BFGS-B",
+            callback=self._step,
+            options=options,
+        )
+
+    def _value(self, place: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient for SciPy; where the evaluation fails, of a wall to back off from."""
+        self._place = place.copy()
+        if place.any():
+            position = self._start + math.sqrt(self._unit) * self._root(place)
+            self._trial = (position, *self._objective(position))
+        position, value, gradient = self._trial
+        if not math.isfinite(value):
+            value, gradient = self._wall(position)
+        return value / self._unit, self._root(gradient) / math.sqrt(self._unit)
+
+    def _wall(self, position: FloatArray) -> tuple[float, FloatArray]:
+        """Of the parabola along the step that has its minimum at a share of it; it is above the
+        last point, so that no step ends there."""
+        step = position - self.climb.position
+        slope = float(self.climb.gradient @ step)
+        bend = -slope / _BACK_OFF
+        return (
+            self.climb.value + slope + 0.5 * bend,
+            self.climb.gradient + bend / float(step @ step) * step,
+        )
+
+    def _step(self, intermediate_result: Any) -> None:
+        """After each iteration of SciPy."""
+        if not np.array_equal(intermediate_result.x, self._place):
+            self._value(intermediate_result.x)  # not what was evaluated last
+        position, value, gradient = self._trial
+        if not value < self.climb.value:
+            raise StopIteration  # rounding hides every change: the search has found nothing
+        self._objective.set(position)
+        moved = self.climb.moved(position, value, gradient, self._objective.log_prior())
+        self.climb = moved.judged(self._settling)
+        try:
+            self._each(self.climb)
+        except StopIteration:
+            self.climb = replace(self.climb, ended=STOPPED, converged=False)
+        if self.climb.ended:
+            raise StopIteration

@@ -1,0 +1,139 @@
+"""What to know about a fit, in sentences: one text for every place that tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparse_prefgp.support.words import counted
+
+# Below, what was clipped is the rounding of any sum.
+_ROUNDING = 1e-10
+
+
+def fit_notes(figures: Mapping[str, Any]) -> list[str]:
+    """What to know about the fits in the figures, one sentence each: on the terminal, on the page
+    and in `metrics.json`."""
+    notes: list[str] = []
+    for name, after in (("fit", ""), ("refit_fit", " of the fit to all duels")):
+        if name in figures:
+            notes += notes_of(figures[name], after)
+    return [*dict.fromkeys(notes)]
+
+
+def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
+    """What to know about one fit; `after` says which, where there are two."""
+    return [
+        *_about_inference(fit, after),
+        *_about_the_optimiser(fit, after),
+        *_about_chunks(fit),
+        *_about_weights(fit),
+        *fit.get("limits", []),
+        *_about_the_kernel(fit),
+    ]
+
+
+def _about_weights(fit: Mapping[str, Any]) -> list[str]:
+    weight = fit.get("weight")
+    if weight is None or weight >= 1.0:
+        return []
+    return [
+        f"The weights of the {counted(fit['duels'], 'duel')} add up to {weight:.2g}, which is less "
+        "than one duel: they say next to nothing; give weights of which 1 is a whole duel."
+    ]
+
+
+def _about_the_kernel(fit: Mapping[str, Any]) -> list[str]:
+    idle = fit.get("idle_kernel_terms")
+    if not idle:
+        return []
+    if len(idle) == len(fit.get("kernel_variances", ())):
+        by = "" if list(idle) == ["item"] else " by its features"
+        return [
+            f"Nearly no variance is left to the kernel: the duels tell no item from another{by}."
+        ]
+    return [idle_note(idle)]
+
+
+def idle_note(names: Sequence[str]) -> str:
+    """What to know when some of the terms of the kernel have lost their variance."""
+    terms = f"term {names[0]}" if len(names) == 1 else f"terms {', '.join(names)}"
+    return (
+        f"Nearly no variance is left to the kernel {terms}, which is the same as leaving it out; "
+        "another approximation or more inducing inputs may use it."
+    )
+
+
+def _about_inference(fit: Mapping[str, Any], after: str) -> list[str]:
+    notes = []
+    if not fit.get("converged", True):
+        notes.append(f"Inference{after} did not converge: {fit.get('inference', 'no reason')}.")
+    if fit.get("warm"):
+        notes.append(
+            f"Inference{after} had not converged from cold sites, and went on from those of the "
+            "optimiser."
+        )
+    if fit.get("jitter"):
+        notes.append(
+            f"A jitter of {fit['jitter']:.1e} was added to a diagonal{after} to factorise it."
+        )
+    if (fit.get("clipped") or 0.0) > _ROUNDING:
+        notes.append(
+            f"Residual variances that rounding had made negative, down to "
+            f"{-abs(fit['clipped']):.1e}, were set to 0{after}."
+        )
+    if fit.get("negative_variances_set_to_zero"):
+        notes.append(
+            f"{fit['negative_variances_set_to_zero']:,} variances in the ranking that rounding "
+            "had made negative were set to 0."
+        )
+    return notes
+
+
+def _about_the_optimiser(fit: Mapping[str, Any], after: str) -> list[str]:
+    notes = []
+    if fit.get("resumed_at"):
+        notes.append(f"The optimiser{after} was resumed from iteration {fit['resumed_at']}.")
+    if not fit.get("optimiser_converged", True):
+        limit, message = fit.get("max_iterations"), fit.get("optimiser_message", "no reason")
+        which = after.removeprefix(" of ") or "the fit"
+        if limit is not None and fit.get("iterations", 0) >= limit:
+            notes.append(f"The limit of {limit} iterations ended {which}; more may help.")
+        else:
+            notes.append(f"The optimiser{after} stopped early: {message}.")
+    failed = [i for i, start in enumerate(fit.get("starts", ())) if start["log_evidence"] is None]
+    if failed:
+        numbers = ", ".join(str(i + 1) for i in failed)
+        notes.append(
+            f"The evidence{after} was not finite at the first parameters of start {numbers}."
+        )
+    if fit.get("failed_evaluations"):
+        notes.append(
+            f"{fit['failed_evaluations']:,} of {fit['evaluations']:,} evaluations{after} failed "
+            "and were backed off from."
+        )
+    if fit.get("unconverged_evaluations"):
+        notes.append(
+            f"In {fit['unconverged_evaluations']:,} of {fit['evaluations']:,} evaluations{after} "
+            "inference had not converged."
+        )
+    return notes
+
+
+def _about_chunks(fit: Mapping[str, Any]) -> list[str]:
+    notes = []
+    if fit.get("polish"):
+        notes.append(
+            f"{fit['polish']} exact iterations after the subset gained {fit['polished']:.3f} nats."
+        )
+    if fit.get("evidence_left") is not None:
+        left = f"about {fit['evidence_left']:.3g} nats"
+        if fit.get("all_rows"):
+            notes.append(f"Further iterations would gain {left}.")
+        else:
+            notes.append(f"The subset cost {left} that are still to gain.")
+    if fit.get("rebuilt"):
+        notes.append(
+            f"{len(fit['rebuilt'])} times a part was lost and made anew: {fit['rebuilt'][0]}."
+        )
+    return notes

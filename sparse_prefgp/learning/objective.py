@@ -1,0 +1,204 @@
+"""Loss and gradient of a model as functions of one flat vector: in memory, or from chunks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.streaming import StreamedGP
+from sparse_prefgp.models.streaming.workplace import StreamProgress
+
+FloatArray = npt.NDArray[np.float64]
+Compiled = Callable[[], tuple[tf.Tensor, tf.Tensor]]
+
+# Enough while optimising: it costs 1e-10 in the evidence and 2e-6 in the gradient.
+LOOSE_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was spent.
+
+    evaluations: of loss and gradient. failed: of these, not finite. unconverged: inference had
+    not converged. sweeps: of inference in memory; 0 for chunks.
+    """
+
+    evaluations: int = 0
+    failed: int = 0
+    unconverged: int = 0
+    sweeps: int = 0
+    seconds: float = 0.0
+
+
+class Objective(Protocol):
+    """Minus log evidence and log prior density, in nats, of one flat vector of parameters (p,)."""
+
+    def get(self) -> FloatArray:
+        """The parameters as they are, unconstrained."""
+
+    def set(self, flat: FloatArray) -> None:
+        """Put them into the model."""
+
+    def log_prior(self) -> float:
+        """Log prior density of the parameters as they are."""
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient; NaN where the evaluation failed. The model has the parameters."""
+
+
+class _Flat:
+    """The parameters of a model as one vector, and what evaluations at it have cost."""
+
+    def __init__(self, model: PreferenceGP | StreamedGP, variables: list[tf.Variable]) -> None:
+        self._variables = variables
+        self._sizes = [int(np.prod(v.shape)) for v in variables]
+        self._density = model.log_prior_density
+        self._evaluations = self._failed = self._unconverged = 0
+        self._earlier = Counts()
+        self._started = time.perf_counter()
+
+    def get(self) -> FloatArray:
+        return np.concatenate([v.numpy().reshape(-1) for v in self._variables]).astype(float)
+
+    def set(self, flat: FloatArray) -> None:
+        pieces = np.split(flat, np.cumsum(self._sizes)[:-1])
+        for variable, piece in zip(self._variables, pieces, strict=True):
+            variable.assign(piece.reshape(variable.shape))
+
+    def log_prior(self) -> float:
+        return float(self._density())
+
+    @property
+    def counts(self) -> Counts:
+        before = self._earlier
+        return Counts(
+            before.evaluations + self._evaluations,
+            before.failed + self._failed,
+            before.unconverged + self._unconverged,
+            before.sweeps + self._sweeps(),
+            before.seconds + time.perf_counter() - self._started,
+        )
+
+    def count_from(self, counts: Counts) -> None:
+        """Add what an interrupted run had spent."""
+        self._earlier = counts
+
+    def _sweeps(self) -> int:
+        return 0
+
+
+class InChunks(_Flat):
+    """Of all duels of a `StreamedGP`, with the exact gradient, chunk by chunk."""
+
+    def __init__(
+        self, model: StreamedGP, progress: Callable[[StreamProgress], None] | None
+    ) -> None:
+        super().__init__(model, list(model.trainable_variables))
+        self._model, self._progress = model, progress
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        self.set(flat)
+        self._evaluations += 1
+        tolerance = max(self._model.engine.tolerance, LOOSE_TOLERANCE)
+        try:
+            value, found = self._model.evidence_and_gradient(tolerance, self._progress)
+        except tf.errors.InvalidArgumentError:  # some builds raise where others give NaN
+            value, found = np.nan, []
+        if np.isfinite(value):
+            density, slope = self._prior()
+            gradient = np.concatenate([g.reshape(-1) for g in found]) + slope
+            if np.all(np.isfinite(gradient)):
+                return -value - density, -gradient
+        self._failed += 1
+        return np.nan, np.full(len(flat), np.nan)
+
+    def _prior(self) -> tuple[float, FloatArray]:
+        """Log prior density in nats, with its gradient."""
+        with tf.GradientTape() as tape:
+            density = self._density()
+        found = tape.gradient(
+            density, self._variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        return float(density), np.concatenate([g.numpy().reshape(-1) for g in found])
+
+
+class InMemory(_Flat):
+    """Of a `PreferenceGP`; each call goes on from the sites of the last one.
+
+    Inference is to a loose tolerance; the model's engine is put back by `close`.
+    """
+
+    def __init__(self, model: PreferenceGP, variables: list[tf.Variable]) -> None:
+        super().__init__(model, variables)
+        self.model = model
+        self._engine = model.engine
+        self._loose = model.engine.with_tolerance(max(model.engine.tolerance, LOOSE_TOLERANCE))
+        self._compiled: Compiled | None = None
+        self.compile_seconds = 0.0
+        # Of the last evaluation that failed: what was not finite, and TensorFlow's words if any.
+        self.failure = self.error = ""
+        self._sweeps_before = model.total_sweeps()
+
+    def forget_sites(self) -> None:
+        """Begin at zero."""
+        self.model.start_from(*(np.zeros_like(each) for each in self.model.sites()))
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        self.set(flat)
+        function = self._compiled or self._compile()
+        error = ""
+        try:
+            loss, gradient = (x.numpy() for x in function())
+        except tf.errors.InvalidArgumentError as raised:  # some builds raise, others give NaN
+            loss, gradient = np.nan, np.full(len(flat), np.nan)
+            error = raised.message.strip().splitlines()[0]
+        self._evaluations += 1
+        if not (np.isfinite(loss) and np.all(np.isfinite(gradient))):
+            self._failed += 1
+            self.failure = "gradient of the log evidence" if np.isfinite(loss) else "log evidence"
+            self.error = error
+            return np.nan, np.full(len(flat), np.nan)
+        self._unconverged += self.model.last_change() > self._loose.tolerance
+        return float(loss), gradient.astype(float)
+
+    def close(self) -> None:
+        self.model.engine = self._engine
+
+    def _sweeps(self) -> int:
+        return self.model.total_sweeps() - self._sweeps_before
+
+    def _compile(self) -> Compiled:
+        started = time.perf_counter()
+        model, variables = self.model, self._variables
+        model.engine = self._loose  # what is traced has the engine of the moment in it
+        sites = [each.copy() for each in model.sites()]
+
+        @tf.function(autograph=False)
+        def loss_and_gradient() -> tuple[tf.Tensor, tf.Tensor]:
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(variables)
+                loss = model.training_loss()
+            gradients = tape.gradient(
+                loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+            )
+            flat = [tf.reshape(tf.convert_to_tensor(g), [-1]) for g in gradients]
+            return loss, tf.concat(flat, 0)
+
+        swept = model.total_sweeps()
+        try:
+            loss_and_gradient()  # tracing alone leaves part of the compiling to the first call
+        except tf.errors.InvalidArgumentError:
+            pass  # the evaluation that follows counts it
+        # That call is in no account.
+        model.start_from(*sites)
+        self._sweeps_before += model.total_sweeps() - swept
+        self._compiled = loss_and_gradient
+        self.compile_seconds += time.perf_counter() - started
+        return loss_and_gradient

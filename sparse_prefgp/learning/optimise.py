@@ -1,0 +1,580 @@
+"""Joint optimisation of hyperparameters and inducing inputs by L-BFGS on the evidence.
+
+One driver for duels in memory, for streamed ones and for a random subset of those.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gpflow
+import numpy as np
+
+from sparse_prefgp.disk.checkpoint_folder import digest_of
+from sparse_prefgp.support.checks import check_least_gain, check_mode
+from sparse_prefgp.data.duels import shortened
+from sparse_prefgp.engines import InferenceResult, ParallelEP
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.checks import lost_effects
+from sparse_prefgp.models.streaming import StreamedGP
+from sparse_prefgp.models.streaming.workplace import StreamProgress
+from sparse_prefgp.learning.causes import REMEDIES, cause_and_remedies
+from sparse_prefgp.learning.checkpoint import Checkpoint, IntArray, Keeper, Reached, identify
+from sparse_prefgp.learning.climb import NOT_FINITE, Climb, Curvature, go_on
+from sparse_prefgp.learning.limits import limits_of, warn_of_lengthscales
+from sparse_prefgp.learning.objective import (
+    LOOSE_TOLERANCE,
+    InChunks,
+    InMemory,
+    Objective,
+)
+from sparse_prefgp.learning.report import OptimisationReport, Progress, StartReport
+from sparse_prefgp.learning.settling import LEAST_GAIN, Settling
+from sparse_prefgp.learning.starts import perturb
+
+__all__ = [
+    "LOOSE_TOLERANCE",
+    "NotFinite",
+    "OptimisationReport",
+    "Progress",
+    "StartReport",
+    "optimise",
+]
+
+CHUNKS, SUBSET, ALL = "chunks", "subset", "all duels"
+GRADIENTS = (CHUNKS, SUBSET)
+DEFAULT_SUBSET = 20_000
+# Iterations at most, in memory and of streamed duels.
+DEFAULT_ITERATIONS, DEFAULT_STREAMED_ITERATIONS = 200, 100
+
+
+class NotFinite(ValueError):
+    """No start has a log evidence and a gradient that are finite: there is nothing to improve."""
+
+
+def optimise(
+    model: PreferenceGP | StreamedGP,
+    max_iterations: int | None = None,
+    *,
+    free_scale: bool = False,
+    callback: Callable[[Progress], None] | None = None,
+    mode: str = "nested",
+    starts: int | None = None,
+    seed: int | None = None,
+    gradients: str | None = None,
+    subset: int | None = None,
+    polish: int | None = None,
+    rng: np.random.Generator | None = None,
+    progress: Callable[[StreamProgress], None] | None = None,
+    least_gain: float | None = LEAST_GAIN,
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+) -> OptimisationReport:
+    """Maximise log evidence plus log prior density over all trainable parameters, Z included.
+
+    L-BFGS (Liu & Nocedal 1989), SciPy's, with sites warm-started from one evaluation to the next
+    and inference at a loose tolerance; at the end one run at the engine's own tolerance from cold
+    sites. The model is left at the best parameters found, also by a run that an exception ends.
+
+    An evaluation that fails (a kernel matrix that is not positive definite, a value or gradient
+    that is not finite) is backed off from and counted. A start whose first parameters fail is a
+    line of the report; only where that is so of every start there is nothing to report.
+
+    `optimise_streamed` is another name of this function.
+
+    :param max_iterations: of L-BFGS, for each start; 200, or 100 for a `StreamedGP`.
+    :param free_scale: let kernel variance and noise variance both move; duels determine only
+        their ratio, so that something else (a prior) must pin the scale. In memory.
+    :param callback: called after each iteration with a `Progress`, the model being at its
+        parameters; it may raise `StopIteration` to end the run there.
+    :param mode: "nested" alone: inference converges for every gradient.
+    :param starts: how many first parameters to try: the model's own (1, the default), and perturbed
+        ones with other inducing inputs (`selection/starts.py`); the best result is kept. In memory.
+    :param seed: of the perturbations, 0 by default.
+    :param gradients: of a `StreamedGP`. "chunks", the default: the exact gradient of all duels,
+        summed chunk by chunk; each costs some sweeps over all of them. "subset": that of a random
+        subset in memory, with inference on all duels at the end; the report says what that cost in
+        evidence.
+    :param subset: rows of the subset, 20,000 by default.
+    :param polish: exact iterations after those on the subset, 0 by default.
+    :param rng: draws the subset.
+    :param progress: called after each chunk of a stream, in this process.
+    :param least_gain: a start has settled, and ends, when its last ten iterations together brought
+        less than this in log evidence and log prior, in nats a duel (a duel counts as often as its
+        count and weight say; in a stream, as its count), and the quadratic model of L-BFGS promises
+        no more than that up to the optimum. Scores of new duels hardly move after that, though a
+        plateau cannot be told from an end; evidences may be off by it times the duels and more.
+        None goes on to the optimum, or to the limit.
+    :param checkpoint: where to keep what a killed run can resume from, and whether to resume; a
+        path alone begins anew, unless what is there belongs to another run, which is refused. A
+        resumed run is a warm start from the parameters reached: sites begin at zero, iterations
+        count on, and what is finished is not done again, so that it ends near where the
+        uninterrupted run would have, within what `least_gain` leaves open. A run that has ended
+        leaves its checkpoint there, so that a larger `max_iterations` can resume one that reached
+        the limit. The rows of a subset are those drawn at first; an `rng` that draws others is
+        refused. Size of the chunks, place of the sites and scheduler may be others.
+    :raises ValueError: nothing is trainable, the scale is free without `free_scale`, the evidence
+        is not finite at the first parameters of any start, nothing that several starts could
+        differ in, a mode that is not there, a number that makes no sense, an argument for the other
+        kind of model, a streamed model without its duels, a checkpoint of other data, settings or
+        format, or past the limit.
+    :raises Interrupted: a KeyboardInterrupt that left a checkpoint.
+    """
+    check_mode(mode)
+    check_least_gain(least_gain)
+    streamed = isinstance(model, StreamedGP)
+    _check_kind(
+        streamed,
+        in_memory={"free_scale": free_scale or None, "starts": starts, "seed": seed},
+        in_chunks={
+            "gradients": gradients,
+            "subset": subset,
+            "polish": polish,
+            "rng": rng,
+            "progress": progress,
+        },
+    )
+    usual = DEFAULT_STREAMED_ITERATIONS if streamed else DEFAULT_ITERATIONS
+    settings = _Settings(
+        max_iterations=usual if max_iterations is None else max_iterations,
+        least_gain=least_gain,
+        callback=callback,
+        checkpoint=checkpoint,
+        starts=1 if starts is None else starts,
+        seed=0 if seed is None else seed,
+        gradients=CHUNKS if gradients is None else gradients,
+        subset=DEFAULT_SUBSET if subset is None else subset,
+        polish=0 if polish is None else polish,
+        rng=rng,
+        progress=progress,
+    )
+    if free_scale:
+        gpflow.set_trainable(model.noise_variance, True)
+        model.silence_scale_warning()
+    elif model.scale_is_free():
+        more = "" if streamed else " or pass free_scale=True"
+        raise ValueError(
+            "Kernel variance and noise variance are both trainable, but duels determine only their "
+            f"ratio; fix one with gpflow.set_trainable{more}."
+        )
+    if not model.trainable_variables:
+        raise ValueError("The model has no trainable parameter; see gpflow.set_trainable.")
+    run = _InChunks(model, settings) if streamed else _InMemory(model, settings)
+    try:
+        report = run.made()
+    except BaseException as error:
+        run.left_by(error)
+        raise
+    warn_of_lengthscales(model, stacklevel=3)
+    return report
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What `optimise` was given, with the defaults in place."""
+
+    max_iterations: int
+    least_gain: float | None
+    callback: Callable[[Progress], None] | None
+    checkpoint: Checkpoint | str | os.PathLike[str] | None
+    starts: int
+    seed: int
+    gradients: str
+    subset: int
+    polish: int
+    rng: np.random.Generator | None
+    progress: Callable[[StreamProgress], None] | None
+
+    def __post_init__(self) -> None:
+        if self.gradients not in GRADIENTS:
+            raise ValueError(
+                f"There are no gradients from {self.gradients!r}; choose one of "
+                f"{', '.join(GRADIENTS)}."
+            )
+        for name, least in (
+            ("max_iterations", 1),
+            ("starts", 1),
+            ("seed", 0),
+            ("subset", 1),
+            ("polish", 0),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least}, not {shortened(value)}."
+                )
+
+    def keeper(
+        self, model: PreferenceGP | StreamedGP, others: dict[str, Any], meaning: str
+    ) -> Keeper | None:
+        """Of what decides a run of the model."""
+        place = self.checkpoint
+        if place is None:
+            return None
+        if not isinstance(place, Checkpoint):
+            place = Checkpoint(place)
+        decisive = {**others, "least_gain": self.least_gain}
+        return Keeper(place, identify(model, decisive, meaning))
+
+
+class _Run:
+    """One call of `optimise`: what it has reached, and what is kept and shown of that.
+
+    A run is a sequence of legs, each a climb on an objective; `limits` has a name, a limit of
+    iterations and what these are called for each of them.
+    """
+
+    def __init__(
+        self,
+        main: InMemory | InChunks,
+        settings: _Settings,
+        keeper: Keeper | None,
+        limits: list[tuple[str, int, str]],
+    ) -> None:
+        self._main, self._settings, self._keeper = main, settings, keeper
+        self._begun_at = main.get()
+        found = None if keeper is None else keeper.found
+        if keeper is not None and found is not None:
+            _check_limits(keeper, found, limits)
+        self._reached = Reached() if found is None else found
+        self._resumed_at = self._reached.iterations
+        main.count_from(self._reached.counts)
+
+    def made(self) -> OptimisationReport:
+        """The report, after all that is to be done."""
+        raise NotImplementedError
+
+    def left_by(self, error: BaseException) -> None:
+        """Whatever it was, it must not leave the model at some trial of the line search, nor take
+        what was reached since the last checkpoint with it.
+
+        :raises Interrupted: in place of a KeyboardInterrupt, where there is a checkpoint.
+        """
+        place = self._place()
+        self._main.set(self._begun_at if place is None else place.position)
+        interrupted = None if self._keeper is None else self._keeper.interrupted()
+        if interrupted is not None and isinstance(error, KeyboardInterrupt):
+            raise interrupted from error
+
+    def _place(self) -> Climb | None:
+        """Where the model is to be left; None for where it was."""
+        raise NotImplementedError
+
+    def _leg(self, number: int) -> Climb | None:
+        legs = self._reached.legs
+        return legs[number] if number < len(legs) else None
+
+    def _keep(self, reached: Reached, iteration: int | None = None) -> None:
+        self._reached = replace(reached, counts=self._main.counts)
+        if self._keeper is not None:
+            self._keeper.keep(self._reached, iteration)
+
+    def _climb(
+        self,
+        number: int,
+        objective: Objective,
+        limit: int,
+        duels: float,
+        of: str = ALL,
+        curvature: Curvature | None = None,
+    ) -> Climb:
+        """Make a leg, or what is left of it; the model is left at its end."""
+
+        def with_leg(climb: Climb) -> Reached:
+            return replace(self._reached, legs=(*self._reached.legs[:number], climb))
+
+        def each(climb: Climb) -> None:
+            self._keep(with_leg(climb), climb.iterations)
+            if self._settings.callback is not None:
+                self._settings.callback(self._progress(number, climb, limit, duels, of))
+
+        climb = self._leg(number)
+        if climb is None:
+            climb = Climb.begin(objective, curvature)
+            if number == 0 and np.isnan(self._reached.first[0]):
+                first = (climb.log_evidence, climb.log_prior)
+                self._reached = replace(self._reached, first=first)
+            if climb.ended:  # there is nothing to keep
+                self._reached = with_leg(climb)
+                return climb
+            self._keep(with_leg(climb))
+        end = go_on(objective, climb, limit, Settling(self._settings.least_gain, duels), each)
+        objective.set(end.position)
+        if end is not climb:
+            self._keep(with_leg(end))
+        return end
+
+    def _progress(self, number: int, climb: Climb, limit: int, duels: float, of: str) -> Progress:
+        counts, evidence, starts = self._main.counts, climb.history[-1], self._settings.starts
+        return Progress(
+            iteration=climb.iterations,
+            max_iterations=limit,
+            log_evidence=evidence,
+            gradient_norm=float(np.max(np.abs(climb.gradient))),
+            sweeps=counts.sweeps,
+            seconds=counts.seconds,
+            start=number + 1 if starts > 1 else 1,
+            starts=starts,
+            of=of,
+            per_duel=evidence / duels,
+        )
+
+    def _report(
+        self, inference: InferenceResult, evidence: float, **more: Any
+    ) -> OptimisationReport:
+        counts, first = self._main.counts, self._reached.first
+        return OptimisationReport(
+            evaluations=counts.evaluations,
+            failed_evaluations=counts.failed,
+            unconverged_evaluations=counts.unconverged,
+            sweeps=counts.sweeps,
+            log_evidence_start=first[0],
+            log_evidence=evidence,
+            log_prior_start=first[1],
+            log_prior=self._main.log_prior(),
+            seconds=counts.seconds,
+            inference=inference,
+            resumed_at=self._resumed_at,
+            **more,
+        )
+
+
+class _InMemory(_Run):
+    """Duels in memory: a leg for each start."""
+
+    def __init__(self, model: PreferenceGP, settings: _Settings) -> None:
+        self._model, starts = model, settings.starts
+        lost = lost_effects(model)
+        if lost is not None:
+            warnings.warn(lost, stacklevel=4)
+        self._objective = InMemory(model, list(model.trainable_variables))
+        if starts > 1:
+            _check_perturbable(self._objective, settings)
+        keeper = settings.keeper(
+            model,
+            {"starts": starts, "seed": settings.seed},
+            "another seed, number of starts or least gain",
+        )
+        limits = [(f"Start {i + 1}", settings.max_iterations, "iterations") for i in range(starts)]
+        super().__init__(self._objective, settings, keeper, limits)
+        # Of the best leg that was made here, at its end.
+        self._sites: tuple[np.ndarray, np.ndarray] | None = None
+
+    def _place(self) -> Climb | None:
+        legs = [leg for leg in self._reached.legs if leg.ended != NOT_FINITE]
+        return min(legs, key=lambda leg: leg.value, default=None)  # of equal ones the first
+
+    def made(self) -> OptimisationReport:
+        settings, objective, model = self._settings, self._objective, self._model
+        duels = float(model.graph.counts.sum())
+        try:
+            for start in range(settings.starts):
+                known = self._leg(start)
+                if start and known is None:
+                    objective.set(self._begun_at)
+                    perturb(model, settings.seed, start)
+                    objective.forget_sites()
+                climb = self._climb(start, objective, settings.max_iterations, duels)
+                if climb is not known and climb is self._place():
+                    self._sites = model.sites()
+        finally:
+            objective.close()
+        best = self._place()
+        if best is None:
+            raise _not_finite(objective, settings.starts)
+        objective.set(best.position)
+        inference = model.infer(restart=True)
+        warm = not inference.converged and self._sites is not None
+        if warm and self._sites is not None:
+            model.start_from(*self._sites)
+            inference = model.infer()
+        starts = tuple(self._start_report(leg) for leg in self._reached.legs)
+        kept = self._reached.legs.index(best)
+        return self._report(
+            inference,
+            model.log_evidence(),
+            iterations=best.iterations,
+            converged=starts[kept].converged,
+            message=starts[kept].message,
+            history=best.history,
+            compile_seconds=objective.compile_seconds,
+            starts=starts,
+            kept=kept,
+            warm=warm,
+            limits=limits_of(model),
+        )
+
+    def _start_report(self, leg: Climb) -> StartReport:
+        failed, limited = leg.ended == NOT_FINITE, not leg.ended
+        return StartReport(
+            leg.iterations,
+            None if failed else leg.log_evidence,
+            leg.log_prior,
+            leg.converged,
+            _why(leg, self._settings.max_iterations),
+            limit_reached=limited,
+        )
+
+
+class _InChunks(_Run):
+    """Streamed duels: one leg on all of them, or one on a subset and one on all after it."""
+
+    def __init__(self, model: StreamedGP, settings: _Settings) -> None:
+        if model.stream is None:
+            raise ValueError(
+                "The model was loaded without its duels, which optimise needs; make a StreamedGP "
+                "of the stream."
+            )
+        self._model, rng = model, settings.rng
+        rows = None
+        if settings.gradients == SUBSET:
+            drawn = np.random.default_rng() if rng is None else rng
+            rows = model.stream.draw(settings.subset, drawn)
+        keeper = settings.keeper(
+            model,
+            {
+                "gradients": settings.gradients,
+                "subset": None if rows is None else len(rows),
+                "drawn": None if rows is None or rng is None else digest_of([rows]),
+            },
+            "other gradients, another subset, seed or least gain",
+        )
+        limits = [
+            ("The subset", settings.max_iterations, "iterations"),
+            ("", settings.polish, "exact iterations (polish)"),
+        ]
+        self._objective = InChunks(model, settings.progress)
+        super().__init__(self._objective, settings, keeper, limits)
+        found = None if keeper is None else keeper.found
+        self._rows: IntArray | None = rows if found is None else found.rows
+        self._rebuilt_before = len(model.rebuilt)
+
+    def _place(self) -> Climb | None:
+        return self._reached.legs[-1] if self._reached.legs else None
+
+    def made(self) -> OptimisationReport:
+        model, settings = self._model, self._settings
+        if np.isnan(self._reached.first[0]):
+            first = (self._evidence_start(), self._objective.log_prior())
+            self._keep(Reached(first, rows=self._rows))
+        place, total = self._place(), model.duels.num_duels
+        if place is not None:
+            self._objective.set(place.position)
+        more: dict[str, Any] = {}
+        if self._rows is None:
+            self._climb(0, self._objective, settings.max_iterations, total, CHUNKS)
+        else:
+            known = self._on_subset() if self._leg(1) is None else None
+            exact = self._climb(1, self._objective, settings.polish, total, curvature=known)
+            assert model.stream is not None
+            more = {
+                "subset": len(self._rows),
+                "subset_per_duel": self._reached.per_duel,
+                "evidence_left": exact.promised,
+                "polish": exact.iterations,
+                "polished": exact.values[0] - exact.value,
+                "all_rows": len(self._rows) == model.stream.num_rows,
+            }
+        first_leg = self._reached.legs[0]
+        if first_leg.ended == NOT_FINITE:
+            raise NotFinite(
+                "The gradient of the log evidence is not finite at the first parameters; "
+                f"{REMEDIES}."
+            )
+        inference = model.infer(restart=True, progress=settings.progress)
+        return self._report(
+            inference,
+            model.log_evidence(),
+            iterations=first_leg.iterations,
+            converged=first_leg.converged,
+            message=_why(first_leg, settings.max_iterations),
+            history=first_leg.history,
+            gradients=settings.gradients,
+            rebuilt=model.rebuilt[self._rebuilt_before :],
+            limits=limits_of(model),
+            **more,
+        )
+
+    def _evidence_start(self) -> float:
+        before = self._model.infer(progress=self._settings.progress)
+        found = self._model.log_evidence()
+        if not np.isfinite(found):
+            raise NotFinite(
+                f"The log evidence is not finite at the first parameters ({before}); {REMEDIES}."
+            )
+        return found
+
+    def _on_subset(self) -> Curvature:
+        """Climb on the subset, moving the parameters of the model itself; what that teaches of the
+        curvature of all duels."""
+        model, settings = self._model, self._settings
+        assert model.stream is not None and self._rows is not None
+        duels = model.stream.take(self._rows)
+        part = PreferenceGP(
+            duels,
+            model.kernel,
+            approximation=model.approximation,
+            inducing_variable=model.inducing_variable,
+            engine=ParallelEP(tolerance=model.engine.tolerance),
+            mean_function=model.mean_function,
+            margin=None if model.margin is None else 1.0,  # its own, below
+        )
+        part.noise_variance, part.margin = model.noise_variance, model.margin
+        objective = InMemory(part, list(model.trainable_variables))
+        number = duels.num_duels
+        leg = self._climb(0, objective, settings.max_iterations, number, SUBSET)
+        objective.close()
+        if self._reached.per_duel is None:
+            self._keep(replace(self._reached, per_duel=part.log_evidence() / number))
+        # Curvature grows with the number of duels.
+        share = number / model.duels.num_duels
+        return Curvature(leg.curvature.steps, leg.curvature.changes / share)
+
+
+def _why(leg: Climb, limit: int) -> str:
+    return leg.ended or f"the limit of {limit} iterations was reached"
+
+
+def _check_kind(streamed: bool, in_memory: dict[str, object], in_chunks: dict[str, object]) -> None:
+    """Refuse what is for the other kind of model; None was not given."""
+    here, there = "in memory", "a StreamedGP"
+    if streamed:
+        here, there = "those of a StreamedGP", "duels in memory"
+    for name, value in (in_memory if streamed else in_chunks).items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is for {there}, and these duels are {here}; leave {name} out."
+            )
+
+
+def _check_perturbable(objective: InMemory, settings: _Settings) -> None:
+    """Before the first start, whose work would be lost."""
+    first = objective.get()
+    moved = perturb(objective.model, settings.seed, 1)
+    objective.set(first)
+    if not moved:
+        raise ValueError(
+            f"Nothing can be perturbed for {settings.starts} starts: no positive parameter and no "
+            "inducing input is trainable; use starts=1."
+        )
+
+
+def _check_limits(keeper: Keeper, found: Reached, limits: list[tuple[str, int, str]]) -> None:
+    """Refuse limits that would have ended elsewhere what is over, or are below what was done."""
+    for number, (leg, (name, limit, what)) in enumerate(zip(found.legs, limits, strict=False), 1):
+        if number < len(found.legs) and not leg.ended and leg.iterations != limit:
+            raise keeper.ended_at_limit(name, leg.iterations, limit)
+        if leg.iterations > limit:
+            raise keeper.past_limit(leg.iterations, limit, what)
+
+
+def _not_finite(objective: InMemory, starts: int) -> NotFinite:
+    where = "at the first parameters" + (f" of all {starts} starts" if starts > 1 else "")
+    because = f" ({objective.error})" if objective.error else ""
+    return NotFinite(
+        f"The {objective.failure} is not finite {where}{because}; "
+        f"{cause_and_remedies(objective.model.problem())}."
+    )

@@ -1,0 +1,54 @@
+"""The progress of `optimise` for TensorBoard, through GPflow's monitor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from sparse_prefgp.learning.report import Progress
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models import PreferenceGP
+
+_SCALARS = ("log_evidence", "gradient_norm", "sweeps")
+
+
+def to_tensorboard(
+    model: PreferenceGP, folder: str | os.PathLike[str], every: int = 1
+) -> Callable[[Progress], None]:
+    """A callback for `optimise` that writes what TensorBoard shows.
+
+    Log evidence in nats, gradient norm, sweeps, and the scalars and short vectors among the
+    model's parameters, by `gpflow.monitor`: `optimise(model, callback=to_tensorboard(model,
+    "logs"))`, then `tensorboard --logdir logs`.
+
+    :param folder: for the event files; made if need be.
+    :param every: iterations between two entries.
+    :raises ValueError: every below 1.
+    :raises ModuleNotFoundError: TensorBoard is not installed; TensorFlow does not bring it along.
+    """
+    if find_spec("tensorboard") is None:
+        raise ModuleNotFoundError(
+            "TensorBoard is not installed; install it with pip install tensorboard."
+        )
+    from gpflow.monitor import ModelToTensorBoard, Monitor, MonitorTaskGroup, ScalarToTensorBoard
+
+    if every < 1:
+        raise ValueError(f"every must be at least 1, not {every}.")
+    place = os.fspath(folder)
+    latest: list[Progress] = []
+
+    def reader(name: str) -> Callable[[], float]:
+        return lambda: float(getattr(latest[0], name))
+
+    tasks = [ScalarToTensorBoard(place, reader(name), name) for name in _SCALARS]
+    parameters = ModelToTensorBoard(place, model, left_strip_character="")
+    monitor = Monitor(MonitorTaskGroup([*tasks, parameters], period=every))
+
+    def callback(progress: Progress) -> None:
+        latest[:] = [progress]
+        monitor(progress.iteration)
+
+    return callback

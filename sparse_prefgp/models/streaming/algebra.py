@@ -1,0 +1,338 @@
+"""Passes over chunks of duels: what a part computes, whatever the number of its duels.
+
+A chunk comes in and its prior is computed again, by the same functions as that of duels in memory;
+its sites go out, and sums over inducing values stay (docs/method.md, sections 4 and 15). All
+chunks have one size, the last one being filled up with duels that count 0, so that everything is
+compiled once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from sparse_prefgp.approximations.base import CompiledKernel, DuelPrior, DuelProblem
+from sparse_prefgp.approximations.form import Form
+from sparse_prefgp.approximations.inducing import (
+    InducingApproximation,
+    SummedApproximation,
+    factorise,
+    related_to_pairs,
+    whitened,
+)
+from sparse_prefgp.covariances import LowRank, Marginals
+from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.covariances.low_rank_base import InducingPosterior, KeptLowRank
+from sparse_prefgp.engines.base import Evaluation
+from sparse_prefgp.engines.propagation import ends, log_z_of, step
+from sparse_prefgp.data.events import Doors
+from sparse_prefgp.evidence import differentiable_log_evidence
+from sparse_prefgp.data.graph import ChunkLinks, DuelGraph
+from sparse_prefgp.io.streams import Chunk, StreamedDuels
+from sparse_prefgp.models.streaming.gaussian import FloatArray, Natural
+from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters, flat_gradient
+from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
+
+_log = logging.getLogger(__name__)
+
+
+class SiteSums(NamedTuple):
+    """Over the sites of a chunk or of a part.
+
+    change: the largest change that an undamped sweep would make. evidence: what the sites add to
+    log Z, -½ log|P| apart. correction: the approximation's, 0 where it was not asked for. clipped:
+    the largest amount by which rounding had made a residual negative.
+    """
+
+    change: float = 0.0
+    evidence: float = 0.0
+    correction: float = 0.0
+    clipped: float = 0.0
+
+    def plus(self, other: SiteSums) -> SiteSums:
+        return SiteSums(
+            float(np.maximum(self.change, other.change)),  # a NaN in either shows
+            self.evidence + other.evidence,
+            self.correction + other.correction,
+            max(self.clipped, other.clipped),
+        )
+
+
+class ChunkGraph(NamedTuple):
+    """A chunk filled up to the size of all chunks.
+
+    graph: its sites between the features of their own sides. links: between rows of the items,
+    None without a table.
+    """
+
+    graph: DuelGraph
+    links: ChunkLinks | None
+
+
+def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph:
+    """Fill a chunk up with duels of the first row against itself that count 0.
+
+    A chunk of whole blocks is left as it is, since its shapes are those of its blocks.
+    """
+    doors = chunk.events.doors()
+    if chunk.blocks is not None:
+        size = len(doors.event)
+    spare = size - len(doors.event)
+
+    def fill(values: npt.NDArray[Any], by: Any = 0) -> npt.NDArray[Any]:
+        if not spare:
+            return values
+        return np.concatenate([values, np.full((spare, *values.shape[1:]), by, values.dtype)])
+
+    sides = fill(doors.features)
+    links = None if items is None else ChunkLinks(len(items), *np.ascontiguousarray(sides.T))
+    table = items if chunk.features is None else chunk.features
+    assert table is not None
+    rows = table[sides.T.reshape(-1)]
+    ends = np.arange(2 * size)
+    blocks = chunk.blocks
+    if blocks is not None:  # within a block equal rows are one
+        rows, ends = np.unique(rows, axis=0, return_inverse=True)
+        blocks = (blocks - blocks[0])[doors.event]
+    graph = DuelGraph.behind(
+        Doors(
+            ends.reshape(2, -1).T,
+            fill(doors.limits, (-np.inf, 0.0)),
+            fill(doors.cuts, (0, -1)),
+            doors.event,
+            fill(chunk.events.totals[doors.event] * doors.weight),
+        ),
+        rows,
+        row_of_item=np.empty(0, np.int64),
+        blocks=blocks,
+        passing=True,
+    )
+    return ChunkGraph(graph, links)
+
+
+class Algebra:
+    """What the parts of one process share: hyperparameters, and what follows for every chunk.
+
+    Chunks differ in their duels alone. The *source* is what the prior of each is made of: L with
+    K_uu = L L', and where sums go over shared items their features B.
+
+    :param form: over what sums go, how long chunks are, and how many are worked on at a time.
+    :param stream: of a part: for its items.
+    """
+
+    def __init__(
+        self,
+        parameters: Hyperparameters,
+        approximation: SummedApproximation,
+        form: Form,
+        stream: StreamedDuels,
+    ) -> None:
+        self.parameters = parameters
+        self._compiled: CompiledKernel | None = None
+        self.size, self.at_once, self.over_items = form.chunk, form.at_once, form.over_items
+        self.items = None if stream.items is None else stream.items.features
+        self._approximation = approximation
+        self._rows = None
+        if form.over_items:
+            assert self.items is not None
+            self._rows = as_float(self.items)
+        alone = self._problem()
+        self._compiled = CompiledKernel(
+            *(
+                _Fused(function, parameters.variables)
+                for function in (
+                    partial(related_to_pairs, alone),
+                    partial(_difference_variance, parameters.kernel),
+                )
+            )
+        )
+        self._factor = self._jitter = self._source = tf.zeros([])
+        self._posterior = Natural.prior(parameters.size).posterior()
+        self._values: FloatArray | None = None
+        self.num_values = len(parameters.values())
+
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal of K_uu."""
+        return float(self._jitter)
+
+    @property
+    def num_inducing(self) -> int:
+        """m."""
+        return self.parameters.size
+
+    def _problem(self, graph: Any = None) -> DuelProblem:
+        p = self.parameters
+        return DuelProblem(
+            graph,
+            p.kernel,
+            p.mean_function,
+            tf.convert_to_tensor(p.noise_variance),
+            p.inducing_variable,
+            margin=None if p.margin is None else tf.convert_to_tensor(p.margin),
+            compiled=self._compiled,
+        )
+
+    def use(self, values: FloatArray) -> None:
+        """Take these hyperparameters, unless they are those at hand."""
+        if self._values is None or not np.array_equal(self._values, values):
+            self._values = None  # until all that follows from them is there
+            self.parameters.set(values)
+            self._factor, self._jitter, self._source = self._make_source()
+            self._values = values.copy()
+
+    def _make_source(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """L, its jitter, and the source, which is L where sums go over duels."""
+        problem = self._problem()
+        factor, jitter = factorise(problem)
+        if self._rows is None:
+            return factor, jitter, factor
+        return factor, jitter, whitened(problem, (factor, jitter)).features(self._rows)
+
+    def begin(self, posterior: InducingPosterior) -> None:
+        """Take the marginals of the coming pass from `posterior`."""
+        self._posterior = posterior
+
+    def _prior(self, chunk: ChunkGraph, look: bool) -> tuple[DuelPrior, LowRank]:
+        """The prior of a chunk, and its covariance, from the source."""
+        problem, approximation = self._problem(chunk.graph), self._approximation
+        look = look or approximation.residual_share > 0.0
+        if chunk.links is not None and self.over_items:
+            basis = whitened(problem, (self._factor, self._jitter))
+            summed = cast(InducingApproximation, approximation)  # blocks never go over items
+            prior = summed.over_items(problem, basis, self._source, chunk.links, look)
+        else:
+            basis = whitened(problem, (self._source, self._jitter))
+            prior = approximation.over_duels(problem, basis, self.size, look)
+        return prior, cast(LowRank, prior.covariance)
+
+    @staticmethod
+    def _sums(covariance: LowRank, sites: Sites, counts: tf.Tensor) -> Natural:
+        precision, shift = totals(sites, counts)
+        return Natural.of(covariance.sums(precision, shift, covariance.own(precision, shift)))
+
+    def hold(self, chunk: ChunkGraph, sites: FloatArray) -> Natural:
+        """The sums that the sites (2, c) of a chunk make as they are."""
+        prior, covariance = self._prior(chunk, False)
+        return self._sums(covariance, _sites(sites), prior.factors.counts)
+
+    def sweep(
+        self, chunk: ChunkGraph, sites: FloatArray, damping: float, look: bool
+    ) -> tuple[FloatArray, SiteSums, Natural]:
+        """Sites (2, c) after a damped sweep, what was seen before it, and the sums they make."""
+        prior, covariance = self._prior(chunk, look)
+        factors = prior.factors
+        found = self._step(covariance, factors, _sites(sites))
+        new = damp(found.sites, found.proposal, tf.cast(damping, factors.upper.dtype))
+        sums = self._sums(covariance, new, factors.counts)
+        seen = _seen(found, log_z_of(found, factors), prior)
+        return np.stack([new.nu.numpy(), new.tau.numpy()]), seen, sums
+
+    def _step(self, covariance: LowRank, factors: Factors, sites: Sites) -> Evaluation:
+        """An undamped sweep under the posterior of this pass."""
+        u, own = self._posterior, covariance.own(*totals(sites, factors.counts))
+        mean, variance = covariance.marginals_under(u, own)
+        # ½ log|P| of u is that of all chunks, and of all parts.
+        half_log_det = covariance.own_half_log_det(own)
+        marginals = Marginals(mean, variance, half_log_det, KeptLowRank(u, own))
+        return step(marginals, factors, sites)
+
+    def pull(self, chunk: ChunkGraph, sites: FloatArray) -> tuple[FloatArray, SiteSums, FloatArray]:
+        """The gradient of the evidence, the sites (2, c) held.
+
+        :return: that in all hyperparameters but by the source, the sums over sites, and that in
+            the source.
+        """
+        variables = self.parameters.variables
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch([*variables, self._source])
+            prior, covariance = self._prior(chunk, True)
+            with tape.stop_recording():
+                found = self._step(covariance, prior.factors, _sites(sites))
+                evidence, slopes = ends(found, prior.factors)
+            zero = tf.zeros([], found.mean.dtype)
+            target = differentiable_log_evidence(prior, found.sites, slopes, found.kept, zero)
+        gradient = flat_gradient(tape, target, [*variables, self._source]).numpy()
+        own, by_source = np.split(gradient, [self.num_values])
+        return own, _seen(found, evidence, prior), by_source
+
+    def pull_source(self, slope: FloatArray) -> FloatArray:
+        """A derivative in the source as one in all hyperparameters."""
+        variables = self.parameters.variables
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            _, _, source = self._make_source()
+        upstream = tf.reshape(tf.constant(slope, source.dtype), source.shape)
+        return np.asarray(flat_gradient(tape, source, variables, upstream).numpy())
+
+
+def _sites(sites: FloatArray) -> Sites:
+    return Sites(*map(as_float, sites))
+
+
+def _seen(found: Evaluation, evidence: tf.Tensor, prior: DuelPrior) -> SiteSums:
+    return SiteSums(*map(float, (found.change, evidence, prior.correction, prior.clipped)))
+
+
+def _difference_variance(
+    kernel: gpflow.kernels.Kernel, losers: tf.Tensor, winners: tf.Tensor
+) -> tf.Tensor:
+    """`difference_variance` of a chunk, of which equal rows are not one."""
+    variance = pair_difference_variance(kernel, losers, winners)
+    same = tf.reduce_all(losers == winners, -1)
+    return tf.where(same, tf.zeros_like(variance), variance)
+
+
+class _Fused:
+    """A function fused by the compiler, or as it is where a kernel holds what it cannot compile.
+
+    Its gradient computes it again: kept for a backward pass, every step of a kernel is an array.
+    """
+
+    def __init__(self, function: Callable[..., tf.Tensor], variables: Sequence[tf.Variable]):
+        again = partial(_computed_again, function, variables)
+        self._plain = tf.function(again, autograph=False)
+        self._chosen = tf.function(again, autograph=False, jit_compile=True)
+
+    def __call__(self, *tensors: tf.Tensor) -> tf.Tensor:
+        chosen = self._chosen  # which another thread may replace meanwhile
+        try:
+            return chosen(*tensors)
+        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+            if chosen is self._plain:
+                raise
+            _log.debug("The kernel is not compiled: %s", error.message.splitlines()[0])
+            self._chosen = self._plain
+            return self._plain(*tensors)
+
+
+def _computed_again(
+    function: Callable[..., tf.Tensor], variables: Sequence[tf.Variable], *tensors: tf.Tensor
+) -> tf.Tensor:
+    """`function(*tensors)`, which with its gradient in the variables is one pass.
+
+    `tf.recompute_grad` leaves out variables that are not trainable.
+    """
+
+    @tf.custom_gradient
+    def compute(*values: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+        def gradient(upstream: tf.Tensor, variables: Any = None) -> Any:
+            with tf.GradientTape(watch_accessed_variables=False) as tape:
+                tape.watch(held)
+                found = function(*tensors)
+            zero = tf.UnconnectedGradients.ZERO
+            by = tape.gradient(found, held, upstream, unconnected_gradients=zero)
+            # Variables that TensorFlow saw being read are those of which the values are given.
+            return by if variables is None else (by, [None] * len(variables))
+
+        return function(*tensors), gradient
+
+    held = list(variables)
+    return compute(*map(tf.convert_to_tensor, held))

@@ -1,0 +1,537 @@
+"""The model of duels that are never in memory: one sparse posterior, made by parts of them."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from gpflow.models import BayesianModel
+
+from sparse_prefgp.approximations import VFE, Approximation, SummedApproximation
+from sparse_prefgp.covariances.item_effect import item_effects
+from sparse_prefgp.covariances.kernels import as_float, between_inducing, with_inducing
+from sparse_prefgp.covariances.low_rank_base import terms_of
+from sparse_prefgp.covariances.residual import BLOCKS, joined
+from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
+from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
+from sparse_prefgp.models.checks import (
+    check_parts,
+    inducing_points,
+    noise_parameter,
+    warn_of_cancelling,
+)
+from sparse_prefgp.models.inducing_inputs import kmeans_inputs
+from sparse_prefgp.models.outcomes import margin_parameter
+from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.models.preference_gp import DEFAULT_INDUCING, PreferenceGP
+from sparse_prefgp.models.protocols import NotInMemory, SampledWins
+from sparse_prefgp.models.streaming.describing import described
+from sparse_prefgp.models.streaming.gaussian import FloatArray, Natural
+from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
+from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
+from sparse_prefgp.models.streaming.seen import SeenDuels
+from sparse_prefgp.models.streaming.workplace import Place, StreamProgress, Watch, Workplace
+
+# Rows that the default inducing inputs are placed by.
+_PLACED_BY = 20_000
+
+
+@dataclass(frozen=True)
+class StreamedResult(InferenceResult):
+    """What inference on streamed duels did.
+
+    Beside what `InferenceResult` says: rounds, the log of each; parts, how many; sites, where they
+    are; duels: how many the posterior is made of, counts included.
+    """
+
+    rounds: tuple[Round, ...] = field(default=(), repr=False)
+    parts: int = 1
+    sites: str = "in memory"
+    duels: int = 0
+
+    @property
+    def rebuilt(self) -> tuple[str, ...]:
+        """What was lost on the way and made anew, in words."""
+        return tuple(text for round_ in self.rounds for text in round_.rebuilt)
+
+    def __str__(self) -> str:
+        text = (
+            f"{super().__str__()}; {self.duels:,} duels in {self.parts} "
+            f"{'part' if self.parts == 1 else 'parts'}, sites {self.sites}"
+        )
+        return "; ".join([text, *self.rebuilt])
+
+
+class Kept(NamedTuple):
+    """What a model without its duels predicts from.
+
+    total: natural parameters of whitened u. log_evidence: in nats, with the correction.
+    """
+
+    seen: SeenDuels
+    total: Natural
+    log_evidence: float
+    result: StreamedResult
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """Where inference in parts ended.
+
+    parameters: copies, so that nothing follows when one of the model's is assigned. total: natural
+    parameters of whitened u.
+    """
+
+    parameters: Hyperparameters
+    total: Natural
+    log_evidence: float
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        kernel, inducing = self.parameters.kernel, self.parameters.inducing_variable
+        factor, _ = cholesky_with_jitter(between_inducing(inducing, kernel), MAX_CONDITION)
+
+        def features(inputs: tf.Tensor) -> tf.Tensor:
+            k_uf = with_inducing(inducing, kernel, inputs)
+            return tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
+
+        terms = terms_of(self.total.posterior())
+        return Posterior(kernel, self.parameters.mean_function, features, terms)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a model is made of that is no parameter; without a stream it was loaded."""
+
+    stream: StreamedDuels | None
+    seen: SeenDuels
+    approximation: SummedApproximation
+    engine: PartitionedEP
+
+
+class _Watching(NamedTuple):
+    """Called after each chunk, and after each round."""
+
+    progress: Callable[[StreamProgress], None] | None = None
+    report: Callable[[Round], None] | None = None
+
+
+class StreamedGP(DuelGP[Summed, StreamedResult]):
+    """A Gaussian-process utility learned from duels that are read in chunks, or by other machines.
+
+    Only the sums over m inducing inputs and two numbers for each duel stay. The posterior is that
+    of `PreferenceGP` with the same approximation by `ParallelEP`, except that each row of the
+    stream keeps a site of its own, which changes nothing.
+
+    :param duels: `stream_duels(...)`.
+    :param kernel: any GPflow kernel on D inputs but `ItemEffect`.
+    :param approximation: `VFE()` by default; one whose correction is a sum over duels. `PITC` with
+        a block for each row of the stream, in which the rows of a block follow on one another; no
+        chunk or part cuts one.
+    :param inducing_variable: (m, D) array or `InducingPoints`, in the units of the stream; by
+        default k-means centres of up to 20,000 rows, at most 128.
+    :param engine: `PartitionedEP(parts=1)` by default: parts, local sweeps, damping, tolerance.
+    :param noise_variance: sigma² per side of a duel, not trainable at first.
+    :param mean_function: any GPflow mean function; None is zero.
+    :param margin: as of `PreferenceGP`; duels with ties need one.
+    :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
+        several parts `.0`, `.1`, … join its name. None keeps them in memory.
+    :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
+        where sums go over shared items.
+    :param scheduler: None works in this process; "local" starts a Dask cluster on this machine
+        with as many workers as parts, at most one for each core; "tcp://…" is the address of a
+        Dask scheduler. Parts read their own files there, with the sites in their memory.
+    :param timeout: seconds for each part of a worker, after which those that have not answered
+        count as lost and are made anew on another worker; None is ten times what the last round
+        took, at least 60.
+    :raises ValueError: a value that makes no sense, named in the message; an approximation that
+        needs all duels at once.
+    """
+
+    def __init__(
+        self,
+        duels: StreamedDuels,
+        kernel: gpflow.kernels.Kernel,
+        *,
+        approximation: Approximation | None = None,
+        inducing_variable: Any = None,
+        engine: PartitionedEP | None = None,
+        noise_variance: float = 0.5,
+        mean_function: gpflow.functions.MeanFunction | None = None,
+        margin: float | None = None,
+        sites: str | os.PathLike[str] | None = None,
+        chunk: int | None = None,
+        scheduler: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(duels, StreamedDuels):
+            raise ValueError(
+                f"duels must be streamed, not {type(duels).__name__}; make them with stream_duels, "
+                "or give duels in memory to PreferenceGP."
+            )
+        approximation = VFE() if approximation is None else approximation
+        engine = PartitionedEP(parts=1) if engine is None else engine
+        seen = SeenDuels.of(duels)
+        check_parts(kernel, mean_function, approximation, engine, seen)
+        summed = _check_approximation(approximation)
+        _check_engine(engine)
+        place = Place.of(sites, chunk, scheduler, timeout)
+        if approximation.block_of_duel is not None:
+            duels = duels.in_blocks(approximation.block_of_duel)
+            assert duels.blocks is not None
+            joined({BLOCKS: duels.blocks})  # refuses what is too large before anything is read
+        if item_effects(kernel):
+            raise ValueError(
+                "Streamed duels take no ItemEffect, whose inducing variables are chosen by all "
+                "duels; leave it out, or read the duels into memory."
+            )
+        warn_of_cancelling(kernel)
+        self.kernel = kernel
+        self.mean_function = mean_function
+        self.noise_variance = noise_parameter(noise_variance)
+        self.margin = margin_parameter(margin, seen)
+        self.inducing_variable = _inducing_variable(inducing_variable, duels)
+        # Neither of these is a parameter, nor does tf.Module look for any in them.
+        self._given = _Given(duels, seen, summed, engine)
+        self._work: Workplace | None = Workplace(duels, summed, engine, place)
+
+    @classmethod
+    def without_duels(
+        cls,
+        parameters: Hyperparameters,
+        approximation: SummedApproximation,
+        engine: PartitionedEP,
+        kept: Kept,
+    ) -> StreamedGP:
+        """A model that predicts from what was kept, and cannot learn."""
+        model = cls.__new__(cls)
+        BayesianModel.__init__(model)
+        model.kernel, model.mean_function = parameters.kernel, parameters.mean_function
+        model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
+        model.inducing_variable = parameters.inducing_variable
+        model._given, model._work = _Given(None, kept.seen, approximation, engine), None
+        summed = Summed(copy.deepcopy(parameters), kept.total, kept.log_evidence)
+        model._known = Inferred(Fingerprint.of(model), summed, kept.result)
+        return model
+
+    def kept(self) -> Kept:
+        """What `save` keeps, after inference."""
+        known = self._inferred()
+        return Kept(self.duels, known.solution.total, known.solution.log_evidence, known.result)
+
+    # What the model was made of.
+
+    @property
+    def stream(self) -> StreamedDuels | None:
+        """The duels; None for a model that was loaded, which can predict but not learn."""
+        return self._given.stream
+
+    @property
+    def duels(self) -> SeenDuels:
+        """What is known of the duels without reading them."""
+        return self._given.seen
+
+    @property
+    def num_duels_used(self) -> int:
+        """How many duels the log evidence is about: all."""
+        return self.duels.num_duels
+
+    @property
+    def approximation(self) -> SummedApproximation:
+        return self._given.approximation
+
+    @property
+    def engine(self) -> PartitionedEP:
+        return self._given.engine
+
+    @property
+    def rebuilt(self) -> tuple[str, ...]:
+        """What was lost on other machines and made anew since the model was made, in words."""
+        return () if self._work is None else tuple(self._work.rebuilt)
+
+    @property
+    def graph(self) -> Any:
+        """Refused: streamed duels are never a graph as a whole.
+
+        :raises ValueError: always; `in_memory` gives a model that has one.
+        """
+        raise NotInMemory
+
+    all_duels = graph
+
+    # Streams have no groups.
+    noise_ratio: gpflow.Parameter | None = None
+
+    @property
+    def has_item_effect(self) -> bool:
+        return False
+
+    @property
+    def row_kernel(self) -> gpflow.kernels.Kernel:
+        """The kernel on the rows of the stream."""
+        return self.kernel
+
+    def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
+        """Of `size` rows of the stream, which is read once for them, those that one side won.
+
+        :param above: the stream is not read, and there are none, where the prior variance of a duel
+            is not above so many times its noise.
+        :raises ValueError: a loaded model.
+        """
+        stream, z = self._stream("sample_wins"), as_float(self.inducing_variable.Z)
+        noise = 2.0 * float(self.noise_variance.numpy())
+        if 2.0 * np.max(self.kernel(z, full_cov=False)) < above * noise:
+            none = np.zeros((0, self.duels.num_features))
+            return SampledWins(none, none, np.zeros(0))
+        duels = stream.sample(size, rng)
+        won = duels.decided
+        ahead, behind = (duels.items[ends[won]] for ends in (duels.winners, duels.losers))
+        return SampledWins(ahead, behind, np.full(len(ahead), noise))
+
+    def __repr__(self) -> str:
+        return (
+            f"StreamedGP({self.approximation!r}, {self.inducing_variable.num_inducing} inducing "
+            f"inputs, {self.engine!r}, {type(self.kernel).__name__} kernel, "
+            f"{self.duels.num_duels:,} duels)"
+        )
+
+    def hyperparameters(self) -> Hyperparameters:
+        """All parameters, those of the model itself."""
+        return Hyperparameters(
+            self.kernel,
+            self.mean_function,
+            self.noise_variance,
+            self.inducing_variable,
+            self.margin,
+        )
+
+    def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What `save` writes: a description for JSON, and the arrays that it names.
+
+        :raises ValueError: what a saved model cannot hold.
+        """
+        return described(self)
+
+    # Evidence and training.
+
+    def infer(
+        self,
+        restart: bool = False,
+        progress: Callable[[StreamProgress], None] | None = None,
+        report: Callable[[Round], None] | None = None,
+    ) -> StreamedResult:
+        """Find the sites for the parameters as they are.
+
+        Where a kernel, mean function or inducing variable was put in place of another, it begins
+        at zero too.
+
+        :param restart: forget the sites of earlier calls and begin at zero.
+        :param progress: called after each chunk, or with a scheduler when a part has answered;
+            report: after each round.
+        :raises ValueError: a file that cannot be read or holds other duels than before; what a
+            scheduler that cannot be reached says.
+        """
+        return self._inferred(restart, warn=False, watch=_Watching(progress, report)).result
+
+    def evidence_and_gradient(
+        self,
+        tolerance: float | None = None,
+        progress: Callable[[StreamProgress], None] | None = None,
+    ) -> tuple[float, list[FloatArray]]:
+        """Log evidence and its exact gradient in each of `trainable_variables`, unconstrained.
+
+        Goes on from the sites of the last call.
+
+        :param tolerance: of inference; by default the engine's.
+        """
+        work, parameters = self._workplace("learning"), self.hyperparameters()
+        fingerprint, values = Fingerprint.of(self), parameters.values()
+        coordinator = work.coordinator(parameters)
+        with Watch(work.parts(parameters), coordinator, progress):
+            outcome = coordinator.run(values, tolerance)
+            self._known = self._outcome(fingerprint, outcome)
+            if outcome.status is Status.NOT_FINITE:
+                return np.nan, [np.full(v.shape, np.nan) for v in self.trainable_variables]
+            found = coordinator.gradient(values, tolerance)
+            if found.outcome is not None:
+                self._known = self._outcome(fingerprint, found.outcome)
+        variables = parameters.variables
+        ends = np.cumsum([int(np.prod(v.shape)) for v in variables])[:-1]
+        pieces = {
+            id(v): piece.reshape(v.shape)
+            for v, piece in zip(variables, np.split(found.values, ends), strict=True)
+        }
+        nothing = [v for v in self.trainable_variables if id(v) not in pieces]
+        assert not nothing, f"no gradient for {nothing}"
+        return found.log_evidence, [pieces[id(v)] for v in self.trainable_variables]
+
+    def maximum_log_likelihood_objective(self) -> tf.Tensor:
+        """Log evidence with its exact gradient, for optimisers that do not compile."""
+        if not tf.executing_eagerly():
+            raise ValueError(
+                "Streamed duels are read by Python, which no compiled function can do; use "
+                "optimise, or an optimiser with compile=False."
+            )
+        value, gradients = self.evidence_and_gradient()
+        surrogate = tf.add_n(
+            [tf.reduce_sum(g * v) for g, v in zip(gradients, self.trainable_variables, strict=True)]
+        )
+        return value + (surrogate - tf.stop_gradient(surrogate))
+
+    # Prediction.
+
+    def _group_numbers(self, groups: Any, like: tf.Tensor) -> None:
+        """Streams have no groups."""
+        if groups is not None:
+            raise ValueError("The model was learned without groups; leave them out.")
+
+    # Beyond the stream.
+
+    def in_memory(self) -> PreferenceGP:
+        """An ordinary model of all duels, with the same parameters, at the same sites.
+
+        For duels that fit, and for what needs them all: `update`, `suggest`, `lower_bound`. After
+        `close` the sites are found anew.
+
+        :raises ValueError: a loaded model, or parts in other processes.
+        """
+        stream, work = self._stream("in_memory"), self._workplace("in_memory")
+        if work.place.scheduler is not None:
+            raise ValueError(NOT_HERE)
+        self._inferred(restart=not work.holds_sites)
+        nu, tau = np.concatenate(work.parts(self.hyperparameters()).sites(), 1)
+        whole = _whole(stream)
+        duels = stream.in_memory(whole)
+        model = PreferenceGP(
+            duels,
+            copy.deepcopy(self.kernel),
+            approximation=self.approximation,
+            inducing_variable=copy.deepcopy(self.inducing_variable),
+            engine=ParallelEP(tolerance=self.engine.tolerance),
+            mean_function=copy.deepcopy(self.mean_function),
+            margin=None if self.margin is None else float(self.margin.numpy()),
+        )
+        model.noise_variance = copy.deepcopy(self.noise_variance)
+        model.margin = copy.deepcopy(self.margin)
+        graph = model.graph
+        site = graph.sites_of_duels
+        if whole.ties is not None:  # whose sides have an order of their own there
+            rows = whole.features if stream.items is None else stream.items.features
+            ahead = rows[whole.events.doors().features[:, 0]]
+            nu = np.where(np.any(ahead != graph.rows[graph.winners[site]], 1), -nu, nu)
+        # Equal duels have equal sites at the fixed point; before it their mean is as good as any.
+        number = np.bincount(site, minlength=graph.num_sites)
+        of_site = (np.bincount(site, x, graph.num_sites) / number for x in (nu, tau))
+        model.start_from(*of_site)
+        return model
+
+    def close(self) -> None:
+        """Let go of the parts: their sites, and the workers that were started for them."""
+        if self._work is not None:
+            self._work.close()
+
+    # Inside.
+
+    def _stream(self, what: str) -> StreamedDuels:
+        stream = self._given.stream
+        if stream is None:
+            raise ValueError(
+                f"The model was loaded without its duels, which {what} needs; make a StreamedGP of "
+                "the stream."
+            )
+        return stream
+
+    def _workplace(self, what: str) -> Workplace:
+        self._stream(what)
+        assert self._work is not None  # there is one where there are duels
+        return self._work
+
+    def _infer(
+        self, fingerprint: Fingerprint, restart: bool, watch: _Watching | None
+    ) -> Inferred[Summed, StreamedResult]:
+        progress, report = watch or _Watching()
+        work, parameters = self._workplace("inference at other parameters"), self.hyperparameters()
+        coordinator = work.coordinator(parameters)
+        with Watch(work.parts(parameters), coordinator, progress):
+            outcome = coordinator.run(parameters.values(), restart=restart, report=report)
+        return self._outcome(fingerprint, outcome)
+
+    def _outcome(
+        self, fingerprint: Fingerprint, outcome: Outcome
+    ) -> Inferred[Summed, StreamedResult]:
+        work, parameters = self._workplace("inference"), self.hyperparameters()
+        work.rebuilt += [text for round_ in outcome.rounds for text in round_.rebuilt]
+        result = StreamedResult(
+            converged=outcome.status is Status.CONVERGED,
+            sweeps=len(outcome.rounds),
+            status=outcome.status,
+            largest_change=outcome.change,
+            damping=outcome.damping,
+            jitter=outcome.jitter,
+            clipped=outcome.clipped,
+            rounds=outcome.rounds,
+            parts=len(work.parts(parameters).rows),
+            sites=work.place.of_sites,
+            duels=self.duels.num_duels,
+        )
+        summed = Summed(copy.deepcopy(parameters), outcome.total, outcome.log_evidence)
+        return Inferred(fingerprint, summed, result)
+
+
+def _whole(stream: StreamedDuels) -> Any:
+    (chunk,) = stream.chunks(stream.num_sites)
+    return chunk
+
+
+def _check_engine(engine: Any) -> None:
+    if not isinstance(engine, PartitionedEP):
+        raise ValueError(
+            f"Streamed duels need PartitionedEP(...), not {engine!r}; with parts=1 and one local "
+            "sweep it does what ParallelEP does."
+        )
+    if engine.site_power != 1.0:
+        raise ValueError(
+            f"Streamed duels are inferred by EP itself, not with site_power={engine.site_power}; "
+            "leave it out, or read the duels into memory."
+        )
+
+
+def _check_approximation(approximation: Approximation) -> SummedApproximation:
+    """Only what is a sum over duels can be summed in parts."""
+    if not approximation.summed_over_duels:
+        if approximation.penalises_residual:
+            raise ValueError(
+                f"{approximation!r} needs the residuals of all duels at once, which streamed duels "
+                'never are; use TightVFE("diagonal") or VFE().'
+            )
+        raise ValueError(
+            f"{approximation!r} needs all duels at once, which streamed duels never are; use "
+            "VFE(), FITC() or another approximation with inducing inputs."
+        )
+    assert isinstance(approximation, SummedApproximation)  # the only ones that are such sums
+    if approximation.single_precision:
+        raise ValueError(
+            f"Streamed duels are summed in float64; leave single_precision out of "
+            f"{approximation!r}."
+        )
+    return approximation
+
+
+def _inducing_variable(
+    given: Any, duels: StreamedDuels
+) -> gpflow.inducing_variables.InducingPoints:
+    if given is None:
+        rng = np.random.default_rng(0)
+        rows, _ = duels.sample(_PLACED_BY, rng).distinct_rows()
+        given = kmeans_inputs(rows, min(DEFAULT_INDUCING, len(rows)), rng)
+    return inducing_points(given, duels.num_features)

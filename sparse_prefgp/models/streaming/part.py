@@ -1,0 +1,248 @@
+"""One part of the duels: it keeps its own sites, and answers with sums over them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from sparse_prefgp.approximations import SummedApproximation
+from sparse_prefgp.approximations.form import choose_stream_form
+from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
+from sparse_prefgp.io.streams import Chunk, StreamedDuels
+from sparse_prefgp.models.streaming.algebra import Algebra, ChunkGraph, SiteSums, chunk_graph
+from sparse_prefgp.models.streaming.gaussian import FloatArray, Natural
+from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
+from sparse_prefgp.models.streaming.threads import in_order
+
+Found = TypeVar("Found")
+# Rows that a pass has seen, after each chunk.
+Seen = Callable[[int], None]
+
+
+class Task(NamedTuple):
+    """What the coordinator asks of a part in one round.
+
+    cavity: `Natural.packed`, the posterior of u without this part. values: hyperparameters, where
+    they have changed since its last task. sweeps: local sweeps, 0 to hold the sites and give the
+    sums, None until the part has settled to the tolerance. damping: share of each local step.
+    correct: whether the approximation's correction is wanted. gradient: hold the sites, and pull
+    the derivative of the evidence in both sums, which follows from posterior and sites, through
+    the part's own duels. restart: begin the sites at zero.
+    """
+
+    cavity: FloatArray
+    values: FloatArray | None = None
+    sweeps: int | None = 1
+    damping: float = 1.0
+    tolerance: float = 1e-8
+    correct: bool = False
+    gradient: bool = False
+    restart: bool = False
+
+
+class Reply(NamedTuple):
+    """What a part answers.
+
+    site: `Natural.packed` of its Gaussian site over u. seen: sums over its sites as they were at
+    the beginning, under the posterior they were part of. gradient: in all hyperparameters, or
+    None. rows: how many duels it has worked through. sweeps: passes over them. seconds: that took.
+    """
+
+    site: FloatArray
+    seen: SiteSums
+    gradient: FloatArray | None
+    rows: int
+    sweeps: int
+    jitter: float
+    seconds: float
+
+
+class SiteStore:
+    """nu and tau of t sites, (2, t), in memory or in a memory-mapped `.npy` file.
+
+    :param path: of the file, which must not exist; None keeps them in memory.
+    :raises ValueError: the file exists, or cannot be made.
+    """
+
+    def __init__(self, sites: int, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = None if path is None else Path(path)
+        self._values: FloatArray
+        if self.path is None:
+            self._values = np.zeros((2, sites))
+            return
+        if self.path.exists():
+            raise ValueError(
+                f"The file for the sites {str(self.path)!r} exists already; remove it, or give "
+                "another name."
+            )
+        if not self.path.parent.is_dir():
+            raise ValueError(
+                f"The file for the sites {str(self.path)!r} lies in no folder; make the folder "
+                f"{str(self.path.parent)!r} first."
+            )
+        self._values = np.lib.format.open_memmap(self.path, mode="w+", shape=(2, sites))
+
+    def read(self, start: int, sites: int, size: int) -> FloatArray:
+        """Sites start to start + sites, (2, size), with zeros after them."""
+        values = np.zeros((2, size))
+        values[:, :sites] = self._values[:, start : start + sites]
+        return values
+
+    def write(self, start: int, sites: int, values: FloatArray) -> None:
+        self._values[:, start : start + sites] = values[:, :sites]
+
+    def clear(self) -> None:
+        self._values[:] = 0.0
+
+    def all(self) -> FloatArray:
+        """(2, t), nu and tau."""
+        return np.array(self._values)
+
+
+def algebra_for(
+    streams: Sequence[StreamedDuels],
+    parameters: Hyperparameters,
+    approximation: SummedApproximation,
+    size: int | None = None,
+) -> Algebra:
+    """What parts in one process share: compiled passes, and features of items.
+
+    :param streams: of the parts. parameters: a copy that is theirs.
+    :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
+    """
+    table = streams[0].items
+    form = choose_stream_form(
+        None if table is None or approximation.has_blocks else table.num_items,
+        max(stream.num_sites for stream in streams),
+        parameters.size,
+        streams[0].num_features,
+        size,
+    )
+    return Algebra(parameters, approximation, form, streams[0])
+
+
+class Part:
+    """Duels of one part, with their sites and the Gaussian site over u that these make.
+
+    :param duels: its part of a stream.
+    :param algebra: which parts that work one after the other may share.
+    :param sites_file: where its sites live; None for memory.
+    """
+
+    def __init__(
+        self,
+        duels: StreamedDuels,
+        algebra: Algebra,
+        sites_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.duels = duels
+        self.store = SiteStore(duels.num_sites, sites_file)
+        self.algebra = algebra
+        self._site = Natural.zeros(algebra.num_inducing)
+
+    @property
+    def form(self) -> str:
+        """Over what the sums go: items or duels."""
+        return "items" if self.algebra.over_items else "duels"
+
+    def work(self, task: Task, seen: Seen | None = None) -> Reply:
+        """Do what a task says.
+
+        :raises ValueError: a file that cannot be read, or other duels than before.
+        """
+        started = time.perf_counter()
+        if task.values is not None:
+            self.algebra.use(task.values)
+        if task.restart:
+            self.store.clear()
+            self._site = Natural.zeros(self.algebra.num_inducing)
+        cavity = Natural.unpacked(task.cavity)
+        if task.gradient:
+            gradient, found = self._pull(cavity, seen)
+            return self._reply(found, gradient, 1, started)
+        if task.sweeps == 0:
+            self._hold(seen)
+            return self._reply(SiteSums(), None, 1, started)
+        most = MAX_LOCAL_SWEEPS if task.sweeps is None else task.sweeps
+        first, sweeps = self._sweep(cavity, task.damping, task.correct, seen), 1
+        last = first
+        while sweeps < most and (task.sweeps is not None or last.change > task.tolerance):
+            last, sweeps = self._sweep(cavity, task.damping, False, seen), sweeps + 1
+        return self._reply(first, None, sweeps, started)
+
+    def _reply(
+        self, found: SiteSums, gradient: FloatArray | None, sweeps: int, started: float
+    ) -> Reply:
+        return Reply(
+            self._site.packed(),
+            found,
+            gradient,
+            self.duels.num_rows,
+            sweeps,
+            self.algebra.jitter,
+            time.perf_counter() - started,
+        )
+
+    def _sweep(self, cavity: Natural, damping: float, correct: bool, seen: Seen | None) -> SiteSums:
+        """One local sweep over all sites from the same marginals."""
+        algebra, found, site = self.algebra, SiteSums(), Natural.zeros(self.algebra.num_inducing)
+        algebra.begin(cavity.plus(self._site).posterior())
+        sweep = partial(algebra.sweep, damping=damping, look=correct)
+        for at, (new, here, sums) in self._pass(sweep, seen):
+            self.store.write(at.start, at.sites, new)
+            site, found = site.plus(sums), found.plus(here)
+        self._site = site
+        return found
+
+    def _hold(self, seen: Seen | None) -> None:
+        """The Gaussian site that the sites make under the hyperparameters as they are."""
+        site = Natural.zeros(self.algebra.num_inducing)
+        for _, sums in self._pass(self.algebra.hold, seen):
+            site = site.plus(sums)
+        self._site = site
+
+    def _pull(self, cavity: Natural, seen: Seen | None) -> tuple[FloatArray, SiteSums]:
+        """Gradient of what this part adds to the evidence, its sites held."""
+        algebra, found = self.algebra, SiteSums()
+        algebra.begin(cavity.plus(self._site).posterior())
+        gradient, by_source = np.zeros(algebra.num_values), np.zeros(())
+        for _, (own, here, slope) in self._pass(algebra.pull, seen):
+            gradient, by_source = gradient + own, by_source + slope
+            found = found.plus(here)
+        return gradient + algebra.pull_source(by_source), found
+
+    def _pass(
+        self, work: Callable[[ChunkGraph, FloatArray], Found], seen: Seen | None
+    ) -> Iterator[tuple[_At, Found]]:
+        """What `work` makes of each chunk and its sites, in the order of the chunks."""
+        size = self.algebra.size
+
+        def one(chunk: Chunk, sites: FloatArray) -> Found:
+            return work(chunk_graph(chunk, size, self.algebra.items), sites)
+
+        def given() -> Iterator[tuple[_At, Callable[[], Found]]]:
+            start = 0
+            for chunk in self.duels.chunks(size):
+                at = _At(start, int(chunk.events.sites.sum()), chunk.start + len(chunk.events))
+                start += at.sites
+                length = size if chunk.blocks is None else at.sites
+                yield at, partial(one, chunk, self.store.read(at.start, at.sites, length))
+
+        for at, found in in_order(given(), self.algebra.at_once):
+            yield at, found
+            if seen is not None:
+                seen(at.stop)
+
+
+class _At(NamedTuple):
+    """Which sites of a part a chunk has, and at which of its events it stops."""
+
+    start: int
+    sites: int
+    stop: int

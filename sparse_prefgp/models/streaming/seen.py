@@ -1,0 +1,111 @@
+"""What is known of streamed duels without reading them: stands where a model shows its duels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.models.protocols import NotInMemory
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+_NOT_KEPT = (
+    "events",
+    "given",
+    "winners",
+    "losers",
+    "counts",
+    "ties",
+    "weights",
+    "rows_given",
+    "counts_given",
+    "weights_given",
+    "decided",
+    "effective_counts",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SeenDuels:
+    """Items and numbers of duels, by the names that `Duels` has for them.
+
+    Attributes:
+        items: (n, D) features; for inline features (2, D), the lowest and highest values seen.
+        comparisons: (n,) duels of each item.
+        num_duels: of all, counts included. num_ties: of these.
+        has_items: whether items have rows of their own, which inline features do not.
+        item_ids, feature_names, transform: as in `Duels`.
+    """
+
+    items: FloatArray
+    comparisons: IntArray
+    num_duels: int
+    has_items: bool
+    item_ids: tuple[Hashable, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    transform: FeatureTransform | None = None
+
+    num_ties: int = 0
+
+    held: ClassVar[bool] = False
+    groups: ClassVar[None] = None
+    group_names: ClassVar[None] = None
+
+    @classmethod
+    def of(cls, duels: StreamedDuels) -> SeenDuels:
+        totals, table = duels.totals, duels.items
+        if table is not None:
+            assert totals.comparisons is not None
+            return cls(
+                table.features,
+                totals.comparisons,
+                totals.duels,
+                True,
+                table.ids,
+                table.feature_names,
+                table.transform,
+                totals.ties,
+            )
+        assert totals.low is not None and totals.high is not None
+        return cls(
+            np.stack([totals.low, totals.high]),
+            np.full(2, totals.duels),
+            totals.duels,
+            False,
+            None,
+            duels.feature_names,
+            duels.transform,
+            totals.ties,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NOT_KEPT:
+            raise NotInMemory
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def num_items(self) -> int:
+        return len(self.items)
+
+    @property
+    def num_features(self) -> int:
+        return int(self.items.shape[1])
+
+    def __repr__(self) -> str:
+        what = f"between {self.num_items:,} items" if self.has_items else "with inline features"
+        return f"SeenDuels({self.num_duels:,} duels {what})"
+
+    def distinct_rows(self, numbered: bool = False) -> Any:
+        """Refused, as `Duels.distinct_rows` needs to know who met whom."""
+        raise NotInMemory
+
+    def summary(self) -> Any:
+        """Refused, as is `Duels.summary`."""
+        raise NotInMemory

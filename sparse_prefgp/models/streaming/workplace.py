@@ -1,0 +1,198 @@
+"""The parts of a stream at work: where they are, what they have copies of, and who watches."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from sparse_prefgp.approximations import SummedApproximation
+from sparse_prefgp.support.checks import is_number, whole_number
+from sparse_prefgp.data.duels import shortened
+from sparse_prefgp.engines import PartitionedEP
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.models.base import same_objects
+from sparse_prefgp.models.streaming.algebra import Algebra
+from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
+from sparse_prefgp.models.streaming.part import Part, algebra_for
+from sparse_prefgp.models.streaming.rounds import Coordinator, InProcess, Pool
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """Within a round: what a progress bar shows.
+
+    what: which pass this is. rows: duels passed so far, of `total`. change: the largest change
+    seen by the last whole round, NaN before the first. duels_per_second: within this pass;
+    seconds_left: of it. round: number of the round, from 1.
+    """
+
+    what: str
+    round: int
+    rows: int
+    total: int
+    change: float
+    duels_per_second: float
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the parts work, and how."""
+
+    sites: str | os.PathLike[str] | None = None
+    chunk: int | None = None
+    scheduler: str | None = None
+    timeout: float | None = None
+
+    @classmethod
+    def of(cls, sites: Any, chunk: Any, scheduler: Any, timeout: Any) -> Place:
+        """What people gave, checked."""
+        if sites is not None and not isinstance(sites, str | os.PathLike):
+            raise ValueError(f"sites is {sites!r}; give the path of a new .npy file.")
+        if scheduler is not None and not isinstance(scheduler, str):
+            raise ValueError(
+                f"scheduler is {scheduler!r}; give 'local' or the address of a Dask scheduler."
+            )
+        if scheduler is not None and sites is not None:
+            raise ValueError(
+                "With a scheduler the sites stay in the memory of the workers; leave sites out."
+            )
+        if timeout is not None and not (is_number(timeout) and timeout > 0.0):
+            raise ValueError(f"timeout is {shortened(timeout)}; give positive seconds.")
+        if timeout is not None and scheduler is None:
+            raise ValueError(
+                f"timeout is {shortened(timeout)}, but without a scheduler there is nothing to "
+                "wait for; give one, or leave timeout out."
+            )
+        size = None if chunk is None else whole_number("chunk", chunk, 1)
+        return cls(sites, size, scheduler, timeout)
+
+    @property
+    def of_sites(self) -> str:
+        """Where the sites are, in words."""
+        if self.scheduler is not None:
+            return "in the memory of the workers"
+        return "in memory" if self.sites is None else f"in {str(self.sites)!r}"
+
+    def file(self, number: int, parts: int) -> Path | None:
+        """For the sites of a part."""
+        if self.sites is None:
+            return None
+        path = Path(self.sites)
+        return path if parts == 1 else path.with_name(f"{path.stem}.{number}{path.suffix}")
+
+
+class Workplace:
+    """The parts of a stream, with their sites, and the coordinator of their rounds.
+
+    They are made when they are first needed. pool: the parts, None before that and after `close`.
+    rebuilt: what was lost on other machines and made anew, in words.
+    """
+
+    def __init__(
+        self,
+        stream: StreamedDuels,
+        approximation: SummedApproximation,
+        engine: PartitionedEP,
+        place: Place,
+    ) -> None:
+        self._stream, self._approximation, self._engine = stream, approximation, engine
+        self.place = place
+        self.pool: Pool | None = None
+        self.rebuilt: list[str] = []
+        self._coordinator: Coordinator | None = None
+        self._copied: tuple[tf.Module, ...] | None = None
+
+    @property
+    def holds_sites(self) -> bool:
+        """Whether the parts have sites of earlier calls."""
+        return self._coordinator is not None
+
+    def coordinator(self, parameters: Hyperparameters) -> Coordinator:
+        """That of parts which learn by these parameters: the same one as long as it is possible."""
+        self._follow(parameters)
+        if self._coordinator is None:
+            self._coordinator = Coordinator(self.parts(parameters), parameters.size, self._engine)
+        return self._coordinator
+
+    def parts(self, parameters: Hyperparameters) -> Pool:
+        """The pool."""
+        if self.pool is None:
+            self.pool = self._begun(parameters)
+        return self.pool
+
+    def close(self) -> None:
+        """Let go of the parts: their sites, and the workers that were started for them."""
+        if self.pool is not None:
+            self.pool.close()
+        self.pool = self._coordinator = None
+
+    def _follow(self, parameters: Hyperparameters) -> None:
+        """Parts have copies of the kernel and all else: rebuild them where one was replaced."""
+        modules = parameters.modules()
+        if self._copied is not None and not same_objects(modules, self._copied):
+            if isinstance(self.pool, InProcess):
+                self.pool.learn_by(self._algebra(parameters, self.pool.streams))
+                self._coordinator = None
+            else:
+                self.close()
+        self._copied = modules
+
+    def _begun(self, parameters: Hyperparameters) -> Pool:
+        place, parts = self.place, self._stream.cut(self._engine.parts)
+        if place.scheduler is not None:
+            from sparse_prefgp.models.streaming.cluster import Cluster
+
+            description = parameters.described()
+            return Cluster(
+                parts, description, self._approximation, place.chunk, place.scheduler, place.timeout
+            )
+        algebra = self._algebra(parameters, parts)
+        return InProcess(
+            [Part(part, algebra, place.file(k, len(parts))) for k, part in enumerate(parts)]
+        )
+
+    def _algebra(self, parameters: Hyperparameters, parts: Sequence[StreamedDuels]) -> Algebra:
+        """For parts in this process, from a copy of the parameters."""
+        copied = parameters.described().rebuilt()
+        return algebra_for(parts, copied, self._approximation, self.place.chunk)
+
+
+class Watch:
+    """Tells of the rows of each pass while it is entered."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        coordinator: Coordinator,
+        progress: Callable[[StreamProgress], None] | None,
+    ) -> None:
+        self._pool, self._coordinator, self._progress = pool, coordinator, progress
+        self._last = 0
+        self._started = self._seen_at = time.perf_counter()
+
+    def __enter__(self) -> None:
+        if self._progress is not None:
+            self._pool.seen = self._tell
+
+    def __exit__(self, *error: Any) -> None:
+        self._pool.seen = None
+
+    def _tell(self, rows: int) -> None:
+        assert self._progress is not None
+        now = time.perf_counter()
+        if rows <= self._last:  # another pass has begun
+            self._started = self._seen_at
+        self._last, self._seen_at = rows, now
+        total = sum(self._pool.rows)
+        speed = rows / max(now - self._started, 1e-9)
+        at = self._coordinator.at
+        self._progress(
+            StreamProgress(at.what, at.round, rows, total, at.change, speed, (total - rows) / speed)
+        )

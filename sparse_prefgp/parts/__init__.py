@@ -1,6 +1,0 @@
-"""Duels in parts: each works on its own duels, and only sums over inducing inputs are shared."""
-
-from sparse_prefgp.parts.model import StreamedGP, StreamedResult
-from sparse_prefgp.parts.rounds import Round
-
-__all__ = ["Round", "StreamedGP", "StreamedResult"]

@@ -1,0 +1,185 @@
+"""`--kernel auto` and `--approximation auto`: the choice made with the training duels alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.io import DuelTable
+from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.workflow.choices import (
+    AUTO,
+    Candidate,
+    candidates_from,
+    feature_groups,
+)
+from sparse_prefgp.workflow.comparison import (
+    DEFAULT_ITERATIONS,
+    CompareProgress,
+    Comparison,
+    compare,
+    refuse_without_features,
+)
+from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, FitSettings, is_auto
+
+# Fewer folds than for a table that a person reads: the choice is between large differences.
+FOLDS = 3
+# The kernel `linear` is the linear probit itself, with its weights' prior learned.
+KERNELS = ("linear", "linear+se", "linear+matern52", "se", "matern32", "matern52")
+ADDITIVE_KERNEL = "additive-matern52"
+# Each group of features costs as much as a kernel of its own.
+MAX_GROUPS = 8
+APPROXIMATIONS = ("vfe", "fitc")
+NUMBER_NOTE = (
+    f"Candidates were compared with {DEFAULT_INDUCING} inducing inputs, or all distinct items "
+    "where they are fewer; the number for the fit is found afterwards."
+)
+# Up to so many distinct items exact inference costs less than the choice, and up to so many it is
+# worth its cost (some minutes) with a kernel or two: inducing inputs can lose what it finds.
+EXACT_ITEMS, EXACT_TOO_ITEMS = 300, 1200
+EXACT_TOO_KERNELS = ("linear+matern52", "matern52")
+
+
+@dataclass(frozen=True, eq=False)
+class Automatic:
+    """What was chosen, and why.
+
+    settings: those given, with kernel and approximation by name. comparison: of the candidates.
+    reason: one or two sentences to show.
+    """
+
+    settings: FitSettings
+    comparison: Comparison
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for `metrics.json`."""
+        return {**self.comparison.to_dict(), "reason": self.reason}
+
+
+def automatic_candidates(
+    table: DuelTable,
+    kernel: str = AUTO,
+    approximation: str = AUTO,
+    inducing: int | str | None = None,
+) -> tuple[Candidate, ...]:
+    """The candidates for these duels; what is not `auto` stays as it is.
+
+    Kernels: linear, squared exponential, Matern 3/2 and 5/2, linear + squared exponential and
+    linear + Matern 5/2, and additive Matern 5/2 where there are 2 to 8 groups of features.
+    Approximations: exact up to 300 distinct items, VFE and FITC above, and up to 1,200 also exact
+    with the kernels (linear +) Matern 5/2; with the linear kernel VFE alone, since both are exact
+    there. With `inducing` given never exact; where it is `auto`, to be
+    found for the fit alone, candidates have the usual number.
+
+    Raises:
+        ValueError: an unknown name; items without features, or features that cannot be read.
+    """
+    refuse_without_features(table)
+    compared = np.unique(np.concatenate([table.winners, table.losers]))
+    frame = table.items.iloc[compared]
+    transform = FeatureTransform.fit(
+        frame, table.numeric, table.categorical, lambda i: table.row_names(int(compared[i]))
+    )
+    kernels: tuple[str, ...] = (kernel,)
+    if is_auto(kernel):
+        several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
+        kernels = (*KERNELS, ADDITIVE_KERNEL) if several else KERNELS
+    number = inducing if isinstance(inducing, int) else None
+    if not is_auto(approximation):
+        return candidates_from(kernels, (approximation,), (number,))
+    distinct = len(np.unique(transform.apply(frame), axis=0))
+    if inducing is None and distinct <= EXACT_ITEMS:
+        return candidates_from(kernels, ("exact",))
+    found = candidates_from(kernels, APPROXIMATIONS, (number,))
+    found = tuple(c for c in found if c.kernel != "linear" or c.approximation == "vfe")
+    if inducing is None and distinct <= EXACT_TOO_ITEMS:
+        worth_it = tuple(k for k in kernels if len(kernels) == 1 or k in EXACT_TOO_KERNELS)
+        found += candidates_from(worth_it, ("exact",))
+    return found
+
+
+def choose(
+    table: DuelTable,
+    settings: FitSettings,
+    *,
+    kernel: str = AUTO,
+    approximation: str = AUTO,
+    time_budget: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    callback: Callable[[CompareProgress], None] | None = None,
+) -> Automatic:
+    """Choose kernel and approximation with the training duels of the settings' split.
+
+    The held-out duels of `settings` are never looked at. The training duels are split again in the
+    same manner: three folds over duels, items or groups; for a time split the last third of the
+    training duels is scored after a fit to those before.
+
+    Args:
+        table: all duels. Ties are left out of the comparison, and groups share one noise in it.
+        settings: the split, the seed, m, whether inducing inputs stay, the noise, the
+            least gain and the most iterations, of which a fit of the comparison takes no more than
+            60. Fits of the
+            comparison are nested, with one start, by EP.
+        kernel, approximation: `auto`, or what is given.
+        time_budget, checkpoint, resume, callback: as for `compare`.
+
+    Raises:
+        ValueError: what `compare` and `split_duels` raise; no candidate could be scored.
+    """
+    refuse_without_features(table)
+    outer = split_duels(
+        table,
+        settings.split,
+        settings.test_fraction,
+        np.random.default_rng(settings.seed),
+        max_train=settings.max_train,
+    )
+    train = table.select(outer.train_rows)
+    if train.ties is not None:
+        train = train.select(~train.ties)
+    if not train.num_rows:
+        raise ValueError(
+            "All training duels are ties, so there is no winner to compare candidates by; name a "
+            "kernel and an approximation."
+        )
+    comparison = compare(
+        automatic_candidates(train, kernel, approximation, settings.inducing),
+        train,
+        folds=FOLDS,
+        by=settings.split,
+        seed=settings.seed,
+        max_iterations=min(settings.max_iterations, DEFAULT_ITERATIONS),
+        least_gain=settings.least_gain,
+        noise_variance=settings.noise_variance,
+        fixed_inducing=settings.fixed_inducing,
+        time_budget=time_budget,
+        checkpoint=checkpoint,
+        resume=resume,
+        callback=callback,
+    )
+    chosen = comparison.chosen
+    if chosen is None:
+        reasons = {score.reason for score in comparison.scores}
+        raise ValueError(
+            f"None of the {len(comparison.scores)} candidates could be compared "
+            f"({'; '.join(sorted(reasons))}); name a kernel and an approximation."
+        )
+    gain, error = comparison.gain
+    word = "better" if gain >= 0.0 else "worse"
+    reason = (
+        f"Chosen on the training duels alone: {comparison.reason} That is {abs(gain):.4f} nats a "
+        f"duel (standard error {error:.4f}) {word} than the linear probit."
+    )
+    if table.num_ties:
+        reason += " Ties were left out of the comparison."
+    if settings.inducing_share is not None:
+        reason += f" {NUMBER_NOTE}"
+    settings = replace(settings, kernel=chosen.kernel, approximation=chosen.approximation)
+    return Automatic(settings, comparison, reason)

@@ -1,0 +1,768 @@
+"""Candidates (kernel, approximation and m) compared by what they predict for held-out duels.
+
+Everything is checked before TensorFlow is imported for the first fit.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.support.checks import check_least_gain, check_noise_variance
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.io import DuelTable
+from sparse_prefgp.workflow.choices import (
+    Candidate,
+    FeatureGroup,
+    feature_groups,
+    single_columns,
+)
+from sparse_prefgp.workflow.failures import failures, reason_of
+from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
+from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
+from sparse_prefgp.workflow.holdout import Training, fit_model
+from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, LEAST_GAIN, FitSettings
+
+FloatArray = npt.NDArray[np.float64]
+
+DEFAULT_FOLDS = 5
+DEFAULT_MAX_TRAIN = 20_000
+DEFAULT_ITERATIONS = 60
+# So many nats a duel are nothing, however sure.
+NEGLIGIBLE = 1e-4
+# A tie costs no more than so many, however rough the standard error is.
+MOST_TIED = 0.003
+# A candidate is given up when it is behind by this many standard errors and so many nats more.
+BEHIND_ERRORS, BEHIND_NATS = 4.0, 0.003
+# With fewer folds, and normal scores, the standard error over folds is itself off by 1 / sqrt(2
+# (folds - 1)) of it or more: half with three.
+ROUGH_FOLDS = 5
+
+RULE = (
+    "lowest held-out negative log probability; candidates that are behind by no more than one "
+    f"standard error of the paired difference and {MOST_TIED:g} nats a duel (or by "
+    f"{NEGLIGIBLE:g}) are tied with the best, and of those the simplest is taken: fewest inducing "
+    "inputs (exact inference counts the items), then fewest kernel parameters, then first in the "
+    "list"
+)
+
+OK, FAILED, BEHIND, NOT_REACHED = "ok", "failed", "behind", "not reached"
+
+
+@dataclass(frozen=True)
+class CandidateScore:
+    """What became of a candidate.
+
+    status: `ok` (scored on every fold), `behind` (given up, as `reason` says), `failed` or `not
+    reached` (the time was over). inducing: m of the first fold, None where there is none.
+    parameters: of the kernel. nlp: mean negative log probability of held-out duels over folds, in
+    nats a duel, with its standard error `nlp_se`; difference: to the best candidate on the folds
+    that both have, with the standard error of the paired differences; log_evidence_per_duel: of
+    the training duels (by the sum of weights), mean over folds. All are NaN where nothing is known.
+    fold_nlp: of each fold.
+    unconverged: folds whose last inference had not converged. seconds: of all its fits.
+    """
+
+    candidate: Candidate
+    status: str
+    reason: str
+    inducing: int | None
+    parameters: int
+    nlp: float
+    nlp_se: float
+    difference: float
+    difference_se: float
+    log_evidence_per_duel: float
+    fold_nlp: tuple[float, ...]
+    unconverged: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; `candidate` is its kernel, approximation and m."""
+        return {
+            "kernel": self.candidate.kernel,
+            "approximation": self.candidate.approximation,
+            "inducing": self.inducing,
+            "status": self.status,
+            "reason": self.reason,
+            "nlp_nats": self.nlp,
+            "nlp_se": self.nlp_se,
+            "difference": self.difference,
+            "difference_se": self.difference_se,
+            "log_evidence_per_duel": self.log_evidence_per_duel,
+            "folds": len(self.fold_nlp),
+            "parameters": self.parameters,
+            "unconverged": self.unconverged,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Candidates, best first, and which one to take.
+
+    scores: those with a score first, by it; then the others in the order of the list. chosen,
+    best: taken by `rule`, and the one with the lowest score; None when every candidate failed.
+    reason: one sentence on the choice. linear_probit: nats a duel of the reference with its
+    standard error; gain: by how many nats the chosen candidate is better, with the standard error.
+    description: how duels were held out. notes: what else to know. seconds: with those of fits that
+    came from a checkpoint, of which there are `resumed_fits`.
+    """
+
+    scores: tuple[CandidateScore, ...]
+    chosen: Candidate | None
+    best: Candidate | None
+    reason: str
+    linear_probit: tuple[float, float]
+    gain: tuple[float, float]
+    folds: int
+    description: str
+    notes: tuple[str, ...]
+    seconds: float
+    resumed_fits: int = 0
+    rule: str = RULE
+
+    def frame(self) -> Any:
+        """A data frame with a row for each candidate, and the linear probit at its end."""
+        pd = require_pandas()
+        rows = [
+            {"candidate": str(score.candidate), **score.to_dict(), "chosen": self._chosen(score)}
+            for score in self.scores
+        ]
+        nlp, error = self.linear_probit
+        reference = {"candidate": "linear probit", "status": "reference", "reason": ""}
+        figures = {"nlp_nats": nlp, "nlp_se": error, "folds": self.folds, "chosen": False}
+        frame = pd.DataFrame([*rows, {**reference, **figures}], columns=list(rows[0]))
+        whole = ["inducing", "folds", "parameters", "unconverged"]
+        return frame.astype({name: "Int64" for name in whole})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in plain values, ready for JSON but for NaN."""
+        return {
+            "candidates": [
+                {**score.to_dict(), "fold_nlp_nats": list(score.fold_nlp)} for score in self.scores
+            ],
+            "chosen": None if self.chosen is None else str(self.chosen),
+            "best": None if self.best is None else str(self.best),
+            "reason": self.reason,
+            "rule": self.rule,
+            "linear_probit": {"nlp_nats": self.linear_probit[0], "nlp_se": self.linear_probit[1]},
+            "gain_on_linear_probit": {"nats": self.gain[0], "se": self.gain[1]},
+            "folds": self.folds,
+            "description": self.description,
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+            "resumed_fits": self.resumed_fits,
+        }
+
+    def _chosen(self, score: CandidateScore) -> bool:
+        return score.candidate == self.chosen
+
+    def __str__(self) -> str:
+        lines = [f"{'candidate':<32} {'nlp nats':>9} {'± se':>7} {'behind':>8} {'± se':>7} status"]
+        for score in self.scores:
+            lines.append(
+                f"{score.candidate!s:<32} {score.nlp:9.4f} {score.nlp_se:7.4f} "
+                f"{score.difference:8.4f} {score.difference_se:7.4f} {score.status}"
+            )
+        lines.append(
+            f"{'linear probit':<32} {self.linear_probit[0]:9.4f} {self.linear_probit[1]:7.4f}"
+        )
+        return "\n".join([*lines, self.reason, *self.notes])
+
+
+@dataclass(frozen=True)
+class CompareProgress:
+    """Before each fit: which it is, of how many at most, and how long all took so far."""
+
+    candidate: Candidate
+    fold: int
+    folds: int
+    done: int
+    total: int
+    seconds: float
+
+
+def refuse_without_features(duels: Duels | DuelTable) -> None:
+    """Refuse a comparison for items of which only one model is to be made.
+
+    Raises:
+        ValueError: items without features.
+    """
+    if not duels.has_features:
+        raise ValueError(
+            "The items have no features, so there is nothing to compare: each has an effect of its "
+            "own, by exact inference; fit that without auto and without select."
+        )
+
+
+def compare(
+    candidates: Iterable[Candidate | str],
+    duels: Duels | DuelTable,
+    *,
+    folds: int = DEFAULT_FOLDS,
+    by: str | npt.ArrayLike = "duels",
+    seed: int = 0,
+    max_iterations: int = DEFAULT_ITERATIONS,
+    least_gain: float | None = LEAST_GAIN,
+    max_train: int | None = DEFAULT_MAX_TRAIN,
+    noise_variance: float = 0.5,
+    fixed_inducing: bool = False,
+    groups: Sequence[Sequence[str]] | None = None,
+    race: bool = True,
+    time_budget: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    callback: Callable[[CompareProgress], None] | None = None,
+) -> Comparison:
+    """Score candidates on held-out duels, beside a linear probit, and say which to take.
+
+    Nothing is carried from one fold to another: hyperparameters learned with the duels of other
+    folds would have seen the held-out ones. A table is standardised on each fold's training items.
+
+    Args:
+        candidates: at least one, as `Candidate` or as text, `kernel/approximation/m`.
+        duels: `Duels`, or a table as `read_table` gives it, whose columns `by` can name; without
+            ties. Their weights count in the fits; all groups share one noise.
+        folds: in how many parts the duels, items or groups are cut, each held out once. Every
+            fold counts the same in the mean. `time` has one fold, the last 1/folds of the duels;
+            its standard errors are over duels (or over the sets that they come from).
+        by: `duels`, `items` (duels between two items of the held-out part are scored, those
+            between two others are fitted to, mixed ones left out), for a table `group:COLUMN` and
+            `time:COLUMN`; or an array with the group of each row, which is `duels.winners`'.
+        seed: of folds, thinning and first inducing inputs.
+        max_iterations, least_gain: of the optimiser, for each fit; see `optimise`.
+        max_train: the training duels of a fold are thinned to so many at random, the latest ones
+            for `time`; the held-out ones are all scored. None fits to all.
+        noise_variance: sigma² per side of a duel.
+        fixed_inducing: leave inducing inputs where k-means puts them.
+        groups: columns that additive kernels take together; see `feature_groups`. `Duels` that did
+            not come from a table have a group for each column.
+        race: after each fold give up candidates that are clearly behind, by more than 4 standard
+            errors of the paired differences between duels and 0.003 nats.
+        time_budget: seconds; no fit begins after them. What is chosen then depends on the machine.
+            Those of fits that came from a checkpoint count.
+        checkpoint: a folder in which finished fits are kept, replaced in one step after each.
+        resume: take those that are there, which must be of the same duels, folds and settings; the
+            candidates may be others.
+        callback: called with a `CompareProgress` before each fit.
+
+    A candidate that fails stays in the table with the reason.
+
+    Returns:
+        The table, the choice and why.
+
+    Raises:
+        ValueError: no candidates, or one twice; m above the distinct items of the smallest
+            training part; more folds than groups, items or duels; a column that is not there;
+            numbers that make no sense; ties, of which no side won; items without features;
+            `resume` without a place; a checkpoint that is damaged or of something else.
+        KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
+    """
+    for label, value, least in (
+        ("The number of folds", folds, 2),
+        ("The number of iterations", max_iterations, 1),
+        ("The largest number of training duels", max_train, 1),
+    ):
+        if value is not None and value < least:
+            raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")
+    check_noise_variance(noise_variance)
+    check_least_gain(least_gain)
+    if time_budget is not None and not time_budget > 0.0:
+        raise ValueError(f"The time budget is {time_budget} s; give a positive number of seconds.")
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs the folder of a checkpoint; give checkpoint=.")
+    listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
+    refuse_without_features(duels)
+    plan = plan_folds(duels, folds, by, np.random.default_rng(seed), max_train)
+    _check_candidates(listed, plan)
+    _check_groups(listed, plan, groups)
+    settings = _Settings(
+        seed, max_iterations, least_gain, noise_variance, fixed_inducing, groups, race, time_budget
+    )
+    finished = FinishedFits()
+    if checkpoint is not None:
+        prints = fingerprints_of(plan, settings.of_a_fit(plan))
+        finished = FinishedFits(Path(checkpoint), resume, prints)
+    return _Run(listed, plan, settings, finished, callback).finish()
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The arguments of `compare` that concern fits and their order."""
+
+    seed: int
+    max_iterations: int
+    least_gain: float | None
+    noise_variance: float
+    fixed_inducing: bool
+    groups: Sequence[Sequence[str]] | None
+    race: bool
+    time_budget: float | None
+
+    def of_a_fit(self, plan: FoldPlan) -> tuple[Any, ...]:
+        """What a fit depends on beside its candidate and duels."""
+        groups = [
+            [(group.name, group.columns) for group in _groups(plan.train(fold), self.groups)]
+            for fold in plan.folds
+        ]
+        numbers = (self.seed, self.max_iterations, float(self.noise_variance))
+        return (*numbers, self.least_gain, self.fixed_inducing, groups)
+
+
+def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
+    if not listed:
+        raise ValueError("There are no candidates; give at least one, such as linear+matern52/vfe.")
+    parts = [plan.train(fold) for fold in plan.folds]
+    distinct = min(len(train.distinct_rows()[0]) for train in parts)
+    fewest = min(train.num_duels for train in parts)
+    seen: dict[Hashable, Candidate] = {}
+    for candidate in listed:
+        number, choice = candidate.inducing, candidate.approximation_choice
+        if choice.column is not None:
+            raise ValueError(
+                f"The candidate {candidate} takes its blocks from a column, which is not kept for "
+                "the parts of a comparison; give their number, such as pitc:20."
+            )
+        if number is not None and number > distinct:
+            raise ValueError(
+                f"The candidate {candidate} has more inducing inputs than the {distinct:,} "
+                f"distinct items of a training part; use at most {distinct}, or the approximation "
+                "exact."
+            )
+        if choice.size is not None and choice.size > fewest:
+            raise ValueError(
+                f"The candidate {candidate} asks for more than the {fewest:,} duels of a training "
+                "part; lower the number, or use exact."
+            )
+        # A number left out is the same as that number given.
+        if choice.needs_inducing and number is None:
+            number = min(DEFAULT_INDUCING, distinct)
+        key = (candidate.kernel, candidate.approximation, number)
+        if key in seen:
+            other = "" if seen[key] == candidate else f" (as {seen[key]} too)"
+            raise ValueError(
+                f"The candidate {candidate} is in the list twice{other}; once is enough."
+            )
+        seen[key] = candidate
+
+
+def _check_groups(
+    listed: Sequence[Candidate], plan: FoldPlan, groups: Sequence[Sequence[str]] | None
+) -> None:
+    if groups is None:
+        return
+    if not any(candidate.kernel_choice.is_additive for candidate in listed):
+        raise ValueError(
+            "Groups of features were given, but no candidate has an additive kernel; add one, such "
+            "as additive-se/vfe, or leave the groups out."
+        )
+    for fold in plan.folds:
+        _groups(plan.train(fold), groups)
+
+
+def _groups(train: Duels, given: Sequence[Sequence[str]] | None) -> tuple[FeatureGroup, ...]:
+    if train.transform is not None:
+        return feature_groups(train.transform, given)
+    if given is not None:
+        raise ValueError(
+            "Groups of features need to know the columns; give duels from read_duels or a table "
+            "from read_table."
+        )
+    return single_columns(train.num_features)
+
+
+# Fitting.
+
+
+@dataclass(frozen=True, eq=False)
+class FoldFit:
+    """A candidate on one fold: log probabilities of the scored rows, (k,) in nats."""
+
+    log_probabilities: FloatArray
+    log_evidence_per_duel: float
+    converged: bool
+
+
+def fit_candidate(
+    candidate: Candidate,
+    train: Duels,
+    winners: npt.NDArray[np.int64],
+    losers: npt.NDArray[np.int64],
+    *,
+    inducing: int | None,
+    groups: Sequence[FeatureGroup],
+    seed: int,
+    max_iterations: int,
+    least_gain: float | None = LEAST_GAIN,
+    noise_variance: float,
+    fixed_inducing: bool = False,
+) -> FoldFit:
+    """Fit a candidate to training duels, from its starting values, and predict others.
+
+    Args:
+        candidate: kernel and approximation.
+        train: training duels.
+        winners, losers: (k,) items of `train` that won and lost the duels to be predicted.
+        inducing: m, None where there is none.
+        groups: of features, for additive kernels.
+        seed, max_iterations, least_gain, noise_variance, fixed_inducing: as for `compare`.
+
+    Raises:
+        ValueError: what model and optimiser raise; a result that is not finite.
+    """
+    from sparse_prefgp.analysis.scoring import pair_log_probabilities
+
+    settings = FitSettings(
+        kernel=candidate.kernel,
+        approximation=candidate.approximation,
+        seed=seed,
+        max_iterations=max_iterations,
+        least_gain=least_gain,
+        noise_variance=noise_variance,
+        fixed_inducing=fixed_inducing,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
+        model, report = fit_model(Training(settings, train, inducing, groups=groups))
+        found = pair_log_probabilities(model, winners, losers)
+    evidence = report.log_evidence / model.weight_used
+    if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
+        raise ValueError("A prediction or the evidence is not a finite number.")
+    return FoldFit(found, evidence, report.inference.converged)
+
+
+@dataclass(eq=False)
+class _Entry:
+    """A candidate while the comparison runs; log probabilities of the scored rows of each fold."""
+
+    candidate: Candidate
+    status: str = NOT_REACHED
+    reason: str = ""
+    inducing: int | None = None
+    parameters: int = 0
+    log_probabilities: list[FloatArray] | None = None
+    evidence: list[float] | None = None
+    unconverged: int = 0
+    seconds: float = 0.0
+    cost: int = 0
+
+    @property
+    def values(self) -> list[FloatArray]:
+        return self.log_probabilities or []
+
+    def take(self, found: FinishedFit, fold: int) -> None:
+        """What came of one more fold, numbered from 0."""
+        self.seconds += found.seconds
+        if found.log_probabilities is None:
+            self.status, self.reason = FAILED, f"fold {fold + 1}: {found.reason}"
+            return
+        self.status = OK
+        self.log_probabilities = [*self.values, found.log_probabilities]
+        self.evidence = [*(self.evidence or []), found.log_evidence_per_duel]
+        self.unconverged += not found.converged
+
+
+class _Run:
+    """One comparison, fold by fold."""
+
+    def __init__(
+        self,
+        listed: Sequence[Candidate],
+        plan: FoldPlan,
+        settings: _Settings,
+        finished: FinishedFits,
+        callback: Callable[[CompareProgress], None] | None,
+    ) -> None:
+        self._started = time.perf_counter()
+        self._entries = [_Entry(candidate) for candidate in listed]
+        self._plan, self._settings = plan, settings
+        self._finished, self._callback = finished, callback
+        self._probit: list[FloatArray] = []
+        self._notes: list[str] = []
+        self._done, self._total = 0, len(listed) * len(plan.folds)
+
+    def finish(self) -> Comparison:
+        try:
+            self._fit_folds()
+        except KeyboardInterrupt as error:
+            kept = self._finished
+            if not kept.interrupted():
+                raise
+            raise KeyboardInterrupt(
+                f"Interrupted after {len(kept)} fits; they are kept in {str(kept.folder)!r}, and "
+                "the same call with resume=True goes on from there."
+            ) from error
+        return self._result()
+
+    @property
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self._started
+
+    def _fit_folds(self) -> None:
+        budget, folds = self._settings.time_budget, len(self._plan.folds)
+        for k, fold in enumerate(self._plan.folds):
+            train = self._plan.train(fold)
+            self._fit_probit(train, fold)
+            for entry in [e for e in self._entries if e.status in (OK, NOT_REACHED)]:
+                if budget is not None and self._elapsed > budget:
+                    self._cut_to_whole_folds(k, budget)
+                    return
+                self._fit(entry, train, k)
+                self._done += 1
+            if self._settings.race and k + 1 < folds:
+                before = sum(e.status == OK for e in self._entries)
+                self._give_up(k + 1)
+                given_up = before - sum(e.status == OK for e in self._entries)
+                self._total -= given_up * (folds - k - 1)
+
+    def _fit_probit(self, train: Duels, fold: Fold) -> None:
+        rng = np.random.default_rng(self._settings.seed)
+        probit = LinearProbit.of(train, rng)
+        won, lost = self._plan.winners[fold.test], self._plan.losers[fold.test]
+        self._probit.append(probit.predict_log_proba(train.items[won] - train.items[lost]))
+
+    def _fit(self, entry: _Entry, train: Duels, k: int) -> None:
+        """Fit a candidate on a fold, unless that has been done."""
+        candidate, rows = entry.candidate, len(train.distinct_rows()[0])
+        kernel, approximation = candidate.kernel_choice, candidate.approximation_choice
+        groups = _groups(train, self._settings.groups) if kernel.is_additive else ()
+        number = None
+        if approximation.needs_inducing:
+            number = candidate.inducing or min(DEFAULT_INDUCING, rows)
+        if not entry.values:
+            entry.inducing = number
+            entry.parameters = kernel.num_parameters(train.num_features, len(groups))
+            entry.cost = number or approximation.size or rows
+        key = FitKey(candidate.kernel, candidate.approximation, number, k)
+        found = self._finished.find(key)
+        if found is None:
+            found = self._fit_afresh(candidate, train, k, number, groups)
+            self._finished.add(key, found)
+        else:
+            self._started -= found.seconds
+        entry.take(found, k)
+
+    def _fit_afresh(
+        self,
+        candidate: Candidate,
+        train: Duels,
+        k: int,
+        inducing: int | None,
+        groups: Sequence[FeatureGroup],
+    ) -> FinishedFit:
+        if self._callback is not None:
+            self._callback(
+                CompareProgress(
+                    candidate, k + 1, len(self._plan.folds), self._done, self._total, self._elapsed
+                )
+            )
+        started, settings, fold = time.perf_counter(), self._settings, self._plan.folds[k]
+        try:
+            found = fit_candidate(
+                candidate,
+                train,
+                self._plan.winners[fold.test],
+                self._plan.losers[fold.test],
+                inducing=inducing,
+                groups=groups,
+                seed=settings.seed,
+                max_iterations=settings.max_iterations,
+                least_gain=settings.least_gain,
+                noise_variance=settings.noise_variance,
+                fixed_inducing=settings.fixed_inducing,
+            )
+        except failures() as error:
+            seconds = time.perf_counter() - started
+            return FinishedFit(None, reason=reason_of(error), seconds=seconds)
+        return FinishedFit(
+            found.log_probabilities,
+            found.log_evidence_per_duel,
+            found.converged,
+            seconds=time.perf_counter() - started,
+        )
+
+    # Scores.
+
+    def _means(self, values: Sequence[FloatArray]) -> list[float]:
+        """Minus the mean over duels of each fold."""
+        counts = [self._plan.counts[fold.test] for fold in self._plan.folds]
+        return [-float(c @ v / c.sum()) for c, v in zip(counts, values, strict=False)]
+
+    def _mean(self, values: Sequence[FloatArray]) -> tuple[float, float]:
+        """Mean over folds of the mean over duels of minus these, and its standard error.
+
+        Over folds; with a single fold over the sets of duels in it, as for a ratio of sums.
+        """
+        means = self._means(values)
+        mean = float(np.mean(means))
+        if len(means) > 1:
+            return mean, float(np.std(means, ddof=1) / math.sqrt(len(means)))
+        return mean, self._error_over_sets(values)
+
+    def _error_over_sets(self, values: Sequence[FloatArray]) -> float:
+        """Standard error of the mean of these over all duels of the folds, by sets."""
+        squares = number = weight = 0.0
+        counts = [self._plan.counts[fold.test] for fold in self._plan.folds[: len(values)]]
+        total = sum(float(c.sum()) for c in counts)
+        mean = sum(float(c @ v) for c, v in zip(counts, values, strict=True)) / total
+        for fold, c, value in zip(self._plan.folds, counts, values, strict=False):
+            _, place = np.unique(fold.test_sets, return_inverse=True)
+            sums = np.bincount(place, weights=c * (value - mean))
+            squares += float(sums @ sums)
+            number += len(sums)
+            weight += float(c.sum())
+        if number < 2:
+            return math.nan
+        return math.sqrt(squares * number / (number - 1)) / weight
+
+    def _nlp(self, entry: _Entry) -> float:
+        return self._mean(entry.values)[0]
+
+    def _difference(self, entry: _Entry, best: _Entry) -> tuple[float, float]:
+        """How far an entry is behind another on the folds that both have."""
+        return self._apart(entry.values, best.values)
+
+    def _apart(
+        self, values: Sequence[FloatArray], others: Sequence[FloatArray]
+    ) -> tuple[float, float]:
+        """By how much the first predict worse on the folds that both have; the standard error."""
+        return self._mean([a - b for a, b in zip(values, others, strict=False)])
+
+    def _give_up(self, folds: int) -> None:
+        running = [e for e in self._entries if e.status == OK]
+        if len(running) < 2:
+            return
+        best = min(running, key=self._nlp)
+        for entry in running:
+            apart = [a - b for a, b in zip(entry.values, best.values, strict=True)]
+            behind, error = self._mean(apart)[0], self._error_over_sets(apart)
+            if behind > BEHIND_ERRORS * error + BEHIND_NATS:
+                entry.status = BEHIND
+                entry.reason = (
+                    f"behind by {behind:.4f} nats a duel (standard error {error:.4f} over duels) "
+                    f"after {folds} of {len(self._plan.folds)} folds, given up"
+                )
+
+    def _cut_to_whole_folds(self, fold: int, budget: float) -> None:
+        """After the time is over only folds that all have count; in the first, those it reached."""
+        whole = max(fold, 1)
+        for entry in self._entries:
+            if entry.log_probabilities is not None and entry.evidence is not None:
+                entry.log_probabilities = entry.log_probabilities[:whole]
+                entry.evidence = entry.evidence[:whole]
+            elif entry.status == NOT_REACHED:
+                entry.reason = f"the {budget:g} s were over"
+        self._probit = self._probit[:whole]
+        self._notes.append(
+            f"The time budget of {budget:g} s ended the comparison after {fold} of "
+            f"{len(self._plan.folds)} folds; another machine may choose otherwise."
+        )
+
+    def _result(self) -> Comparison:
+        scored = [e for e in self._entries if e.values]
+        good = [e for e in scored if e.status == OK]
+        best = min(good, key=self._nlp, default=None)
+        chosen, reason = self._choose(good, best)
+        reference = self._mean(self._probit)
+        gain = (math.nan, math.nan)
+        if chosen is not None:
+            # How far the linear probit is behind the chosen candidate.
+            gain = self._apart(self._probit, chosen.values)
+            if gain[0] < 0.0:
+                remedy = "." if chosen.candidate.kernel == "linear" else "; try the kernel linear."
+                self._notes.append(
+                    f"The linear probit predicts better than the chosen candidate, by "
+                    f"{-gain[0]:.4f} nats a duel (standard error {gain[1]:.4f}){remedy}"
+                )
+        if self._plan.thinned:
+            most = max(len(fold.train) for fold in self._plan.folds)
+            self._notes.append(
+                f"Each fit of the comparison took at most {most:,} training duels; up to "
+                f"{self._plan.thinned:,} in a fold were left out."
+            )
+        if len(self._plan.folds) == 1:
+            self._notes.append("There is one fold, so standard errors are over its duels.")
+        elif 1 < len(self._probit) < ROUGH_FOLDS:
+            off = 1.0 / math.sqrt(2.0 * (len(self._probit) - 1))
+            self._notes.append(
+                f"The standard errors come from {len(self._probit)} folds, so that they are "
+                f"themselves off by some {100.0 * off:.0f} %; more folds tell more."
+            )
+        if self._finished.reused:
+            self._notes.append(
+                f"{self._finished.reused} of {self._done} fits came from a checkpoint."
+            )
+        order = [*sorted(scored, key=self._rank), *(e for e in self._entries if not e.values)]
+        return Comparison(
+            scores=tuple(self._score(entry, best) for entry in order),
+            chosen=None if chosen is None else chosen.candidate,
+            best=None if best is None else best.candidate,
+            reason=reason,
+            linear_probit=reference,
+            gain=gain,
+            folds=len(self._probit),
+            description=self._plan.description,
+            notes=tuple(self._notes),
+            seconds=self._elapsed,
+            resumed_fits=self._finished.reused,
+        )
+
+    def _rank(self, entry: _Entry) -> tuple[int, float]:
+        return (entry.status == FAILED) * 2 + (entry.status == BEHIND), self._nlp(entry)
+
+    def _choose(self, good: list[_Entry], best: _Entry | None) -> tuple[_Entry | None, str]:
+        if best is None:
+            return None, "No candidate could be scored; the table says why."
+        tied = []
+        for entry in good:
+            behind, error = self._difference(entry, best)
+            if entry is best or behind <= max(min(error, MOST_TIED), NEGLIGIBLE):
+                tied.append(entry)
+        chosen = min(tied, key=lambda e: (e.cost, e.parameters, self._entries.index(e)))
+        nlp = self._nlp(chosen)
+        if chosen is best:
+            others = len(tied) - 1
+            more = f"; {others} tied with it, none simpler" if others else ""
+            return chosen, f"{chosen.candidate} predicts best, {nlp:.4f} nats a duel{more}."
+        behind, error = self._difference(chosen, best)
+        return chosen, (
+            f"{chosen.candidate} is taken at {nlp:.4f} nats a duel: it is the simplest of "
+            f"{len(tied)} that are tied, {behind:.4f} (standard error {error:.4f}) behind "
+            f"{best.candidate}."
+        )
+
+    def _score(self, entry: _Entry, best: _Entry | None) -> CandidateScore:
+        unknown = (math.nan, math.nan)
+        nlp = self._mean(entry.values) if entry.values else unknown
+        apart = unknown
+        if entry is best:
+            apart = (0.0, 0.0)
+        elif entry.values and best is not None:
+            apart = self._difference(entry, best)
+        return CandidateScore(
+            candidate=entry.candidate,
+            status=entry.status,
+            reason=entry.reason,
+            inducing=entry.inducing,
+            parameters=entry.parameters,
+            nlp=nlp[0],
+            nlp_se=nlp[1],
+            difference=apart[0],
+            difference_se=apart[1],
+            log_evidence_per_duel=float(np.mean(entry.evidence)) if entry.evidence else math.nan,
+            fold_nlp=tuple(self._means(entry.values)),
+            unconverged=entry.unconverged,
+            seconds=entry.seconds,
+        )

@@ -1,0 +1,47 @@
+"""Duels made from data that need no download."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.data.features import INSTALL_CLI, require_pandas
+
+NOISE_SHARE = 0.25
+
+
+def diabetes_duels(count: int, seed: int = 0) -> tuple[Any, Any]:
+    """Items and duels, as data frames, from scikit-learn's diabetes regression set.
+
+    Each duel is between two of the 442 patients, drawn at random; the larger target (progression
+    of the disease after a year) wins. Before they are compared, each of the two targets gets
+    normal noise of a quarter of the targets' standard deviation, fresh for every duel.
+
+    Raises:
+        ValueError: a count below 1.
+        ModuleNotFoundError: pandas or scikit-learn is not installed.
+    """
+    if count < 1:
+        raise ValueError(f"The number of duels is {count}; give a whole number of at least 1.")
+    pd = require_pandas()
+    try:
+        from sklearn.datasets import load_diabetes
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"The diabetes data ship with scikit-learn; install it with {INSTALL_CLI}."
+        ) from error
+    features, target = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    n = len(target)
+    rng = np.random.default_rng(seed)
+    first = rng.integers(n, size=count)
+    second = (first + rng.integers(1, n, size=count)) % n  # never the same item
+    value = np.asarray(target, dtype=float)
+    noise = NOISE_SHARE * value.std() * rng.standard_normal((2, count))
+    ahead = value[first] + noise[0] > value[second] + noise[1]
+    items = features.reset_index(drop=True)
+    items.insert(0, "item_id", [f"patient {i}" for i in range(n)])
+    duels = pd.DataFrame(
+        {"winner": np.where(ahead, first, second), "loser": np.where(ahead, second, first)}
+    )
+    return items, duels.map(lambda i: f"patient {i}")

@@ -1,0 +1,141 @@
+"""What `metrics.json` says of a fit: one dictionary, whatever holds the duels."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.io.files import id_text
+from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, groups_of
+
+# A term of the kernel whose variance is below this share of the noise's plays no part in a fit.
+IDLE_SHARE = 1e-3
+
+
+def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
+    """What was split, and how, ready for JSON."""
+    settings = holdout.settings
+    plain = {"test_fraction": settings.test_fraction, "seed": settings.seed}
+    features = list(holdout.train.feature_names or ())
+    if isinstance(holdout, StreamHoldout):
+        train, rows = holdout.train, holdout.train.num_rows
+        return {
+            "split": holdout.split,
+            **plain,
+            "data": {
+                "items": None if train.items is None else train.items.num_items,
+                "features": features,
+                "rows": rows + holdout.num_test,
+                "train_rows": rows,
+                "test_rows": holdout.num_test,
+                "train_duels": train.num_duels,
+                "train_ties": train.num_ties,
+            },
+        }
+    split = holdout.split
+    return {
+        "split": settings.split,
+        "split_description": split.description,
+        **plain,
+        "refit": settings.refit,
+        "data": {
+            "items": holdout.table.num_items,
+            "features": features,
+            "duels": holdout.everything.num_duels,
+            "ties": holdout.everything.num_ties,
+            "train_duels": holdout.num_train,
+            "test_duels": holdout.num_test,
+            "dropped_rows": split.dropped,
+            "unused_rows": split.unused,
+        },
+    }
+
+
+def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> dict[str, Any]:
+    """What was fitted and how it went, ready for JSON.
+
+    :param model: what `fit_model` or `refit_model` returned, with its `report`.
+    """
+    settings = holdout.settings
+    # The duels of a subset are all that its evidence is about.
+    duels = model.duels.num_duels if holdout.streamed else model.num_duels_used
+    # Of chunks nobody has added the weights up.
+    weighed = not holdout.streamed and model.duels.weights is not None
+    weight = model.weight_used if weighed else None
+    return {
+        "approximation": str(settings.approximation_choice),
+        "kernel": str(settings.kernel_choice),
+        **_kernel_figures(holdout, model),
+        "inducing": None
+        if model.inducing_variable is None
+        else int(model.inducing_variable.num_inducing),
+        "fixed_inducing": settings.fixed_inducing,
+        "noise_variance": settings.noise_variance,
+        "margin": None if model.margin is None else float(model.margin.numpy()),
+        "fixed_margin": None if model.margin is None else not model.margin.trainable,
+        "duels": duels,
+        "weight": weight,
+        "log_evidence_per_duel": report.log_evidence / (weight or duels),
+        "max_iterations": settings.max_iterations,
+        "least_gain": settings.least_gain,
+        **report.figures(),
+        **(_of_chunks(holdout, report) if holdout.streamed else _in_memory(holdout, model)),
+    }
+
+
+def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
+    settings, train = holdout.settings, holdout.train
+    names = settings.kernel_choice.term_names(train.num_features, groups_of(train))
+    terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
+    variances = {name: term.variance.numpy() for name, term in zip(names, terms, strict=True)}
+    least = IDLE_SHARE * settings.noise_variance
+    return {
+        "kernel_variances": {name: float(np.mean(value)) for name, value in variances.items()},
+        "idle_kernel_terms": [name for name, value in variances.items() if np.sum(value) < least],
+    }
+
+
+def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
+    from sparse_prefgp.models.checks import lost_effects
+
+    return {
+        "engine": str(holdout.settings.engine_choice),
+        "item_effects_warning": lost_effects(model),
+        "noise_ratios": _noise_ratios(model),
+    }
+
+
+def _of_chunks(holdout: Holdout | StreamHoldout, report: Any) -> dict[str, Any]:
+    settings, inference = holdout.settings, report.inference
+    return {
+        "parts": settings.parts,
+        "local_sweeps": settings.local_sweeps,
+        "chunk": settings.chunk,
+        "scheduler": settings.scheduler,
+        "sites": inference.sites,
+        "rounds": len(inference.rounds),
+        "round_log": [asdict(round_) for round_ in inference.rounds],
+    }
+
+
+def _noise_ratios(model: Any) -> dict[str, Any] | None:
+    """By what the noise variances of the groups differ from that of the model, and of how many
+    duels each is known."""
+    duels = model.duels
+    if model.noise_ratio is None or duels.groups is None:
+        return None
+    ratios = model.noise_ratio.numpy()
+    names = [id_text(name) for name in duels.group_names or ()]
+    counts = np.bincount(duels.groups, weights=duels.counts, minlength=len(names)).astype(int)
+    return {
+        "groups": len(ratios),
+        "min": float(ratios.min()),
+        "median": float(np.median(ratios)),
+        "max": float(ratios.max()),
+        "each": {
+            name: {"ratio": ratio, "duels": count}
+            for name, ratio, count in zip(names, ratios.tolist(), counts.tolist(), strict=True)
+        },
+    }

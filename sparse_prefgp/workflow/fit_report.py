@@ -1,0 +1,361 @@
+"""A fit as one HTML file that needs nothing else: no network, no script, no other file."""
+
+from __future__ import annotations
+
+import base64
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
+from sparse_prefgp.learning.notes import fit_notes
+from sparse_prefgp.plotting.canvas import chance_text
+from sparse_prefgp.workflow.pages import page_template
+from sparse_prefgp.workflow.pictures import TOP, Picture
+
+if TYPE_CHECKING:
+    from sparse_prefgp.analysis import Ranking
+
+# Column of the scores, heading, whether more is better.
+SCORES = (
+    ("accuracy", "accuracy", True),
+    ("nlp_nats", "nlp, nats", False),
+    ("nlp_bits", "nlp, bits", False),
+    ("brier", "Brier score", False),
+    ("calibration_error", "calibration error", False),
+)
+OUTCOME_SCORES = (
+    ("accuracy", "accuracy", True),
+    ("nlp_nats", "nlp, nats", False),
+    ("nlp_bits", "nlp, bits", False),
+    ("tie_rate", "ties", False),
+    ("predicted_tie_rate", "ties predicted", False),
+    ("tie_calibration_error", "calibration error of ties", False),
+)
+KINDS = {"nlp_bits": "bits"}  # left out on narrow screens
+UNSEEN = {
+    "ordered": "Pairs never seen in training in this order",
+    "either_order": "Pairs never seen in training in either order",
+}
+# Columns of a ranking, as far as it has them; the others are for programs.
+RANKING = {
+    "rank": "rank",
+    "item_id": "item",
+    "utility": "utility",
+    "sd": "sd",
+    "lower": "lower",
+    "upper": "upper",
+    "p_best": "chance to be best",
+    "p_top_k": "chance of the top k",
+    "comparisons": "comparisons",
+    "copies": "copies",
+    "outside_range": "outside the range",
+}
+FEATURES_SHOWN = 30
+
+
+def render_report(
+    figures: Mapping[str, Any],
+    pictures: Sequence[Picture | tuple[str, str, str]],
+    ranking: Ranking | Mapping[str, Sequence[Any]] | Any,
+    folder: Path,
+    *,
+    command: str | Sequence[str] | None = None,
+    notes: Iterable[str] = (),
+    data_rows: Iterable[tuple[str, str]] = (),
+    title: str = "Report of a fit",
+) -> str:
+    """The report of a fit as the text of an HTML file, everything escaped and embedded.
+
+    Args:
+        figures: what goes into `metrics.json`; figures that are missing are left out.
+        pictures: what `write_pictures` returned.
+        ranking: what `rank` returned, or a data frame or mapping from column to values like its
+            frame; None where there is none.
+        folder: where the files of the pictures are.
+        command: how to repeat the fit, as one line or as a list of arguments.
+        notes: further warnings, one sentence each, such as levels that are unknown or duels that
+            are not independent; what the figures say (not converged, jitter) is added.
+        data_rows: (label, value) about the data, such as `duels.summary().rows()`.
+        title: of the page.
+
+    Raises:
+        ModuleNotFoundError: jinja2 is not installed.
+        OSError: a picture cannot be read.
+    """
+    template = page_template("fit_report.html")
+    fits = [(name, figures[name]) for name in ("fit", "refit_fit") if name in figures]
+    both = len(fits) > 1
+    headings = {
+        "fit": "The fit to the training duels" if both else "The fit",
+        "refit_fit": "The fit to all duels, which is kept",
+    }
+    return template.render(
+        title=title,
+        subtitle=_subtitle(figures),
+        summary=_summary(figures),
+        notes=[*dict.fromkeys([*fit_notes(figures), *notes])],
+        split=figures.get("split_description", ""),
+        score_tables=_score_tables(figures),
+        top=None if ranking is None else _top(ranking),
+        pictures=[_embedded(folder, Picture(*picture)) for picture in pictures],
+        data=_data(figures, data_rows),
+        fits=[(headings[name], _fit_rows(fit)) for name, fit in fits],
+        command=command if command is None or isinstance(command, str) else shlex.join(command),
+        versions=[
+            *_present(figures, (("seed", "seed", str),)),
+            *((name, str(version)) for name, version in figures.get("versions", {}).items()),
+        ],
+    )
+
+
+def _subtitle(figures: Mapping[str, Any]) -> str:
+    fit, data = figures.get("refit_fit", figures.get("fit", {})), figures.get("data", {})
+    parts = []
+    if "items" in data and "duels" in data:
+        parts.append(f"{_plural(data['items'], 'item')}, {_plural(data['duels'], 'duel')}")
+    if "approximation" in fit:
+        parts.append(f"{fit['approximation']}, {fit.get('kernel', '')} kernel")
+    return " · ".join([*parts, "sparse-prefgp"])
+
+
+def _summary(figures: Mapping[str, Any]) -> list[str]:
+    """The answer in one or two sentences."""
+    scores = figures.get("held_out")
+    if not scores:
+        return ["No duels were held out, so nothing says how well the model predicts new ones."]
+    model = scores["model"]
+    text = (
+        f"Of {_plural(model['duels'], 'held-out duel')}, the model names the winner in "
+        f"{_percent(model['accuracy'])}"
+    )
+    # Without features a linear probit is a coin.
+    other = "linear_probit" if figures.get("data", {}).get("features", True) else "coin"
+    name, probit = PREDICTOR_NAMES[other], scores.get(other)
+    if probit is None:
+        return [f"{text}."]
+    gain = probit["nlp_nats"] - model["nlp_nats"]
+    if gain is None or not math.isfinite(gain):
+        verdict = ""
+    elif abs(gain) < 5e-5:
+        verdict = f"Its probabilities are as good as those of the {name}."
+    else:
+        word = "better" if gain > 0 else "worse"
+        verdict = (
+            f"Its probabilities are {word} than those of the {name} by {abs(gain):.4f} nats per "
+            "duel."
+        )
+    first = f"{text}, the {name} in {_percent(probit['accuracy'])}."
+    return [first, verdict] if verdict else [first]
+
+
+def _score_tables(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tables = []
+    if figures.get("held_out"):
+        outcomes = figures.get("held_out_outcomes")
+        title = "Held-out duels that one side won" if outcomes else "All held-out duels"
+        tables.append(_score_table(title, figures["held_out"]))
+        if outcomes:
+            tables.append(_outcome_table(outcomes))
+    for name, scores in figures.get("held_out_unseen_pairs", {}).items():
+        tables.append(_score_table(UNSEEN.get(name, name.replace("_", " ")), scores))
+    return tables
+
+
+def _score_table(title: str, scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    # The coin is always perfectly calibrated, so it is no rival.
+    rivals = [values for name, values in scores.items() if name != "coin"]
+    best = {}
+    for column, _, more in SCORES:
+        known = [values[column] for values in rivals if values.get(column) is not None]
+        best[column] = (max if more else min)(known) if len(known) > 1 else None
+    rows = []
+    for name, values in scores.items():
+        cells = []
+        for column, _, _ in SCORES:
+            value = values.get(column)
+            wins = name != "coin" and value is not None and value == best[column]
+            cells.append((_number(value), f"{KINDS.get(column, '')}{' best' if wins else ''}"))
+        rows.append((PREDICTOR_NAMES.get(name, name), [*cells, (f"{values['duels']:,}", "")]))
+    headings = [(heading, KINDS.get(column, "")) for column, heading, _ in SCORES]
+    return {"title": title, "headings": [*headings, ("duels", "")], "rows": rows}
+
+
+def _outcome_table(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Scores of win, tie and loss."""
+    rows = [
+        (
+            PREDICTOR_NAMES[name],
+            [
+                *((_number(values.get(key)), KINDS.get(key, "")) for key, *_ in OUTCOME_SCORES),
+                (f"{values['duels']:,}", ""),
+            ],
+        )
+        for name, values in scores.items()
+    ]
+    headings = [(heading, KINDS.get(key, "")) for key, heading, _ in OUTCOME_SCORES]
+    return {
+        "title": "All held-out duels: win, tie or loss",
+        "headings": [*headings, ("duels", "")],
+        "rows": rows,
+    }
+
+
+def _top(ranking: Any) -> dict[str, Any]:
+    frame = getattr(ranking, "frame", ranking)
+    ranks = np.asarray(frame["rank"], dtype=np.float64)
+    order = np.argsort(ranks, kind="stable")[:TOP]
+    columns = [name for name in RANKING if name in list(frame.keys())]
+    values = {name: list(frame[name]) for name in columns}
+    if "outside_range" in columns and not any(values["outside_range"][i] for i in order):
+        columns.remove("outside_range")  # a column of no
+    if "copies" in columns and all(values["copies"][i] == 1 for i in order):
+        columns.remove("copies")
+    headings = dict(RANKING)
+    explanation = "Only differences of utilities mean anything. "
+    if hasattr(ranking, "notes"):
+        headings["p_top_k"] = f"chance of the top {ranking.top_k}"
+        explanation += " ".join(ranking.notes())
+    else:
+        explanation += "The average item has 0."
+    kinds = {name: "id" if name == "item_id" else "number" for name in columns}
+    return {
+        "headings": [(headings[name], kinds[name]) for name in columns],
+        "rows": [
+            [(_ranking_cell(name, values[name][i]), kinds[name]) for name in columns] for i in order
+        ],
+        "total": len(ranks),
+        "explanation": explanation,
+    }
+
+
+def _ranking_cell(name: str, value: Any) -> str:
+    if name == "item_id":
+        return str(value)
+    if name == "outside_range":
+        return _yes_no(bool(value))
+    if name in ("rank", "comparisons", "copies"):
+        return f"{int(value):,}"
+    if name in ("p_best", "p_top_k"):
+        return chance_text(value)
+    return _signed(f"{float(value):z.3f}")
+
+
+def _embedded(folder: Path, picture: Picture) -> dict[str, str]:
+    data = base64.b64encode((folder / picture.file).read_bytes()).decode("ascii")
+    return {"title": picture.title, "caption": picture.caption, "data": data}
+
+
+def _data(
+    figures: Mapping[str, Any], data_rows: Iterable[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    data = figures.get("data", {})
+    rows = [*data_rows]
+    if not rows:
+        rows += _present(data, (("items", "items", _count), ("duels", "duels", _count)))
+    rows += _present(
+        data,
+        (
+            ("train_duels", "training duels", _count),
+            ("test_duels", "test duels", _count),
+            ("dropped_rows", "rows dropped by the split", _count),
+            ("unused_rows", "rows not used", _count),
+            ("features", "names of the features", _features),
+        ),
+    )
+    if figures.get("split_description"):
+        rows.append(("split", str(figures["split_description"])))
+    return rows
+
+
+def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = _present(
+        fit,
+        (
+            ("approximation", "approximation", str),
+            ("kernel", "kernel", str),
+            ("kernel_variances", "kernel variances", _variances),
+            ("inducing", "inducing inputs", _count),
+            ("fixed_inducing", "inducing inputs held fixed", _yes_no),
+            ("noise_variance", "noise variance per side", _short),
+            ("margin", "margin of ties", _short),
+            ("fixed_margin", "margin held fixed", _yes_no),
+            ("noise_ratios", "noise of groups, times that", _ratios),
+            ("duels", "duels", _count),
+            ("weight", "sum of their weights", _short),
+            ("log_evidence", "log evidence, nats", lambda value: _signed(f"{value:z,.2f}")),
+            (
+                "log_evidence_per_duel",
+                "per duel or unit of weight, nats",
+                lambda value: _signed(f"{value:z.4f}"),
+            ),
+            ("inference", "inference", str),
+            ("iterations", "iterations", _count),
+            ("max_iterations", "limit of iterations", _count),
+            ("least_gain", "least gain of ten iterations, nats per duel", _short),
+            ("optimiser_message", "the optimiser says", str),
+            ("evaluations", "evaluations", _count),
+            ("sweeps", "sweeps of inference in all", _count),
+            ("seconds", "time of the fit", lambda value: f"{value:,.1f} s"),
+        ),
+    )
+    return rows
+
+
+def _present(
+    values: Mapping[str, Any], wanted: Iterable[tuple[str, str, Any]]
+) -> list[tuple[str, str]]:
+    """(label, text) of the entries that are there and known."""
+    return [
+        (label, text(values[key])) for key, label, text in wanted if values.get(key) is not None
+    ]
+
+
+def _features(names: Sequence[str]) -> str:
+    shown = ", ".join(map(str, names[:FEATURES_SHOWN]))
+    rest = len(names) - FEATURES_SHOWN
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def _variances(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {_short(value)}" for name, value in values.items())
+
+
+def _ratios(values: Mapping[str, float]) -> str:
+    return (
+        f"{_short(values['min'])} to {_short(values['max'])}, median {_short(values['median'])}, "
+        f"{_plural(int(values['groups']), 'group')}"
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:,}"
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _short(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3g}"
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None or not math.isfinite(value) else f"{value:.4f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}\u00a0%"  # no line break before the sign
+
+
+def _signed(text: str) -> str:
+    """With a minus sign as long as a plus."""
+    return text.replace("-", "−")

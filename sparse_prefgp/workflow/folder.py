@@ -1,0 +1,319 @@
+"""The folder that a fit writes: metrics, ranking and model, put in place all at once."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
+from sparse_prefgp.disk.model_folder import checkpoint_foreign_files, foreign_files
+from sparse_prefgp.learning.notes import fit_notes
+from sparse_prefgp.workflow.pictures import PICTURE_NAMES, Picture
+from sparse_prefgp.support.versions import versions
+
+if TYPE_CHECKING:
+    from sparse_prefgp.analysis.ranking import Ranking
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.streaming import StreamedGP
+    from sparse_prefgp.workflow.workflow import FitOutput
+
+Result = TypeVar("Result")
+
+PROGRAM = "sparse-prefgp"
+METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
+PICTURES, REPORT = "pictures", "report.html"
+CHECKPOINTS = "checkpoint"
+COMPARE_STAGE, FIT_STAGE, REFIT_STAGE = CHECKPOINT_STAGES = ("compare", "fit", "refit")
+
+
+def check_folder(folder: Path, overwrite: bool = False) -> None:
+    """Refuse a folder that cannot be made, or whose files must not be replaced.
+
+    overwrite: the files of an earlier fit may be.
+
+    Raises:
+        ValueError: it is a file, or holds something that a fit did not write, or, unless
+            `overwrite`, a finished fit; a parent is a file, or cannot be written to.
+    """
+    check_contents(folder)
+    if _is_ours(folder) and not overwrite:
+        raise ValueError(
+            f"The output folder {str(folder)!r} holds a finished fit; give another folder, or "
+            "--overwrite."
+        )
+    check_place(Path(os.path.realpath(folder)).parent, folder)
+
+
+def check_contents(folder: Path) -> None:
+    """Refuse a folder that holds something other than a fit or its checkpoint.
+
+    Raises:
+        ValueError: it is a file, or holds something that a fit did not write.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
+    # What a killed fit goes on from is removed when the finished one takes its place.
+    present = contents(folder) - ({CHECKPOINTS} if is_checkpoint(folder / CHECKPOINTS) else set())
+    if not present:
+        return
+    if not _is_ours(folder):
+        raise ValueError(
+            f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
+            "new or empty folder."
+        )
+    foreign = sorted(present - {METRICS, RANKING, MODEL, PICTURES, REPORT})
+    pictures = contents(folder / PICTURES) - {f"{name}.png" for name in PICTURE_NAMES}
+    foreign += sorted(f"{PICTURES}/{name}" for name in pictures)
+    foreign += [f"{MODEL}/{name}" for name in foreign_files(folder / MODEL)]
+    if foreign:
+        raise ValueError(
+            f"The output folder {str(folder)!r} also holds {foreign[0]!r}, which would be lost; "
+            "move it away, or give another folder."
+        )
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder holds what a killed fit goes on from, and nothing else; empty is enough.
+
+    What a process killed while it wrote a checkpoint left beside it does not count.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    stages = contents(folder)
+    return stages <= set(CHECKPOINT_STAGES) and all(
+        not checkpoint_foreign_files(folder / stage) for stage in stages
+    )
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Refuse a folder for checkpoints that cannot be made, or that holds other things.
+
+    Raises:
+        ValueError: naming what is in the way.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"The checkpoint {str(folder)!r} is a file; give a folder.")
+    if folder.exists() and not is_checkpoint(folder):
+        raise ValueError(
+            f"The folder {str(folder)!r} holds something that is no part of a checkpoint and would "
+            "be lost; give a new or empty folder."
+        )
+    check_place(Path(os.path.realpath(folder)).parent, folder)
+
+
+def check_not_of_a_fit(folder: Path) -> None:
+    """Refuse the model folder within the output of a fit, which describes that model.
+
+    Raises:
+        ValueError: it is one.
+    """
+    outer = Path(os.path.realpath(folder)).parent
+    if folder.resolve().name == MODEL and _is_ours(outer):
+        raise ValueError(
+            f"{str(folder)!r} is the model of a fit, which {METRICS} and {RANKING} beside it "
+            "describe; give another folder."
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        text = (folder / METRICS).read_text(encoding="utf-8")
+        return bool(json.loads(text)["program"] == PROGRAM)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[str, Any]) -> None:
+    """Write `model/` and `metrics.json`, so that a fit is kept whatever comes after it.
+
+    Args:
+        folder: made if need be; the files of an earlier fit are removed, a checkpoint stays.
+        model: what was fitted.
+        figures: what is known of it so far.
+
+    Raises:
+        ValueError: what `save` and `replaced_folder` raise.
+    """
+    from sparse_prefgp.disk.saving import files_of, write_files
+
+    files = files_of(model)
+    everything = {"program": PROGRAM, **figures, "versions": versions()}
+    with replaced_folder(folder, check_contents, keep=(CHECKPOINTS,)) as new:
+        (new / MODEL).mkdir()
+        write_files(new / MODEL, files)
+        (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+
+
+def write_fit(
+    folder: Path,
+    output: FitOutput,
+    *,
+    html: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[str], dict[str, Any]]:
+    """Write `metrics.json`, `model/`, `ranking.csv`, `pictures/` and, if asked to, `report.html`.
+
+    Model and metrics are on the disk before ranking and drawing begin. What fails of these is left
+    out, with a warning, and named under `not_written` in the metrics. Of a model that was fitted
+    in chunks there are no pictures and no page, and no ranking without a table of items.
+
+    Args:
+        folder: made if need be; those files of an earlier fit are replaced.
+        output: what to write.
+        html: write `report.html` too.
+        progress: told how far the ranking is, as by `rank`.
+
+    Returns:
+        The names of what was written, and what `metrics.json` holds.
+
+    Raises:
+        ValueError: what `write_model` raises.
+    """
+    from sparse_prefgp.workflow.fit_report import render_report
+    from sparse_prefgp.workflow.pictures import write_pictures
+
+    model, figures = output.model, dict(output.figures)
+    write_model(folder, model, figures)
+    attempts = Attempts(folder)
+    ranking = None
+    if model.duels.has_items:
+        ranking = attempts.made(RANKING, lambda: rank_items(model, output.settings.seed, progress))
+    if ranking is not None:
+        kept = "refit_fit" if "refit_fit" in figures else "fit"
+        negative = {"negative_variances_set_to_zero": ranking.negative_variances}
+        figures |= {kept: {**figures[kept], **negative}, "ranking": ranking.figures()}
+        figures["notes"] = [*dict.fromkeys([*fit_notes(figures), *output.notes])]
+    everything = {"program": PROGRAM, **figures, "versions": versions()}
+
+    def write(new: Path) -> None:
+        if ranking is not None:
+            (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
+        if output.streamed:
+            return
+
+        def draw() -> list[Picture]:
+            return write_pictures(
+                new / PICTURES, model, ranking, report=output.report, held_out=output.held_out
+            )
+
+        pictures = attempts.made(f"{PICTURES}/", draw)
+        if pictures is None:
+            shutil.rmtree(new / PICTURES, ignore_errors=True)
+        if html:
+
+            def render() -> str:
+                return render_report(
+                    everything,
+                    pictures or [],
+                    ranking,
+                    new / PICTURES,
+                    command=command_line(),
+                    notes=everything["notes"],
+                    data_rows=output.data,
+                )
+
+            text = attempts.made(REPORT, render)
+            if text is not None:
+                (new / REPORT).write_text(text, encoding="utf-8")
+
+    names = [RANKING] if model.duels.has_items else []
+    if not output.streamed:
+        names += [f"{PICTURES}/", *([REPORT] if html else [])]
+    return _complete(folder, everything, attempts, names, write)
+
+
+def command_line() -> str | None:
+    """How this program was called, when it was called from a shell."""
+    called = Path(sys.argv[0]).name == PROGRAM
+    return shlex.join([PROGRAM, *sys.argv[1:]]) if called else None
+
+
+class Attempts:
+    """What is made after a fit, none of which may cost the fit.
+
+    Attributes:
+        failed: the name of each thing that could not be made, and why.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.failed: dict[str, str] = {}
+        self._folder = folder
+
+    def made(self, name: str, make: Callable[[], Result]) -> Result | None:
+        """What `make` returns; None, with a warning, where it fails by whatever error."""
+        from sparse_prefgp.workflow.failures import reason_of
+
+        try:
+            return make()
+        except Exception as error:
+            reason = reason_of(error)
+            self.failed[name] = reason
+            warnings.warn(
+                f"{name} could not be written ({reason.rstrip('.')}); model and metrics are in "
+                f"{str(self._folder)!r}.",
+                stacklevel=3,
+            )
+            return None
+
+
+def rank_items(
+    model: PreferenceGP | StreamedGP, seed: int, progress: Callable[[int, int], None] | None
+) -> Ranking:
+    """All items of the model."""
+    from sparse_prefgp.analysis.ranking import rank
+
+    return rank(model, seed=seed, progress=progress)
+
+
+def _complete(
+    folder: Path,
+    everything: dict[str, Any],
+    attempts: Attempts,
+    names: list[str],
+    write: Callable[[Path], None],
+) -> tuple[list[str], dict[str, Any]]:
+    """Add what `write` makes in a new folder to the model that is there, all in one step."""
+
+    def add() -> None:
+        with replaced_folder(folder, check_contents, keep=(MODEL, CHECKPOINTS)) as new:
+            write(new)
+            if attempts.failed:
+                everything["not_written"] = attempts.failed
+            (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
+
+    if not names:
+        return [METRICS, f"{MODEL}/"], everything
+    both = ", ".join(names)
+    attempts.made(both, add)
+    lost = set(names) if both in attempts.failed else set(attempts.failed)
+    order = (METRICS, RANKING, f"{MODEL}/", f"{PICTURES}/", REPORT)
+    there = {METRICS, f"{MODEL}/", *names} - lost
+    return [name for name in order if name in there], everything
+
+
+def as_json_text(values: dict[str, Any]) -> str:
+    """JSON as files hold it."""
+    return json.dumps(plain(values), indent=2, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold; it has no infinities or NaN, which become null."""
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,550 @@
+"""Duels parted into those to fit to and those to score on: in memory, or taken in chunks.
+
+The two ways of holding duels differ here and nowhere else in a fit. `prepare` and `StreamHoldout`
+do everything that needs no TensorFlow, so that bad input is found at once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.analysis.baselines import Coin, LinearProbit
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.io import DuelTable
+from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.streams import StreamedDuels, stream_duels
+from sparse_prefgp.data.splits import Split, split_duels
+from sparse_prefgp.workflow.choices import ADDITIVE, FeatureGroup, feature_groups
+from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, FitSettings, in_chunks_never
+
+if TYPE_CHECKING:
+    import gpflow
+
+    from sparse_prefgp.analysis.scoring import Baseline, HeldOut, Rows
+    from sparse_prefgp.approximations import Approximation
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.models.streaming import StreamedGP
+    from sparse_prefgp.models.streaming.workplace import StreamProgress
+    from sparse_prefgp.learning import AutoInputs, OptimisationReport
+    from sparse_prefgp.learning.checkpoint import Checkpoint
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+# Training rows of a stream that the linear probit and the first inducing inputs are made of.
+_SAMPLE = 50_000
+
+
+class Watch(NamedTuple):
+    """What looks on while a model is fitted: after each iteration, and after each chunk."""
+
+    step: Callable[[Any], None] | None = None
+    chunk: Callable[[StreamProgress], None] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Duels in memory to fit to, and how.
+
+    num_inducing: m, None where the approximation has no inducing inputs, or where their number is
+    yet to be found. groups: of features, which an additive kernel sums over; None for those of the
+    columns that the features were made of.
+    """
+
+    streamed: ClassVar[bool] = False
+    settings: FitSettings
+    train: Duels
+    num_inducing: int | None
+    groups: Sequence[FeatureGroup] | None = field(default=None, kw_only=True)
+
+    @property
+    def margin(self) -> float | None:
+        """The margin to start from."""
+        return self.settings.first_margin(self.train.num_ties)
+
+    @property
+    def approximation(self) -> Approximation:
+        """That of the settings."""
+        return self.settings.approximation_choice.build(self.settings.seed)
+
+    def kernel(self) -> gpflow.kernels.Kernel:
+        """That of the settings as it starts."""
+        train = self.train
+        groups = groups_of(train) if self.groups is None else self.groups or None
+        return self.settings.kernel_choice.build(train.num_features, groups)
+
+    def first_inputs(
+        self, rng: np.random.Generator | None = None
+    ) -> FloatArray | AutoInputs | None:
+        """First inducing inputs, k-means centres of the training items; None where there are none.
+
+        Where their number is `auto`, the kernel has its starting values; the `AutoInputs` says why
+        it is that number.
+
+        :param rng: by default that of the seed of the settings.
+        """
+        from sparse_prefgp.models import kmeans_inputs
+        from sparse_prefgp.learning import auto_inputs
+
+        settings, train = self.settings, self.train
+        rng = np.random.default_rng(settings.seed) if rng is None else rng
+        if settings.inducing_share is not None:
+            return auto_inputs("kmeans", train, self.kernel(), rng, share=settings.inducing_share)
+        if self.num_inducing is None:
+            return None
+        return kmeans_inputs(train.distinct_rows()[0], self.num_inducing, rng)
+
+    def model(
+        self,
+        inputs: FloatArray | AutoInputs | None,
+        kernel: gpflow.kernels.Kernel | None = None,
+        margin: float | None = None,
+    ) -> PreferenceGP:
+        """The model of the settings before anything is learned.
+
+        :param kernel: in place of that of the settings. margin: the same.
+        """
+        from sparse_prefgp.models import PreferenceGP
+
+        settings = self.settings
+        model = PreferenceGP(
+            self.train,
+            self.kernel() if kernel is None else kernel,
+            approximation=self.approximation,
+            inducing_variable=inputs,
+            engine=settings.engine_choice.build(),
+            noise_variance=settings.noise_variance,
+            margin=self.margin if margin is None else margin,
+            noise_by_group=settings.noise_by_group,
+        )
+        _fix(model, settings)
+        return model
+
+    def learning(self, watch: Watch, rng: np.random.Generator) -> dict[str, Any]:
+        """What `optimise` is told for duels in memory."""
+        return {"starts": self.settings.starts, "seed": self.settings.seed}
+
+
+@dataclass(frozen=True, eq=False)
+class Holdout(Training):
+    """A table split into duels for training and for testing.
+
+    train: training duels; `train.items` has every item of the table, standardised on the training
+    items alone. everything: all duels of the table in the same units.
+    """
+
+    table: DuelTable
+    split: Split
+    everything: Duels
+
+    @property
+    def margin(self) -> float | None:
+        """The margin to start from."""
+        return self.settings.first_margin(self.table.num_ties)
+
+    @property
+    def approximation(self) -> Approximation:
+        """That of the settings; blocks may be a column of the table."""
+        choice = self.settings.approximation_choice
+        if choice.column is None:
+            return choice.build(self.settings.seed)
+        column = self.table.context[choice.column].to_numpy()[self.split.train_rows]
+        return choice.build(labels=[id_text(x) for x in column.tolist()])
+
+    def of_everything(self) -> Holdout:
+        """All duels, to fit to once more from where a fitted model is."""
+        rows = np.arange(self.table.num_rows)
+        return replace(
+            self,
+            settings=replace(self.settings, starts=1),
+            train=self.everything,
+            split=replace(self.split, train_rows=rows),
+        )
+
+    @property
+    def decided_rows(self) -> npt.NDArray[np.int64]:
+        """Test rows that one side won."""
+        rows, ties = self.split.test_rows, self.table.ties
+        return rows if ties is None else rows[~ties[rows]]
+
+    def counts(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How often each duel in these rows of the table was seen."""
+        return self.table.counts[rows]
+
+    @property
+    def num_train(self) -> int:
+        """Training duels, counts included."""
+        return self.train.num_duels
+
+    @property
+    def num_test(self) -> int:
+        """Test duels, counts and ties included."""
+        return int(self.counts(self.split.test_rows).sum())
+
+    def test_sides(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Items that won and items that lost, as far as the test rows say."""
+        doors = self.table.events.take(self.split.test_rows).doors()
+        won, lost = doors.features[doors.decided].T
+        return won, lost
+
+    def probit_duels(self, rng: np.random.Generator) -> Duels:
+        """What the linear probit is fitted to."""
+        return self.train
+
+    def test_rows(self, model: PreferenceGP) -> Iterator[Rows]:
+        """The test duels as the model takes them, ties too."""
+        from sparse_prefgp.analysis.scoring import rows_between
+        from sparse_prefgp.models.outcomes import known_blocks, known_labels
+
+        table, rows = self.table, self.split.test_rows
+        groups = None
+        if model.noise_ratio is not None and table.groups is not None:
+            groups = known_labels(model, table.groups[rows])
+        blocks = None
+        column = self.settings.approximation_choice.column
+        if column is not None and model.approximation.has_blocks:
+            blocks = known_blocks(model, table.context[column].to_numpy()[rows])
+        return rows_between(model.item_inputs(), table.events.take(rows), groups, blocks)
+
+    def asks_for_outcomes(self, model: PreferenceGP) -> bool:
+        """Whether win, tie and loss are scored: where the table has ties, held out or not."""
+        return self.table.num_ties > 0
+
+    def unseen(self) -> dict[str, npt.NDArray[np.bool_]]:
+        """Which pairs that one side won were not in training."""
+        from sparse_prefgp.analysis.scoring import unseen_pairs
+
+        return unseen_pairs(self.train, *self.test_sides())
+
+
+@dataclass(frozen=True, eq=False)
+class StreamHoldout:
+    """Rows to learn from, and rows to score on; None holds nothing out.
+
+    split: what parted them. by: where tables were read, the split of the settings; else the last
+    rows are held out.
+    """
+
+    streamed: ClassVar[bool] = True
+    settings: FitSettings
+    train: StreamedDuels
+    test: StreamedDuels | None
+    split: str = "last rows"
+
+    @classmethod
+    def of_table(
+        cls, table: DuelTable, settings: FitSettings, split: Split | None = None
+    ) -> StreamHoldout:
+        """Of tables in memory: by the split of the settings, with items standardised as there.
+
+        :param split: as for `prepare`.
+
+        Raises:
+            ValueError: what `prepare` and `stream_duels` raise; items without features.
+        """
+        if not table.has_features:
+            raise ValueError(
+                "The items have no features, which a fit in chunks needs; leave out stream, for "
+                "an effect of each item."
+            )
+        plain = prepare(table, settings, split)
+        rows = plain.split.test_rows
+        test = None
+        if len(rows):
+            test = stream_duels(table.to_duels(rows, transform=plain.train.transform))
+        return cls(settings, stream_duels(plain.train), test, settings.split)
+
+    @classmethod
+    def of(cls, duels: StreamedDuels, settings: FitSettings) -> StreamHoldout:
+        """Of a stream: its last rows are held out.
+
+        Raises:
+            ValueError: all rows would be held out; an option that a stream has no columns for.
+        """
+        for name, given in (
+            (f"split {settings.split}", settings.split != "duels"),
+            (f"max-train {settings.max_train}", settings.max_train is not None),
+        ):
+            if given:
+                raise ValueError(in_chunks_never(name))
+        rows = duels.num_rows
+        held = round(settings.test_fraction * rows)
+        if not held:
+            return cls(settings, duels, None)
+        if held == rows:
+            raise ValueError(
+                f"A test fraction of {settings.test_fraction} holds out all {rows} duels; give a "
+                "smaller one."
+            )
+        return cls(settings, duels.part(0, rows - held), duels.part(rows - held, rows))
+
+    @property
+    def num_test(self) -> int:
+        """Test rows; their duels would cost a pass."""
+        return 0 if self.test is None else self.test.num_rows
+
+    def first_inputs(self, rng: np.random.Generator | None = None) -> FloatArray:
+        """First inducing inputs, k-means centres of training rows; rng as for `Training`."""
+        from sparse_prefgp.models import kmeans_inputs
+
+        rng = np.random.default_rng(self.settings.seed) if rng is None else rng
+        rows, _ = self.train.sample(_SAMPLE, rng).distinct_rows()
+        asked = self.settings.inducing
+        wanted = asked if isinstance(asked, int) else min(DEFAULT_INDUCING, len(rows))
+        return kmeans_inputs(rows, wanted, rng)
+
+    def model(self, inputs: Any) -> StreamedGP:
+        """The model of the settings before anything is learned."""
+        from sparse_prefgp.engines import PartitionedEP
+        from sparse_prefgp.models.streaming import StreamedGP
+
+        settings, train = self.settings, self.train
+        model = StreamedGP(
+            train,
+            settings.kernel_choice.build(train.num_features, groups_of(train)),
+            approximation=settings.approximation_choice.build(settings.seed),
+            inducing_variable=inputs,
+            engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None),
+            noise_variance=settings.noise_variance,
+            margin=settings.first_margin(train.num_ties),
+            sites=settings.sites,
+            chunk=settings.chunk,
+            scheduler=settings.scheduler,
+            timeout=settings.timeout,
+        )
+        _fix(model, settings)
+        return model
+
+    def learning(self, watch: Watch, rng: np.random.Generator) -> dict[str, Any]:
+        """What `optimise` is told of duels in chunks alone."""
+        settings = self.settings
+        return {
+            "gradients": settings.gradients_kind,
+            "subset": settings.subset,
+            "polish": settings.polish,
+            "rng": rng,
+            "progress": watch.chunk,
+        }
+
+    def probit_duels(self, rng: np.random.Generator) -> Duels:
+        """What the linear probit is fitted to: at most 50,000 training rows."""
+        return self.train.sample(_SAMPLE, rng)
+
+    def test_rows(self, model: StreamedGP) -> Iterator[Rows]:
+        """The test duels as the model takes them, ties too."""
+        from sparse_prefgp.analysis.scoring import rows_of_stream
+
+        assert self.test is not None
+        return rows_of_stream(self.test)
+
+    def asks_for_outcomes(self, model: StreamedGP) -> bool:
+        """Whether win, tie and loss are scored: where there are ties among the held-out duels."""
+        from sparse_prefgp.analysis.scoring import asks_for_outcomes
+
+        assert self.test is not None
+        return asks_for_outcomes(model, self.test.num_ties)
+
+    def unseen(self) -> dict[str, npt.NDArray[np.bool_]]:
+        """Pairs are not told apart."""
+        return {}
+
+
+def hold(duels: DuelTable | StreamedDuels, settings: FitSettings) -> Holdout | StreamHoldout:
+    """Part duels as the settings say, held as they are or, with `stream`, in chunks.
+
+    Raises:
+        ValueError: what `prepare`, `StreamHoldout.of` and `StreamHoldout.of_table` raise.
+    """
+    if isinstance(duels, StreamedDuels):
+        return StreamHoldout.of(duels, settings)
+    if settings.stream:
+        return StreamHoldout.of_table(duels, settings)
+    return prepare(duels, settings)
+
+
+def fit_model(
+    training: Training | StreamHoldout,
+    watch: Watch = Watch(),  # noqa: B008
+    checkpoint: Checkpoint | None = None,
+    inputs: FloatArray | AutoInputs | None = None,
+    rng: np.random.Generator | None = None,
+    model: Any = None,
+) -> tuple[Any, Any]:
+    """Fit the model of the settings to the training duels.
+
+    checkpoint: where the optimiser keeps what a killed fit goes on from. inputs: what
+    `first_inputs` gives, if that was called already, with the same `rng`. model: in place of that
+    of the settings.
+
+    Returns:
+        The model and what the optimiser says of it.
+    """
+    from sparse_prefgp.learning import optimise
+
+    settings = training.settings
+    rng = np.random.default_rng(settings.seed) if rng is None else rng
+    if model is None:
+        model = training.model(training.first_inputs(rng) if inputs is None else inputs)
+    report = optimise(
+        model,
+        settings.max_iterations,
+        callback=watch.step,
+        checkpoint=checkpoint,
+        least_gain=settings.least_gain,
+        **training.learning(watch, rng),
+    )
+    return model, report
+
+
+def refit_model(
+    holdout: Holdout,
+    model: PreferenceGP,
+    watch: Watch = Watch(),  # noqa: B008
+    checkpoint: Checkpoint | None = None,
+) -> tuple[PreferenceGP, OptimisationReport]:
+    """Fit to all duels, going on from the parameters of a model fitted to the training duels."""
+    whole = holdout.of_everything()
+    margin = None if model.margin is None else float(model.margin.numpy())
+    again = whole.model(model.inducing_variable, model.kernel, margin)
+    if again.noise_ratio is not None and model.noise_ratio is not None:
+        known = dict(zip(model.duels.group_names or (), model.noise_ratio.numpy(), strict=True))
+        names = again.duels.group_names or ()
+        again.noise_ratio.assign([known.get(name, 1.0) for name in names])
+    return fit_model(whole, watch, checkpoint, model=again)
+
+
+def predict_held_out(holdout: Holdout | StreamHoldout, model: Any) -> HeldOut:
+    """Let the model, the linear probit and the coin predict the test duels.
+
+    With noise by group each has that of its own group; for unknown groups, of which a warning
+    tells, probabilities are averaged over the prior.
+    """
+    from sparse_prefgp.analysis.scoring import COIN, LINEAR_PROBIT, score_rows
+
+    rng = np.random.default_rng(holdout.settings.seed)
+    probit = LinearProbit.of(holdout.probit_duels(rng), rng)
+    baselines: dict[str, Baseline] = {LINEAR_PROBIT: probit, COIN: Coin()}
+    return score_rows(
+        model,
+        baselines,
+        holdout.test_rows(model),
+        outcomes=holdout.asks_for_outcomes(model),
+        unseen=holdout.unseen(),
+    )
+
+
+def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
+    """What an additive kernel sums over."""
+    return None if train.transform is None else feature_groups(train.transform)
+
+
+def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None) -> Holdout:
+    """Split the table, standardise on the training items, and check what can be checked.
+
+    split: how, where that is known already; by default as the settings say.
+
+    Raises:
+        ValueError: what `split_duels`, `DuelTable.to_duels` and `FitSettings.of` raise; more
+            inducing inputs than distinct training items; a subset larger than the training duels;
+            more blocks than distinct pairs; noise by group without groups; only ties in training
+            or among the held-out duels.
+
+    Warns:
+        UserWarning: features that winner and loser share, which the kernel cannot use.
+    """
+    if settings.noise_by_group and table.groups is None:
+        raise ValueError(
+            "Noise by group was asked for, but the duels have no groups; name the column that says "
+            "who judged (--noise-by, groups=)."
+        )
+    settings = settings.of(table)
+    _warn_of_idle_context(table, settings)
+    if split is None:
+        rng = np.random.default_rng(settings.seed)
+        split = split_duels(
+            table, settings.split, settings.test_fraction, rng, max_train=settings.max_train
+        )
+    train = table.to_duels(split.train_rows)
+    everything = table.to_duels(transform=train.transform)
+    if not train.decided.any():
+        raise ValueError(
+            "All training duels are ties, which say nothing of who is better; give some that one "
+            "side won."
+        )
+    choice = settings.approximation_choice
+    if choice.size is not None and choice.size > train.num_duels:
+        raise ValueError(
+            f"The approximation {choice} asks for more than the {train.num_duels} training duels; "
+            "lower the number, or use exact."
+        )
+    pairs = np.unique(np.sort(np.stack([train.winners, train.losers], 1), 1), axis=0)
+    if choice.blocks is not None and choice.blocks > len(pairs):
+        raise ValueError(
+            f"The approximation {choice} asks for more blocks than the {len(pairs)} distinct pairs "
+            "of the training duels; lower the number, or use fitc."
+        )
+    if choice.column is not None:
+        _check_blocks(table, choice.column)
+    count = None
+    if choice.needs_inducing and settings.inducing_share is None:
+        distinct = len(train.distinct_rows()[0])
+        asked = settings.inducing
+        count = asked if isinstance(asked, int) else min(DEFAULT_INDUCING, distinct)
+        if count > distinct:
+            raise ValueError(
+                f"{count} inducing inputs are more than the {distinct} distinct training items; "
+                f"use at most {distinct}, or the approximation exact."
+            )
+    holdout = Holdout(settings, train, count, table, split, everything)
+    if len(split.test_rows) and not len(holdout.decided_rows):
+        raise ValueError(
+            "All held-out duels are ties, so there is no winner to predict; hold out more, or use "
+            "another split."
+        )
+    return holdout
+
+
+def _check_blocks(table: DuelTable, column: str) -> None:
+    names = list(table.context.columns)
+    if column not in names:
+        raise ValueError(
+            f"The blocks of pitc:{column} are no column of the duels; those are "
+            f"{', '.join(map(repr, names)) or 'none'}, or give a number, such as pitc:20."
+        )
+    missing = np.flatnonzero(table.context[column].isna())
+    if missing.size:
+        raise ValueError(
+            f"Row {missing[0]} of the duels has no {column!r}, which pitc:{column} takes for its "
+            "block; fill it in, or give a number of blocks, such as pitc:20."
+        )
+
+
+def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:
+    parts = settings.kernel_choice.parts
+    if not table.shared or not all(
+        p in ("linear", "item") or p.startswith(ADDITIVE) for p in parts
+    ):
+        return
+    names = ", ".join(repr(name) for name in table.shared)
+    warnings.warn(
+        f"Winner and loser share their {names}, which cancels in the kernel "
+        f"{settings.kernel_choice}; use one that lets features act together, such as "
+        "linear+matern52.",
+        stacklevel=3,
+    )
+
+
+def _fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:
+    """What the settings say is not to be learned."""
+    import gpflow
+
+    if settings.fixed_inducing and model.inducing_variable is not None:
+        gpflow.set_trainable(model.inducing_variable, False)
+    if settings.fixed_margin and model.margin is not None:
+        gpflow.set_trainable(model.margin, False)

@@ -1,0 +1,31 @@
+"""Templates of the pages that studies write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparse_prefgp.data.features import INSTALL_CLI
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+def page_template(name: str) -> Template:
+    """A template of this package, which escapes whatever it is given.
+
+    :raises ModuleNotFoundError: jinja2 is not installed.
+    """
+    try:
+        import jinja2
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"The report needs jinja2; install it with {INSTALL_CLI}."
+        ) from error
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("sparse_prefgp.workflow", "templates"),
+        autoescape=True,  # whatever the ending: ids and levels are anybody's text
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)

@@ -1,0 +1,185 @@
+"""Which pictures a fit gets, and writing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sparse_prefgp.analysis import Ranking
+    from sparse_prefgp.analysis.scoring import HeldOut
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.learning import OptimisationReport
+
+
+TOP = 20
+# By these a later fit knows the pictures that it may replace.
+PICTURE_NAMES = (
+    "reliability",
+    "utilities",
+    "relevance",
+    "evidence",
+    "inducing_inputs",
+    "utility_1d",
+    "utility_2d",
+    "utility_2d_sd",
+    "probability_to_beat",
+)
+
+
+class Picture(NamedTuple):
+    """A picture in a file, and the words that go with it."""
+
+    file: str
+    title: str
+    caption: str
+
+
+def write_pictures(
+    folder: Path,
+    model: PreferenceGP,
+    ranking: Ranking | Mapping[str, Sequence[Any]] | Any,
+    *,
+    report: OptimisationReport | Sequence[float] | None = None,
+    held_out: HeldOut | None = None,
+    level: float | None = None,
+) -> list[Picture]:
+    """Write the pictures of a fit as PNG files, 7 × 4.5 inches at 150 dots per inch.
+
+    Args:
+        folder: made if need be; files of the same names are replaced.
+        model: the model that is kept.
+        ranking: its items as `plotting.utilities` takes them, best what `rank` returned; None
+            leaves out what is drawn of a ranking.
+        report: what `optimise` returned for it, or its history, for the evidence.
+        held_out: predictions of held-out duels, for the calibration.
+        level: what share the intervals of a ranking hold that is a frame only.
+
+    Returns:
+        File name, title and one sentence on each, in the order to show them. There is always
+        `utilities.png`, and with features `relevance.png`; then, where they apply,
+        `reliability.png`, `evidence.png`, `inducing_inputs.png`, and for one or two numeric
+        features `utility_1d.png` or `utility_2d.png` and `utility_2d_sd.png`, and
+        `probability_to_beat.png`.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+        OSError: the folder cannot be written to.
+    """
+    from sparse_prefgp import plotting
+    from sparse_prefgp.plotting.canvas import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written: list[Picture] = []
+
+    def add(name: str, draw: Callable[[], Axes], title: str, caption: str) -> None:
+        assert name in PICTURE_NAMES
+        save(draw().figure, folder / f"{name}.png")
+        written.append(Picture(f"{name}.png", title, caption))
+
+    if held_out is not None:
+        add(
+            "reliability",
+            lambda: plotting.reliability(
+                log_probabilities=held_out.log_probabilities["model"], counts=held_out.counts
+            ),
+            "Can the probabilities be trusted?",
+            "Held-out duels by the probability the model gave to the winner it predicted: on the "
+            "dashed line probabilities are right, below it the model is too sure of itself.",
+        )
+    first: list[Hashable] = []
+    names = model.duels.feature_names or ()
+    noise = float(model.noise_variance.numpy())
+    if ranking is not None:
+        frame: Any = getattr(ranking, "frame", ranking)
+        ids, ranks = list(frame["item_id"]), np.asarray(frame["rank"], dtype=np.float64)
+        first = [ids[i] for i in np.argsort(ranks, kind="stable")[:TOP]]
+        add(
+            "utilities",
+            lambda: plotting.utilities(ranking, top=TOP, noise_variance=noise, level=level),
+            "The best items",
+            "Utilities with their intervals; where these overlap widely, the order may well be "
+            f"another one.{_missing(first)}",
+        )
+    if model.duels.num_features:
+        add(
+            "relevance",
+            lambda: plotting.relevance(model),
+            "Which features matter",
+            "How far the mean utility moves when an item gets the value of another one in this "
+            "feature alone; features that go together share what they have in "
+            f"common.{_missing(names)}",
+        )
+        _add_surfaces(add, model, first)
+    if report is not None and (hasattr(report, "history") or len(report)):
+        duels = model.weight_used
+        add(
+            "evidence",
+            lambda: plotting.evidence(report, duels),
+            "How the fit went",
+            "Log evidence of the training duels after each iteration; a curve that still rises at "
+            "its end asks for more iterations.",
+        )
+    if model.inducing_variable is not None:
+        add(
+            "inducing_inputs",
+            lambda: plotting.inducing_inputs(model),
+            "Where the inducing inputs lie",
+            "Inducing inputs among the items that were compared; they are learned with the rest, "
+            "and may leave the range of the items, which counts from one feature on.",
+        )
+    return written
+
+
+def _missing(names: Iterable[object]) -> str:
+    from sparse_prefgp.plotting.canvas import MISSING, shortened_name
+
+    if any(MISSING in shortened_name(str(name)) for name in names):
+        return f" {MISSING} stands for a character that no installed font has."
+    return ""
+
+
+def _add_surfaces(
+    add: Callable[[str, Callable[[], Axes], str, str], None],
+    model: PreferenceGP,
+    ranked: Sequence[Hashable],
+) -> None:
+    from sparse_prefgp import plotting
+
+    transform, number = model.duels.transform, model.duels.num_features
+    # Between the 0 and 1 of a level there is nothing to draw.
+    if number > 2 or (transform is not None and transform.categorical):
+        return
+    if number == 1:
+        add(
+            "utility_1d",
+            lambda: plotting.utility_1d(model),
+            "Utility over the feature",
+            "Utility above that of the average item, with its 95 % band; ticks are the items.",
+        )
+    else:
+        add(
+            "utility_2d",
+            lambda: plotting.utility_2d(model),
+            "Utility over both features",
+            "Mean utility above that of the average item; dots are the items.",
+        )
+        add(
+            "utility_2d_sd",
+            lambda: plotting.utility_2d(model, show="sd"),
+            "Where the utility is known",
+            "Standard deviation of that utility: small where many items were compared.",
+        )
+    if not ranked:
+        return
+    add(
+        "probability_to_beat",
+        lambda: plotting.probability_to_beat(model, ranked[0]),
+        "What would beat the best item",
+        "Probability that an item with these features wins against the one ranked first (star).",
+    )

@@ -1,0 +1,69 @@
+"""Files for the sites of a fit in chunks: none is lost, and none stays of a fit that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from sparse_prefgp.workflow.settings import FitSettings
+
+
+@contextmanager
+def sites_kept_if_done(settings: FitSettings, resumed: bool = False) -> Iterator[None]:
+    """Check the files of the sites before anything slow; none stays unless all goes well, so that a
+    fit that is resumed can make them again.
+
+    resumed: whether the run that is gone on with may have been killed, and so have left them.
+
+    Raises:
+        ValueError: a file that exists already, is no .npy file, or lies in no folder; sites with a
+            scheduler.
+    """
+    files = settings.sites_files
+    if files and settings.scheduler is not None:
+        raise ValueError(
+            "With a scheduler the sites stay in the memory of the workers; leave sites out."
+        )
+    for path in files:
+        if path.suffix != ".npy":
+            raise ValueError(
+                f"The file for the sites {str(path)!r} is no .npy file; let its name end so."
+            )
+        if path.exists() and not (resumed and is_sites_file(path)):
+            raise ValueError(
+                f"The file for the sites {str(path)!r} exists already; remove it, or give another "
+                "name."
+            )
+        if not path.parent.is_dir():
+            raise ValueError(
+                f"The file for the sites {str(path)!r} lies in no folder; make the folder "
+                f"{str(path.parent)!r} first."
+            )
+    # Not lost unless the fit is done: it may be refused.
+    left = {path: path.with_name(f"{path.name}.left") for path in files if path.exists()}
+    for path, aside in left.items():
+        path.replace(aside)
+    try:
+        yield
+    except BaseException:  # Ctrl-C too
+        for path in files:
+            path.unlink(missing_ok=True)
+        for path, aside in left.items():
+            aside.replace(path)
+        raise
+    for aside in left.values():
+        aside.unlink()
+
+
+def is_sites_file(path: Path) -> bool:
+    """Whether it is an array of sites, nu and tau, as a fit keeps it."""
+    try:
+        array = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return False
+    if not isinstance(array, np.ndarray):  # an archive of several
+        return False
+    return bool(array.ndim == 2 and len(array) == 2 and array.dtype == np.float64)

@@ -1,0 +1,220 @@
+"""Where the duels of a fit come from: tables, arrays, `Duels` or streams."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.io.files import RowNames
+from sparse_prefgp.io.streams import PARQUET, StreamedDuels, is_stream, stream_duels
+from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.data.splits import split_columns
+from sparse_prefgp.workflow.settings import in_chunks_never
+
+if TYPE_CHECKING:
+    from sparse_prefgp.workflow.settings import FitSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """Items, and duels, choices or rankings of them: one of the three. Items may be left out.
+
+    items: path or data frame, or an (n, D) array in which ids are row numbers. duels: path or data
+    frame, as `read_table`; a (t, 2) array of row numbers, winner first; a `DuelTable`; `Duels`,
+    whose features stay as they are; `StreamedDuels`, or what `stream_duels` takes. choices,
+    rankings: as `read_choice_table` and `read_ranking_table`. features, ignore: names of columns.
+    ties: of duels only. weight, noise_by: a column each. context: columns.
+    """
+
+    items: Any = None
+    duels: Any = None
+    choices: Any = None
+    rankings: Any = None
+    features: Sequence[str] | None = None
+    ignore: Sequence[str] = ()
+    ties: Any = None
+    weight: str | None = None
+    noise_by: str | None = None
+    context: Sequence[str] = ()
+
+    @property
+    def files(self) -> tuple[Any, ...]:
+        """What was given, in a fixed order."""
+        return self.items, self.duels, self.choices, self.rankings, self.ties
+
+    @property
+    def must_stream(self) -> bool:
+        """Whether the duels can only be read in chunks."""
+        return isinstance(self.duels, StreamedDuels) or is_stream(self.duels)
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether duels can be read in chunks, which tables and arrays are not."""
+        duels = self.duels
+        if isinstance(duels, str | os.PathLike):
+            return is_stream(duels) or os.fspath(duels).lower().endswith(PARQUET)
+        several = isinstance(duels, list | tuple) and bool(duels)
+        paths = several and all(isinstance(one, str | os.PathLike) for one in duels)
+        return isinstance(duels, StreamedDuels) or paths or hasattr(duels, "element_spec")
+
+    def read(
+        self, settings: FitSettings, progress: Callable[[int, int], None] | None = None
+    ) -> DuelTable | StreamedDuels:
+        """The duels; columns that the split names are no features.
+
+        :param progress: of a stream, called with the rows read so far and their number.
+
+        Raises:
+            ValueError: none of the three, or more than one; ties of choices or rankings; columns of
+                what has none; what the readers raise.
+        """
+        name = self._given()
+        if settings.stream and self.can_stream:
+            return self._stream(progress)
+        return self.table(settings.split, name)
+
+    def table(self, split: str, name: str | None = None) -> DuelTable:
+        """All of them in memory, as `read`."""
+        from sparse_prefgp.io import (
+            read_choice_table,
+            read_ranking_table,
+            read_table,
+            with_judgements,
+        )
+
+        name = name or self._given()
+        if isinstance(self.duels, DuelTable | Duels):
+            self._refuse_columns()
+            return _as_table(self.duels)
+        readers: dict[str, Callable[..., DuelTable]] = {
+            "duels": read_table,
+            "choices": read_choice_table,
+            "rankings": read_ranking_table,
+        }
+        options: dict[str, Any] = {} if self.ties is None else {"ties": self.ties}
+        table = readers[name](
+            _items_frame(self.items),
+            _pairs_frame(getattr(self, name)),
+            features=None if self.features is None else list(self.features),
+            ignore=list(self.ignore),
+            never_features=split_columns(split),
+            **options,
+        )
+        return with_judgements(
+            table, weights=self.weight, groups=self.noise_by, context=list(self.context)
+        )
+
+    def _given(self) -> str:
+        names = ("duels", "choices", "rankings")
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) != 1:
+            problem = f"{' and '.join(given)} were given" if given else "none was given"
+            raise ValueError(f"Give one of duels, choices and rankings; {problem}.")
+        if self.ties is not None and given != ["duels"]:
+            raise ValueError(
+                f"A table of ties was given with {given[0]}; ties go with duels alone."
+            )
+        return given[0]
+
+    def _stream(self, progress: Callable[[int, int], None] | None) -> StreamedDuels:
+        if self.ties is not None:
+            raise ValueError(
+                "A table of ties was given, but ties of streamed files are rows with 1 in a column "
+                "tie; write them there."
+            )
+        if self.context:
+            raise ValueError(in_chunks_never("context"))
+        if isinstance(self.duels, StreamedDuels):
+            self._refuse_columns()
+            return self.duels
+        return stream_duels(
+            self.duels,
+            self.items,
+            features=None if self.features is None else list(self.features),
+            ignore=list(self.ignore),
+            weights=self.weight,
+            progress=progress,
+        )
+
+    def _refuse_columns(self) -> None:
+        for name in ("items", "features", "ignore", "ties", "weight", "noise_by", "context"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, tuple | list) and not value):
+                kind = type(self.duels).__name__
+                raise ValueError(
+                    f"{name} was given beside a {kind}, which has its own; leave it out, or give "
+                    "tables."
+                )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _OwnUnits(DuelTable):
+    """`Duels` as a table whose features stay as they are, whatever the split."""
+
+    source: Duels | None = None
+
+    @property
+    def has_features(self) -> bool:
+        assert self.source is not None
+        return self.source.num_features > 0
+
+    def to_duels(self, rows: Any = None, *_: Any, **__: Any) -> Duels:
+        """Some of the duels, with the items that they are of."""
+        old = self.source
+        assert old is not None
+        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
+        if len(index) == 0:
+            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
+        return Duels.from_events(
+            old.items,
+            self.events.take(index),
+            item=old.item,
+            item_ids=old.item_ids,
+            feature_names=old.feature_names,
+            transform=old.transform,
+        )
+
+
+def _as_table(duels: DuelTable | Duels) -> DuelTable:
+    if isinstance(duels, DuelTable):
+        return duels
+    pd = require_pandas()
+    said = duels.events.one_by_one()
+    names = duels.feature_names or tuple(f"column {j}" for j in range(duels.num_features))
+    return _OwnUnits(
+        pd.DataFrame(duels.items, columns=list(names)),
+        tuple(range(duels.num_items)) if duels.item_ids is None else duels.item_ids,
+        said,
+        pd.DataFrame(index=range(len(said))),
+        names,
+        (),
+        RowNames("the items", None),
+        source=duels,
+    )
+
+
+def _items_frame(items: Any) -> Any:
+    """Items of an array as a table, in which ids are row numbers."""
+    if not isinstance(items, np.ndarray):
+        return items
+    if items.ndim != 2:
+        raise ValueError(f"items has shape {items.shape}; give (n, D), a row for each item.")
+    pd = require_pandas()
+    frame = pd.DataFrame(items, columns=[f"x{j}" for j in range(items.shape[1])])
+    frame.insert(0, "item_id", np.arange(len(items)))
+    return frame
+
+
+def _pairs_frame(duels: Any) -> Any:
+    """Duels of an array as a table: row numbers of winner and loser."""
+    if not isinstance(duels, np.ndarray):
+        return duels
+    if duels.ndim != 2 or duels.shape[1] != 2:
+        raise ValueError(f"duels has shape {duels.shape}; give (t, 2), winner and loser of each.")
+    return require_pandas().DataFrame(duels, columns=["winner", "loser"])

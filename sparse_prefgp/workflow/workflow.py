@@ -1,0 +1,399 @@
+"""From items and duels to a fitted, scored and written model: the one way, for every caller."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from sparse_prefgp.learning.notes import fit_notes, notes_of
+from sparse_prefgp.workflow.automatic import Automatic, choose
+from sparse_prefgp.workflow.choices import DEFAULT_APPROXIMATION, DEFAULT_KERNEL
+from sparse_prefgp.workflow.figures import data_figures, fit_figures
+from sparse_prefgp.workflow.folder import (
+    FIT_STAGE,
+    REFIT_STAGE,
+    check_folder,
+    write_fit,
+    write_model,
+)
+from sparse_prefgp.workflow.holdout import (
+    Holdout,
+    StreamHoldout,
+    Watch,
+    fit_model,
+    hold,
+    predict_held_out,
+    prepare,
+    refit_model,
+)
+from sparse_prefgp.workflow.reporting import (
+    COMPARING,
+    FITTING,
+    HOLDING,
+    LOADING,
+    PLACING,
+    READING,
+    REFITTING,
+    SCORING,
+    WRITING,
+    Reporter,
+    Silent,
+)
+from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
+from sparse_prefgp.workflow.sites_files import sites_kept_if_done
+from sparse_prefgp.workflow.sources import Sources
+
+if TYPE_CHECKING:
+    from sparse_prefgp.analysis.scoring import HeldOut, Scores
+    from sparse_prefgp.models import PreferenceGP
+    from sparse_prefgp.learning import OptimisationReport
+    from sparse_prefgp.learning.checkpoint import Checkpoint
+
+
+class Stages(Protocol):
+    """What a killed fit goes on from."""
+
+    @property
+    def resumes(self) -> bool:
+        """Whether there is something to go on from."""
+        ...
+
+    def stage(self, name: str) -> Checkpoint | None:
+        """That of one run of the optimiser."""
+        ...
+
+    def comparison(self) -> tuple[Path | None, bool]:
+        """Where a comparison keeps its fits, and whether it goes on from some."""
+        ...
+
+
+class Fitted(NamedTuple):
+    """A fit as it is reported: figures as in `metrics.json`, and what the optimiser says."""
+
+    figures: Mapping[str, Any]
+    report: Any
+
+
+@dataclass(frozen=True, eq=False)
+class FitOutput:
+    """A fitted model, and what there is to know about it.
+
+    model: the one to keep, a `PreferenceGP`, or a `StreamedGP` from a fit in chunks. report: how it
+    was optimised, as by `optimise`. settings: with names in place of `auto`. figures: what
+    `metrics.json` holds, but for the ranking, which is made when it is written. held_out: what
+    was predicted for the held-out duels, None without any. notes: what to know, one sentence each:
+    what did not converge, what ran to a limit, and all warnings. data: (label, value) rows on the
+    duels.
+    """
+
+    model: Any
+    report: Any
+    settings: FitSettings
+    figures: dict[str, Any]
+    held_out: HeldOut | None = None
+    notes: tuple[str, ...] = ()
+    data: Sequence[tuple[str, str]] = ()
+
+    @property
+    def streamed(self) -> bool:
+        """Whether it was fitted in chunks."""
+        return self.settings.stream
+
+    @property
+    def scores(self) -> Scores:
+        """Of the held-out duels that one side won, for `model`, `linear_probit` and `coin`: the
+        figures of `metrics.score`; empty without held-out duels."""
+        return {} if self.held_out is None else self.held_out.scores()
+
+    def write(
+        self, folder: str | os.PathLike[str], *, overwrite: bool = False, html: bool = False
+    ) -> list[str]:
+        """Write `metrics.json`, `model/`, `ranking.csv`, `pictures/` and, with `html`,
+        `report.html`, as `sparse-prefgp fit` does.
+
+        Of a fit in chunks there are no pictures, and no ranking without a table of items.
+
+        :param folder: new, empty, or with `overwrite` that of an earlier fit.
+        :return: the names of what was written.
+        :raises ValueError: a folder that holds something else, or a finished fit; a page of a fit
+            in chunks.
+        """
+        place = Path(folder)
+        _check_page(html, place, self.settings)
+        check_folder(place, overwrite)
+        return write_fit(place, self, html=html)[0]
+
+    def close(self) -> None:
+        """Let go of what a model that was fitted in chunks holds: workers, files, sites."""
+        if self.streamed:
+            self.model.close()
+
+    def __str__(self) -> str:
+        lines = [str(self.report)]
+        for name, scores in self.scores.items():
+            lines.append(
+                f"{name}: {scores['nlp_nats']:.4f} nats a duel, {scores['accuracy']:.1%} right, "
+                f"of {scores['duels']:,} held-out duels"
+            )
+        return "\n".join([*lines, *self.notes])
+
+
+def fit(
+    items: Any = None,
+    duels: Any = None,
+    settings: FitSettings | None = None,
+    *,
+    choices: Any = None,
+    rankings: Any = None,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    ties: Any = None,
+    weight: str | None = None,
+    noise_by: str | None = None,
+    context: Sequence[str] = (),
+    out: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    html: bool = False,
+    reporter: Reporter | None = None,
+    checkpoints: Stages | None = None,
+    **options: Any,
+) -> FitOutput:
+    """Split duels, fit a model to the training ones, score it on the others, and say what to know.
+
+    What `sparse-prefgp fit` does: the command calls this function.
+
+    Args:
+        items: path or data frame with one row per item, as for `read_duels`; or an (n, D) array in
+            which ids are row numbers; None for the items that the duels name, or beside `Duels` and
+            streams, which have their own.
+        duels: path or data frame with columns `winner` and `loser`, as for `read_duels`; a (t, 2)
+            array of row numbers, winner first; `Duels`, whose features stay in the units that they
+            have; or, in chunks, `StreamedDuels` or, with `stream=True`, what `stream_duels` takes.
+            A folder of Parquet files is always read in chunks.
+        settings: how the fit is made; by default made of the options.
+        choices, rankings: in place of `duels`, as for `read_choices` and `read_rankings`.
+        features, ignore, context: columns, as for `read_duels`. ties: a table of tied pairs.
+            weight: the column that says as how many duels each counts. noise_by: the column that
+            says who judged; each has a noise of its own.
+        out: a folder to write to: model and metrics as soon as the model is fitted, the rest at the
+            end. overwrite: that of an earlier fit may be replaced. html: write `report.html` too.
+        reporter: told how the fit goes, see `Reporter`; by default nobody.
+        checkpoints: what a killed fit goes on from.
+        options: fields of `FitSettings`, such as `split="items"`, `kernel="se"`,
+            `approximation="fitc"`, `inducing=64`, `test_fraction=0`, `stream=True`.
+
+    Returns:
+        The model, how it was optimised, scores, figures and notes.
+
+    Raises:
+        ValueError: an option that there is not, or given beside settings; what `FitSettings`, the
+            readers, `split_duels` and `optimise` raise; a folder that holds something else.
+    """
+    sources = Sources(
+        items,
+        duels,
+        choices,
+        rankings,
+        features,
+        ignore,
+        ties,
+        weight,
+        noise_by,
+        context,
+    )
+    settings = _settings_of(sources, settings, options)
+    place = None if out is None else Path(out)
+    _check_page(html, place, settings)
+    if place is not None:
+        check_folder(place, overwrite)  # before a large table is read in vain
+    work = _Work(reporter or Silent(), checkpoints or _NoCheckpoints(), place)
+    with _heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
+        with work.reporter.started(READING, sources) as progress:
+            table = sources.read(settings, progress)
+        chosen = work.chosen(table, settings)
+        holdout = hold(table, settings if chosen is None else chosen.settings)
+        work.reporter.done(HOLDING, holdout)
+        with work.reporter.started(LOADING):
+            import sparse_prefgp.models  # noqa: F401
+
+        figures = data_figures(holdout)
+        if chosen is not None:
+            figures["automatic"] = chosen.to_dict()
+        model, report = work.fitted(holdout, figures)
+        held_out = work.scored(holdout, model, figures)
+        if isinstance(holdout, Holdout) and holdout.settings.refit:
+            model, report = work.fitted_again(holdout, model, figures)
+        figures["seconds"] = time.perf_counter() - work.began
+        notes = figures["notes"] = work.notes(figures)
+        data = () if isinstance(holdout, StreamHoldout) else holdout.everything.summary().rows()
+        output = FitOutput(model, report, holdout.settings, figures, held_out, tuple(notes), data)
+        if place is not None:
+            with work.reporter.started(WRITING) as progress:
+                names, more = write_fit(place, output, html=html, progress=progress)
+            figures.update(more)
+            work.reporter.done(WRITING, names)
+    return output
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """One fit on its way: who is told, and where it is kept. warned: all warnings so far."""
+
+    reporter: Reporter
+    checkpoints: Stages
+    place: Path | None
+    warned: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+
+    def chosen(self, duels: Any, settings: FitSettings) -> Automatic | None:
+        """What takes the place of `auto` in the settings, None without any."""
+        if not settings.is_automatic:
+            return None
+        prepare(duels, settings)  # what can be refused is refused before the comparison
+        place, resume = self.checkpoints.comparison()
+        with self.reporter.started(COMPARING) as progress:
+            chosen = choose(
+                duels,
+                settings,
+                kernel=settings.kernel or DEFAULT_KERNEL,
+                approximation=settings.approximation or DEFAULT_APPROXIMATION,
+                checkpoint=place,
+                resume=resume,
+                callback=progress,
+            )
+        self.reporter.done(COMPARING, chosen)
+        return chosen
+
+    def fitted(self, holdout: Holdout | StreamHoldout, figures: dict[str, Any]) -> tuple[Any, Any]:
+        """The model of the training duels, and what the optimiser says of it."""
+        import numpy as np
+
+        rng = np.random.default_rng(holdout.settings.seed)
+        with self.reporter.started(PLACING):
+            inputs = holdout.first_inputs(rng)
+        if inputs is not None and not isinstance(inputs, np.ndarray):  # a number that was found
+            figures["automatic_inducing"] = inputs.to_dict()
+            self.reporter.done(PLACING, inputs)
+        with self.reporter.started(FITTING, holdout) as watch:
+            checkpoint = self.checkpoints.stage(FIT_STAGE)
+            model, report = fit_model(holdout, watch or Watch(), checkpoint, inputs, rng)
+        self._keep("fit", holdout, model, report, figures)
+        return model, report
+
+    def fitted_again(
+        self, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]
+    ) -> tuple[PreferenceGP, OptimisationReport]:
+        """The same of all duels."""
+        with self.reporter.started(REFITTING, holdout) as watch:
+            checkpoint = self.checkpoints.stage(REFIT_STAGE)
+            again, report = refit_model(holdout, model, watch or Watch(), checkpoint)
+        self._keep("refit_fit", holdout, again, report, figures)
+        return again, report
+
+    def notes(self, figures: Mapping[str, Any]) -> list[str]:
+        """What to know about the fit so far, each once."""
+        return [*dict.fromkeys([*fit_notes(figures), *self.warned])]
+
+    def _keep(
+        self,
+        name: str,
+        holdout: Holdout | StreamHoldout,
+        model: Any,
+        report: Any,
+        figures: dict[str, Any],
+    ) -> None:
+        """On the disk at once, whatever comes after it."""
+        found = figures[name] = fit_figures(holdout, model, report)
+        figures["notes"] = self.notes(figures)
+        if self.place is not None:
+            write_model(self.place, model, figures)
+        self.reporter.done(FITTING, Fitted(found, report))
+        for note in notes_of(found):
+            self.reporter.note(note)
+
+    def scored(
+        self, holdout: Holdout | StreamHoldout, model: Any, figures: dict[str, Any]
+    ) -> HeldOut | None:
+        """What was predicted for the held-out duels, None where there are none."""
+        if not holdout.num_test:
+            return None
+        with self.reporter.started(SCORING):
+            found = predict_held_out(holdout, model)
+            figures["held_out"] = found.scores()
+        if found.outcomes or holdout.streamed:
+            figures["held_out_outcomes"] = found.outcomes
+        unseen = found.unseen_scores() if holdout.settings.split == "duels" else {}
+        if unseen:
+            figures["held_out_unseen_pairs"] = unseen
+        self.reporter.done(SCORING, figures)
+        return found
+
+
+class _NoCheckpoints:
+    resumes = False
+
+    def stage(self, name: str) -> None:
+        return None
+
+    def comparison(self) -> tuple[None, bool]:
+        return None, False
+
+
+def _settings_of(
+    sources: Sources, settings: FitSettings | None, options: Mapping[str, Any]
+) -> FitSettings:
+    known = [one.name for one in fields(FitSettings) if one.init]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            guess = f"did you mean {near[0]}? Otherwise " if near else ""
+            raise ValueError(
+                f"There is no option {name!r} of a fit; {guess}choose from {', '.join(known)}."
+            )
+    if settings is None:
+        by_group = sources.noise_by is not None
+        more = {"stream": sources.must_stream, "noise_by_group": by_group, **options}
+        return FitSettings(**more)
+    if not isinstance(settings, FitSettings):
+        raise ValueError(
+            f"settings is a {type(settings).__name__}; give a FitSettings, and other options by "
+            "their names."
+        )
+    if options:
+        raise ValueError(
+            f"The option {next(iter(options))!r} was given beside settings; give it in these."
+        )
+    return replace(settings, stream=True) if sources.must_stream else settings
+
+
+def _check_page(html: bool, place: Path | None, settings: FitSettings) -> None:
+    if html and place is None:
+        raise ValueError("A report was asked for without a folder; give out, to write it to.")
+    if html and settings.stream:
+        raise ValueError(in_chunks_never("report"))
+
+
+@contextmanager
+def _heard(kept: list[str]) -> Iterator[None]:
+    """Keep what the package warns of, each once, and let it be shown as ever."""
+    before = warnings.showwarning
+
+    def show(message: Any, category: Any, filename: str, *rest: Any, **more: Any) -> None:
+        text = str(message)
+        ours = issubclass(category, UserWarning) and "sparse_prefgp" in filename
+        if ours and text not in kept:
+            kept.append(text)
+        before(message, category, filename, *rest, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
