@@ -11,7 +11,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from sparse_prefgp.support.moved import install
+
 __version__ = "0.1.0"
+
+install()
 
 if "gpflow" not in sys.modules and find_spec("gpflow") is None:
     raise ModuleNotFoundError(
@@ -25,86 +29,86 @@ _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 os.environ.setdefault(_LOG_LEVEL, "3")
 
 _HOME = {
-    "AutoInputs": "selection",
-    "Candidate": "studies",
-    "Challenge": "analysis",
-    "Checkpoint": "selection",
-    "Comparison": "studies",
-    "Consistency": "analysis",
+    "AutoInputs": "learning.initial",
+    "Candidate": "workflow",
+    "Challenge": "analysis.challenger",
+    "Checkpoint": "learning.checkpoint",
+    "Comparison": "workflow",
+    "Consistency": "analysis.consistency",
     "DTC": "approximations",
     "DuelKernel": "gpflow_blocks",
     "DuelLikelihood": "gpflow_blocks",
-    "Duels": "duels",
-    "EvidenceReport": "analysis",
+    "Duels": "data.duels",
+    "EvidenceReport": "analysis.certificates",
     "Exact": "approximations",
-    "Explanation": "analysis",
+    "Explanation": "analysis.explanation",
     "FITC": "approximations",
-    "FitOutput": "studies.workflow",
-    "FitSettings": "studies.settings",
-    "GreedyReport": "selection",
+    "FitOutput": "workflow.workflow",
+    "FitSettings": "workflow.settings",
+    "GreedyReport": "learning.greedy",
     "HeteroscedasticVFE": "approximations",
     "InferenceResult": "engines",
     "ItemEffect": "covariances",
     "Laplace": "engines",
     "ItemInducingPoints": "gpflow_blocks",
     "LowRankPlusDiagonal": "engines",
-    "OptimisationReport": "selection",
+    "OptimisationReport": "learning.report",
     "PITC": "approximations",
     "ParallelEP": "engines",
     "PartitionedEP": "engines",
     "PosteriorDraws": "sampling",
     "PreferenceGP": "models",
     "PriorPower": "approximations",
-    "Ranking": "analysis",
-    "SampledEvidence": "analysis",
+    "Ranking": "analysis.ranking",
+    "SampledEvidence": "analysis.importance",
     "SamplingCheck": "sampling",
     "SequentialEP": "engines",
     "Status": "engines",
     "StreamedDuels": "io",
-    "StreamedGP": "parts",
-    "StreamedReport": "selection",
-    "StreamedResult": "parts",
-    "StudyReport": "studies.ablation_report",
+    "StreamedGP": "models.streaming",
+    "StreamedReport": "learning.report",
+    "StreamedResult": "models.streaming",
+    "StudyReport": "lab.report",
     "SubsetOfData": "approximations",
-    "Suggestions": "analysis",
+    "Suggestions": "analysis.suggestion",
     "TightVFE": "approximations",
     "TruncatedNormalResult": "engines",
-    "UpdateReport": "models",
+    "UpdateReport": "analysis.updating",
     "VFE": "approximations",
     "Variational": "engines",
-    "auto_inputs": "selection",
-    "candidates_from": "studies",
-    "compare": "studies",
-    "consistency": "analysis",
-    "evaluate": "analysis",
-    "evidence_report": "analysis",
-    "explain": "analysis",
-    "export_saved_model": "models",
-    "fit": "studies.workflow",
-    "greedy_em": "selection",
-    "hallucination_believer": "analysis",
-    "importance_sampling": "analysis",
-    "initial_inputs": "selection",
+    "auto_inputs": "learning.initial",
+    "candidates_from": "workflow",
+    "compare": "workflow",
+    "consistency": "analysis.consistency",
+    "evaluate": "analysis.evaluation",
+    "evidence_report": "analysis.certificates",
+    "explain": "analysis.explanation",
+    "export_saved_model": "disk.exporting",
+    "fit": "workflow.workflow",
+    "greedy_em": "learning.greedy",
+    "hallucination_believer": "analysis.challenger",
+    "importance_sampling": "analysis.importance",
+    "initial_inputs": "learning.initial",
     "kmeans_inputs": "models",
-    "load": "models",
-    "optimise": "selection",
-    "optimise_streamed": "selection",
-    "predict": "analysis",
-    "rank": "analysis",
+    "load": "disk.saving",
+    "optimise": "learning.optimise",
+    "optimise_streamed": "learning.optimise",
+    "predict": "analysis.prediction",
+    "rank": "analysis.ranking",
     "read_choices": "io",
     "read_duels": "io",
     "read_items": "io",
     "read_rankings": "io",
     "register_kernel": "models",
     "sample_posterior": "sampling",
-    "save": "models",
+    "save": "disk.saving",
     "stacked_duels": "gpflow_blocks",
     "stream_duels": "io",
-    "study_report": "studies.ablation_report",
-    "suggest": "analysis",
-    "to_tensorboard": "selection",
+    "study_report": "lab.report",
+    "suggest": "analysis.suggestion",
+    "to_tensorboard": "learning.tensorboard",
     "truncated_normal_ep": "engines",
-    "update": "models",
+    "update": "analysis.updating",
 }
 
 __all__ = [
@@ -192,24 +196,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from sparse_prefgp.analysis import (
-        Challenge,
-        Consistency,
-        EvidenceReport,
-        Explanation,
-        Ranking,
-        SampledEvidence,
-        Suggestions,
-        consistency,
-        evaluate,
-        evidence_report,
-        explain,
-        hallucination_believer,
-        importance_sampling,
-        predict,
-        rank,
-        suggest,
-    )
+    from sparse_prefgp.analysis.certificates import EvidenceReport, evidence_report
+    from sparse_prefgp.analysis.challenger import Challenge, hallucination_believer
+    from sparse_prefgp.analysis.consistency import Consistency, consistency
+    from sparse_prefgp.analysis.evaluation import evaluate
+    from sparse_prefgp.analysis.explanation import Explanation, explain
+    from sparse_prefgp.analysis.importance import SampledEvidence, importance_sampling
+    from sparse_prefgp.analysis.prediction import predict
+    from sparse_prefgp.analysis.ranking import Ranking, rank
+    from sparse_prefgp.analysis.suggestion import Suggestions, suggest
+    from sparse_prefgp.analysis.updating import UpdateReport, update
     from sparse_prefgp.approximations import (
         DTC,
         FITC,
@@ -223,6 +219,8 @@ if TYPE_CHECKING:
     )
     from sparse_prefgp.covariances import ItemEffect
     from sparse_prefgp.data.duels import Duels
+    from sparse_prefgp.disk.exporting import export_saved_model
+    from sparse_prefgp.disk.saving import load, save
     from sparse_prefgp.engines import (
         InferenceResult,
         Laplace,
@@ -249,33 +247,17 @@ if TYPE_CHECKING:
         read_rankings,
         stream_duels,
     )
-    from sparse_prefgp.models import (
-        PreferenceGP,
-        UpdateReport,
-        export_saved_model,
-        kmeans_inputs,
-        load,
-        register_kernel,
-        save,
-        update,
-    )
+    from sparse_prefgp.lab.report import StudyReport, study_report
+    from sparse_prefgp.learning.checkpoint import Checkpoint
+    from sparse_prefgp.learning.greedy import GreedyReport, greedy_em
+    from sparse_prefgp.learning.initial import AutoInputs, auto_inputs, initial_inputs
+    from sparse_prefgp.learning.optimise import optimise, optimise_streamed
+    from sparse_prefgp.learning.report import OptimisationReport, StreamedReport
+    from sparse_prefgp.learning.tensorboard import to_tensorboard
+    from sparse_prefgp.models import PreferenceGP, kmeans_inputs, register_kernel
     from sparse_prefgp.models.streaming import StreamedGP, StreamedResult
     from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, sample_posterior
-    from sparse_prefgp.learning import (
-        AutoInputs,
-        Checkpoint,
-        GreedyReport,
-        OptimisationReport,
-        StreamedReport,
-        auto_inputs,
-        greedy_em,
-        initial_inputs,
-        optimise,
-        optimise_streamed,
-        to_tensorboard,
-    )
     from sparse_prefgp.workflow import Candidate, Comparison, candidates_from, compare
-    from sparse_prefgp.lab.report import StudyReport, study_report
     from sparse_prefgp.workflow.settings import FitSettings
     from sparse_prefgp.workflow.workflow import FitOutput, fit
 

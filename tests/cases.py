@@ -14,9 +14,9 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation, DuelPrior, DuelProblem
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine
 from sparse_prefgp.engines.base import FixedPoint
-from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.factors.sites import Sites
 from tests.tolerances import SOLVER
 

@@ -11,21 +11,20 @@ from typing import Any
 # Sections of the reference, by the module a public name comes from; others follow under the
 # module's own name, so that a new name appears by itself.
 SECTIONS = {
-    "duels": "Duels and tables",
+    "data": "Duels and tables",
     "io": "Duels and tables",
     "models": "The model",
-    "parts": "The model",
     "covariances": "The model",
     "approximations": "Approximations",
     "engines": "Inference",
-    "selection": "Learning",
+    "learning": "Learning",
     "gpflow_blocks": "Blocks for GPflow",
-    "studies": "Choosing",
+    "workflow": "Choosing",
     "analysis": "Using a model",
     "sampling": "Using a model",
     "plotting": "Pictures",
-    "baselines": "Scores",
-    "metrics": "Scores",
+    "disk": "Using a model",
+    "lab": "Studies",
     "datasets": "Data sets",
 }
 

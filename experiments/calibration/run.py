@@ -148,8 +148,8 @@ def predictor(setting: Setting, given: World) -> Callable[[npt.NDArray[np.bool_]
     from sparse_prefgp.approximations import DuelProblem
     from sparse_prefgp.covariances.kernels import as_float
     from sparse_prefgp.data.graph import DuelGraph
-    from sparse_prefgp.models.posterior import Posterior
     from sparse_prefgp.factors.sites import Sites, totals
+    from sparse_prefgp.models.posterior import Posterior
 
     approximation = approximations()[setting.approximation]
     engine = engines()[setting.engine]

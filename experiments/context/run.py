@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.learning.optimise import optimise
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.learning import optimise
 from sparse_prefgp.workflow.holdout import (
     Holdout,
     predict_held_out,

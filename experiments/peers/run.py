@@ -20,7 +20,12 @@ import numpy as np
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.baselines import LinearProbit
-from sparse_prefgp.lab.benchmarks.problems import NOISE_VARIANCE, Problem, make_problem, random_utility
+from sparse_prefgp.lab.benchmarks.problems import (
+    NOISE_VARIANCE,
+    Problem,
+    make_problem,
+    random_utility,
+)
 from sparse_prefgp.lab.benchmarks.race import RIVALS, Case, train_ours, train_rival
 from sparse_prefgp.models import kmeans_inputs
 from sparse_prefgp.support.versions import versions

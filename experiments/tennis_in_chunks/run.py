@@ -34,8 +34,8 @@ SPLIT = {"split": "time:date", "test_fraction": 0.15}
 def fitted(data: Path, which: str, inducing: int, steps: int, polish: int) -> dict[str, Any]:
     """One fit in this process: scores, seconds, memory above that after imports."""
     import sparse_prefgp as spg
-    from sparse_prefgp.io import read_table
     from sparse_prefgp.data.splits import split_duels
+    from sparse_prefgp.io import read_table
     from sparse_prefgp.workflow.holdout import StreamHoldout, fit_model
     from sparse_prefgp.workflow.settings import FitSettings
 

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.prediction import Outcomes, predicted
 from sparse_prefgp.analysis.baselines import LinearProbit
-from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
-from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 from sparse_prefgp.analysis.items import own_items
-from sparse_prefgp.learning import OptimisationReport, optimise
+from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.analysis.prediction import Outcomes, predicted
 from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.learning.optimise import optimise
+from sparse_prefgp.learning.report import OptimisationReport
+from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 from sparse_prefgp.workflow.choices import ApproximationChoice, KernelChoice
 from sparse_prefgp.workflow.folder import as_json_text
 

@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from sparse_prefgp.analysis.acquisition import expected_reduction
 from sparse_prefgp.analysis.candidates import CandidatePairs
+from sparse_prefgp.analysis.items import numbered_inputs
 from sparse_prefgp.analysis.prediction import predicted
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
-from sparse_prefgp.analysis.items import numbered_inputs
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts

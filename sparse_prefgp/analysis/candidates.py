@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.analysis.items import ItemSet, known_items, numbered_inputs, resolve_items
 from sparse_prefgp.analysis.prediction import predicted, sides_of
 from sparse_prefgp.analysis.ranking import distinct_rows
 from sparse_prefgp.io.files import load
-from sparse_prefgp.analysis.items import ItemSet, known_items, numbered_inputs, resolve_items
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts

@@ -13,9 +13,9 @@ from sparse_prefgp.support.words import counted
 
 if TYPE_CHECKING:
     from sparse_prefgp.approximations import Approximation, DuelPrior
+    from sparse_prefgp.data.graph import DuelGraph
     from sparse_prefgp.engines.base import FixedPoint
     from sparse_prefgp.evidence import LowerBounds
-    from sparse_prefgp.data.graph import DuelGraph
     from sparse_prefgp.models import PreferenceGP
 
 EXACT_UP_TO = 2000

@@ -16,7 +16,6 @@ import tensorflow as tf
 from scipy.optimize import minimize
 
 from sparse_prefgp.analysis.hallucination import hallucinations
-from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.analysis.items import (
     ItemSet,
     known_items,
@@ -24,8 +23,9 @@ from sparse_prefgp.analysis.items import (
     own_items,
     resolve_items,
 )
-from sparse_prefgp.models.posterior import in_chunks
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.factors.truncated_normal import log_cdf
+from sparse_prefgp.models.posterior import in_chunks
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP

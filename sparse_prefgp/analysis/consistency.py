@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.support.checks import whole_number
-from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.analysis.items import ItemSet, items_of
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.factors.noise import ONE_NOISE
 from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.protocols import holding_duels
-from sparse_prefgp.factors.noise import ONE_NOISE
+from sparse_prefgp.support.checks import whole_number
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts

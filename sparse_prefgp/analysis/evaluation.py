@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.analysis.baselines import Coin, LinearProbit
+from sparse_prefgp.analysis.items import (
+    ItemSet,
+    LabelledDuels,
+    features_in_units_of,
+    items_of,
+    known_items,
+)
 from sparse_prefgp.analysis.scoring import (
     COIN,
     LINEAR_PROBIT,
@@ -20,19 +28,10 @@ from sparse_prefgp.analysis.scoring import (
     score_rows,
     unseen_pairs,
 )
-from sparse_prefgp.analysis.baselines import Coin, LinearProbit
-from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.rows import SIDES, WEIGHTS
-from sparse_prefgp.analysis.items import (
-    ItemSet,
-    LabelledDuels,
-    features_in_units_of,
-    items_of,
-    known_items,
-)
 from sparse_prefgp.models.outcomes import (
     check_blocks,
     known_blocks,
@@ -40,6 +39,7 @@ from sparse_prefgp.models.outcomes import (
     warn_without_blocks,
 )
 from sparse_prefgp.models.protocols import holding_duels
+from sparse_prefgp.support.checks import whole_number
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.duels import check_features, shortened
+from sparse_prefgp.analysis.items import feature_columns, known_items
+from sparse_prefgp.data.duels import check_features
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.analysis.items import feature_columns, known_items
-from sparse_prefgp.support.words import agreeing
+from sparse_prefgp.support.words import agreeing, shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import KnownDuels, Predicts

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.analysis.items import ItemSet, known_items
 from sparse_prefgp.io.files import load
 from sparse_prefgp.io.judgements import LOSER, WINNER, labels_in
-from sparse_prefgp.analysis.items import ItemSet, known_items
 from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.support.checks import level_of_interval
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts

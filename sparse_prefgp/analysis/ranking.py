@@ -21,10 +21,10 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import linalg, special
 
-from sparse_prefgp.support.checks import level_of_interval, whole_number
+from sparse_prefgp.analysis.items import numbered_inputs, resolve_items
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.analysis.items import numbered_inputs, resolve_items
+from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.words import agreeing, counted
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
-from sparse_prefgp.data.events import Events
 from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.analysis.prediction import outcomes_of
+from sparse_prefgp.data.events import Events
 from sparse_prefgp.models.protocols import holding_duels
 
 if TYPE_CHECKING:

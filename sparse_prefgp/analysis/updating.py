@@ -11,13 +11,6 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.engines import InferenceResult
-from sparse_prefgp.data.events import KINDS, Codes
-from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.io.files import id_text, items_named_in, load
-from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.analysis.items import (
     ROUNDING,
     ItemSet,
@@ -27,6 +20,13 @@ from sparse_prefgp.analysis.items import (
     own_items,
     resolve_items,
 )
+from sparse_prefgp.approximations import Approximation
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import KINDS, Codes
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.io.files import id_text, items_named_in, load
+from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.models.preference_gp import PreferenceGP
 
 FloatArray = npt.NDArray[np.float64]

@@ -15,10 +15,10 @@ from sparse_prefgp.approximations.base import (
     build_factors,
     sample_duels,
 )
-from sparse_prefgp.support.checks import plain_scalars
 from sparse_prefgp.covariances import Covariance, DenseOverDuels, DenseOverItems
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.support.checks import plain_scalars
 
 
 @dataclass(frozen=True)

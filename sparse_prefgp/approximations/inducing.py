@@ -25,7 +25,6 @@ from sparse_prefgp.approximations.base import (
 )
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.form import choose_form
-from sparse_prefgp.support.checks import plain_scalars
 from sparse_prefgp.covariances import LowRank, LowRankOverDuels, LowRankOverItems
 from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item_effects
 from sparse_prefgp.covariances.kernels import (
@@ -35,13 +34,14 @@ from sparse_prefgp.covariances.kernels import (
     with_inducing,
 )
 from sparse_prefgp.data.graph import DuelGraph, Links, differences, squared_distances
+from sparse_prefgp.factors.sites import Factors, powers_of
+from sparse_prefgp.support.checks import plain_scalars
 from sparse_prefgp.support.linalg import (
     MAX_CONDITION,
     cholesky_with_jitter,
     own_squared_lengths,
     solved_rows,
 )
-from sparse_prefgp.factors.sites import Factors, powers_of
 
 RESIDUAL_BOUNDS = ("diagonal", "rank", "logdet")
 # So many item effects are inducing variables of their own: those of the most compared items.

@@ -18,12 +18,12 @@ from sparse_prefgp.approximations.base import (
     build_factors,
 )
 from sparse_prefgp.approximations.inducing import SummedApproximation, Whitened, whitened
-from sparse_prefgp.support.checks import is_number, plain_scalars, whole_number
-from sparse_prefgp.support.kmeans import kmeans_labels
 from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.residual import BLOCKS, Term, Unexplained, ends_apart, joined
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.support.checks import is_number, plain_scalars, whole_number
+from sparse_prefgp.support.kmeans import kmeans_labels
 
 IntArray = npt.NDArray[np.int64]
 Label = int | str

@@ -60,8 +60,8 @@ def bench(
     """
     with sentences(quiet, as_json, threads) as console:
         results = {}
-        from sparse_prefgp.lab import benchmarks
         from sparse_prefgp.disk.folders import check_place, write_file
+        from sparse_prefgp.lab import benchmarks
 
         names = benchmarks.chosen(name)
         benchmarks.check_budget(budget)

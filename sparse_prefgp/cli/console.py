@@ -22,13 +22,13 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from sparse_prefgp.cli.manners import Manners
 from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
+from sparse_prefgp.cli.manners import Manners
 from sparse_prefgp.support.quiet import held_back_stderr
 
 if TYPE_CHECKING:
+    from sparse_prefgp.learning.report import Progress
     from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.learning import Progress
 
 MISTAKE = 2
 INTERRUPTED = 130
@@ -129,7 +129,7 @@ def open_model(console: Output, path: Path) -> PreferenceGP:
 
     find_model(path)  # a wrong path is told before anything slow
     import_tensorflow(console)
-    from sparse_prefgp.models import load
+    from sparse_prefgp.disk.saving import load
 
     with console.status("Reading the model …"):
         return load(path)

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
@@ -22,13 +23,12 @@ from sparse_prefgp.cli.console import (
 from sparse_prefgp.cli.select import compare_bar, print_comparison
 from sparse_prefgp.cli.streaming import passes_bar
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
+from sparse_prefgp.support.words import counted
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.automatic import NUMBER_NOTE, Automatic
 from sparse_prefgp.workflow.choices import DEFAULT_ENGINE
 from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, Watch
 from sparse_prefgp.workflow.workflow import Fitted
-from sparse_prefgp.support.words import counted
 
 NAMES_SHOWN = 10
 

@@ -13,8 +13,8 @@ from sparse_prefgp.cli.console import Output
 from sparse_prefgp.workflow.holdout import Watch
 
 if TYPE_CHECKING:
+    from sparse_prefgp.learning.report import Progress
     from sparse_prefgp.models.streaming.workplace import StreamProgress
-    from sparse_prefgp.learning import Progress
 
 
 @contextmanager

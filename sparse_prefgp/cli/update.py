@@ -61,9 +61,9 @@ def update(
                 "--overwrite."
             )
         fitted = open_model(console, model)
-        from sparse_prefgp.disk.saving import save
         from sparse_prefgp.analysis.updating import update as add_duels
-        from sparse_prefgp.learning import optimise
+        from sparse_prefgp.disk.saving import save
+        from sparse_prefgp.learning.optimise import optimise
 
         with console.status("Adding the duels …"):
             new, report = add_duels(

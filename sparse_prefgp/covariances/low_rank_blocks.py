@@ -19,7 +19,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
@@ -29,6 +28,7 @@ from sparse_prefgp.covariances.low_rank_base import (
     terms_of,
 )
 from sparse_prefgp.covariances.residual import Term, summed
+from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.support.linalg import constant_matmul
 
 # One after the other, sites change the covariance of all z, (t, t): 200 MB at so many.

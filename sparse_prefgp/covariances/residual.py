@@ -17,8 +17,8 @@ import tensorflow as tf
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
+from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import DuelGraph
 
 IntArray = npt.NDArray[np.int64]

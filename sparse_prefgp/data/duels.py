@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.events import TIE, WIN, Codes, Events
+from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.features import FeatureTransform
@@ -739,18 +740,6 @@ def check_features(
         i, j = (int(k) for k in bad[0])
         raise ValueError(f"{label} has {result[i, j]} in row {i}, {column(j)}; {IMPUTATION_HINT}.")
     return result
-
-
-def shortened(value: Any) -> str:
-    """How a message shows a value that may be very long."""
-    if isinstance(value, int) and abs(value) >= 10**40:
-        # Python refuses to write out integers of several thousand digits.
-        return f"an integer of {value.bit_length()} bits"
-    if isinstance(value, np.generic):
-        value = value.item()
-    text = value if isinstance(value, str) else repr(value)
-    text = text if len(text) <= 60 else text[:57] + "..."
-    return repr(text) if isinstance(value, str) else text
 
 
 def check_total(counts: IntArray, where: Callable[[int], str]) -> None:

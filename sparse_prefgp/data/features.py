@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.duels import IMPUTATION_HINT, shortened
+from sparse_prefgp.data.duels import IMPUTATION_HINT
+from sparse_prefgp.support.words import shortened
 
 FloatArray = npt.NDArray[np.float64]
 

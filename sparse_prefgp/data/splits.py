@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.duels import shortened
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.io import DuelTable
+from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.support.words import shortened
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]

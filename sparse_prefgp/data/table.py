@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
-from sparse_prefgp.io.files import RowNames
+from sparse_prefgp.data.rows import RowNames
 
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree
 
-from sparse_prefgp.datasets.texts import text_features
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.datasets.texts import text_features
 
 VOTES, GOLD = "UKPConvArg1-full-XML", "UKPConvArg1Strict-CSV"
 FIRST, SECOND, EQUAL = "a1", "a2", "equal"

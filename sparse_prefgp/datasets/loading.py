@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets import arguments, choices, tables, tennis
 from sparse_prefgp.datasets.fetching import (
     DATA_VARIABLE,
@@ -31,7 +32,6 @@ from sparse_prefgp.datasets.registry import (
     describe,
 )
 from sparse_prefgp.datasets.sets import DuelSet, RegressionSet
-from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.folders import replaced_folder
 
 MADE = "made.json"  # of the tidy files in the cache: how they were made, and their checksums

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.datasets.registry import TARGET
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.datasets.registry import TARGET
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.datasets.sets import RegressionSet
-from sparse_prefgp.data.duels import Duels, shortened
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.datasets.sets import RegressionSet
 from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.support.words import shortened
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -12,8 +12,8 @@ import gpflow
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from sparse_prefgp.engines import Status
 from sparse_prefgp.disk.folders import contents, replaced_folder
+from sparse_prefgp.engines import Status
 from sparse_prefgp.models.posterior import CHUNK
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.versions import versions

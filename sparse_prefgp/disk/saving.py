@@ -16,13 +16,13 @@ from sparse_prefgp.approximations import (
     Approximation,
 )
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.disk.folders import replaced_folder
+from sparse_prefgp.disk.model_folder import check_replaceable, model_files, read_model
 from sparse_prefgp.engines import (
     InferenceResult,
     Status,
 )
-from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.disk.folders import replaced_folder
-from sparse_prefgp.disk.model_folder import check_replaceable, model_files, read_model
 from sparse_prefgp.models.codec import Decoder
 from sparse_prefgp.models.describing import (
     APPROXIMATIONS,

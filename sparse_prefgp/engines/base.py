@@ -11,12 +11,12 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.support.checks import plain_scalars
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Kept
 from sparse_prefgp.evidence import Slopes
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, damp
+from sparse_prefgp.support.checks import plain_scalars
 
 
 class Status(Enum):

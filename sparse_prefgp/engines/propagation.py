@@ -19,9 +19,9 @@ from sparse_prefgp.factors.links import Probit
 from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
+    Power,
     Sites,
     Tilted,
-    cavities,
     cavity,
     factor_slopes,
     largest_change,
@@ -37,6 +37,13 @@ def evaluate(
 ) -> Evaluation:
     """Marginals, cavities and the sites that one undamped sweep would give."""
     return step(covariance.marginals(*totals(sites, factors.counts)), factors, sites, power)
+
+
+def cavities(marginals: Marginals, sites: Sites, power: Power = 1.0) -> Cavity:
+    """The cavities of all sites, as exactly as the covariance can give them."""
+    if marginals.left_out is not None and not tf.is_tensor(power) and power == 1.0:
+        return Cavity(*marginals.left_out)
+    return cavity(marginals.mean, marginals.variance, sites, power)
 
 
 # Above this many sites one pass by the compiler is worth its compilation.

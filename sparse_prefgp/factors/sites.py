@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances import Marginals
 from sparse_prefgp.factors.expectations import limit_densities
 from sparse_prefgp.factors.tilted import PowerMoments, power_moments
 from sparse_prefgp.factors.truncated_normal import truncated_moments
@@ -92,13 +91,6 @@ def cavity(mean: tf.Tensor, variance: tf.Tensor, sites: Sites, power: Power = 1.
     """Take the share `power` of one copy of each site out. Right at zero variance too."""
     q = 1.0 - power * sites.tau * variance
     return Cavity((mean - power * sites.nu * variance) / q, variance / q)
-
-
-def cavities(marginals: Marginals, sites: Sites, power: Power = 1.0) -> Cavity:
-    """The cavities of all sites, as exactly as the covariance can give them."""
-    if marginals.left_out is not None and not tf.is_tensor(power) and power == 1.0:
-        return Cavity(*marginals.left_out)
-    return cavity(marginals.mean, marginals.variance, sites, power)
 
 
 def match_moments(cavity: Cavity, factors: Factors) -> tuple[Sites, Tilted]:

@@ -1,8 +1,9 @@
 """Log mass and first two moments of a normal truncated to an interval, exact in the tails.
 
-Everything is about a *standard* normal truncated to ``(a, b)``; `sparse_prefgp.factors.sites` adds location
-and scale. All functions are pure, elementwise and vectorised, and none of them takes a difference
-of nearly equal numbers: the obvious formulas lose every digit a few dozen standard deviations out.
+Everything is about a *standard* normal truncated to ``(a, b)``; `sparse_prefgp.factors.sites` adds
+location and scale. All functions are pure, elementwise and vectorised, and none of them takes a
+difference of nearly equal numbers: the obvious formulas lose every digit a few dozen standard
+deviations out.
 
 Sources: the continued fraction of Mills' ratio (Abramowitz & Stegun 1964, eq. 26.2.14); the moments
 of a truncated normal (Johnson, Kotz & Balakrishnan 1994, ch. 13).

@@ -8,18 +8,18 @@ from typing import Any
 import gpflow
 import tensorflow as tf
 
-from sparse_prefgp.support.checks import check_noise_variance, is_number
-from sparse_prefgp.data.duels import shortened
 from sparse_prefgp.factors.expectations import expected_log_cdf
 from sparse_prefgp.factors.truncated_normal import half_line, log_cdf
+from sparse_prefgp.support.checks import check_noise_variance, is_number
+from sparse_prefgp.support.words import shortened
 
 
 class DuelLikelihood(gpflow.likelihoods.ScalarLikelihood):
     """P(the first wins | g) = Phi(g / sqrt(2 sigma²)), for g = f(first) - f(second).
 
     Phi is exact, finite however improbable the outcome is, and its expectations are good to 1e-12
-    for every ratio of variance and noise (`sparse_prefgp.factors.expectations`). GPflow's `Bernoulli` is
-    another model, 0.998 Phi + 0.001, on 20 nodes of Gauss–Hermite.
+    for every ratio of variance and noise (`sparse_prefgp.factors.expectations`). GPflow's
+    `Bernoulli` is another model, 0.998 Phi + 0.001, on 20 nodes of Gauss–Hermite.
 
     Y is (N, 1), 1 where the first won and 0 where the second did, or (N, 2) with a count of equal
     duels, which weighs the row, in the second column. GPflow takes as many latent functions as Y

@@ -1,5 +1,6 @@
 """Reading items, duels, choices and rankings: CSV, gzipped CSV, Parquet and data frames."""
 
+from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.choices import (
     read_choice_table,
     read_choices,
@@ -8,7 +9,6 @@ from sparse_prefgp.io.choices import (
 )
 from sparse_prefgp.io.reading import read_duels, read_items, read_table, with_judgements
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
-from sparse_prefgp.data.table import DuelTable
 
 __all__ = [
     "DuelTable",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import numeric_column, require_pandas
+from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import (
     YES_AND_NO,
     ItemColumns,
@@ -33,7 +34,6 @@ from sparse_prefgp.io.files import (
     plain_ids,
 )
 from sparse_prefgp.io.reading import COUNT, table_of
-from sparse_prefgp.data.table import DuelTable
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]

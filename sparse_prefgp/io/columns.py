@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.duels import MAX_COUNT, check_total, shortened
+from sparse_prefgp.data.duels import MAX_COUNT, check_total
 from sparse_prefgp.data.features import numeric_column, require_pandas, text_column
 from sparse_prefgp.io.files import Table, column_names, id_text, listing
+from sparse_prefgp.support.words import shortened
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]

@@ -10,23 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.duels import shortened
 from sparse_prefgp.data.events import FLAGGED, Codes, kinds_of
 from sparse_prefgp.data.events import TIE as TIED
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.io.columns import feature_kinds, parse_flags
-from sparse_prefgp.io.files import (
-    JoinedRows,
-    RowNames,
-    Source,
-    Table,
-    column_names,
-    id_text,
-    listing,
-    load,
-    plain_ids,
-)
+from sparse_prefgp.data.rows import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.io.columns import feature_kinds, parse_flags
+from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load, plain_ids
+from sparse_prefgp.support.words import shortened
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

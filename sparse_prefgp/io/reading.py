@@ -11,8 +11,10 @@ import numpy.typing as npt
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import FLAGGED, Events
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.rows import RowNames
+from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts
-from sparse_prefgp.io.files import RowNames, Source, items_named_in, load, load_items
+from sparse_prefgp.io.files import Source, items_named_in, load, load_items
 from sparse_prefgp.io.judgements import (
     COUNT,
     LOSER,
@@ -23,7 +25,6 @@ from sparse_prefgp.io.judgements import (
     kinds_in,
     weighted_by,
 )
-from sparse_prefgp.data.table import DuelTable
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

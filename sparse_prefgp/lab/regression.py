@@ -24,13 +24,14 @@ from sparse_prefgp.approximations import Approximation, DuelPrior, DuelProblem, 
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import between_inducing, kernel_matrix, with_inducing
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import FixedPoint, InferenceResult
 from sparse_prefgp.engines.base import Evaluation, describe
+from sparse_prefgp.engines.propagation import cavities
 from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_evidence
-from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.factors.sites import Factors, Sites, Tilted, totals
 from sparse_prefgp.models.posterior import Posterior, predictions
 from sparse_prefgp.models.protocols import SampledWins
-from sparse_prefgp.factors.sites import Factors, Sites, Tilted, cavities, totals
 
 
 @dataclass(frozen=True)

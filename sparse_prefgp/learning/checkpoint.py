@@ -18,19 +18,19 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.disk.checkpoint_folder import (
     Store,
     again,
     digest_of,
     of_something_else,
 )
-from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.data.duels import shortened
 from sparse_prefgp.io.streams import StreamedDuels
-from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.learning.climb import Climb, Curvature
 from sparse_prefgp.learning.objective import Counts
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.streaming import StreamedGP
+from sparse_prefgp.support.words import shortened
 
 IntArray = npt.NDArray[np.int64]
 

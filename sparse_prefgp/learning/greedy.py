@@ -21,14 +21,14 @@ from sparse_prefgp.covariances.kernels import (
     kernel_matrix,
     with_inducing,
 )
-from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.data.graph import incidence_transpose
-from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
-from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.inducing_inputs import check_count
+from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.learning.causes import cause_and_remedies
 from sparse_prefgp.learning.initial import EXPLAINED
 from sparse_prefgp.learning.optimise import NotFinite, optimise
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.inducing_inputs import check_count
+from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -29,9 +29,8 @@ from sparse_prefgp.covariances.kernels import (
     kernel_matrix,
     with_inducing,
 )
-from sparse_prefgp.data.duels import Duels, shortened
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.inducing_inputs import (
     check_count,
@@ -39,6 +38,8 @@ from sparse_prefgp.models.inducing_inputs import (
     kmeans_inputs,
     random_inputs,
 )
+from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
+from sparse_prefgp.support.words import shortened
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -15,13 +15,7 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp.disk.checkpoint_folder import digest_of
-from sparse_prefgp.support.checks import check_least_gain, check_mode
-from sparse_prefgp.data.duels import shortened
 from sparse_prefgp.engines import InferenceResult, ParallelEP
-from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.checks import lost_effects
-from sparse_prefgp.models.streaming import StreamedGP
-from sparse_prefgp.models.streaming.workplace import StreamProgress
 from sparse_prefgp.learning.causes import REMEDIES, cause_and_remedies
 from sparse_prefgp.learning.checkpoint import Checkpoint, IntArray, Keeper, Reached, identify
 from sparse_prefgp.learning.climb import NOT_FINITE, Climb, Curvature, go_on
@@ -35,6 +29,12 @@ from sparse_prefgp.learning.objective import (
 from sparse_prefgp.learning.report import OptimisationReport, Progress, StartReport
 from sparse_prefgp.learning.settling import LEAST_GAIN, Settling
 from sparse_prefgp.learning.starts import perturb
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.checks import lost_effects
+from sparse_prefgp.models.streaming import StreamedGP
+from sparse_prefgp.models.streaming.workplace import StreamProgress
+from sparse_prefgp.support.checks import check_least_gain, check_mode
+from sparse_prefgp.support.words import shortened
 
 __all__ = [
     "LOOSE_TOLERANCE",
@@ -578,3 +578,7 @@ def _not_finite(objective: InMemory, starts: int) -> NotFinite:
         f"The {objective.failure} is not finite {where}{because}; "
         f"{cause_and_remedies(objective.model.problem())}."
     )
+
+
+# The name that it had for duels in chunks.
+optimise_streamed = optimise

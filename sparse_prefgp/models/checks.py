@@ -13,8 +13,8 @@ from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.approximations.inducing import items_with_effects
 from sparse_prefgp.covariances.item_effect import feature_part, item_effects
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
-from sparse_prefgp.data.duels import shortened
 from sparse_prefgp.models.inducing_inputs import check_count
+from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP

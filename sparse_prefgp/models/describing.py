@@ -22,6 +22,7 @@ from sparse_prefgp.approximations import (
 )
 from sparse_prefgp.covariances.item_effect import numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.data.events import KINDS, TIE, WIN, Codes, Events
 from sparse_prefgp.engines import (
     InferenceResult,
     Laplace,
@@ -31,7 +32,6 @@ from sparse_prefgp.engines import (
     Status,
     Variational,
 )
-from sparse_prefgp.data.events import KINDS, TIE, WIN, Codes, Events
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder
 from sparse_prefgp.models.protocols import KnownDuels

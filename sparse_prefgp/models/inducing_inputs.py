@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.support.kmeans import kmeans_labels, unit_spread
-from sparse_prefgp.data.duels import shortened
+from sparse_prefgp.support.words import shortened
 
 FloatArray = npt.NDArray[np.float64]
 

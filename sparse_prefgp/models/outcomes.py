@@ -12,10 +12,11 @@ import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.support.checks import is_number
-from sparse_prefgp.data.duels import Duels, shortened
-from sparse_prefgp.io.files import id_text
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
+from sparse_prefgp.io.files import id_text
+from sparse_prefgp.support.checks import is_number
+from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import KnownDuels, Predicts

@@ -12,9 +12,9 @@ import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
 from sparse_prefgp.factors.links import Link
+from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
-from sparse_prefgp.factors.noise import NoiseRatios
 
 
 class DuelPredictions:

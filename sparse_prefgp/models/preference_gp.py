@@ -30,6 +30,7 @@ from sparse_prefgp.covariances.item_effect import (
     numbered_kernel,
 )
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
@@ -39,7 +40,7 @@ from sparse_prefgp.evidence import (
     differentiable_log_evidence,
     lower_bounds,
 )
-from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.factors.sites import Sites, totals
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
     check_parts,
@@ -54,7 +55,6 @@ from sparse_prefgp.models.posterior import Posterior, in_chunks, posteriors_in_b
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
-from sparse_prefgp.factors.sites import Sites, totals
 
 EXACT_UP_TO = 1000
 DEFAULT_INDUCING = 128

@@ -18,11 +18,11 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation, DuelProblem
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.factors.noise import NoiseRatios
+from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.sampling.draws import Preferences
 
 FloatArray = npt.NDArray[np.float64]

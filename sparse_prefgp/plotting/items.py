@@ -32,7 +32,7 @@ ROUNDING = 1e-9
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sparse_prefgp.analysis import Ranking
+    from sparse_prefgp.analysis.ranking import Ranking
     from sparse_prefgp.data.duels import Duels
     from sparse_prefgp.models import PreferenceGP
 

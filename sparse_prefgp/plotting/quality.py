@@ -24,7 +24,7 @@ from sparse_prefgp.plotting.canvas import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sparse_prefgp.learning import OptimisationReport
+    from sparse_prefgp.learning.report import OptimisationReport
 
 BINS = 10
 Z_95 = 1.959963984540054  # of the standard normal

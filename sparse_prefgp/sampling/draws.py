@@ -12,7 +12,6 @@ import tensorflow as tf
 from scipy.special import ndtr
 
 from sparse_prefgp.approximations import DuelProblem
-from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
@@ -24,6 +23,7 @@ from sparse_prefgp.sampling.diagnostics import (
 )
 from sparse_prefgp.sampling.proposals import independence_metropolis, propose
 from sparse_prefgp.sampling.target import WhitenedPrior, exact_target, num_single_duels
+from sparse_prefgp.support.checks import whole_number
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -12,11 +12,11 @@ from scipy.linalg import cho_factor, cho_solve
 
 from sparse_prefgp.approximations import DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.base import describe
-from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.sampling.proposals import TruncatedNormal
 from sparse_prefgp.factors.sites import Factors, Sites
+from sparse_prefgp.sampling.proposals import TruncatedNormal
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.duels import shortened
+from sparse_prefgp.support.words import shortened
 
 
 def is_number(value: Any) -> bool:

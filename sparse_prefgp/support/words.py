@@ -1,6 +1,10 @@
-"""Numbers in sentences."""
+"""Numbers and values in sentences."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -11,3 +15,15 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def agreeing(number: int, one: str = "is", more: str = "are") -> str:
     """The verb of so many things."""
     return one if number == 1 else more
+
+
+def shortened(value: Any) -> str:
+    """How a message shows a value that may be very long."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        # Python refuses to write out integers of several thousand digits.
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, np.generic):
+        value = value.item()
+    text = value if isinstance(value, str) else repr(value)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return repr(text) if isinstance(value, str) else text

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.io import DuelTable
 from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.io import DuelTable
 from sparse_prefgp.workflow.choices import (
     AUTO,
     Candidate,

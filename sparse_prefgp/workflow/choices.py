@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import gpflow
 
     from sparse_prefgp.approximations import Approximation
-    from sparse_prefgp.engines import Engine
     from sparse_prefgp.data.features import FeatureTransform
+    from sparse_prefgp.engines import Engine
 
 DEFAULT_APPROXIMATION = "vfe"
 DEFAULT_KERNEL = "linear+matern52"

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.baselines import LinearProbit
-from sparse_prefgp.support.checks import check_least_gain, check_noise_variance
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.support.checks import check_least_gain, check_noise_variance
 from sparse_prefgp.workflow.choices import (
     Candidate,
     FeatureGroup,

@@ -18,7 +18,7 @@ from sparse_prefgp.workflow.pages import page_template
 from sparse_prefgp.workflow.pictures import TOP, Picture
 
 if TYPE_CHECKING:
-    from sparse_prefgp.analysis import Ranking
+    from sparse_prefgp.analysis.ranking import Ranking
 
 # Column of the scores, heading, whether more is better.
 SCORES = (

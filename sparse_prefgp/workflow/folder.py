@@ -18,8 +18,8 @@ import numpy as np
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import checkpoint_foreign_files, foreign_files
 from sparse_prefgp.learning.notes import fit_notes
-from sparse_prefgp.workflow.pictures import PICTURE_NAMES, Picture
 from sparse_prefgp.support.versions import versions
+from sparse_prefgp.workflow.pictures import PICTURE_NAMES, Picture
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ranking import Ranking

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.io import DuelTable
 from sparse_prefgp.data.splits import split_columns, split_duels
+from sparse_prefgp.io import DuelTable
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.splits import Split, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
-from sparse_prefgp.data.splits import Split, split_duels
 from sparse_prefgp.workflow.choices import ADDITIVE, FeatureGroup, feature_groups
 from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, FitSettings, in_chunks_never
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
     from sparse_prefgp.analysis.scoring import Baseline, HeldOut, Rows
     from sparse_prefgp.approximations import Approximation
+    from sparse_prefgp.learning.checkpoint import Checkpoint
+    from sparse_prefgp.learning.initial import AutoInputs
+    from sparse_prefgp.learning.report import OptimisationReport
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.models.streaming import StreamedGP
     from sparse_prefgp.models.streaming.workplace import StreamProgress
-    from sparse_prefgp.learning import AutoInputs, OptimisationReport
-    from sparse_prefgp.learning.checkpoint import Checkpoint
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -89,8 +90,8 @@ class Training:
 
         :param rng: by default that of the seed of the settings.
         """
+        from sparse_prefgp.learning.initial import auto_inputs
         from sparse_prefgp.models import kmeans_inputs
-        from sparse_prefgp.learning import auto_inputs
 
         settings, train = self.settings, self.train
         rng = np.random.default_rng(settings.seed) if rng is None else rng
@@ -385,7 +386,7 @@ def fit_model(
     Returns:
         The model and what the optimiser says of it.
     """
-    from sparse_prefgp.learning import optimise
+    from sparse_prefgp.learning.optimise import optimise
 
     settings = training.settings
     rng = np.random.default_rng(settings.seed) if rng is None else rng

@@ -11,10 +11,10 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sparse_prefgp.analysis import Ranking
+    from sparse_prefgp.analysis.ranking import Ranking
     from sparse_prefgp.analysis.scoring import HeldOut
+    from sparse_prefgp.learning.report import OptimisationReport
     from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.learning import OptimisationReport
 
 
 TOP = 20

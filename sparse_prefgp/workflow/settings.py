@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.data.splits import split_columns
+from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.checks import (
     check_least_gain,
     check_mode,
     check_noise_variance,
     is_number,
 )
-from sparse_prefgp.data.duels import shortened
-from sparse_prefgp.io import DuelTable
-from sparse_prefgp.data.splits import split_columns
+from sparse_prefgp.support.words import shortened
 from sparse_prefgp.workflow.choices import (
     AUTO,
     DEFAULT_APPROXIMATION,

@@ -11,10 +11,10 @@ import numpy as np
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.io.files import RowNames
-from sparse_prefgp.io.streams import PARQUET, StreamedDuels, is_stream, stream_duels
-from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.data.rows import RowNames
 from sparse_prefgp.data.splits import split_columns
+from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.io.streams import PARQUET, StreamedDuels, is_stream, stream_duels
 from sparse_prefgp.workflow.settings import in_chunks_never
 
 if TYPE_CHECKING:

@@ -52,9 +52,9 @@ from sparse_prefgp.workflow.sources import Sources
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.scoring import HeldOut, Scores
-    from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.learning import OptimisationReport
     from sparse_prefgp.learning.checkpoint import Checkpoint
+    from sparse_prefgp.learning.report import OptimisationReport
+    from sparse_prefgp.models import PreferenceGP
 
 
 class Stages(Protocol):

@@ -1,6 +1,7 @@
 """Imports point one way, and the light parts of the package stay light."""
 
 import ast
+import importlib
 import os
 import subprocess
 import sys
@@ -8,56 +9,33 @@ from pathlib import Path
 
 import pytest
 
+from sparse_prefgp.support import moved
+
 PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
 
-# From the bottom up: a room may import from its own layer and from those below it.
-LAYERS: tuple[tuple[str, ...], ...] = (
-    (
-        "truncated_normal",
-        "quadrature",
-        "tilted",
-        "expectations",
-        "graph",
-        "duels",
-        "events",
-        "linalg",
-        "machine",
-        "noise",
-        "notes",
-        "packed",
-        "workers",
-        "features",
-        "io",
-        "transform",
-        "splits",
-        "metrics",
-        "baselines",
-        "datasets",
-        "folders",
-        "checks",
-        "clusters",
-        "blocks",
-        "model_folder",
-        "checkpoint_folder",
-        "versions",
-        "streams",
-        "words",
-        "choices",
-    ),
-    ("covariances",),
-    ("sites", "links"),
-    ("approximations",),
-    ("evidence",),
-    ("engines",),
-    ("sampling",),
-    ("models", "gpflow_blocks", "parts"),
-    ("selection",),
-    ("analysis",),
-    ("plotting",),
-    ("studies", "benchmarks"),
-    ("cli",),
+# From the bottom up: a room may import from those before it, and from itself.
+ROOMS = (
+    "support",
+    "data",
+    "io",
+    "factors",
+    "covariances",
+    "approximations",
+    "evidence",
+    "engines",
+    "sampling",
+    "gpflow_blocks",
+    "models",
+    "disk",
+    "learning",
+    "analysis",
+    "plotting",
+    "datasets",
+    "workflow",
+    "lab",
+    "cli",
 )
-LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+LEVEL = {room: level for level, room in enumerate(ROOMS)}
 TOP = "__init__"  # the list of public names may import anything, and nobody imports it
 
 
@@ -96,9 +74,21 @@ def _exists(room: str) -> bool:
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
-def test_every_room_has_a_layer() -> None:
-    unplaced = sorted({_room(path) for path in FILES} - set(LEVEL) - {TOP})
-    assert not unplaced, f"give {unplaced} a place in LAYERS of {Path(__file__).name}"
+def test_every_room_has_its_place() -> None:
+    there = {_room(path) for path in FILES} - {TOP}
+    assert there == set(ROOMS), f"ROOMS of {Path(__file__).name} and the package differ"
+
+
+def test_the_map_has_all_rooms_in_their_order() -> None:
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert rows == [*reversed(ROOMS)]
+
+
+def test_nothing_but_the_command_line_uses_the_lab() -> None:
+    for path in FILES:
+        if _room(path) not in ("lab", "cli", TOP):
+            assert "lab" not in {room for room, _ in _imported_rooms(path)}, path
 
 
 def test_no_import_runs_back() -> None:
@@ -113,7 +103,7 @@ def test_no_import_runs_back() -> None:
                 # The command line stands above the public names and may use them.
                 if room != "cli":
                     wrong.append(f"{where} imports the public names instead of their module")
-            elif LEVEL.get(imported, -1) > LEVEL.get(room, len(LAYERS)):
+            elif LEVEL[imported] > LEVEL[room]:
                 wrong.append(f"{where}: {room} imports {imported}, which stands above it")
     assert not wrong, "\n".join(wrong)
 
@@ -162,3 +152,17 @@ def test_settings_of_imports_do_not_stay_behind(monkeypatch: pytest.MonkeyPatch)
     with console._older_keras():
         assert os.environ["TF_USE_LEGACY_KERAS"] == "0"
     assert os.environ["TF_USE_LEGACY_KERAS"] == "0"
+
+
+def test_modules_are_found_by_the_names_that_they_had() -> None:
+    for old, new in moved.MOVED.items():
+        assert (PACKAGE / new.replace(".", "/")).with_suffix(".py").exists() or (
+            PACKAGE / new.replace(".", "/") / "__init__.py"
+        ).exists()
+        assert moved.new_name(f"sparse_prefgp.{old}.inner") == f"sparse_prefgp.{new}.inner"
+    assert moved.new_name("sparse_prefgp.data.duels") is None and moved.new_name("studies") is None
+    sys.modules.pop("sparse_prefgp.metrics", None)
+    with pytest.warns(DeprecationWarning, match=r"metrics is sparse_prefgp\.analysis\.metrics now"):
+        found = importlib.import_module("sparse_prefgp.metrics")
+    assert found is importlib.import_module("sparse_prefgp.analysis.metrics")
+    assert found.__spec__ is not None and found.__spec__.name == "sparse_prefgp.analysis.metrics"

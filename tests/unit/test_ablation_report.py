@@ -20,8 +20,8 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import sparse_prefgp as spg
-from sparse_prefgp.cli.app import app
 from sparse_prefgp.analysis.metrics import calibration_bins, score
+from sparse_prefgp.cli.app import app
 from sparse_prefgp.lab.report import (
     Results,
     arrange,

@@ -6,9 +6,9 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit, _probit_derivatives
-from sparse_prefgp.io import read_table
 from sparse_prefgp.analysis.metrics import score
 from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.io import read_table
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import tensorflow as tf
 import typer
 from typer.testing import CliRunner
 
+from sparse_prefgp.cli.bench import bench
+from sparse_prefgp.factors.truncated_normal import half_line
 from sparse_prefgp.lab import benchmarks
 from sparse_prefgp.lab.benchmarks import (
     engines,
@@ -30,9 +32,7 @@ from sparse_prefgp.lab.benchmarks.svgp import (
     log_normal_cdf,
     make_svgp,
 )
-from sparse_prefgp.cli.bench import bench
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.factors.truncated_normal import half_line
 from tests.tolerances import PARTS
 
 

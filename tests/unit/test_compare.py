@@ -15,8 +15,8 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.baselines import LinearProbit
-from sparse_prefgp.io import DuelTable, read_choice_table, read_table
 from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.io import DuelTable, read_choice_table, read_table
 from sparse_prefgp.workflow import automatic as automatic_module
 from sparse_prefgp.workflow import comparison as compare_module
 from sparse_prefgp.workflow.automatic import automatic_candidates, choose

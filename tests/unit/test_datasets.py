@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import sparse_prefgp
 from sparse_prefgp import datasets
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.datasets.fetching import CACHE_VARIABLE, DATA_VARIABLE
 from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.datasets.fetching import CACHE_VARIABLE, DATA_VARIABLE
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.data

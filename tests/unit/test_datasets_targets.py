@@ -9,8 +9,8 @@ pytest.importorskip("pandas")
 
 import pandas as pd
 
-from sparse_prefgp.datasets import duels_from_targets, item_parts
 from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.datasets import duels_from_targets, item_parts
 from tests.tolerances import MONTE_CARLO_STANDARD_ERRORS, ROUNDING
 
 pytestmark = pytest.mark.data

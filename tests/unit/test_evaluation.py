@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.metrics import score
 from tests.cases import random_duels
 from tests.tolerances import ROUNDING

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.evidence import differentiable_log_evidence, ep_log_evidence
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.evidence import differentiable_log_evidence, ep_log_evidence
 from sparse_prefgp.factors.sites import totals
 from tests.cases import DUEL_CASES, FORMS, case_duels, case_kernel, incidence, run_problem
 from tests.reference.slow_approximations import (

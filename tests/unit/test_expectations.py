@@ -10,7 +10,11 @@ import pytest
 import tensorflow as tf
 
 from sparse_prefgp.factors import quadrature
-from sparse_prefgp.factors.expectations import ExpectedLogFactor, expected_log_cdf, expected_log_factor
+from sparse_prefgp.factors.expectations import (
+    ExpectedLogFactor,
+    expected_log_cdf,
+    expected_log_factor,
+)
 from tests.tolerances import EXPECTATION, GRADIENT, ROUNDING
 
 RATIOS = [1e-8, 0.3, 4.0, 10.0, 1e3, 1e4]

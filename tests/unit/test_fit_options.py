@@ -11,7 +11,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.learning import AutoInputs, initial, settling
+from sparse_prefgp.learning import initial, settling
+from sparse_prefgp.learning.initial import AutoInputs
 from sparse_prefgp.workflow import settings as module
 from sparse_prefgp.workflow.figures import fit_figures
 from sparse_prefgp.workflow.holdout import (

@@ -9,7 +9,7 @@ import gpflow
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis import rank
+from sparse_prefgp.analysis.ranking import rank
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.workflow.fit_report import render_report
 from sparse_prefgp.workflow.pictures import Picture

@@ -11,11 +11,11 @@ import tensorflow as tf
 from threadpoolctl import threadpool_limits
 
 import sparse_prefgp as spg
-from sparse_prefgp.support import machine
 from sparse_prefgp.approximations import form as form_module
 from sparse_prefgp.approximations.form import choose_form, choose_stream_form
 from sparse_prefgp.approximations.inducing import Whitened, features_of_duels, whitened
 from sparse_prefgp.data.graph import DuelGraph, differences
+from sparse_prefgp.support import machine
 from tests.cases import random_duels
 from tests.tolerances import ROUNDING
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from sparse_prefgp.models.inducing_inputs import farthest_inputs, kmeans_inputs, random_inputs
 from sparse_prefgp.support import kmeans as clusters
 from sparse_prefgp.support.kmeans import kmeans_labels
-from sparse_prefgp.models.inducing_inputs import farthest_inputs, kmeans_inputs, random_inputs
 from tests.tolerances import ROUNDING
 
 METHODS = [random_inputs, kmeans_inputs, farthest_inputs]

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.io.files import load
 from sparse_prefgp.analysis.items import feature_columns, resolve_items
+from sparse_prefgp.io.files import load
 from tests.cases import random_duels
 from tests.tolerances import ROUNDING
 

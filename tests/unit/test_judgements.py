@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.io import read_table
 from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.io import read_table
 from sparse_prefgp.workflow.folds import plan_folds
 from tests.tolerances import EVIDENCE, IDENTITY
 

@@ -13,8 +13,8 @@ from scipy.stats import norm
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.certificates import evidence_report
 from sparse_prefgp.approximations import DuelProblem
-from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.links import LOGIT_NOISE
 from sparse_prefgp.factors.sites import Sites
 from tests.cases import DUEL_CASES, ROWS, case_model, random_duels, run_problem

@@ -12,9 +12,9 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
+from sparse_prefgp.lab.ablation.fitting import Hyperparameters
 from sparse_prefgp.lab.regression import RegressionGP
 from sparse_prefgp.learning.limits import NOISELESS, limits_of, warn_of_lengthscales
-from sparse_prefgp.lab.ablation.fitting import Hyperparameters
 from sparse_prefgp.workflow.choices import KernelChoice, single_columns
 
 k = gpflow.kernels

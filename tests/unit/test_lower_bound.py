@@ -13,8 +13,8 @@ from scipy.stats import norm
 import sparse_prefgp as spg
 from sparse_prefgp import evidence
 from sparse_prefgp.approximations import DuelProblem
-from sparse_prefgp.evidence import LowerBounds, lower_bounds
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.evidence import LowerBounds, lower_bounds
 from sparse_prefgp.factors.sites import Sites
 from tests.cases import ALL, DUEL_CASES, FORMS, case_duels, case_kernel, case_model, random_duels
 from tests.reference.slow_approximations import squared_exponential

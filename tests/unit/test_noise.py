@@ -21,9 +21,9 @@ from sparse_prefgp.analysis.acquisition import expected_reduction, information_g
 from sparse_prefgp.analysis.asked import AskedPairs
 from sparse_prefgp.analysis.candidates import pool, random_pairs
 from sparse_prefgp.analysis.consistency import _Pairs, _Votes
-from sparse_prefgp.models.outcomes import GroupRatios
 from sparse_prefgp.factors.noise import ONE_NOISE, ratios_of_unknown
 from sparse_prefgp.learning.checkpoint import identify
+from sparse_prefgp.models.outcomes import GroupRatios
 from tests.reference import slow_noise as slow
 from tests.reference.slow_suggestion import variance_once_answered
 from tests.tolerances import (

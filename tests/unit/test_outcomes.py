@@ -16,11 +16,11 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal, norm
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.consistency import _Pairs, _Votes
 from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.consistency import _Pairs, _Votes
+from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.data.events import TIE, Codes
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.learning.checkpoint import identify
 from sparse_prefgp.workflow.automatic import choose
 from sparse_prefgp.workflow.holdout import (

@@ -21,9 +21,9 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.io.streams import ItemTable
-from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.models.streaming import cluster, rounds
 from sparse_prefgp.models.streaming.gaussian import numbers_of
+from sparse_prefgp.support.machine import usable_cores
 from tests.tolerances import FIXED_POINT, PARTS, SOLVER
 
 distributed = pytest.importorskip("distributed")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis import rank
+from sparse_prefgp.analysis.ranking import rank
 from sparse_prefgp.analysis.scoring import HeldOut
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.workflow.pictures import Picture, write_pictures

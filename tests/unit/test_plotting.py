@@ -10,9 +10,9 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp import plotting
-from sparse_prefgp.analysis import rank
-from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.analysis.ranking import rank
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.plotting.canvas import (
     MISSING,
     NAME_WIDTH,

@@ -17,6 +17,7 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import ranking as module
+from sparse_prefgp.analysis.items import resolve_items
 from sparse_prefgp.analysis.ranking import (
     factorised,
     likely_rows,
@@ -24,7 +25,6 @@ from sparse_prefgp.analysis.ranking import (
     rank,
     sample_places,
 )
-from sparse_prefgp.analysis.items import resolve_items
 from tests.cases import random_duels
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING, SINGLE
 

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations.base import DuelProblem
-from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.covariances import residual
 from sparse_prefgp.covariances.residual import Term, Unexplained, joined
+from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import DuelGraph
 from tests.reference.slow_residual import Composed, Duels, components, slow_composed
 from tests.tolerances import GRADIENT_SOLVER, IDENTITY

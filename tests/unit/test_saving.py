@@ -20,8 +20,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
-from sparse_prefgp.engines import Status
 from sparse_prefgp.disk.model_folder import DESCRIPTION, checksum
+from sparse_prefgp.engines import Status
 from sparse_prefgp.models import codec
 from tests.tolerances import ROUNDING
 

@@ -10,8 +10,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis import scoring
-from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.analysis.baselines import Coin
+from sparse_prefgp.analysis.evaluation import evaluate
 from sparse_prefgp.data.events import TIE, Events
 from tests.tolerances import IDENTITY
 

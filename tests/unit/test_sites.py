@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sparse_prefgp.factors import sites as site_module
 from sparse_prefgp.covariances.base import Marginals
+from sparse_prefgp.engines.propagation import cavities
+from sparse_prefgp.factors import sites as site_module
 from sparse_prefgp.factors.sites import (
     Cavity,
     Factors,
     Sites,
-    cavities,
     cavity,
     damp,
     largest_change,

@@ -19,8 +19,8 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.engines import Engine
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.engines import Engine
 from sparse_prefgp.factors.sites import (
     largest_change,
     match_all_moments,

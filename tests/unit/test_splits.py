@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_prefgp.io import read_ranking_table, read_table
 from sparse_prefgp.data.splits import split_columns, split_duels
+from sparse_prefgp.io import read_ranking_table, read_table
 
 
 @pytest.fixture

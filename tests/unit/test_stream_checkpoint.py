@@ -16,7 +16,8 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.disk.checkpoint_folder import has_checkpoint
 from sparse_prefgp.disk.folders import contents
-from sparse_prefgp.learning import Interrupted, Progress
+from sparse_prefgp.learning.checkpoint import Interrupted
+from sparse_prefgp.learning.report import Progress
 from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
 N, T, M = 30, 300, 6

@@ -12,8 +12,8 @@ import pytest
 from scipy.special import log_ndtr
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.analysis.items import features_in_units_of
+from sparse_prefgp.data.features import FeatureTransform
 from tests.tolerances import FIXED_POINT, IDENTITY, ROUNDING
 
 N = 40

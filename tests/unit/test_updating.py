@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.io import read_table
 from sparse_prefgp.analysis.updating import continued_sites, update
+from sparse_prefgp.io import read_table
 from tests.tolerances import EVIDENCE, FIXED_POINT, ROUNDING, SOLVER
 
 RNG = np.random.default_rng(2)

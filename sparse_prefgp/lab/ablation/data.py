@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.data.splits import Split, split_columns, split_duels
+from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.lab.ablation.configuration import Data, Files, Made, SplitSettings
 from sparse_prefgp.lab.ablation.sources import source_sums
 

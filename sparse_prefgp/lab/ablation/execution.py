@@ -41,10 +41,10 @@ from sparse_prefgp.lab.ablation.measures import (
 from sparse_prefgp.lab.ablation.reference import Learning, Reference, learned
 from sparse_prefgp.lab.ablation.release import released
 from sparse_prefgp.lab.ablation.runs import COIN, RunSettings
-from sparse_prefgp.workflow.failures import failures, reason_of
-from sparse_prefgp.workflow.holdout import Holdout
 from sparse_prefgp.lab.kl import divergences
 from sparse_prefgp.support.versions import versions
+from sparse_prefgp.workflow.failures import failures, reason_of
+from sparse_prefgp.workflow.holdout import Holdout
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP

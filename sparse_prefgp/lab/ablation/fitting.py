@@ -111,7 +111,7 @@ def start_model(
     """
     import gpflow
 
-    from sparse_prefgp.learning import initial_inputs
+    from sparse_prefgp.learning.initial import initial_inputs
 
     kernel = holdout.kernel()
     if given is not None:

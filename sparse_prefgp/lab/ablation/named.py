@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.splits import Split, split_columns
 from sparse_prefgp.datasets import (
     DuelSet,
     RegressionSet,
@@ -15,9 +17,7 @@ from sparse_prefgp.datasets import (
     item_parts,
     load,
 )
-from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.data.splits import Split, split_columns
 from sparse_prefgp.lab.ablation.configuration import Data, Regression, SplitSettings
 from sparse_prefgp.lab.ablation.data import (
     DATA,

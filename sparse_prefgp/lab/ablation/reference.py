@@ -180,7 +180,7 @@ def learned(
 
     given: as for `start_model`.
     """
-    from sparse_prefgp.learning import optimise
+    from sparse_prefgp.learning.optimise import optimise
 
     with clock("start"):
         model = start_model(study, run, holdout, given)

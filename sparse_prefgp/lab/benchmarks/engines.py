@@ -8,9 +8,9 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp.approximations import VFE
+from sparse_prefgp.engines import Engine, Laplace, ParallelEP, SequentialEP, Variational
 from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, make_problem
 from sparse_prefgp.lab.benchmarks.report import Bars, Report, Table, milliseconds, seconds
-from sparse_prefgp.engines import Engine, Laplace, ParallelEP, SequentialEP, Variational
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 
 BASE = "ParallelEP"

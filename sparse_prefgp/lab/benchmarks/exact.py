@@ -8,6 +8,7 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp.approximations import Exact
+from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.lab.benchmarks.problems import (
     LENGTHSCALES,
     NOISE_VARIANCE,
@@ -15,7 +16,6 @@ from sparse_prefgp.lab.benchmarks.problems import (
     make_problem,
 )
 from sparse_prefgp.lab.benchmarks.report import Report, Table, median_seconds
-from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.models import PreferenceGP
 
 

@@ -10,15 +10,15 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.lab.benchmarks.problems import FEATURES, NOISE_VARIANCE, Problem, make_problem
-from sparse_prefgp.lab.benchmarks.report import Report, Table
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.engines import Engine, FixedPoint, ParallelEP
 from sparse_prefgp.factors.links import Link
-from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+from sparse_prefgp.factors.sites import Factors, Sites
+from sparse_prefgp.lab.benchmarks.problems import FEATURES, NOISE_VARIANCE, Problem, make_problem
+from sparse_prefgp.lab.benchmarks.report import Report, Table
 from sparse_prefgp.learning.objective import LOOSE_TOLERANCE
 from sparse_prefgp.learning.optimise import OptimisationReport, Progress, optimise
-from sparse_prefgp.factors.sites import Factors, Sites
+from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 
 # An evidence counts as reached within this many nats a duel.
 MARGIN = 1e-4

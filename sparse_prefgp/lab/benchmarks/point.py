@@ -83,9 +83,14 @@ def measure(point: Point) -> dict[str, Any]:
     import numpy as np
 
     from sparse_prefgp.approximations import VFE
-    from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, make_problem
     from sparse_prefgp.engines import ParallelEP, PartitionedEP
     from sparse_prefgp.io.streams import stream_duels
+    from sparse_prefgp.lab.benchmarks.problems import (
+        LENGTHSCALES,
+        NOISE_VARIANCE,
+        SPREAD,
+        make_problem,
+    )
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.models.streaming import StreamedGP
 

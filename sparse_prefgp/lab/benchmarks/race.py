@@ -11,6 +11,7 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp.approximations import VFE, Approximation, PriorPower
+from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.lab.benchmarks.problems import FEATURES, NOISE_VARIANCE, Problem, make_problem
 from sparse_prefgp.lab.benchmarks.report import Report, Table
 from sparse_prefgp.lab.benchmarks.svgp import (
@@ -21,9 +22,8 @@ from sparse_prefgp.lab.benchmarks.svgp import (
     train_lbfgs,
     train_natural,
 )
-from sparse_prefgp.engines import ParallelEP
-from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 from sparse_prefgp.learning.optimise import LOOSE_TOLERANCE, optimise
+from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 
 # A score counts as reached within this many nats: well below what held-out duels can tell apart.
 MARGIN = 3e-4

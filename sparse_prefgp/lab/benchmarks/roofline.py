@@ -11,14 +11,14 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import VFE, DuelPrior
+from sparse_prefgp.engines import ParallelEP
+from sparse_prefgp.engines.propagation import evaluate
+from sparse_prefgp.factors.sites import Sites
 from sparse_prefgp.lab.benchmarks.point import TOLERANCE, Point
 from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, make_problem
 from sparse_prefgp.lab.benchmarks.report import Bars, Report, Table, in_turns, milliseconds
 from sparse_prefgp.lab.benchmarks.sweep import parts_of_a_sweep
-from sparse_prefgp.engines import ParallelEP
-from sparse_prefgp.engines.propagation import evaluate
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.factors.sites import Sites
 
 PRODUCT = "Phi' (tau Phi), what a sweep replaces"
 SWEEP = "one sweep"

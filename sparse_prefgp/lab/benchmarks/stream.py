@@ -57,9 +57,9 @@ def prefix_difference(folder: Path, m: int, rows: int) -> float:
     stream against the same duels in memory, both by EP to 1e-10."""
     import gpflow
 
-    from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, SPREAD
     from sparse_prefgp.engines import ParallelEP, PartitionedEP
     from sparse_prefgp.io.streams import stream_duels
+    from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, SPREAD
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.models.streaming import StreamedGP
 

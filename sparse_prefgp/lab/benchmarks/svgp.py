@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.lab.benchmarks.problems import NOISE_VARIANCE
 from sparse_prefgp.covariances.kernels import pair_difference_variance
 from sparse_prefgp.factors.truncated_normal import log_cdf
+from sparse_prefgp.lab.benchmarks.problems import NOISE_VARIANCE
 
 _SQRT2 = float(np.sqrt(2.0))
 _SQRT_2_OVER_PI = float(np.sqrt(2.0 / np.pi))

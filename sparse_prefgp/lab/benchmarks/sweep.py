@@ -10,6 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import VFE, DuelPrior
+from sparse_prefgp.data.graph import DuelGraph, squared_distances_without_gradient
+from sparse_prefgp.engines import ParallelEP
+from sparse_prefgp.engines.propagation import cavities, evaluate
+from sparse_prefgp.factors.sites import Sites, match_all_moments, totals
 from sparse_prefgp.lab.benchmarks.problems import (
     LENGTHSCALES,
     NOISE_VARIANCE,
@@ -22,12 +26,8 @@ from sparse_prefgp.lab.benchmarks.report import (
     median_seconds,
     milliseconds,
 )
-from sparse_prefgp.engines import ParallelEP
-from sparse_prefgp.engines.propagation import evaluate
-from sparse_prefgp.data.graph import DuelGraph, squared_distances_without_gradient
-from sparse_prefgp.support.linalg import add_to_diagonal, constant_matmul, inverse_lower
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.factors.sites import Sites, cavities, match_all_moments, totals
+from sparse_prefgp.support.linalg import add_to_diagonal, constant_matmul, inverse_lower
 
 _SETTLING_SWEEPS = 4
 

@@ -10,20 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.plotting.canvas import (
-    BLACK,
-    BLUE,
-    GREY,
-    ORANGE,
-    SMALL,
-    SMALLEST,
-    VERMILION,
-    axes_or_new,
-    drawable,
-    font_names,
-    name_style,
-    new_figure,
-)
 from sparse_prefgp.lab.report.calibration import Reliability, reliabilities
 from sparse_prefgp.lab.report.methods import (
     NOTHING,
@@ -50,6 +36,20 @@ from sparse_prefgp.lab.report.vocabulary import (
     Metric,
     approximation_label,
     setting_label,
+)
+from sparse_prefgp.plotting.canvas import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    SMALL,
+    SMALLEST,
+    VERMILION,
+    axes_or_new,
+    drawable,
+    font_names,
+    name_style,
+    new_figure,
 )
 
 if TYPE_CHECKING:

@@ -30,15 +30,15 @@ from sparse_prefgp.approximations.inducing import (
 from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, KeptLowRank
+from sparse_prefgp.data.events import Doors
+from sparse_prefgp.data.graph import ChunkLinks, DuelGraph
 from sparse_prefgp.engines.base import Evaluation
 from sparse_prefgp.engines.propagation import ends, log_z_of, step
-from sparse_prefgp.data.events import Doors
 from sparse_prefgp.evidence import differentiable_log_evidence
-from sparse_prefgp.data.graph import ChunkLinks, DuelGraph
+from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.streaming.gaussian import FloatArray, Natural
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters, flat_gradient
-from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
 
 _log = logging.getLogger(__name__)
 

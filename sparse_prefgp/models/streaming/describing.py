@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.engines import Status
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.engines import Status
 from sparse_prefgp.models.describing import (
     APPROXIMATIONS,
     ENGINES,

@@ -21,7 +21,6 @@ from sparse_prefgp.covariances.low_rank_base import terms_of
 from sparse_prefgp.covariances.residual import BLOCKS, joined
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import StreamedDuels
-from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
     check_parts,
@@ -40,6 +39,7 @@ from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.workplace import Place, StreamProgress, Watch, Workplace
+from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
 # Rows that the default inducing inputs are placed by.
 _PLACED_BY = 20_000

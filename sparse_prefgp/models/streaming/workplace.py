@@ -12,8 +12,6 @@ from typing import Any
 import tensorflow as tf
 
 from sparse_prefgp.approximations import SummedApproximation
-from sparse_prefgp.support.checks import is_number, whole_number
-from sparse_prefgp.data.duels import shortened
 from sparse_prefgp.engines import PartitionedEP
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import same_objects
@@ -21,6 +19,8 @@ from sparse_prefgp.models.streaming.algebra import Algebra
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.part import Part, algebra_for
 from sparse_prefgp.models.streaming.rounds import Coordinator, InProcess, Pool
+from sparse_prefgp.support.checks import is_number, whole_number
+from sparse_prefgp.support.words import shortened
 
 
 @dataclass(frozen=True)
