@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from sparse_prefgp.support.moved import install
+from sparse_prefgp.support.moved import install, new_name
 
 __version__ = "0.1.0"
 
@@ -265,6 +265,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name == "datasets":  # used as `spg.datasets.boston()`
         return _room("datasets")
+    if new_name(f"{__name__}.{name}") is not None:
+        return import_module(f"{__name__}.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(_room(_HOME[name]), name)

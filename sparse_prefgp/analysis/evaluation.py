@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ from sparse_prefgp.models.outcomes import (
 )
 from sparse_prefgp.models.protocols import holding_duels
 from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
@@ -188,17 +189,27 @@ def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None, bloc
 
 def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
-    judge = None if model.noise_ratio is None else duels.events.judge
+    events = duels.events if blocks is None else duels.given
+    if model.noise_ratio is None:
+        events = replace(events, judge=None)
     if blocks is None:
-        return LabelledDuels(replace(duels.events, judge=judge))
-    events = replace(duels.given, judge=judge)
-    if isinstance(blocks, str) or len(blocks) != len(events):
-        what = repr(blocks) if isinstance(blocks, str) else f"{len(blocks):,} labels"
+        return LabelledDuels(events)
+    several = isinstance(blocks, Sized) and not isinstance(blocks, str)
+    if not several or len(blocks) != len(events):
+        what = f"{len(blocks):,} labels" if several else shortened(blocks)
         raise ValueError(
             f"duels is a Duels object of {len(events):,} duels as they were given, but blocks is "
             f"{what}; give one label for each, or the duels as a table with a column of blocks."
         )
-    return LabelledDuels(events, np.array([*blocks, None], dtype=object)[:-1])
+    labels = np.empty(len(events), dtype=object)
+    labels[:] = [*blocks]
+    for i, label in enumerate(labels):
+        if not isinstance(label, Hashable):
+            raise ValueError(
+                f"blocks has {shortened(label)} for duel {i}; name each block by a text or a whole "
+                "number."
+            )
+    return LabelledDuels(events, labels)
 
 
 def _streamed(model: Predicts, duels: Any, items: Any, groups: str | None, blocks: Any) -> _Given:
@@ -206,8 +217,8 @@ def _streamed(model: Predicts, duels: Any, items: Any, groups: str | None, block
         raise ValueError(f"Duels are read in chunks without groups; leave out {groups!r}.")
     if blocks is not None:
         raise ValueError(
-            f"Duels are read in chunks without blocks; leave out {blocks!r}, or give them as a "
-            "table."
+            f"Duels are read in chunks without blocks; leave out {shortened(blocks)}, or give the "
+            "duels as a table."
         )
     if model.approximation.has_blocks:
         warn_without_blocks(model)

@@ -178,7 +178,7 @@ class ItemSet:
             weights=None if weights is None else weights_in(table, weights) * counts,
             judge=None if groups is None else Codes.of(labels_in(table, groups).tolist()),
         )
-        return LabelledDuels(events, None if blocks is None else labels_in(table, blocks))
+        return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:
         """The items in these rows (numbers, or a mask of length n), in that order."""

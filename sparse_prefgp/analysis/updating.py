@@ -336,15 +336,24 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
             # Numbers so far, and now one that is none: then all are texts.
             ids = tuple(id_text(value) for value in ids)
     before, added = old.given, new.events
+    for name in ("person", "time", "covariates"):
+        if getattr(before, name) is not None:
+            raise ValueError(
+                f"The duels of the model have a {name} each, which a table of new ones has no "
+                "column for; make a model of all of them with Duels.from_events."
+            )
     if old.group_names is not None and new.groups is not None:
         known = {id_text(name): name for name in old.group_names}
         labels = [known.get(id_text(label), label) for label in new.groups.tolist()]
         added = replace(added, judge=Codes.of(labels))
     else:
         before = replace(before, judge=None)
+    more = len(items) - old.num_items  # items of their own
+    new_ones = 1 + int(old.item.max()) + np.arange(more)
     return Duels.from_events(
         items.inputs[:, : old.num_features],
         before.followed_by(added),
+        item=np.append(old.item, new_ones),
         item_ids=ids,
         feature_names=old.feature_names,
         transform=old.transform,

@@ -488,15 +488,15 @@ def _given(
 
 def _checked_events(events: Events, named: _Named) -> Events:
     """Events between rows that are there, with the labels that they use."""
-    if len(events) == 0:
-        raise ValueError("There are no events; give at least one.")
-    n, sizes = len(named.features), np.diff(events.offsets)
-    if sizes.min() < 2:
+    if not isinstance(events, Events):
         raise ValueError(
-            f"Event {int(np.argmin(sizes))} has {sizes.min()} sides; give each at least two."
+            f"events is of type {type(events).__name__}; make them with Events.between(winners, "
+            "losers), or give Duels(items, winners, losers)."
         )
+    events = events.checked()
+    n, sizes = len(named.features), np.diff(events.offsets)
     outside = np.flatnonzero((events.sides < 0) | (events.sides >= n))
-    event = np.repeat(np.arange(len(events)), sizes)
+    event = np.repeat(np.arange(len(sizes)), sizes)
     if outside.size:
         at = outside[0]
         raise ValueError(
@@ -512,9 +512,7 @@ def _checked_events(events: Events, named: _Named) -> Events:
             f"Duel {owner[at]} is of item {named.shown(int(sides[at]))} with itself; remove it, or "
             "correct its sides."
         )
-    counts = _checked_counts(events.counts, len(events))
-    judge, person = (None if x is None else x.used() for x in (events.judge, events.person))
-    return replace(events, counts=counts, judge=judge, person=person)
+    return replace(events, counts=_checked_counts(events.counts, len(sizes)))
 
 
 def _checked_item(item: npt.ArrayLike | None, n: int) -> IntArray:
@@ -609,7 +607,7 @@ def _label(value: Any) -> Hashable:
 
 
 def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
-    array = np.asarray(values)
+    array = _array(values, name)
     if array.shape != (t,):
         raise ValueError(f"{name} has shape {array.shape} for {t} duels; give one for each.")
     return array
@@ -863,9 +861,11 @@ def _checked_counts(counts: npt.ArrayLike | None, t: int) -> IntArray:
         # Integers beyond 64 bits; as these they are refused below for their size.
         raw = np.array([min(max(int(value), -1), 2 * MAX_COUNT) for value in raw])
     if raw.dtype.kind == "b" or raw.dtype.kind not in "iuf":
+        odd = [not _whole(value) for value in raw] if raw.dtype.kind == "O" else [True]
+        at = odd.index(True)
         raise ValueError(
-            f"counts has {shortened(raw[0])} of type {raw.dtype} in duel 0; give whole numbers of "
-            "at least 1."
+            f"counts has {shortened(raw[at])} of type {raw.dtype} in duel {at}; give whole numbers "
+            "of at least 1."
         )
     with np.errstate(invalid="ignore"):
         bad = np.flatnonzero(~((raw >= 1) & np.isfinite(raw) & (raw == np.floor(raw))))

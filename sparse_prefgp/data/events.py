@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.support.words import shortened
+
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -84,14 +86,16 @@ class Kind(NamedTuple):
     """A kind of event.
 
     name: in files. fill: the doors of some events of this kind, numbered from 0. several: whether
-    an event may have more than one z. unordered: whether the order of its sides means nothing.
-    column: of a table of duels, in which 1 says that a row is of this kind, in place of a win; None
-    where none does. flags: what that column holds, for messages.
+    an event may have more than one z. sides: how many it has, None for any number. unordered:
+    whether the order of its sides means nothing. column: of a table of duels, in which 1 says that
+    a row is of this kind, in place of a win; None where none does. flags: what that column holds,
+    for messages.
     """
 
     name: str
     fill: Callable[[Events], Doors]
     several: bool = False
+    sides: int | None = 2
     unordered: bool = False
     column: str | None = None
     flags: str = ""
@@ -133,12 +137,17 @@ class Events:
         weights: FloatArray | None = None,
         judge: Codes | None = None,
     ) -> Events:
-        """Events with two sides, (e,) each: wins, or of the kinds given."""
+        """Events with two sides, (e,) each: wins, or of the kinds given.
+
+        :raises ValueError: winners and losers of unequal lengths.
+        """
         e = len(winners)
+        if len(losers) != e:
+            raise ValueError(f"There are {e} winners but {len(losers)} losers; give one of each.")
         return cls(
             np.stack([winners, losers], 1).reshape(-1),
             np.arange(0, 2 * e + 1, 2),
-            np.zeros(e, np.int8) if kind is None else np.asarray(kind, np.int8),
+            np.zeros(e, np.int8) if kind is None else np.asarray(kind),
             np.ones(e, np.int64) if counts is None else counts,
             weights,
             judge,
@@ -340,6 +349,50 @@ class Events:
             return np.ones(len(self), np.int64)
         return np.bincount(self.doors().event, minlength=len(self))
 
+    def checked(self) -> Events:
+        """The same, every column being what it should be; counts and rows are checked elsewhere.
+
+        :raises ValueError: a column of another length or kind, offsets that do not cut the sides, a
+            kind that there is not, or another number of sides than its events have, a weight that
+            is not positive, a time or covariate that is not finite, or labels that are not coded.
+        """
+        sides, offsets = (_whole(getattr(self, name), name) for name in ("sides", "offsets"))
+        if len(offsets) < 2:
+            raise ValueError("There are no events; give at least one.")
+        e, steps = len(offsets) - 1, np.diff(offsets)
+        if offsets[0] != 0 or offsets[-1] != len(sides) or steps.min() < 0:
+            raise ValueError(
+                f"offsets run from {offsets[0]} to {offsets[-1]}, for {len(sides)} sides; let them "
+                "begin at 0, never fall, and end at the number of sides."
+            )
+        kind = _whole(self.kind, "kind", e)
+        for i in np.flatnonzero((kind < 0) | (kind >= len(KINDS)))[:1]:
+            known = " or ".join(f"{number} ({one.name})" for number, one in enumerate(KINDS))
+            raise ValueError(f"Event {i} has the kind {kind[i]}; give {known}.")
+        wanted = np.array([-1 if one.sides is None else one.sides for one in KINDS])[kind]
+        for i in np.flatnonzero((wanted >= 0) & (steps != wanted))[:1]:
+            raise ValueError(
+                f"Event {i} is a {KINDS[kind[i]].name} of {steps[i]} sides; give it {wanted[i]}."
+            )
+        weights = None if self.weights is None else _numbers(self.weights, "weights", (e,))
+        if weights is not None and weights.min() <= 0.0:
+            i = int(np.argmin(weights))
+            raise ValueError(
+                f"Event {i} has the weight {weights[i]}; give a positive number, or leave it out."
+            )
+        sides_of = (len(sides), None)
+        return Events(
+            sides,
+            offsets,
+            kind.astype(np.int8),
+            self.counts,
+            weights,
+            None if self.judge is None else _labelled(self.judge, "judge", e),
+            None if self.person is None else _labelled(self.person, "person", e),
+            None if self.time is None else _numbers(self.time, "time", (e,)),
+            None if self.covariates is None else _numbers(self.covariates, "covariates", sides_of),
+        )
+
     def frozen(self) -> Events:
         """The same with arrays that cannot be written to."""
         for field in fields(self):
@@ -348,6 +401,61 @@ class Events:
                 if array is not None:
                     array.setflags(write=False)
         return self
+
+
+def _whole(values: Any, name: str, size: int | None = None) -> IntArray:
+    """A column of whole numbers, (size,)."""
+    found = np.asarray(values)
+    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name} is an array of shape {found.shape} and type {found.dtype}; give whole numbers "
+            "in one dimension."
+        )
+    if size is not None and len(found) != size:
+        raise ValueError(f"{name} has {len(found)} entries for {size} events; give one for each.")
+    return found.astype(np.int64)
+
+
+def _numbers(values: Any, name: str, size: tuple[int | None, ...]) -> FloatArray:
+    """A column of finite numbers of this shape, None for any length."""
+    found = np.asarray(values)
+    fits = len(size) == found.ndim and all(
+        want in (None, have) for want, have in zip(size, found.shape, strict=True)
+    )
+    if not fits or found.dtype.kind not in "iuf":
+        shape = ", ".join("C" if want is None else str(want) for want in size)
+        raise ValueError(
+            f"{name} is an array of shape {found.shape} and type {found.dtype}; give numbers of "
+            f"shape ({shape}{',' * (len(size) == 1)})."
+        )
+    bad = np.argwhere(~np.isfinite(found))
+    if len(bad):
+        where = ", ".join(map(str, bad[0]))
+        raise ValueError(f"{name} has {found[tuple(bad[0])]} at {where}; give finite numbers.")
+    return found.astype(np.float64)
+
+
+def _labelled(codes: Any, name: str, e: int) -> Codes:
+    """Codes of e events, numbered in the order of their first appearance."""
+    if not isinstance(codes, Codes):
+        raise ValueError(
+            f"{name} is of type {type(codes).__name__}; code the labels with Codes.of(labels)."
+        )
+    numbers = _whole(codes.numbers, name, e)
+    for i in np.flatnonzero((numbers < 0) | (numbers >= len(codes.names)))[:1]:
+        raise ValueError(
+            f"Event {i} has the {name} {numbers[i]}, of {len(codes.names)} names; code the labels "
+            "with Codes.of(labels)."
+        )
+    for label in codes.names:
+        if not isinstance(label, str | int | np.integer) or isinstance(label, bool):
+            raise ValueError(
+                f"A {name} is named {shortened(label)}; name each by a text or a whole number."
+            )
+    if len({*codes.names}) < len(codes.names):
+        twice = next(label for label in codes.names if codes.names.count(label) > 1)
+        raise ValueError(f"Two of the {name} names are {shortened(twice)}; give each its own.")
+    return Codes(numbers, tuple(codes.names)).used()
 
 
 def _all_or_none(every: Sequence[Events], name: str) -> list[Any]:

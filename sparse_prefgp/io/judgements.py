@@ -77,7 +77,9 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     return replace(duels, frame=frame, row=rows)
 
 
-def group_labels(values: Any, column: str, where: RowNames) -> npt.NDArray[np.object_]:
+def group_labels(
+    values: Any, column: str, where: RowNames, what: str = "group"
+) -> npt.NDArray[np.object_]:
     """The label of each row: whole numbers if all are, else texts.
 
     Raises:
@@ -86,7 +88,7 @@ def group_labels(values: Any, column: str, where: RowNames) -> npt.NDArray[np.ob
     texts = [id_text(value) for value in values]
     if "" in texts:
         raise ValueError(
-            f"The group (column {column!r}) is missing in {where(texts.index(''))}; give every "
+            f"The {what} (column {column!r}) is missing in {where(texts.index(''))}; give every "
             "duel one."
         )
     labels = np.empty(len(texts), dtype=object)
@@ -94,14 +96,14 @@ def group_labels(values: Any, column: str, where: RowNames) -> npt.NDArray[np.ob
     return labels
 
 
-def labels_in(table: Table, column: str) -> npt.NDArray[np.object_]:
-    """The groups in a column of a table.
+def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:
+    """The groups, or whatever labels a column of a table holds.
 
     Raises:
         ValueError: no such column; a label that is missing, with its row.
     """
     table.require(column)
-    return group_labels(table.frame[column], column, table.row)
+    return group_labels(table.frame[column], column, table.row, what)
 
 
 def weighted_by(table: DuelTable, column: str) -> DuelTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -55,6 +55,7 @@ from sparse_prefgp.models.posterior import Posterior, in_chunks, posteriors_in_b
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
+from sparse_prefgp.support.words import shortened
 
 EXACT_UP_TO = 1000
 DEFAULT_INDUCING = 128
@@ -427,6 +428,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: another approximation, no such block, or blocks for more or fewer pairs.
         """
         pairs = self._pairs(Xa, Xb)
+        if isinstance(blocks, str) or not isinstance(blocks, Iterable):
+            raise ValueError(
+                f"blocks is {shortened(blocks)}; give a list with the block of each pair, or None "
+                "where it is not known."
+            )
         asked = list(blocks)
         if len(asked) != len(pairs):
             raise ValueError(

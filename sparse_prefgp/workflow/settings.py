@@ -297,6 +297,11 @@ class FitSettings:
         if self.timeout is not None and not self.timeout > 0.0:
             raise ValueError(f"A timeout of {self.timeout:g} s makes no sense; give more than 0.")
         approximation = self.approximation_choice
+        if approximation.name == "pitc":
+            raise ValueError(
+                f"fit does not read the blocks of {approximation} from a stream; read the duels "
+                "whole, or in Python give StreamedGP(duels, kernel, approximation=PITC(labels))."
+            )
         if approximation.name not in SUMMED:
             raise ValueError(
                 f"The approximation {approximation} needs all duels at once, which a stream never "

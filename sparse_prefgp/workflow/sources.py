@@ -107,7 +107,7 @@ class Sources:
             **options,
         )
         return with_judgements(
-            table, weights=self.weight, groups=self.noise_by, context=list(self.context)
+            table, weights=self.weight, groups=self.noise_by, context=self.context
         )
 
     def _given(self) -> str:

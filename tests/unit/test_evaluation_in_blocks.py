@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import gpflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -236,3 +237,43 @@ def test_the_command_takes_a_column(tables: tuple[Path, Path], tmp_path: Path) -
     assert "90 of the 90 duels are of blocks that the model knows" in text
     text = " ".join(run().output.split())
     assert "from the inducing values alone, since their blocks are not known; name them" in text
+
+
+def test_equal_duels_of_several_judges_have_a_block_each() -> None:
+    duels, blocks = contradictory()
+    judged = spg.Duels(
+        duels.items,
+        duels.given.pairs[:, 0],
+        duels.given.pairs[:, 1],
+        duels.counts_given,
+        groups=np.arange(len(duels.given)) % 2,
+    )
+    model = spg.PreferenceGP(
+        judged,
+        gpflow.kernels.SquaredExponential(),
+        approximation=spg.PITC(blocks),
+        inducing_variable=duels.items[:3] + 0.2,
+        noise_by_group=True,
+    )
+    judges = [0, 1, 0, 0, 1, 1, 0]
+    new = spg.Duels(duels.items, [0, 0, 3, 5, 2, 1, 4], [1, 1, 2, 0, 4, 5, 3], groups=judges)
+    again = spg.Duels(duels.items, [0, 0, 0, 3, 5], [1, 1, 1, 2, 0], groups=[0, 0, 1, 0, 0])
+    for asked, number in ((new, 7), (again, 5)):
+        labels = [*SESSION, "al"][:number]
+        found = spg.evaluate(model, asked, blocks=labels)["held_out"]["model"]
+        given = asked.given
+        mean, variance = model.predict_difference_in_blocks(
+            asked.items[given.pairs[:, 0]],
+            asked.items[given.pairs[:, 1]],
+            [label if label in blocks else None for label in labels],
+        )
+        ratio = model.noise_ratio.numpy()[given.judge.numbers]
+        log_p = norm.logcdf(mean / np.sqrt(variance + 2.0 * model.noise_variance.numpy() * ratio))
+        assert found["nlp_nats"] == pytest.approx(-np.mean(log_p), abs=IDENTITY)
+
+
+@pytest.mark.parametrize("blocks", [3, ["al", ["bo"], "al", "dan", "cy", "bo"]])
+def test_blocks_that_are_no_labels(model: spg.PreferenceGP, blocks: Any) -> None:
+    new = spg.Duels(model.duels.items, WON, LOST)
+    with pytest.raises(ValueError, match=r"blocks (is 3; give one|has \['bo'\] for duel 1; name)"):
+        spg.evaluate(model, new, blocks=blocks)

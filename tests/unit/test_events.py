@@ -245,9 +245,9 @@ def test_an_event_of_several_sites_in_memory_streamed_and_in_parts(with_halves):
     ("sides", "offsets", "message"),
     [
         ([], [0], "There are no events; give at least one"),
-        ([0, 1, 2], [0, 2, 3], "Event 1 has 1 sides; give each at least two"),
+        ([0, 1, 2], [0, 2, 3], "Event 1 is a win of 1 sides; give it 2"),
         ([0, 1, 2, 9], [0, 2, 4], "Event 1 has the row 9, which is no item; give rows from 0 to 8"),
-        ([0, 1, 3, 2, 3], [0, 2, 5], "Duel 1 is of item 'd' with itself"),
+        ([0, 1, 3, 3], [0, 2, 4], "Duel 1 is of item 'd' with itself"),
     ],
 )
 def test_what_events_must_be(sides, offsets, message):
@@ -282,3 +282,47 @@ def test_everything_that_is_known_of_events_is_saved(tmp_path):
     assert list(one_by_one(again.given)) == list(one_by_one(duels.given))
     np.testing.assert_array_equal(again.item, duels.item)
     assert again.events.judge.names == duels.events.judge.names
+
+
+def between(**columns) -> Events:
+    return replace(Events.between(np.array([0, 1, 2]), np.array([1, 2, 3])), **columns)
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        (between(weights=np.array([1.0, np.nan, 1.0])), "weights has nan at 1; give finite"),
+        (between(weights=np.array([1.0, 1.0, -1.0])), "Event 2 has the weight -1.0; give a pos"),
+        (between(weights=np.ones(2)), r"weights is an array of shape \(2,\).* shape \(3,\)"),
+        (between(kind=np.array([0, 9, 0])), r"Event 1 has the kind 9; give 0 \(win\) or 1 \(tie"),
+        (between(kind=np.array([0, -1, 0])), "Event 1 has the kind -1"),
+        (between(kind=np.array([0, 0.5, 1])), "kind is an array of shape .* give whole numbers"),
+        (between(kind=np.zeros(2, int)), "kind has 2 entries for 3 events"),
+        (between(kind=np.array(["win", "tie", "win"])), "kind is an array .* give whole numbers"),
+        (between(time=np.zeros(2)), r"time is an array of shape \(2,\)"),
+        (between(time=np.array([0.0, np.inf, 1.0])), "time has inf at 1"),
+        (between(covariates=np.zeros((3, 1))), r"covariates .* give numbers of shape \(6, C\)"),
+        (between(covariates=np.zeros(6)), r"covariates .* give numbers of shape \(6, C\)"),
+        (between(sides=np.array([0.0, 1.5] * 3)), "sides is an array .* give whole numbers"),
+        (between(offsets=np.array([0, 2, 4, 8])), "offsets run from 0 to 8, for 6 sides"),
+        (between(offsets=np.array([0, 3, 4, 6])), "Event 0 is a win of 3 sides; give it 2"),
+        (between(judge=["a", "b", "a"]), r"judge is of type list; code .* Codes.of\(labels\)"),
+        (between(judge=Codes(np.array([0, 1, 5]), ("a", "b"))), "Event 2 has the judge 5, of 2"),
+        (between(judge=Codes(np.zeros(3, int), ("a", "a"))), "Two of the judge names are 'a'"),
+        (between(person=Codes(np.zeros(3, int), (None,))), "A person is named None; name each"),
+        (between(counts=np.ones(2, int)), r"counts has shape \(2,\) for 3 duels"),
+        ([(0, 1)], "events is of type list; make them with Events.between"),
+    ],
+)
+def test_columns_that_make_no_sense(events, message):
+    with pytest.raises(ValueError, match=message):
+        spg.Duels.from_events(np.eye(N), events)
+
+
+def test_what_is_known_of_items_and_judges_comes_back_from_a_stream():
+    said = between(judge=Codes.of(["ann", "bob", "ann"]))
+    duels = spg.Duels.from_events(np.eye(4), said, item=[0, 0, 1, 1])
+    stream = spg.stream_duels(duels)
+    again = stream.take(stream.draw(10, np.random.default_rng(0)))
+    assert again.item.tolist() == [0, 0, 1, 1] and again.group_names == ("ann", "bob")
+    assert list(again.events.judge.labels) == ["ann", "bob", "ann"]

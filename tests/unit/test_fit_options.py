@@ -88,13 +88,13 @@ def test_none_where_there_are_none(table: DuelTable) -> None:
 
 def test_starts_reach_the_optimiser(table: DuelTable, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
-    real = spg.selection.optimise
+    real = spg.optimise
 
     def optimise(*arguments: Any, **more: Any) -> Any:
         seen.append(more)
         return real(*arguments, **more)
 
-    monkeypatch.setattr("sparse_prefgp.learning.optimise", optimise)
+    monkeypatch.setattr("sparse_prefgp.learning.optimise.optimise", optimise)
     settings = FitSettings(inducing=4, max_iterations=2, starts=2, seed=7, kernel="se")
     holdout = prepare(table, settings)
     model, report = fit_model(holdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -306,3 +307,24 @@ def test_fewer_sweeps_than_from_the_beginning_on_real_votes(data_dir: Path) -> N
     cold = afresh(new).infer()
     assert report.converged and cold.converged
     assert report.sweeps < cold.sweeps
+
+
+def test_rows_stay_those_of_their_items() -> None:
+    duels = spg.read_duels(ITEMS.head(OLD), DUELS)
+    item = np.arange(OLD) // 2
+    known = spg.Duels.from_events(
+        duels.items, duels.given, item=item, item_ids=duels.item_ids, transform=duels.transform
+    )
+    old = spg.PreferenceGP(known, kernel(), approximation=spg.Exact())
+    new, _ = update(old, MORE, NEW_ITEMS)
+    assert new.duels.item.tolist() == [*item, *(item.max() + 1 + np.arange(N - OLD))]
+
+
+def test_what_a_table_has_no_column_for_is_refused() -> None:
+    duels = spg.read_duels(ITEMS.head(OLD), DUELS)
+    said = replace(duels.given, time=np.arange(float(len(duels.given))))
+    dated = spg.Duels.from_events(
+        duels.items, said, item_ids=duels.item_ids, transform=duels.transform
+    )
+    with pytest.raises(ValueError, match="have a time each, which a table of new ones has no"):
+        update(spg.PreferenceGP(dated, kernel(), approximation=spg.Exact()), MORE, NEW_ITEMS)

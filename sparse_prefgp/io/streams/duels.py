@@ -284,6 +284,7 @@ class StreamedDuels:
         return Duels.from_events(
             self.items.features,
             events,
+            item=self.items.item,
             item_ids=self.items.ids,
             feature_names=self.items.feature_names,
             transform=self.items.transform,

@@ -30,7 +30,8 @@ class ItemTable:
     """Items in memory: (n, D) features in model units, and ids as for `Duels`.
 
     origin: path and options of the file they were read from, which other processes read again
-    rather than being sent the features; None for arrays.
+    rather than being sent the features; None for arrays. item: (n,) which item each row is of,
+    None where each is one.
     """
 
     features: FloatArray
@@ -38,6 +39,7 @@ class ItemTable:
     feature_names: tuple[str, ...] | None = None
     transform: FeatureTransform | None = None
     origin: tuple[Any, ...] | None = None
+    item: IntArray | None = None
 
     @classmethod
     def of(
@@ -56,7 +58,8 @@ class ItemTable:
         if isinstance(items, ItemTable):
             return items
         if isinstance(items, Duels):
-            return cls(items.items, items.item_ids, items.feature_names, items.transform)
+            own = items
+            return cls(own.items, own.item_ids, own.feature_names, own.transform, item=own.item)
         if isinstance(items, np.ndarray):
             return cls(check_features(items, "items", None))
         table = load_items(items)

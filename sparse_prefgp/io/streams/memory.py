@@ -32,7 +32,7 @@ class DuelRows:
         for low in range(start, stop, size):
             part = whole.take(slice(low, min(low + size, stop)))
             won, lost = part.pairs.T
-            yield Rows(won, lost, part.counts, part.each_weight, kind=part.kind)
+            yield Rows(won, lost, part.counts, part.each_weight, said=part)
 
     def where(self, row: int) -> str:
         return f"row {row} of the duels in memory (counted from 0)"

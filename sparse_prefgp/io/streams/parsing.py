@@ -69,9 +69,10 @@ def parsed(
         for number, values in zip(FLAGGED, rows.flags, strict=True)
         if values is not None
     }
-    kind = rows.kind
-    if kind is None:
+    if rows.said is None:
         kind = kinds_of(flags, len(counts), lambda i: source.where(position + i))
+    else:
+        kind = rows.said.kind
     weights = None if rows.weights is None else _weights(rows.weights, source, position)
     digest = 0
     for array in (*sides, counts, kind, weights):
@@ -84,6 +85,8 @@ def parsed(
     if items is None:  # the rows of an event lie side by side
         features = np.stack(sides, 1).reshape(2 * len(counts), -1)
         sides = list(np.arange(2 * len(counts)).reshape(-1, 2).T)
+    if rows.said is not None:
+        return Chunk(position, rows.said), digest
     totals = None if weights is None else weights * counts
     events = Events.between(sides[0], sides[1], counts, kind=kind, weights=totals)
     return Chunk(position, events, features), digest

@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
     winners, losers: ids or rows of features, a list of columns for Parquet. counts, weights: None
     for ones. flags: a column for each of the kinds `events.FLAGGED`, None where there is none.
-    kind: the kinds themselves, in place of flags.
+    said: the events themselves, where they are in memory.
     """
 
     winners: Any
@@ -41,7 +41,7 @@ class Rows(NamedTuple):
     counts: Any
     weights: Any = None
     flags: tuple[Any, ...] = (None,) * len(FLAGGED)
-    kind: Any = None
+    said: Events | None = None
 
 
 class Chunk(NamedTuple):
@@ -138,6 +138,8 @@ def _cut(block: Rows, start: int, stop: int) -> Rows:
     def one(values: Any) -> Any:
         if isinstance(values, list | tuple):
             return type(values)(one(column) for column in values)
+        if isinstance(values, Events):
+            return values.take(slice(start, stop))
         return None if values is None else values[start:stop]
 
     return Rows(*map(one, block))
@@ -155,6 +157,8 @@ def _concatenated(blocks: list[Rows]) -> Rows:
             return None
         if isinstance(values[0], np.ndarray):
             return np.concatenate(values)
+        if isinstance(values[0], Events):
+            return values[0].followed_by(*values[1:])
         import pyarrow as pa
 
         chunked = pa.chunked_array(values)
