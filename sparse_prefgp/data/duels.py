@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import TIE, WIN, Codes, Events
+from sparse_prefgp.data.events import TIE, WIN, Codes, Events, by_appearance
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
@@ -157,9 +157,7 @@ class Duels:
         """Merge equal events, in the order of their first appearance."""
         given = given.in_order()
         first, number = given.alike()
-        order = np.argsort(first)
-        position = np.empty_like(order)
-        position[order] = np.arange(len(order))
+        order, position = by_appearance(first)
         rows = position[number]
         each = given.each_weight
         if each is not None and np.all(each == 1.0):
@@ -264,9 +262,7 @@ class Duels:
         # Adding zero makes -0.0 and 0.0 the same row.
         stacked = np.concatenate([won, lost]) + 0.0
         _, first, inverse = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        position = np.empty_like(order)
-        position[order] = np.arange(len(order))
+        order, position = by_appearance(first)
         index = position[inverse.reshape(-1)]
         t = len(won)
         return cls(stacked[first[order]], index[:t], index[t:], counts, feature_names=names)

@@ -27,6 +27,17 @@ Which = Any
 _LARGEST = 2**62
 
 
+def by_appearance(first: IntArray) -> tuple[IntArray, IntArray]:
+    """Groups in the order in which they first appear, and the place of each in that order.
+
+    :param first: of each group, where it first appears, as `np.unique` gives it.
+    """
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return order, place
+
+
 class Codes(NamedTuple):
     """Labels as numbers. numbers: (e,), each a place in `names`, which are distinct."""
 
@@ -54,9 +65,7 @@ class Codes(NamedTuple):
     def used(self) -> Codes:
         """The same labels, numbered anew in the order in which they appear."""
         kept, first, number = np.unique(self.numbers, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
+        order, place = by_appearance(first)
         return Codes(place[number.reshape(-1)], tuple(self.names[i] for i in kept[order]))
 
 
