@@ -30,19 +30,20 @@ EXPECTED = "expected"
 
 
 class Slopes(NamedTuple):
-    """Derivatives of the log evidence at a fixed point in what the factors were built from.
-
-    noise, upper: (t,) in the noise and the upper limits. lower: (t,) or None without lower limits.
-    inside: (t,) in `Factors.inside`, or None where it was not looked at. moving: left, right (t,):
-    the derivative in the covariance K of z has left' dK right beside that of its `surrogate`, or
-    None.
-    """
+    """Derivatives of the log evidence at a fixed point in what the factors were built from."""
 
     noise: tf.Tensor
+    """(t,) in the noise and the upper limits."""
     upper: tf.Tensor
+    """(t,) in the noise and the upper limits."""
     lower: tf.Tensor | None
+    """(t,) or None without lower limits."""
     inside: tf.Tensor | None = None
+    """(t,) in `Factors.inside`, or None where it was not looked at."""
     moving: tuple[tf.Tensor, tf.Tensor] | None = None
+    """Left, right (t,): the derivative in the covariance K of z has left' dK right beside that of
+    its `surrogate`, or None.
+    """
 
 
 def ep_log_evidence(
@@ -149,14 +150,14 @@ class Everything(NamedTuple):
 
 
 class InducingValues(NamedTuple):
-    """A q(u) that is not prior × sites on Phi u: what it makes of each Phi u, and its price.
-
-    mean, variance: (t,) of Phi u. kl: KL[q(u) || p(u)].
-    """
+    """A q(u) that is not prior × sites on Phi u: what it makes of each Phi u, and its price."""
 
     mean: FloatArray
+    """(t,) of Phi u."""
     variance: FloatArray
+    """(t,) of Phi u."""
     kl: float
+    """KL[q(u) || p(u)]."""
 
     @classmethod
     def of(cls, mean: tf.Tensor, variance: tf.Tensor, kl: tf.Tensor) -> InducingValues:
@@ -165,15 +166,15 @@ class InducingValues(NamedTuple):
 
 @dataclass(frozen=True)
 class LowerBounds:
-    """Rigorous lower bounds of the exact log evidence, in nats over all duels.
-
-    rows: `expected`, the residual variance inside the expectations; `diagonal`, `pairs`, `rank`,
-    `logdet`, expectations without it less half of that bound of the residual's log-determinant;
-    only `expected` without inducing inputs, and no `logdet` above 2,000 items. kl: KL[q || prior].
-    """
+    """Rigorous lower bounds of the exact log evidence, in nats over all duels."""
 
     rows: dict[str, float]
+    """`expected`, the residual variance inside the expectations; `diagonal`, `pairs`, `rank`,
+    `logdet`, expectations without it less half of that bound of the residual's log-determinant;
+    only `expected` without inducing inputs, and no `logdet` above 2,000 items.
+    """
     kl: float
+    """KL[q || prior]."""
 
     @property
     def row(self) -> str:

@@ -63,8 +63,7 @@ def blocks(page: Path) -> list[Block]:
 def run(page: Path, folder: Path) -> list[str]:
     """What each block of a page prints when run in a folder; pictures are left in the folder.
 
-    Raises:
-        subprocess.CalledProcessError: a command failed; and whatever the Python code raises.
+    :raises subprocess.CalledProcessError: a command failed; and whatever the Python code raises.
     """
     printed = []
     with contextlib.chdir(folder), _environment(), _plain():

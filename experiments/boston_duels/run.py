@@ -107,8 +107,7 @@ def settings_of(data: Path) -> dict[str, Any]:
 def read_lines(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """What an earlier run kept; a last line that was not written whole is taken out of the file.
 
-    Raises:
-        ValueError: lines of other settings, or something else than such lines.
+    :raises ValueError: lines of other settings, or something else than such lines.
     """
     again = f"give another --work, or remove {str(path)!r} to begin again."
     text = path.read_text(encoding="utf-8")
@@ -138,7 +137,7 @@ def read_lines(path: Path, settings: dict[str, Any]) -> list[dict[str, Any]]:
 def exact_model(duels: Duels, folder: Path, known: bool) -> PreferenceGP:
     """Exact EP with hyperparameters by maximum evidence, kept in `folder`.
 
-    known: whether the one that is there is of these settings.
+    :param known: whether the one that is there is of these settings.
     """
     import gpflow
 
@@ -241,8 +240,7 @@ def measure(
 def run(data: Path, folder: Path) -> list[dict[str, Any]]:
     """All lines of the table; those in `folder` are not computed again.
 
-    Raises:
-        ValueError: what `read_lines` raises.
+    :raises ValueError: what `read_lines` raises.
     """
     folder.mkdir(parents=True, exist_ok=True)
     kept, settings = folder / "lines.jsonl", settings_of(data)

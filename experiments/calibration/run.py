@@ -97,17 +97,17 @@ def settings() -> list[Setting]:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Items, duels without their outcome, new pairs, and what is drawn for them.
-
-    pairs: (t, 2) rows of items. ends: (N, 2, D) of the pairs that are predicted, seen ones first.
-    utilities: (R, n + 2 N_new). wins: (R, t) whether the first of a pair won.
-    """
+    """Items, duels without their outcome, new pairs, and what is drawn for them."""
 
     items: Array
     pairs: npt.NDArray[np.int64]
+    """(t, 2) rows of items."""
     ends: Array
+    """(N, 2, D) of the pairs that are predicted, seen ones first."""
     truth: Array
+    """(R, n + 2 N_new) utilities."""
     wins: npt.NDArray[np.bool_]
+    """(R, t) whether the first of a pair won."""
     outcomes: npt.NDArray[np.bool_]
 
 
@@ -247,10 +247,7 @@ def calibration_error(p: Array, won: npt.NDArray[np.bool_]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class JudgedWorld:
-    """Duels with ties by judges, and the utility differences that are asked for.
-
-    ends: (N, 2, D) of the pairs, first between the compared items. truth: (N,).
-    """
+    """Duels with ties by judges, and the utility differences that are asked for."""
 
     items: Array
     winners: npt.NDArray[np.int64]
@@ -260,7 +257,9 @@ class JudgedWorld:
     ratios: Array
     margin: float
     ends: Array
+    """(N, 2, D) of the pairs, first between the compared items."""
     truth: Array
+    """(N,)."""
 
 
 def judged_world(seed: int, noise: float) -> JudgedWorld:

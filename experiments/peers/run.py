@@ -39,17 +39,16 @@ SETTLED = 3e-4
 
 @dataclass
 class Row:
-    """One method on one problem, scored where it ends; nothing is chosen by the new duels.
-
-    seconds: of the fit, without compiling. curve: seconds and nats along it.
-    """
+    """One method on one problem, scored where it ends; nothing is chosen by the new duels."""
 
     method: str
     nats: float
     seconds: float
+    """Of the fit, without compiling."""
     compile_seconds: float = 0.0
     note: str = ""
     curve: tuple[list[float], list[float]] | None = field(default=None, repr=False)
+    """Seconds and nats along it."""
 
 
 @dataclass(frozen=True)

@@ -48,15 +48,15 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line of the tables: what was published and what all restarts gave.
-
-    points: 200 or 20. m: inducing inputs, 0 for the full GP. published: figures by name.
-    """
+    """A line of the tables: what was published and what all restarts gave."""
 
     row: str
     points: int
+    """200 or 20."""
     m: int
+    """Inducing inputs, 0 for the full GP."""
     published: dict[str, float]
+    """Figures by name."""
     fits: tuple[Fit, ...] = ()
 
     @property

@@ -73,7 +73,9 @@ def information_gain(
     noise. With them it is by Gauss–Legendre over where density and entropy are something, and so it
     is where noises are averaged, with an error below 1e-9 nats.
 
-    :param mean, variance: (N,) of d, variance >= 0. duel_noise: s² > 0, times `ratios`.
+    :param mean: (N,) of d, variance >= 0.
+    :param variance: (N,) of d, variance >= 0.
+    :param duel_noise: s² > 0, times `ratios`.
     """
     rule = _gain_of_three if margin > 0.0 else _gain_of_two
     s = float(np.sqrt(duel_noise))
@@ -177,7 +179,9 @@ def _entropy_ratio(x: FloatArray) -> FloatArray:
 def expected_best(first: FloatArray, second: FloatArray, variance: FloatArray) -> FloatArray:
     """E max(f(a), f(b)) (EUBO, Lin et al. 2022; the formula is Clark's, 1961, eq. 2), (N,).
 
-    :param first, second: (N,) E f(a) and E f(b). variance: (N,) of f(a) - f(b), >= 0.
+    :param first: (N,) E f(a) and E f(b).
+    :param second: (N,) E f(a) and E f(b).
+    :param variance: (N,) of f(a) - f(b), >= 0.
     """
     sd = np.sqrt(variance)
     difference = first - second

@@ -37,9 +37,13 @@ class AskedPairs:
     The features of an item are computed once, so that a pair costs O(m) (of exact inference: as
     many as there are items or duels), and a pick O(m) an item.
 
-    mean, variance: (N,) of f(first) - f(second). negative_variances: how many of them rounding had
-    made negative at the start; they are set to 0. duel_noise: 2 sigma², ratios: by what it is
-    multiplied, for nobody in particular. margin: 0 without ties.
+    :ivar mean: (N,) of f(first) - f(second).
+    :ivar variance: (N,) of f(first) - f(second).
+    :ivar negative_variances: how many variances rounding had made negative at the start; they are
+        set to 0.
+    :ivar duel_noise: 2 sigma².
+    :ivar ratios: by what it is multiplied, for nobody in particular.
+    :ivar margin: 0 without ties.
     """
 
     def __init__(self, model: Predicts, pairs: CandidatePairs) -> None:

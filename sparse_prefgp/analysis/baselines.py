@@ -19,18 +19,16 @@ MAX_NEWTON_STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class LinearProbit:
-    """P(a beats b) = Phi((x_a - x_b)' weights), no intercept, Gaussian prior on the weights.
-
-    Attributes:
-        weights: (D,) the most probable weights.
-        prior_width: standard deviation of the prior on each weight.
-        cross_validation: (width, mean negative log probability in nats) of every width tried;
-            empty when there was a single width or a single pair.
-    """
+    """P(a beats b) = Phi((x_a - x_b)' weights), no intercept, Gaussian prior on the weights."""
 
     weights: FloatArray
+    """(D,) the most probable weights."""
     prior_width: float
+    """Standard deviation of the prior on each weight."""
     cross_validation: tuple[tuple[float, float], ...] = ()
+    """(width, mean negative log probability in nats) of every width tried; empty when there was a
+    single width or a single pair.
+    """
 
     @classmethod
     def fit(
@@ -44,18 +42,15 @@ class LinearProbit:
     ) -> LinearProbit:
         """Fit to duels; the prior width is chosen by cross-validation on these duels alone.
 
-        Args:
-            differences: (t, D) standardised features of the winner minus those of the loser.
-            counts: (t,) how often each duel was seen; default all 1.
-            rng: draws the folds; default a generator with seed 0.
-            widths: the prior widths to try.
-            folds: the number of folds, five unless there are fewer duels.
-
         Cost is O(t D^2) a Newton step.
 
-        Raises:
-            ValueError: arrays of the wrong shape or not finite, no duels, counts or widths that
-                are not positive, fewer than two folds.
+        :param differences: (t, D) standardised features of the winner minus those of the loser.
+        :param counts: (t,) how often each duel was seen; default all 1.
+        :param rng: draws the folds; default a generator with seed 0.
+        :param widths: the prior widths to try.
+        :param folds: the number of folds, five unless there are fewer duels.
+        :raises ValueError: arrays of the wrong shape or not finite, no duels, counts or widths that
+            are not positive, fewer than two folds.
         """
         x, weight = _checked(differences, counts)
         if not x.shape[1]:  # without features nothing but a coin is left
@@ -82,8 +77,7 @@ class LinearProbit:
         Equal duels of different groups are one row, so that groups change neither the folds nor the
         fit.
 
-        Raises:
-            ValueError: all duels are ties.
+        :raises ValueError: all duels are ties.
         """
         doors = duels.events.doors()
         if not doors.decided.any():
@@ -103,8 +97,7 @@ class LinearProbit:
     def predict_log_proba(self, differences: npt.ArrayLike) -> FloatArray:
         """Log probability, (k,) in nats, that the first side wins; `differences` is (k, D).
 
-        Raises:
-            ValueError: the wrong number of columns.
+        :raises ValueError: the wrong number of columns.
         """
         x = np.asarray(differences, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != len(self.weights):

@@ -22,22 +22,24 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CandidatePairs:
-    """Pairs of items that the model can tell apart, each pair once in either order.
-
-    items: u items with different inputs; first, second: (N,) rows of them. possible: how many pairs
-    there are to choose from. chosen: in words, how the N were taken from them. repeated, equal:
-    pairs of a given list that were left out as repetitions, or as items with equal inputs.
-    equal_items: items of a pool that were left out, as others have the same inputs.
-    """
+    """Pairs of items that the model can tell apart, each pair once in either order."""
 
     items: ItemSet
+    """u items with different inputs."""
     first: IntArray
+    """(N,) rows of them."""
     second: IntArray
+    """(N,) rows of them."""
     possible: int
+    """How many pairs there are to choose from."""
     chosen: str
+    """In words, how the N were taken from them."""
     repeated: int = 0
+    """Pairs of a given list that were left out as repetitions, or as items with equal inputs."""
     equal: int = 0
+    """Pairs of a given list that were left out as repetitions, or as items with equal inputs."""
     equal_items: int = 0
+    """Items of a pool that were left out, as others have the same inputs."""
 
     def __len__(self) -> int:
         return len(self.first)
@@ -60,15 +62,12 @@ class CandidatePairs:
 def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePairs:
     """The pairs of a table.
 
-    Args:
-        model: whose items are known.
-        pairs: path or data frame with the columns `first` and `second`, or else `winner` and
-            `loser`, which hold item ids.
-        items: raw items, where ids are looked up first, and then among the model's own.
-
-    Raises:
-        ValueError: a missing column, no pair, an unknown id or an item against itself (with its
-            row), nothing but items with equal inputs, and what `resolve_items` raises.
+    :param model: whose items are known.
+    :param pairs: path or data frame with the columns `first` and `second`, or else `winner` and
+        `loser`, which hold item ids.
+    :param items: raw items, where ids are looked up first, and then among the model's own.
+    :raises ValueError: a missing column, no pair, an unknown id or an item against itself (with its
+        row), nothing but items with equal inputs, and what `resolve_items` raises.
     """
     table = load(pairs, "pairs", sides_of)
     sides = sides_of(list(table.frame.columns))
@@ -110,9 +109,8 @@ def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePai
 def pool(model: Predicts, items: Any = None) -> tuple[ItemSet, int]:
     """The items to choose pairs from, one for each input, and how many were left out for that.
 
-    Raises:
-        ValueError: fewer than two items that the model can tell apart, and what `resolve_items`
-            raises.
+    :raises ValueError: fewer than two items that the model can tell apart, and what `resolve_items`
+        raises.
     """
     found = resolve_items(model, items)
     _, kept = representatives(numbered_inputs(model, found))

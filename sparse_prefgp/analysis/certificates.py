@@ -53,41 +53,45 @@ ROW_LABELS = {
 
 @dataclass(frozen=True)
 class EvidenceReport:
-    """Evidence of a model and what is certain about it, in nats over all duels.
-
-    Attributes:
-        approximation: its name. duels: of the data. duels_used: in `log_evidence`, fewer only for
-            `SubsetOfData`. weight, weight_used: as how many duels these count, the sums of their
-            weights, by which figures per duel divide; without weights the same numbers.
-        log_evidence: what EP and the approximation's correction give, and what is optimised.
-        lower_bound: rigorous, of the exact evidence. lower_bound_row: which of
-            `evidence.LowerBounds` it is; lower_bounds: all of them, for the model's own q.
-        refitted_bounds: the same with sites run at noise 2 sigma² alone, which bound better than
-            those of approximations that put residual variance there; empty where they are equal.
-        bounds: EP's log evidence of the bounds `vfe`, `diagonal`, `pairs`, `rank` and `logdet` with
-            this Z and these parameters; bounds to EP's own error. Empty without inducing inputs.
-        exact: exact EP's log evidence, and exact_converged; None where it was not run.
-        sampled: the importance-sampling estimate of the true evidence; None where it was not run.
-        skipped: why something was not run, one sentence each.
-        warnings: one sentence each.
-    """
+    """Evidence of a model and what is certain about it, in nats over all duels."""
 
     approximation: str
+    """Its name."""
     duels: int
+    """Of the data."""
     duels_used: int
+    """In `log_evidence`, fewer only for `SubsetOfData`."""
     weight: float
+    """As how many duels these count, the sums of their weights, by which figures per duel divide;
+    without weights the same numbers.
+    """
     weight_used: float
+    """See `weight`."""
     log_evidence: float
+    """What EP and the approximation's correction give, and what is optimised."""
     lower_bound: float
+    """Rigorous, of the exact evidence."""
     lower_bound_row: str
+    """Which of `evidence.LowerBounds` it is."""
     lower_bounds: dict[str, float]
+    """All of them, for the model's own q."""
     refitted_bounds: dict[str, float]
+    """The same with sites run at noise 2 sigma² alone, which bound better than those of
+    approximations that put residual variance there; empty where they are equal.
+    """
     bounds: dict[str, float]
+    """EP's log evidence of the bounds `vfe`, `diagonal`, `pairs`, `rank` and `logdet` with this Z
+    and these parameters; bounds to EP's own error. Empty without inducing inputs.
+    """
     exact: float | None
+    """Exact EP's log evidence, and exact_converged; None where it was not run."""
     exact_converged: bool | None
     sampled: SampledEvidence | None
+    """The importance-sampling estimate of the true evidence; None where it was not run."""
     skipped: tuple[str, ...]
+    """Why something was not run, one sentence each."""
     warnings: tuple[str, ...]
+    """One sentence each."""
 
     @property
     def gap(self) -> float:
@@ -179,16 +183,14 @@ def evidence_report(
 ) -> EvidenceReport:
     """Log evidence beside its rigorous lower bound, tighter bounds, exact EP and sampling.
 
-    Args:
-        model: with its parameters as they are; its own inference is run if need be.
-        samples, seed: of `importance_sampling`; 0 samples leaves it out.
-        exact_up_to: exact EP is run for at most so many distinct items (or, where they are fewer,
-            distinct duels): O(n³) a sweep, half a minute at 2,000.
-        sample_up_to: the truth is sampled for at most so many duels, 2,000 at most.
-
-    Raises:
-        ValueError: not a PreferenceGP; 1 sample or a negative number; a limit beyond what sampling
-            takes.
+    :param model: with its parameters as they are; its own inference is run if need be.
+    :param samples: of `importance_sampling`; 0 samples leaves it out.
+    :param seed: of `importance_sampling`; 0 samples leaves it out.
+    :param exact_up_to: exact EP is run for at most so many distinct items (or, where they are
+        fewer, distinct duels): O(n³) a sweep, half a minute at 2,000.
+    :param sample_up_to: the truth is sampled for at most so many duels, 2,000 at most.
+    :raises ValueError: not a PreferenceGP; 1 sample or a negative number; a limit beyond what
+        sampling takes.
     """
     from sparse_prefgp.models import PreferenceGP
 

@@ -60,40 +60,42 @@ ACQUISITIONS: dict[str, Acquisition] = {"ei": expected_improvement, "ucb": upper
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Challenge:
-    """A duel of the incumbent against a challenger; `print` shows it as text.
-
-    Attributes:
-        incumbent, challenger: (D,) features in model units.
-        incumbent_id: id of the incumbent. challenger_id: of the challenger, None in a box.
-        challenger_raw: the challenger in the units of the raw table, by column; None for a model
-            that records no transform, or one with categorical columns.
-        acquisition: "ei" or "ucb", and value: of the challenger given v, relative to the mean of
-            the incumbent.
-        probability, difference, sd: that the incumbent wins, and of f(incumbent) - f(challenger),
-            under the model's posterior.
-        exact: whether v is from the exact posterior, and converged: whether its chains did, or
-            else inference. jitter: that the draw took.
-        looked_at: items of the pool, or points of the box. improved: what the searches in the box
-            added to the value of the best of these.
-        about_v: on the drawn v, in words.
-    """
+    """A duel of the incumbent against a challenger; `print` shows it as text."""
 
     incumbent: FloatArray
+    """(D,) features in model units."""
     challenger: FloatArray
+    """(D,) features in model units."""
     incumbent_id: Hashable
+    """id of the incumbent."""
     challenger_id: Hashable | None
+    """Of the challenger, None in a box."""
     challenger_raw: dict[str, float] | None
+    """The challenger in the units of the raw table, by column; None for a model that records no
+    transform, or one with categorical columns.
+    """
     acquisition: str
+    """One of "ei" or "ucb"."""
     value: float
+    """Of the challenger given v, relative to the mean of the incumbent."""
     probability: float
+    """That the incumbent wins, and of f(incumbent) - f(challenger), under the model's posterior."""
     difference: float
+    """That the incumbent wins, and of f(incumbent) - f(challenger), under the model's posterior."""
     sd: float
+    """That the incumbent wins, and of f(incumbent) - f(challenger), under the model's posterior."""
     exact: bool
+    """Whether v is from the exact posterior."""
     converged: bool
+    """Whether its chains did, or else inference."""
     jitter: float
+    """That the draw took."""
     looked_at: int
+    """Items of the pool, or points of the box."""
     improved: float
+    """What the searches in the box added to the value of the best of these."""
     about_v: str
+    """On the drawn v, in words."""
 
     def __str__(self) -> str:
         if self.challenger_id is None:
@@ -123,22 +125,19 @@ def hallucination_believer(
 ) -> Challenge:
     """The next duel of preferential Bayesian optimisation: the incumbent against a challenger.
 
-    Args:
-        model: of the duels so far.
-        bounds: (D, 2), lowest and highest value of each feature in the units of
-            `model.duels.items`, for a new item from that box.
-        pool: or else the items to choose from, as `resolve_items` takes them.
-        incumbent: id of an item. Takeno et al. take the winner of the last duel; by default it is
-            the compared item with the largest E[f | v], of the pool if any of it was compared.
-        acquisition: "ei", expected improvement on E[f(incumbent) | v], or "ucb", two standard
-            deviations above the mean.
-        rng: of v, and of the points of the box.
-
-    Raises:
-        ValueError: a model with logit factors; bounds and a pool, or neither; bounds of another
-            shape, not finite, in the wrong order, or where there are categorical columns or no
-            features; an unknown incumbent or acquisition; a pool with nothing but the incumbent;
-            and what `sample_posterior` raises.
+    :param model: of the duels so far.
+    :param bounds: (D, 2), lowest and highest value of each feature in the units of
+        `model.duels.items`, for a new item from that box.
+    :param pool: or else the items to choose from, as `resolve_items` takes them.
+    :param incumbent: id of an item. Takeno et al. take the winner of the last duel; by default it
+        is the compared item with the largest E[f | v], of the pool if any of it was compared.
+    :param acquisition: "ei", expected improvement on E[f(incumbent) | v], or "ucb", two standard
+        deviations above the mean.
+    :param rng: of v, and of the points of the box.
+    :raises ValueError: a model with logit factors; bounds and a pool, or neither; bounds of another
+        shape, not finite, in the wrong order, or where there are categorical columns or no
+        features; an unknown incumbent or acquisition; a pool with nothing but the incumbent; and
+        what `sample_posterior` raises.
     """
     model.require_probit("The hallucination believer")
     if (bounds is None) == (pool is None):
@@ -216,11 +215,14 @@ def _best_challenger(values: FloatArray, same: npt.NDArray[np.bool_]) -> int:
 
 
 class Maximum(NamedTuple):
-    """point: (D,). improved: by how much value exceeds the best of the points looked at first."""
+    """Where a function over a box is largest, as far as was found."""
 
     point: FloatArray
+    """(D,)."""
     value: float
+    """Of the function there."""
     improved: float
+    """By how much value exceeds the best of the points looked at first."""
 
 
 def maximised(
@@ -231,7 +233,8 @@ def maximised(
 ) -> Maximum:
     """The largest value of a function over a box, by L-BFGS-B from the best of 2,048 points.
 
-    :param function: (N,) values of inputs (N, D), differentiable. box: (D, 2).
+    :param function: (N,) values of inputs (N, D), differentiable.
+    :param box: (D, 2).
     :param extra: a last column of the inputs that is no part of the box.
     """
     low, width = box[:, 0], box[:, 1] - box[:, 0]

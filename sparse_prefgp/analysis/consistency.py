@@ -38,14 +38,12 @@ RESIDUAL_NOISE = "; what inducing inputs leave unexplained is noise of each vote
 
 @dataclass(frozen=True)
 class Cycle:
-    """Three items of which the first beat the second, the second the third, the third the first.
-
-    items: their ids, or row numbers where they have none. margins: by how many votes, in that
-    order.
-    """
+    """Three items of which the first beat the second, the second the third, the third the first."""
 
     items: tuple[Hashable, Hashable, Hashable]
+    """Their ids, or row numbers where they have none."""
     margins: tuple[int, int, int]
+    """By how many votes, in that order."""
 
     def __str__(self) -> str:
         a, b, c = map(str, self.items)
@@ -54,20 +52,22 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of the data beside the same figure of data redrawn from the model.
-
-    what: its name. observed: in the data. expected: mean over the redrawn data. low, high: the
-    interval that holds 95 % of them. tail: share of the redrawn figures above the one observed,
-    equal ones, of which there are many, in random order: (number above + u (1 + number equal)) /
-    (1 + simulations), u uniform on (0, 1).
-    """
+    """One figure of the data beside the same figure of data redrawn from the model."""
 
     what: str
+    """Its name."""
     observed: int
+    """In the data."""
     expected: float
+    """Mean over the redrawn data."""
     low: float
+    """The interval that holds 95 % of them."""
     high: float
+    """The interval that holds 95 % of them."""
     tail: float
+    """Share of the redrawn figures above the one observed, equal ones, of which there are many, in
+    random order: (number above + u (1 + number equal)) / (1 + simulations), u uniform on (0, 1).
+    """
 
     @property
     def verdict(self) -> str:
@@ -85,40 +85,40 @@ class Consistency:
 
     A pair is two items that were compared, in either order; the majority of its votes is a
     preference, equal votes are none.
-
-    Attributes:
-        votes: number of duels that one side won. pairs: of distinct unordered pairs in them.
-            ties: duels left out because they were tied.
-        contradicted_pairs: pairs won by both sides at least once.
-        minority_votes: votes against the majority of their pair, half of them where votes are
-            equal.
-        tied_pairs: pairs with equal votes for both sides.
-        triples: three items compared in all three pairs.
-        decided_triples: those of them with a preference in all three pairs.
-        cycles: decided triples a > b > c > a, which no order of the items agrees with.
-        worst: the cycles whose weakest majority is strongest.
-        checks: contradicted pairs, minority votes and cycles against data redrawn from the model;
-            empty without a model.
-        simulations: how often data were redrawn. draws: how the utilities for that were drawn.
-        jitter: what was added to the diagonal of the posterior covariance to factorise it.
-        negative_variances: how many variances rounding had made negative; their sd is 0.
     """
 
     votes: int
+    """Number of duels that one side won."""
     pairs: int
+    """Of distinct unordered pairs in them."""
     contradicted_pairs: int
+    """Pairs won by both sides at least once."""
     minority_votes: int
+    """Votes against the majority of their pair, half of them where votes are equal."""
     tied_pairs: int
+    """Pairs with equal votes for both sides."""
     triples: int
+    """Three items compared in all three pairs."""
     decided_triples: int
+    """Those of them with a preference in all three pairs."""
     cycles: int
+    """Decided triples a > b > c > a, which no order of the items agrees with."""
     worst: tuple[Cycle, ...]
+    """The cycles whose weakest majority is strongest."""
     checks: tuple[Check, ...] = ()
+    """Contradicted pairs, minority votes and cycles against data redrawn from the model; empty
+    without a model.
+    """
     simulations: int = 0
+    """How often data were redrawn."""
     draws: str | None = None
+    """How the utilities for that were drawn."""
     jitter: float = 0.0
+    """What was added to the diagonal of the posterior covariance to factorise it."""
     negative_variances: int = 0
+    """How many variances rounding had made negative; their sd is 0."""
     ties: int = 0
+    """Duels left out because they were tied."""
 
     @property
     def share_intransitive(self) -> float:
@@ -273,19 +273,15 @@ def consistency(
     given that they are no ties; with noise by group each has that of its own group,
     or any by the prior where that is unknown.
 
-    Args:
-        duels: the votes.
-        model: its features must be those of `duels`, which are converted to its units where they
-            record another transform; usually `duels` is `model.duels`.
-        simulations: how often data are redrawn.
-        seed: of the draws, and of the order of equal figures.
+    Warns of groups that a model with noise by group does not know.
 
-    Warns:
-        UserWarning: groups that a model with noise by group does not know.
-
-    Raises:
-        ValueError: fewer than 100 simulations, which decide nothing; a negative seed; features
-            that are not the model's, or cannot be converted to its units; only ties.
+    :param duels: the votes.
+    :param model: its features must be those of `duels`, which are converted to its units where they
+        record another transform; usually `duels` is `model.duels`.
+    :param simulations: how often data are redrawn.
+    :param seed: of the draws, and of the order of equal figures.
+    :raises ValueError: fewer than 100 simulations, which decide nothing; a negative seed; features
+        that are not the model's, or cannot be converted to its units; only ties.
     """
     simulations = whole_number("simulations", simulations, MIN_SIMULATIONS)
     seed = whole_number("seed", seed, 0)
@@ -342,18 +338,20 @@ class _Pairs:
     Items are renumbered by how many others they were compared with: then each has few neighbours
     with larger numbers, at most sqrt(2 pairs), whatever hubs there are, and triangles are counted
     in bounded memory.
-
-    first, second: (p,) new numbers, first < second. wins: (p,) votes for the first. totals: (p,)
-    votes. items: (k,) item of each new number. pair: (v,) the pair of each row of duels that is no
-    tie.
     """
 
     first: IntArray
+    """(p,) new numbers, first < second."""
     second: IntArray
+    """(p,) new numbers, first < second."""
     wins: IntArray
+    """(p,) votes for the first."""
     totals: IntArray
+    """(p,) votes."""
     items: IntArray
+    """(k,) item of each new number."""
     pair: IntArray
+    """(v,) the pair of each row of duels that is no tie."""
 
     @classmethod
     def of(cls, duels: Duels) -> _Pairs:
@@ -464,16 +462,14 @@ def _worst(graph: _Pairs, duels: Duels) -> tuple[Cycle, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Draws:
-    """Draws of the utility differences (p,) of the pairs, and how they are made.
-
-    residual: (p,) variance that inducing inputs leave, which is noise of each vote. once: whether
-    all votes are redrawn from one draw, as the model has learned from them.
-    """
+    """Draws of the utility differences (p,) of the pairs, and how they are made."""
 
     draw: Callable[[], FloatArray]
     residual: FloatArray
+    """(p,) variance that inducing inputs leave, which is noise of each vote."""
     how: str
     once: bool
+    """Whether all votes are redrawn from one draw, as the model has learned from them."""
     jitter: float = 0.0
     negative_variances: int = 0
 
@@ -581,18 +577,18 @@ def _residuals(model: Predicts, first: FloatArray, second: FloatArray) -> FloatA
 
 @dataclass(frozen=True, eq=False)
 class _Votes:
-    """Votes to be redrawn, each with one noise, or with any of several of an unknown judge.
-
-    pair: (v,) the pair they are of. totals: (v,) how many. noise: (K, v) standard deviation of the
-    noise of each. weights: (K, 1) of these in the probability of a vote. margin: by how much a
-    difference must pass 0 to be a vote.
-    """
+    """Votes to be redrawn, each with one noise, or with any of several of an unknown judge."""
 
     pair: IntArray
+    """(v,) the pair they are of."""
     totals: IntArray
+    """(v,) how many."""
     noise: FloatArray
+    """(K, v) standard deviation of the noise of each."""
     weights: FloatArray
+    """(K, 1) of these in the probability of a vote."""
     margin: float
+    """By how much a difference must pass 0 to be a vote."""
 
     @classmethod
     def of(cls, graph: _Pairs, duels: Duels, model: Predicts, residual: FloatArray) -> _Votes:

@@ -59,46 +59,40 @@ def evaluate(
 ) -> dict[str, Any]:
     """Score a model on labelled duels, beside a linear probit and a coin.
 
-    Args:
-        model: whose predictions are scored. The linear probit is fitted to its training duels; a
-            `StreamedGP`, which does not have them, is scored beside the coin alone.
-        duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or a
-            `Duels`, whose groups count if the model has noise by group.
-            A folder of Parquet files is read in chunks, and so is one file for a model whose duels
-            had features of their own; or `StreamedDuels`. The pairs are not told apart then, nor,
-            without items, what lies outside the range: None. `Duels` and streams that record
-            another transform than the model are converted to its units by way of the raw values;
-            without a recorded one they are taken to be in its units.
-        items: raw items, as `predict`; not for a `Duels`, which has its own.
-        seed: of the folds that choose the width of the linear probit's prior.
-        groups: name of the column that says who judged, for a model with noise by group.
-        blocks: name of the column that holds each duel's block, for a model with `PITC(labels)`;
-            for a `Duels` one label for each duel as it was given, None where it is not known. Duels
-            of a block that the model knows are predicted from what the block knows too, all others
-            from the inducing values alone.
+    Warns of ties that a model without a margin cannot predict, of unknown groups, and of duels
+    whose block is not known to a model with blocks.
 
-    Returns:
-        `held_out`: for `model`, `linear_probit` and `coin` the figures of `metrics.score`, and
+    :param model: whose predictions are scored. The linear probit is fitted to its training duels; a
+        `StreamedGP`, which does not have them, is scored beside the coin alone.
+    :param duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or a
+        `Duels`, whose groups count if the model has noise by group. A folder of Parquet files is
+        read in chunks, and so is one file for a model whose duels had features of their own; or
+        `StreamedDuels`. The pairs are not told apart then, nor, without items, what lies outside
+        the range: None. `Duels` and streams that record another transform than the model are
+        converted to its units by way of the raw values; without a recorded one they are taken to be
+        in its units.
+    :param items: raw items, as `predict`; not for a `Duels`, which has its own.
+    :param seed: of the folds that choose the width of the linear probit's prior.
+    :param groups: name of the column that says who judged, for a model with noise by group.
+    :param blocks: name of the column that holds each duel's block, for a model with `PITC(labels)`;
+        for a `Duels` one label for each duel as it was given, None where it is not known. Duels of
+        a block that the model knows are predicted from what the block knows too, all others from
+        the inducing values alone.
+    :return: `held_out`: for `model`, `linear_probit` and `coin` the figures of `metrics.score`, and
         `held_out_unseen_pairs`: the same over the duels whose pair was not among the training
         duels, `ordered` in this order and `either_order` at all, each left out where there are
         none, and empty when none of the pairs was; both as in `metrics.json`. These are about the
-        duels that one side won, given that they were not tied. `held_out_outcomes`, where there
-        are ties and the model has a margin: the figures of `metrics.score_outcomes` over all duels
-        for `model` and `constant_shares`, who knows the share of ties in training; else empty.
-        Then `duels`, `ties`, `duels_in_blocks` (how many are of a block that the model knows, None
-        for a model without blocks), and of the items in them `items_outside_range`,
-        `outside_features` and `unknown_levels`.
-
-    Warns:
-        UserWarning: ties that a model without a margin cannot predict; unknown groups; duels whose
-            block is not known to a model with blocks.
-
-    Raises:
-        ValueError: no duels, none that one side won, an unknown id (with its row), an item against
-            itself, counts that are not whole and positive, ties that are neither 0 nor 1, groups
-            for a model with one noise for all, blocks for a model without any that were given, a
-            block that is missing (with its row), a negative seed, features that cannot be converted
-            to the units of the model, and what `resolve_items` raises.
+        duels that one side won, given that they were not tied. `held_out_outcomes`, where there are
+        ties and the model has a margin: the figures of `metrics.score_outcomes` over all duels for
+        `model` and `constant_shares`, who knows the share of ties in training; else empty. Then
+        `duels`, `ties`, `duels_in_blocks` (how many are of a block that the model knows, None for a
+        model without blocks), and of the items in them `items_outside_range`, `outside_features`
+        and `unknown_levels`.
+    :raises ValueError: no duels, none that one side won, an unknown id (with its row), an item
+        against itself, counts that are not whole and positive, ties that are neither 0 nor 1,
+        groups for a model with one noise for all, blocks for a model without any that were given, a
+        block that is missing (with its row), a negative seed, features that cannot be converted to
+        the units of the model, and what `resolve_items` raises.
     """
     seed = whole_number("seed", seed, 0)
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
@@ -127,16 +121,17 @@ def evaluate(
 
 @dataclass(frozen=True, eq=False)
 class _Given:
-    """Duels to be scored. there: the items that they name, None where they name none. unseen: as
-    in `HeldOut`, none where pairs are not told apart. in_blocks: how many are of blocks that the
-    model knows."""
+    """Duels to be scored."""
 
     rows: Iterable[Rows]
     duels: int
     ties: int
     there: Callable[[], ItemSet | None]
+    """The items that they name, None where they name none."""
     unseen: Mapping[str, BoolArray] = field(default_factory=dict)
+    """As in `HeldOut`, none where pairs are not told apart."""
     in_blocks: int = 0
+    """How many are of blocks that the model knows."""
 
 
 def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None, blocks: Any) -> _Given:
@@ -246,8 +241,7 @@ def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
 def _in_units_of(model: Predicts, duels: Any, items: Any) -> tuple[StreamedDuels, ItemSet | None]:
     """Duels of files in the units of the model, and the items that they name, if they do.
 
-    Raises:
-        ValueError: what `stream_duels` and `resolve_items` raise.
+    :raises ValueError: what `stream_duels` and `resolve_items` raise.
     """
     own = model.duels
     if isinstance(duels, StreamedDuels):

@@ -35,39 +35,39 @@ RAW_DIGITS = 12
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Contributions of the features to E f(first) - E f(second); `print` shows it as text.
-
-    Attributes:
-        first, second: what the items are called.
-        frame: data frame, the largest absolute contribution first: `feature`, `first`, `second`
-            (values in raw units where the model records them, the level of a categorical feature),
-            `contribution` (in units of utility) and `sd` (its posterior standard deviation; NaN
-            for an integrated path).
-        difference, sd: expected utility difference and its posterior standard deviation.
-        probability: that the first beats the second.
-        tie_probability: of a tie; None for a model without a margin.
-        method: `exact: the utility is additive over the features`, or `integrated path`.
-        residual: the difference less the sum of the contributions.
-        tolerance: the largest residual and the largest change by twice the steps that were aimed
-            at; None for the exact method.
-        steps: points on the path; None for the exact method.
-        converged: whether the tolerance was met.
-        negative_variances: how many variances rounding had made negative; their sd is 0.
-    """
+    """Contributions of the features to E f(first) - E f(second); `print` shows it as text."""
 
     first: str
+    """What the items are called."""
     second: str
+    """What the items are called."""
     frame: Any
+    """Data frame, the largest absolute contribution first: `feature`, `first`, `second` (values in
+    raw units where the model records them, the level of a categorical feature), `contribution` (in
+    units of utility) and `sd` (its posterior standard deviation; NaN for an integrated path).
+    """
     difference: float
+    """Expected utility difference and its posterior standard deviation."""
     sd: float
+    """Expected utility difference and its posterior standard deviation."""
     probability: float
+    """That the first beats the second."""
     method: str
+    """`exact: the utility is additive over the features`, or `integrated path`."""
     residual: float
+    """The difference less the sum of the contributions."""
     tolerance: float | None
+    """The largest residual and the largest change by twice the steps that were aimed at; None for
+    the exact method.
+    """
     steps: int | None
+    """Points on the path; None for the exact method."""
     converged: bool
+    """Whether the tolerance was met."""
     negative_variances: int = 0
+    """How many variances rounding had made negative; their sd is 0."""
     tie_probability: float | None = None
+    """Of a tie; None for a model without a margin."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings, ready for JSON; NaN becomes None."""
@@ -162,18 +162,15 @@ def explain(
     model with item effects, features are changed for an item it does not know, and what the two
     items have beside their features is a contribution of its own, `item effect`.
 
-    Args:
-        model: any model.
-        first: id of an item, or an array in model units: (D,) features, or (D + 1,) for a model
-            with item effects, the last being the row of the item in `model.duels.items`.
-        second: the item it is compared with, in the same form.
-        items: where ids are looked up before the model's own items, as in `resolve_items`.
-        steps: Gauss-Legendre points on the path at first, doubled until the tolerance is met or
-            there are 4,096.
-
-    Raises:
-        ValueError: an unknown id, an item against itself, an array of the wrong length, `steps`
-            below 1, an expected utility whose gradient is not finite on the path.
+    :param model: any model.
+    :param first: id of an item, or an array in model units: (D,) features, or (D + 1,) for a model
+        with item effects, the last being the row of the item in `model.duels.items`.
+    :param second: the item it is compared with, in the same form.
+    :param items: where ids are looked up before the model's own items, as in `resolve_items`.
+    :param steps: Gauss-Legendre points on the path at first, doubled until the tolerance is met or
+        there are 4,096.
+    :raises ValueError: an unknown id, an item against itself, an array of the wrong length, `steps`
+        below 1, an expected utility whose gradient is not finite on the path.
     """
     if steps < 1:
         raise ValueError(f"steps is {steps}; give a whole number of at least 1.")

@@ -33,16 +33,17 @@ _DRAWS, _CHAINS = 1000, 4
 
 
 class Hallucinations(NamedTuple):
-    """q(f | v) for some drawn v; only the means differ.
-
-    exact: v is from the exact posterior; else from the Gaussian one of inference, cut to what the
-    duels say. converged: whether the chains did, or else inference. jitter: of that Gaussian.
-    """
+    """q(f | v) for some drawn v; only the means differ."""
 
     posteriors: list[Posterior]
     exact: bool
+    """v is from the exact posterior; else from the Gaussian one of inference, cut to what the duels
+    say.
+    """
     converged: bool
+    """Whether the chains did, or else inference."""
     jitter: float
+    """Of that Gaussian."""
 
     def moments(self, inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean given each v, (count, N), and variance (N,) given any, of f at inputs (N, D); the

@@ -25,21 +25,22 @@ _SMALL_SHARE, _SMALL_NUMBER = 0.02, 100
 
 @dataclass(frozen=True)
 class SampledEvidence:
-    """An estimate of the true exact log evidence.
-
-    log_evidence: log of the mean weight, in nats over all duels. standard_error: its own.
-    effective_samples: (sum w)² / sum w², as many equal weights are worth these. samples, seed: as
-    asked. ep_log_evidence: exact EP's figure for the same model, which the samples were drawn
-    around. ep_converged: whether that run did.
-    """
+    """An estimate of the true exact log evidence."""
 
     log_evidence: float
+    """log of the mean weight, in nats over all duels."""
     standard_error: float
+    """Its own."""
     effective_samples: float
+    """(sum w)² / sum w², as many equal weights are worth these."""
     samples: int
+    """As asked."""
     seed: int
+    """As asked."""
     ep_log_evidence: float
+    """Exact EP's figure for the same model, which the samples were drawn around."""
     ep_converged: bool
+    """Whether that run did."""
 
     @property
     def reliable(self) -> bool:
@@ -75,15 +76,12 @@ def importance_sampling(
     The mean weight of the proposals of `sample_posterior` is the evidence, without bias: duels are
     drawn one after the other with EP's sites of those to come (docs/method.md, sections 3 and 11).
 
-    Args:
-        model: its kernel, noise, mean function and duels; approximation and Z do not matter.
-        samples: how many. 10,000 take 2 seconds for 300 duels, 10 for 1,000.
-        seed: of the draws.
-
-    Raises:
-        ValueError: fewer than 2 samples, more than 2,000 duels, weights that are not whole, logit
-            factors, a prior variance of more than 1e8 times the noise, or a kernel that is not
-            positive semi-definite.
+    :param model: its kernel, noise, mean function and duels; approximation and Z do not matter.
+    :param samples: how many. 10,000 take 2 seconds for 300 duels, 10 for 1,000.
+    :param seed: of the draws.
+    :raises ValueError: fewer than 2 samples, more than 2,000 duels, weights that are not whole,
+        logit factors, a prior variance of more than 1e8 times the noise, or a kernel that is not
+        positive semi-definite.
     """
     result = sample_evidence(model, samples, seed)
     if not result.reliable:

@@ -38,13 +38,11 @@ ROUNDING = 1e-9
 
 
 class LabelledDuels(NamedTuple):
-    """Duels between the items of an `ItemSet`, one event per row of their table.
-
-    blocks: (t,) labels, None where nobody asked.
-    """
+    """Duels between the items of an `ItemSet`, one event per row of their table."""
 
     events: Events
     blocks: npt.NDArray[np.object_] | None = None
+    """(t,) labels, None where nobody asked."""
 
     @property
     def groups(self) -> npt.NDArray[np.object_] | None:
@@ -54,28 +52,27 @@ class LabelledDuels(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ItemSet:
-    """Items in the form a model predicts them, with what the model knows about each.
-
-    Attributes:
-        ids: n ids, in row order.
-        inputs: (n, D) features in model units; (n, D + 1) for a model with item effects, the last
-            column being `numbers`. Ready for `predict_f`, `predict_duel`, `predict_difference`.
-        numbers: (n,) row of each item in `model.duels.items`, -1 where the model does not know it.
-        comparisons: (n,) training duels of each item, counts included.
-        outside_by_feature: for each raw feature, (n,) whether the item lies outside the range of
-            the training items that took part in duels, or has a level that none of them had;
-            features without such an item are left out.
-        levels_never_seen: for each categorical column, row -> its unknown level.
-        name: how a message names where the items are from.
-    """
+    """Items in the form a model predicts them, with what the model knows about each."""
 
     ids: tuple[Hashable, ...]
+    """n ids, in row order."""
     inputs: FloatArray
+    """(n, D) features in model units; (n, D + 1) for a model with item effects, the last column
+    being `numbers`. Ready for `predict_f`, `predict_duel`, `predict_difference`.
+    """
     numbers: IntArray
+    """(n,) row of each item in `model.duels.items`, -1 where the model does not know it."""
     comparisons: IntArray
+    """(n,) training duels of each item, counts included."""
     outside_by_feature: Mapping[str, BoolArray]
+    """For each raw feature, (n,) whether the item lies outside the range of the training items that
+    took part in duels, or has a level that none of them had; features without such an item are left
+    out.
+    """
     levels_never_seen: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    """For each categorical column, row -> its unknown level."""
     name: str = "the items"
+    """How a message names where the items are from."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -108,8 +105,7 @@ class ItemSet:
     def lookup(self) -> dict[str, int]:
         """Row of each id as text.
 
-        Raises:
-            ValueError: two ids that read alike.
+        :raises ValueError: two ids that read alike.
         """
         rows: dict[str, int] = {}
         for i, value in enumerate(self.ids):
@@ -129,8 +125,7 @@ class ItemSet:
     def rows_in(self, table: Table, column: str, what: str = "duel") -> IntArray:
         """The row of each id in a column of a table whose rows are duels, or `what` it says.
 
-        Raises:
-            ValueError: an unknown or missing id, with the row of the table.
+        :raises ValueError: an unknown or missing id, with the row of the table.
         """
         return match(table, column, self.lookup, self.name, what=what)
 
@@ -143,16 +138,14 @@ class ItemSet:
     ) -> LabelledDuels:
         """A table of duels between these items.
 
-        Args:
-            source: path or data frame with the columns `winner` and `loser`, and perhaps `count`
-                and `tie`.
-            groups: name of the column that says who judged. weights: of the column that says as
-                how many duels each counts. blocks: of the column of each duel's block.
-
-        Raises:
-            ValueError: a missing column, no rows, an id that is missing or unknown, an item against
-                itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
-                missing group, block or weight; the message names the row.
+        :param source: path or data frame with the columns `winner` and `loser`, and perhaps `count`
+            and `tie`.
+        :param groups: name of the column that says who judged.
+        :param weights: of the column that says as how many duels each counts.
+        :param blocks: of the column of each duel's block.
+        :raises ValueError: a missing column, no rows, an id that is missing or unknown, an item
+            against itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
+            missing group, block or weight; the message names the row.
         """
         table = load(source, "duels", lambda header: (WINNER, LOSER))
         for name in (WINNER, LOSER):
@@ -241,18 +234,15 @@ class ItemSet:
 def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
     """Items as the model takes them.
 
-    Args:
-        model: whose features, known ids, duels and recorded transform count.
-        items: None for the model's own; a path or data frame of raw items, as `read_items`; an
-            (n, D) array of unknown items in the units of `model.duels.items`, with ids 0, 1, …;
-            or an `ItemSet`, which is returned as it is.
-
     An id of a raw table that the model knows (compared as text) names the known item, with the
     features of the table.
 
-    Raises:
-        ValueError: a raw table for a model that records no transform; the wrong number of columns;
-            what `read_items` raises.
+    :param model: whose features, known ids, duels and recorded transform count.
+    :param items: None for the model's own; a path or data frame of raw items, as `read_items`; an
+        (n, D) array of unknown items in the units of `model.duels.items`, with ids 0, 1, …; or an
+        `ItemSet`, which is returned as it is.
+    :raises ValueError: a raw table for a model that records no transform; the wrong number of
+        columns; what `read_items` raises.
     """
     if isinstance(items, ItemSet):
         return items
@@ -303,8 +293,7 @@ def items_of(model: Predicts, duels: Duels) -> ItemSet:
     """The items of other duels in model units: known by id where both have ids, or as a whole
     where both have equal items and no ids, else unknown.
 
-    Raises:
-        ValueError: another number of features, and what `features_in_units_of` raises.
+    :raises ValueError: another number of features, and what `features_in_units_of` raises.
     """
     own, numbers = model.duels, np.full(duels.num_items, -1)
     features = features_in_units_of(own, duels.items, duels.transform)
@@ -330,17 +319,15 @@ def features_in_units_of(
 ) -> FloatArray:
     """Features of other items, (n, D), in the units of a model's duels.
 
-    Args:
-        own: the duels of the model, or what stands for them where they are streamed.
-        features: (n, E). transform: how they were made, as recorded beside them; None says that
-            they are in the units of the model.
-
     Features that another transform made are converted by way of the raw values; equal ones of the
     model and of the new items come out equal to the bit.
 
-    Raises:
-        ValueError: a recorded transform beside a model that has none, unless the items are the
-            model's own; what `FeatureTransform.convert` raises.
+    :param own: the duels of the model, or what stands for them where they are streamed.
+    :param features: (n, E).
+    :param transform: how they were made, as recorded beside them; None says that they are in the
+        units of the model.
+    :raises ValueError: a recorded transform beside a model that has none, unless the items are the
+        model's own; what `FeatureTransform.convert` raises.
     """
     if transform is None or transform == own.transform:
         return features
@@ -365,8 +352,7 @@ def features_in_units_of(
 def own_items(model: Predicts) -> ItemSet:
     """The items of `model.duels`, compared or not.
 
-    Raises:
-        ValueError: a model of streamed duels with inline features, which have no items.
+    :raises ValueError: a model of streamed duels with inline features, which have no items.
     """
     if not model.duels.has_items:
         raise ValueError(

@@ -30,22 +30,17 @@ def score(
 ) -> dict[str, float | int]:
     """Score the probabilities that were given to the observed winners.
 
-    Args:
-        probabilities: (t,) P(observed winner beats observed loser), within [0, 1].
-        counts: (t,) how often each duel was seen, positive; weights every figure. Default all 1.
-        log_probabilities: (t,) natural logarithms of the same, used for `nlp_nats` so that far
-            tails stay finite; `probabilities` may then be left out.
-
-    Returns:
-        `accuracy` (a probability of exactly one half counts as half right), `nlp_nats` and
+    :param probabilities: (t,) P(observed winner beats observed loser), within [0, 1].
+    :param counts: (t,) how often each duel was seen, positive; weights every figure. Default all 1.
+    :param log_probabilities: (t,) natural logarithms of the same, used for `nlp_nats` so that far
+        tails stay finite; `probabilities` may then be left out.
+    :return: `accuracy` (a probability of exactly one half counts as half right), `nlp_nats` and
         `nlp_bits` (mean negative log probability of a duel), `brier` (mean of (1 - p) squared),
         `calibration_error` (mean gap between confidence max(p, 1 - p) and accuracy over ten equal
-        bins on [0.5, 1]) and `duels` (the sum of counts). Nothing is clipped: a probability of
-        zero makes `nlp_nats` infinite.
-
-    Raises:
-        ValueError: no duels, a value that is not a (log) probability, counts that are not
-            positive, or arrays of unequal length.
+        bins on [0.5, 1]) and `duels` (the sum of counts). Nothing is clipped: a probability of zero
+        makes `nlp_nats` infinite.
+    :raises ValueError: no duels, a value that is not a (log) probability, counts that are not
+        positive, or arrays of unequal length.
     """
     p, log_p, weights = _checked(probabilities, counts, log_probabilities)
     total = float(weights.sum())
@@ -63,17 +58,16 @@ def score(
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Duels whose confidence max(p, 1 - p) is in [lower, upper).
-
-    duels: how many, counts included. confidence, accuracy: their means; p of one half is half
-    right.
-    """
+    """Duels whose confidence max(p, 1 - p) is in [lower, upper)."""
 
     lower: float
     upper: float
     duels: float
+    """How many, counts included."""
     confidence: float
+    """Their means; p of one half is half right."""
     accuracy: float
+    """Their means; p of one half is half right."""
 
 
 def calibration_bins(
@@ -81,12 +75,9 @@ def calibration_bins(
 ) -> tuple[CalibrationBin, ...]:
     """The bins behind the calibration error of `score`, those that have duels.
 
-    Args:
-        log_probabilities: (t,) natural logarithms of P(observed winner wins).
-        counts: (t,) how often each duel was seen; default all 1.
-
-    Raises:
-        ValueError: what `score` raises.
+    :param log_probabilities: (t,) natural logarithms of P(observed winner wins).
+    :param counts: (t,) how often each duel was seen; default all 1.
+    :raises ValueError: what `score` raises.
     """
     p, _, weights = _checked(None, counts, log_probabilities)
     return _bins(p, weights)
@@ -95,8 +86,7 @@ def calibration_bins(
 def median_nlp(log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> float:
     """Median over duels of the negative log probability, in nats; arguments as above.
 
-    Raises:
-        ValueError: what `score` raises.
+    :raises ValueError: what `score` raises.
     """
     _, log_p, weights = _checked(None, counts, log_probabilities)
     order = np.argsort(-log_p)
@@ -109,8 +99,7 @@ def median_nlp(log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = 
 def confident_errors(log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> int:
     """How many duels were lost by the side that had more than 0.9; arguments as above.
 
-    Raises:
-        ValueError: what `score` raises.
+    :raises ValueError: what `score` raises.
     """
     p, _, weights = _checked(None, counts, log_probabilities)
     return round(float(weights[1.0 - p > CONFIDENT].sum()))
@@ -128,13 +117,10 @@ def auc(
     fair coin has said who comes first, each of `counts` times. The share of (yes, no) pairs of
     duels in which yes has the larger probability, equal ones as half; NaN where all coins agree.
 
-    Args:
-        log_probabilities: (t,) natural logarithms of P(observed winner wins).
-        counts: (t,) how often each duel was seen, whole numbers; default all 1.
-        rng: of the coins.
-
-    Raises:
-        ValueError: what `score` raises.
+    :param log_probabilities: (t,) natural logarithms of P(observed winner wins).
+    :param counts: (t,) how often each duel was seen, whole numbers; default all 1.
+    :param rng: of the coins.
+    :raises ValueError: what `score` raises.
     """
     p, log_p, weights = _checked(None, counts, log_probabilities)
     with np.errstate(divide="ignore"):
@@ -158,8 +144,7 @@ def kendall_tau(utilities: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
     NaN where either is constant.
 
-    Raises:
-        ValueError: arrays of unequal length, or nothing in them.
+    :raises ValueError: arrays of unequal length, or nothing in them.
     """
     from scipy.stats import kendalltau
 
@@ -231,22 +216,17 @@ def score_outcomes(
 ) -> dict[str, float | int]:
     """Score the probabilities of win, tie and loss that were given to duels, won or tied.
 
-    Args:
-        log_probabilities: (t, 3) natural logarithms of the probabilities that the observed winner
-            (of a tie either side) wins, ties and loses; they add up to 1.
-        ties: (t,) which duels were tied; all others were won.
-        counts: (t,) how often each duel was seen, positive; default all 1.
-
-    Returns:
-        `accuracy` (the outcome had the largest of the three probabilities; equal ones share),
+    :param log_probabilities: (t, 3) natural logarithms of the probabilities that the observed
+        winner (of a tie either side) wins, ties and loses; they add up to 1.
+    :param ties: (t,) which duels were tied; all others were won.
+    :param counts: (t,) how often each duel was seen, positive; default all 1.
+    :return: `accuracy` (the outcome had the largest of the three probabilities; equal ones share),
         `nlp_nats` and `nlp_bits` (mean negative log probability of the outcome), `tie_rate` and
         `predicted_tie_rate`, `tie_calibration_error` (mean gap between predicted and observed share
         of ties over ten bins of equally many duels by predicted probability), `ties` and `duels`
         (sums of counts).
-
-    Raises:
-        ValueError: no duels, arrays of another shape, probabilities that do not add up to 1, counts
-            that are not positive.
+    :raises ValueError: no duels, arrays of another shape, probabilities that do not add up to 1,
+        counts that are not positive.
     """
     log_p = np.asarray(log_probabilities, dtype=np.float64)
     if log_p.ndim != 2 or log_p.shape[1] != 3 or len(log_p) == 0:

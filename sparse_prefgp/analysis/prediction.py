@@ -37,34 +37,28 @@ def predict(
 ) -> Any:
     """Who wins, for pairs of items.
 
-    Args:
-        model: whose posterior counts.
-        pairs: path or data frame with the columns `first` and `second`, or else `winner` and
-            `loser`, which hold item ids.
-        items: raw items, as `resolve_items` takes them; ids are looked up there first and then
-            among the model's own items. By default the model's own alone.
-        level: of the intervals.
-        groups: name of the column of `pairs` that says who judges, for a model with noise by
-            group; by default probabilities are averaged over the prior of a group's noise.
+    An item against itself has sd 0 and equal probabilities, ½ without ties.
 
-    Returns:
-        The pairs as a data frame, all columns as they are, with `probability` (that the first, or
-        the winner, beats the second), for a model with a margin `tie_probability`, `difference`
+    Warns of groups that the model does not know, which are averaged over in the same way.
+
+    :param model: whose posterior counts.
+    :param pairs: path or data frame with the columns `first` and `second`, or else `winner` and
+        `loser`, which hold item ids.
+    :param items: raw items, as `resolve_items` takes them; ids are looked up there first and then
+        among the model's own items. By default the model's own alone.
+    :param level: of the intervals.
+    :param groups: name of the column of `pairs` that says who judges, for a model with noise by
+        group; by default probabilities are averaged over the prior of a group's noise.
+    :return: The pairs as a data frame, all columns as they are, with `probability` (that the first,
+        or the winner, beats the second), for a model with a margin `tie_probability`, `difference`
         (expected utility of the first less that of the second), `sd`, `lower` and `upper` (of that
         difference) and `outside_range` (either item outside the range of the training items).
         `frame.attrs` holds `level`, `negative_variances` (how many variances rounding had made
         negative; their sd is 0), and of the items in the pairs `outside_features` and
         `unknown_levels`.
-
-    An item against itself has sd 0 and equal probabilities, ½ without ties.
-
-    Warns:
-        UserWarning: groups that the model does not know, which are averaged over in the same way.
-
-    Raises:
-        ValueError: a missing column, one named like a column that is added, an unknown id (with
-            its row), a missing group, groups for a model with one noise for all, a level outside
-            (0, 1), and what `resolve_items` raises.
+    :raises ValueError: a missing column, one named like a column that is added, an unknown id (with
+        its row), a missing group, groups for a model with one noise for all, a level outside (0,
+        1), and what `resolve_items` raises.
     """
     level = level_of_interval(level)
     table = load(pairs, "pairs", sides_of)
@@ -105,17 +99,18 @@ def predict(
 
 
 class Outcomes(NamedTuple):
-    """What is predicted for pairs, (N,) each.
-
-    won, tied, lost: log probabilities of the first, in nats; tied is -inf without a margin.
-    mean, variance: of the difference of utilities.
-    """
+    """What is predicted for pairs, (N,) each."""
 
     won: FloatArray
+    """log probabilities of the first, in nats; tied is -inf without a margin."""
     tied: FloatArray
+    """log probabilities of the first, in nats; tied is -inf without a margin."""
     lost: FloatArray
+    """log probabilities of the first, in nats; tied is -inf without a margin."""
     mean: FloatArray
+    """Of the difference of utilities."""
     variance: FloatArray
+    """Of the difference of utilities."""
 
     @property
     def winner(self) -> FloatArray:

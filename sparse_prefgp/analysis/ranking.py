@@ -53,56 +53,60 @@ _FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
-    """Items, the best first, and how the figures were made; `print` shows it as text.
-
-    Attributes:
-        frame: data frame with one row for all items that have equal features: `rank` (1 is the
-            best; what is equal stays in the order given), `item_id` (of the first of them),
-            `utility` (expected, less the average of the reference), `sd`, `lower` and `upper` (its
-            interval at `level`), `p_best`, `p_top_k` (that they are the best or in the top k, among
-            the candidates; NaN for all others), `comparisons` (their training duels,
-            each one whatever its weight),
-            `outside_range` (a feature outside the range of the training items), `copies` (how many
-            items they are), `same_as` (ids of all but the first, separated by "; ").
-        items: how many items are ranked, equal ones included.
-        order: what ranks go by: `mean`, the expected utility, or `lower`, the lower end of its
-            interval. unequal: whether some rows have more duels than others.
-        min_comparisons: items with fewer duels are left out; left_out: how many these are.
-        level: of the intervals. top_k: the k of `p_top_k`.
-        reference_items, reference: how many items utilities are centred on, and in words.
-        candidates: rows among which the probabilities were sampled. samples, seed: of the draw.
-        standard_error: largest possible Monte Carlo standard error of `p_best` and `p_top_k`.
-        bound_best, bound_top_k: bounds, each with 99 % confidence over the sampling, of the
-            probability that any item which is no candidate is the best, or in the top k. By no
-            more than that the `p_best` and `p_top_k` of the candidates are too large. 0 when all
-            items are candidates.
-        jitter: what was added to the diagonal of the candidates' covariance to factorise it.
-        negative_variances: how many variances rounding had made negative; their sd is 0.
-        outside_items, outside_features: items outside the training range, in all and per feature.
-        unknown_levels: levels never seen, per categorical column, with their numbers of items.
-    """
+    """Items, the best first, and how the figures were made; `print` shows it as text."""
 
     frame: Any
+    """Data frame with one row for all items that have equal features: `rank` (1 is the best; what
+    is equal stays in the order given), `item_id` (of the first of them), `utility` (expected, less
+    the average of the reference), `sd`, `lower` and `upper` (its interval at `level`), `p_best`,
+    `p_top_k` (that they are the best or in the top k, among the candidates; NaN for all others),
+    `comparisons` (their training duels, each one whatever its weight), `outside_range` (a feature
+    outside the range of the training items), `copies` (how many items they are), `same_as` (ids of
+    all but the first, separated by "; ").
+    """
     items: int
+    """How many items are ranked, equal ones included."""
     order: str
+    """What ranks go by: `mean`, the expected utility, or `lower`, the lower end of its interval."""
     unequal: bool
+    """Whether some rows have more duels than others."""
     min_comparisons: int
+    """Items with fewer duels are left out."""
     left_out: int
+    """How many these are."""
     level: float
+    """Of the intervals."""
     top_k: int
+    """The k of `p_top_k`."""
     reference_items: int
+    """How many items utilities are centred on, and in words."""
     reference: str
+    """How many items utilities are centred on, and in words."""
     candidates: int
+    """Rows among which the probabilities were sampled."""
     samples: int
+    """Of the draw."""
     seed: int
+    """Of the draw."""
     standard_error: float
+    """Largest possible Monte Carlo standard error of `p_best` and `p_top_k`."""
     bound_best: float
+    """Bounds, each with 99 % confidence over the sampling, of the probability that any item which
+    is no candidate is the best, or in the top k. By no more than that the `p_best` and `p_top_k` of
+    the candidates are too large. 0 when all items are candidates.
+    """
     bound_top_k: float
+    """See `bound_best`."""
     jitter: float
+    """What was added to the diagonal of the candidates' covariance to factorise it."""
     negative_variances: int
+    """How many variances rounding had made negative; their sd is 0."""
     outside_items: int
+    """Items outside the training range, in all and per feature."""
     outside_features: dict[str, int]
+    """Items outside the training range, in all and per feature."""
     unknown_levels: dict[str, dict[str, int]]
+    """Levels never seen, per categorical column, with their numbers of items."""
 
     def figures(self) -> dict[str, Any]:
         """Everything but the rows of the ranking, whose number is `rows`, ready for JSON."""
@@ -204,28 +208,27 @@ def rank(
 ) -> Ranking:
     """Rank items by utility, with uncertainty.
 
-    Args:
-        model: whose posterior counts.
-        items: the model's own by default, or anything `resolve_items` takes.
-        order: `mean`, by expected utility; `lower`, by the lower end of its interval, where only
-            those come first of whom it is known that they are good. By default `lower` where some
-            have more duels than others, else `mean`.
-        min_comparisons: leave out items with fewer training duels, those of equal items counted
-            together; every duel counts as one, whatever its weight, which shows in the interval.
-        top_k: the k of `p_top_k`; by default 10, or all where there are fewer.
-        level: of the intervals.
-        candidates: how many distinct items are sampled jointly, namely those most likely to exceed
-            the `top_k`-th largest expected utility; takes memory by its square, time by its cube.
-        samples: joint samples. seed: of samples and reference.
-        progress: called with how much is done and the total, now and then.
-
     Utilities are centred on all items that are ranked up to 2,000, else on 2,000 drawn with the
     seed. Items with equal inputs have one utility, and so one row. Memory does not grow with the
     number of items beyond some columns of numbers.
 
-    Raises:
-        ValueError: an unknown order; `top_k` above the number of rows or of candidates, another
-            number that makes no sense; no item with so many duels; what `resolve_items` raises.
+    :param model: whose posterior counts.
+    :param items: the model's own by default, or anything `resolve_items` takes.
+    :param order: `mean`, by expected utility; `lower`, by the lower end of its interval, where only
+        those come first of whom it is known that they are good. By default `lower` where some have
+        more duels than others, else `mean`.
+    :param min_comparisons: leave out items with fewer training duels, those of equal items counted
+        together; every duel counts as one, whatever its weight, which shows in the interval.
+    :param top_k: the k of `p_top_k`; by default 10, or all where there are fewer.
+    :param level: of the intervals.
+    :param candidates: how many distinct items are sampled jointly, namely those most likely to
+        exceed the `top_k`-th largest expected utility; takes memory by its square, time by its
+        cube.
+    :param samples: joint samples.
+    :param seed: of samples and reference.
+    :param progress: called with how much is done and the total, now and then.
+    :raises ValueError: an unknown order; `top_k` above the number of rows or of candidates, another
+        number that makes no sense; no item with so many duels; what `resolve_items` raises.
     """
     if order is not None and order not in ORDERS:
         raise ValueError(f"The order {order!r} is unknown; choose {MEAN} or {LOWER}.")
@@ -387,21 +390,21 @@ def distinct_rows(inputs: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
 
 @dataclass(frozen=True, eq=False)
 class Centred:
-    """Utilities less their average over reference rows, under a posterior.
-
-    reference: (r, D) distinct rows; weights: (r,) their shares of the average. mean, features,
-    kernel: averages of mean, posterior features (1, p) and prior covariance over the reference.
-    nugget: (u,) for every distinct row, its share times what its prior variance has beyond its
-    covariance with an equal row, as white noise does; 0 where it is no reference.
-    """
+    """Utilities less their average over reference rows, under a posterior."""
 
     posterior: Posterior
     reference: FloatArray
+    """(r, D) distinct rows."""
     weights: FloatArray
+    """(r,) their shares of the average. mean, features."""
     mean: float
     features: Any
     kernel: float
+    """Averages of mean, posterior features (1, p) and prior covariance over the reference."""
     nugget: FloatArray
+    """(u,) for every distinct row, its share times what its prior variance has beyond its
+    covariance with an equal row, as white noise does; 0 where it is no reference.
+    """
 
     @classmethod
     def on(cls, posterior: Posterior, rows: FloatArray, chosen: IntArray) -> Centred:
@@ -528,8 +531,7 @@ def factorised(covariance: FloatArray, scale: float) -> tuple[FloatArray, float]
     The jitter is the first of 0 and scale · (1e-14, 1e-13, …, 1e-4) that is enough: the centred
     covariance is singular wherever all items are candidates, or the kernel cannot tell two apart.
 
-    Raises:
-        ValueError: not even the largest is enough.
+    :raises ValueError: not even the largest is enough.
     """
     jitter = 0.0
     while jitter <= _LAST_JITTER * scale * 1.01:
@@ -555,7 +557,9 @@ def sample_places(
 ) -> Chances:
     """Joint samples of c candidate rows.
 
-    mean: (c,); factor: (c, c), covariance = factor factor'; top_k: at most c.
+    :param mean: (c,).
+    :param factor: (c, c), covariance = factor factor'.
+    :param top_k: at most c.
     """
     c = len(mean)
     p_best, p_top_k = np.zeros(c), np.zeros(c)

@@ -38,19 +38,22 @@ ROWS_AT_ONCE = 50_000
 
 
 class Rows(NamedTuple):
-    """What some events say, behind their doors, in the units of the model.
-
-    won, lost: (k, D), or (k, D + 1) with the number of the item last. counts: (k,). ties: (k,)
-    which were tied, None for none. groups: (k,) labels of who judged, and blocks: (k,) labels of
-    blocks that the model has, None for one that is not known; None where nobody asked.
-    """
+    """What some events say, behind their doors, in the units of the model."""
 
     won: FloatArray
+    """(k, D), or (k, D + 1) with the number of the item last."""
     lost: FloatArray
+    """(k, D), or (k, D + 1) with the number of the item last."""
     counts: npt.NDArray[Any]
+    """(k,)."""
     ties: BoolArray | None = None
+    """(k,) which were tied, None for none."""
     groups: npt.NDArray[np.object_] | None = None
+    """(k,) labels of who judged."""
     blocks: npt.NDArray[np.object_] | None = None
+    """(k,) labels of blocks that the model has, None for one that is not known; None where nobody
+    asked.
+    """
 
 
 def rows_between(
@@ -96,17 +99,20 @@ class HeldOut:
     """Log probabilities that each predictor gave to the observed winners of some duels.
 
     Of the duels that one side won, given that they were not tied.
-
-    log_probabilities: predictor -> (rows,) in nats. counts: (rows,). outcomes: scores of win, tie
-    and loss over all duels by predictor, as by `metrics.score_outcomes`; empty where they were not
-    asked for. unseen: masks (rows,) of pairs that training did not have, `ordered` and
-    `either_order`; empty where that is not known.
     """
 
     log_probabilities: dict[str, FloatArray]
+    """Predictor -> (rows,) in nats."""
     counts: npt.NDArray[Any]
+    """(rows,)."""
     outcomes: Scores = field(default_factory=dict)
+    """Scores of win, tie and loss over all duels by predictor, as by `metrics.score_outcomes`;
+    empty where they were not asked for.
+    """
     unseen: Mapping[str, BoolArray] = field(default_factory=dict)
+    """Masks (rows,) of pairs that training did not have, `ordered` and `either_order`; empty where
+    that is not known.
+    """
 
     def scores(self, rows: BoolArray | None = None) -> Scores:
         """The scores of every predictor, over all rows or those of a mask; none without rows."""
@@ -121,9 +127,8 @@ class HeldOut:
     def unseen_scores(self) -> dict[str, Scores]:
         """Scores over pairs that training did not have, when it had some of the pairs.
 
-        Returns:
-            `ordered` (pairs not seen in this order) and `either_order` (not seen at all), each left
-            out where there are no such duels; empty when no pair was seen in training.
+        :return: `ordered` (pairs not seen in this order) and `either_order` (not seen at all), each
+            left out where there are no such duels; empty when no pair was seen in training.
         """
         if all(mask.all() for mask in self.unseen.values()):
             return {}
@@ -190,8 +195,7 @@ def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -
 def asks_for_outcomes(model: Any, ties: int) -> bool:
     """Whether win, tie and loss can be scored.
 
-    Warns:
-        UserWarning: ties that a model without a margin cannot predict.
+    Warns of ties that a model without a margin cannot predict.
     """
     if ties and model.margin is None:
         warnings.warn(
@@ -205,7 +209,8 @@ def asks_for_outcomes(model: Any, ties: int) -> bool:
 def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, BoolArray]:
     """Which pairs of items are not among training duels, in this order and at all.
 
-    :param won: (k,) rows of the items of `training`, -1 for others. lost: (k,) the same.
+    :param won: (k,) rows of the items of `training`, -1 for others.
+    :param lost: (k,) the same.
     """
     n = training.num_items
     doors = training.events.doors()

@@ -53,40 +53,42 @@ SCORES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suggestions:
-    """Pairs to ask next, in the order of choice; `print` shows it as text.
-
-    Attributes:
-        frame: data frame with one row per pair: `first` and `second` (ids), `score` (given that
-            those before it are asked), `probability` (that the first beats the second), for a model
-            with a margin `tie_probability`, `difference` and `sd` (of utilities, first less second)
-            under the posterior as it is, `outside_range` (either item outside the range of the
-            training items).
-        score: its name. meaning: in words.
-        candidates: different items of the pairs looked at. looked_at: pairs looked at, possible:
-            pairs there were, and chosen: how those were taken from these, in words.
-        repeated, equal: pairs of a given list left out as repetitions, and as pairs of items with
-            equal features. equal_items: items left out, as others have the same features.
-        converged: whether inference did, and draws_converged, whether the chains of the drawn v of
-            a hallucination did; about: on these, in words.
-        jitter: largest that joint draws took. negative_variances: variances of pairs that rounding
-            had made negative; they are set to 0.
-    """
+    """Pairs to ask next, in the order of choice; `print` shows it as text."""
 
     frame: Any
+    """Data frame with one row per pair: `first` and `second` (ids), `score` (given that those
+    before it are asked), `probability` (that the first beats the second), for a model with a margin
+    `tie_probability`, `difference` and `sd` (of utilities, first less second) under the posterior
+    as it is, `outside_range` (either item outside the range of the training items).
+    """
     score: str
+    """Its name."""
     meaning: str
+    """In words."""
     candidates: int
+    """Different items of the pairs looked at."""
     looked_at: int
+    """Pairs looked at, possible: pairs there were."""
     possible: int
     chosen: str
+    """How those were taken from these, in words."""
     repeated: int
+    """Pairs of a given list left out as repetitions, and as pairs of items with equal features."""
     equal: int
+    """Pairs of a given list left out as repetitions, and as pairs of items with equal features."""
     equal_items: int
+    """Items left out, as others have the same features."""
     converged: bool
+    """Whether inference did, and draws_converged, whether the chains of the drawn v of a
+    hallucination did.
+    """
     draws_converged: bool
     jitter: float
+    """Largest that joint draws took."""
     negative_variances: int
+    """Variances of pairs that rounding had made negative; they are set to 0."""
     about: str
+    """On these, in words."""
 
     def to_dict(self) -> dict[str, Any]:
         """Figures, and the pairs under `pairs`, ready for JSON."""
@@ -155,22 +157,6 @@ def suggest(
 ) -> Suggestions:
     """Which pairs to ask about next.
 
-    Args:
-        model: whose posterior counts.
-        candidates: items, as `resolve_items` takes them; by default the model's own.
-        pairs: path or data frame with the columns `first` and `second`, or else `winner` and
-            `loser`, which hold ids, to choose from these pairs alone.
-        batch: how many pairs, all different.
-        score: "bald", the information that the answer has about all utilities, and "variance", of
-            the difference, learn the utilities of all items. "eubo", the expected utility of the
-            better one, "thompson", the best items of two joint draws of the utilities, and
-            "hallucination", where `hallucination_believer` compares a challenger with the best,
-            look for the best item.
-        max_pairs: how many pairs are looked at. Of more, "bald" and "variance" take some at random,
-            "eubo" and "thompson" those of the items most likely to beat the best. A given list is
-            looked at whole, but "thompson" draws the utilities of at most 1,000 items.
-        rng: of all that is drawn. progress: called with picks done and the total.
-
     Answers are expected of nobody in particular: where groups have noises of their own, of one that
     is not known, averaged over the prior. A margin can make them ties.
 
@@ -179,10 +165,24 @@ def suggest(
     that makes a batch diverse: on average over the answers no expected utility of a best option
     changes. "thompson" and "hallucination" draw anew for each pick. (docs/method.md, section 12)
 
-    Raises:
-        ValueError: a model with logit factors; a score that there is not; more picks than pairs;
-            numbers that make no sense; a list of pairs for "hallucination", which chooses its pairs
-            itself; and what `resolve_items` and `sample_posterior` raise.
+    :param model: whose posterior counts.
+    :param candidates: items, as `resolve_items` takes them; by default the model's own.
+    :param pairs: path or data frame with the columns `first` and `second`, or else `winner` and
+        `loser`, which hold ids, to choose from these pairs alone.
+    :param batch: how many pairs, all different.
+    :param score: "bald", the information that the answer has about all utilities, and "variance",
+        of the difference, learn the utilities of all items. "eubo", the expected utility of the
+        better one, "thompson", the best items of two joint draws of the utilities, and
+        "hallucination", where `hallucination_believer` compares a challenger with the best, look
+        for the best item.
+    :param max_pairs: how many pairs are looked at. Of more, "bald" and "variance" take some at
+        random, "eubo" and "thompson" those of the items most likely to beat the best. A given list
+        is looked at whole, but "thompson" draws the utilities of at most 1,000 items.
+    :param rng: of all that is drawn.
+    :param progress: called with picks done and the total.
+    :raises ValueError: a model with logit factors; a score that there is not; more picks than
+        pairs; numbers that make no sense; a list of pairs for "hallucination", which chooses its
+        pairs itself; and what `resolve_items` and `sample_posterior` raise.
     """
     model.require_probit("The choice of duels to ask next")
     if score not in SCORES:

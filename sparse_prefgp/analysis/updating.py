@@ -35,37 +35,43 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class UpdateReport:
-    """What an update added and how inference went; `print` shows it as text.
-
-    Attributes:
-        new_duels: duels added, counts included. new_items: items added.
-        duels, items: how many there are now.
-        used_duels: how many of them inference works on: all, but for `SubsetOfData`, which draws
-            its subset anew from all duels, with its seed.
-        sites, continued_sites: distinct (winner, loser) pairs now, and how many of them went on
-            from their old values; the others began at zero.
-        sweeps, converged, inference: of the inference on all duels.
-        log_evidence_before: in nats, on the old duels. log_evidence: on the new and the old ones.
-        new_items_outside_range: added items with a feature outside the range of the old training
-            items, and outside_features, how many for each feature.
-        unknown_levels: levels never seen among the added items, per categorical column.
-    """
+    """What an update added and how inference went; `print` shows it as text."""
 
     new_duels: int
+    """Duels added, counts included."""
     new_items: int
+    """Items added."""
     duels: int
+    """How many there are now."""
     items: int
+    """How many there are now."""
     used_duels: int
+    """How many of them inference works on: all, but for `SubsetOfData`, which draws its subset anew
+    from all duels, with its seed.
+    """
     sites: int
+    """Distinct (winner, loser) pairs now, and how many of them went on from their old values; the
+    others began at zero.
+    """
     continued_sites: int
+    """See `sites`."""
     sweeps: int
+    """Of the inference on all duels."""
     converged: bool
+    """Of the inference on all duels."""
     inference: InferenceResult
+    """Of the inference on all duels."""
     log_evidence_before: float
+    """In nats, on the old duels."""
     log_evidence: float
+    """On the new and the old ones."""
     new_items_outside_range: int
+    """Added items with a feature outside the range of the old training items, and outside_features,
+    how many for each feature.
+    """
     outside_features: dict[str, int]
     unknown_levels: dict[str, dict[str, int]]
+    """Levels never seen among the added items, per categorical column."""
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, ready for JSON."""
@@ -106,31 +112,26 @@ def update(
 ) -> tuple[PreferenceGP, UpdateReport]:
     """A model of the old duels and new ones, with the same parameters; the old one stays.
 
-    Args:
-        model: whose kernel, noise, mean function, inducing inputs, approximation and engine the
-            new one gets, as copies.
-        duels: path or data frame with the columns `winner` and `loser`, which hold item ids, and
-            perhaps `count` and, for a model with a margin, `tie`.
-        items: path or data frame of raw items; those the model does not know are appended, in the
-            units recorded by its transform. Known ones may be there, unchanged. For a model
-            without recorded transform or ids, an (n, D) array in its units, whose items follow
-            the old ones in number. Left out for items without features, those that the new duels
-            name are appended.
-        groups: name of the column of the new duels that says who judged; needed if the old ones
-            have groups. New groups begin at the noise of the model, a ratio of 1.
-        weights: of the column that says as how many duels each counts; without it each is one.
-        blocks: of the column of each duel's block; needed for `PITC` with blocks that were given.
-
-    Returns:
-        The new model, after inference that began at the old sites, and what was done. Its
+    :param model: whose kernel, noise, mean function, inducing inputs, approximation and engine the
+        new one gets, as copies.
+    :param duels: path or data frame with the columns `winner` and `loser`, which hold item ids, and
+        perhaps `count` and, for a model with a margin, `tie`.
+    :param items: path or data frame of raw items; those the model does not know are appended, in
+        the units recorded by its transform. Known ones may be there, unchanged. For a model without
+        recorded transform or ids, an (n, D) array in its units, whose items follow the old ones in
+        number. Left out for items without features, those that the new duels name are appended.
+    :param groups: name of the column of the new duels that says who judged; needed if the old ones
+        have groups. New groups begin at the noise of the model, a ratio of 1.
+    :param weights: of the column that says as how many duels each counts; without it each is one.
+    :param blocks: of the column of each duel's block; needed for `PITC` with blocks that were
+        given.
+    :return: The new model, after inference that began at the old sites, and what was done. Its
         posterior is that of a model made afresh from all duels with these parameters; fit it with
         `optimise` to learn the parameters from all duels.
-
-    Raises:
-        ValueError: an unknown id, an item against itself or a bad count (with its row); a known
-            item with other features; ids that do not fit those of the model; what
-            `resolve_items` raises; ties for a model without margin; groups or blocks that the
-            model has and the new duels have not, or the other way round.
+    :raises ValueError: an unknown id, an item against itself or a bad count (with its row); a known
+        item with other features; ids that do not fit those of the model; what `resolve_items`
+        raises; ties for a model without margin; groups or blocks that the model has and the new
+        duels have not, or the other way round.
     """
     old = model.duels
     _check_columns(model, groups, blocks)

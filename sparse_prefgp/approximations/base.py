@@ -19,34 +19,31 @@ from sparse_prefgp.factors.sites import Factors, portions_of
 
 
 class CompiledKernel(NamedTuple):
-    """The kernel as functions of rows (t, D) of losers and of winners, compiled for many chunks.
-
-    related: K_uz, (m, t). variance: of each difference, (t,), 0
-    between equal rows.
-    """
+    """The kernel as functions of rows (t, D) of losers and of winners, compiled for many chunks."""
 
     related: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    """K_uz, (m, t)."""
     variance: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    """Of each difference, (t,), 0 between equal rows."""
 
 
 class DuelProblem(NamedTuple):
-    """The model before any approximation: a GP prior over utilities, duels, and their noise.
-
-    noise_variance is sigma² per side, so a difference has noise 2 sigma²; noise_ratio, (number of
-    groups,), is by what a group multiplies it, None where all duels share one noise. margin: by how
-    much v must pass 0 for a win, and may for a tie; None is 0. logistic: whether the noise is, for
-    which neither stands. compiled: what stands for the kernel on pairs of rows, if anything.
-    """
+    """The model before any approximation: a GP prior over utilities, duels, and their noise."""
 
     graph: DuelGraph
     kernel: gpflow.kernels.Kernel
     mean_function: gpflow.functions.MeanFunction | None
     noise_variance: tf.Tensor
+    """sigma² per side, so a difference has noise 2 sigma²."""
     inducing_variable: gpflow.inducing_variables.InducingPoints | None
     noise_ratio: tf.Tensor | None = None
+    """(number of groups,), by what a group multiplies the noise; None where all duels share one."""
     margin: tf.Tensor | None = None
+    """By how much v must pass 0 for a win, and may for a tie; None is 0."""
     logistic: bool = False
+    """Whether the noise is logistic; noise variance and ratios do not count then."""
     compiled: CompiledKernel | None = None
+    """What replaces the kernel on pairs of rows, if anything."""
 
     @property
     def noise(self) -> tf.Tensor:
@@ -61,27 +58,26 @@ class DuelProblem(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DuelPrior:
-    """The prior over z that an engine works on, and what goes with it.
-
-    covariance: of z, zero mean (a prior mean is in the limits of the factors).
-    factors: counts, noise variance D_i and limits of each site.
-    offset: (t,) difference of the prior means, loser minus winner, already taken off the limits.
-    correction: scalar, added to log Z.
-    features: maps new inputs (N, D) to the features (N, p) that the covariance's `predict` names.
-    jitter: scalar, what was added to a diagonal to factorise it.
-    clipped: scalar >= 0, the largest amount by which rounding had made a residual negative; such
-        residuals are set to 0.
-    blocks: the covariance, where it has residuals in blocks beside the inducing values; else None.
-    """
+    """The prior over z that an engine works on, and what goes with it."""
 
     covariance: Covariance
+    """Of z, zero mean (a prior mean is in the limits of the factors)."""
     factors: Factors
+    """Counts, noise variance D_i and limits of each site."""
     offset: tf.Tensor
+    """(t,) difference of the prior means, loser minus winner, already taken off the limits."""
     correction: tf.Tensor
+    """Scalar, added to log Z."""
     features: Callable[[tf.Tensor], tf.Tensor]
+    """Maps new inputs (N, D) to the features (N, p) that the covariance's `predict` names."""
     jitter: tf.Tensor
+    """Scalar, what was added to a diagonal to factorise it."""
     clipped: tf.Tensor
+    """Scalar >= 0, the largest amount by which rounding had made a residual negative; such
+    residuals are set to 0.
+    """
     blocks: LowRankPlusBlocks | None = None
+    """The covariance, where it has residuals in blocks beside the inducing values; else None."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +85,18 @@ class Approximation(ABC):
     """A small frozen value that turns a problem into a prior over z.
 
     Its facts are what others ask it, in place of which approximation it is:
-
-    needs_inducing: it works with inducing inputs Z.
-    uses_all_duels: its evidence is about all duels, and the posterior knows them all.
-    is_bound: its log evidence is that of the exact model or below, but for the engine's own error.
-    grows_with_z: its log evidence never falls when a training item joins Z.
-    has_blocks: duels of one block share what Z leaves unexplained, and new items may join a block.
     """
 
     needs_inducing: ClassVar[bool] = True
+    """it works with inducing inputs Z."""
     uses_all_duels: ClassVar[bool] = True
+    """Its evidence is about all duels, and the posterior knows them all."""
     is_bound: ClassVar[bool] = False
+    """Its log evidence is that of the exact model or below, but for the engine's own error."""
     grows_with_z: ClassVar[bool] = False
+    """Its log evidence never falls when a training item joins Z."""
     has_blocks: ClassVar[bool] = False
+    """Duels of one block share what Z leaves unexplained, and new items may join a block."""
 
     @abstractmethod
     def prior(self, problem: DuelProblem) -> DuelPrior:

@@ -27,13 +27,12 @@ class Exact(Approximation):
 
     Works over items, O(n³ + t) a sweep, when there are fewer distinct items than distinct duels,
     and over duels, O(t³), otherwise.
-
-    over: "items" or "duels" to decide it by hand; None chooses.
     """
 
     needs_inducing: ClassVar[bool] = False
     is_bound: ClassVar[bool] = True  # the evidence itself
     over: str | None = field(default=None, kw_only=True, repr=False)
+    """One of "items" or "duels" to decide it by hand; None chooses."""
 
     def __post_init__(self) -> None:
         check_over(self.over)
@@ -70,14 +69,14 @@ class SubsetOfData(Approximation):
     """Exact inference on `size` duels drawn without replacement; the others are not used.
 
     Its log evidence is that of the subset and does not compare with the others'.
-
-    size: how many duels. seed: of the draw.
     """
 
     needs_inducing: ClassVar[bool] = False
     uses_all_duels: ClassVar[bool] = False
     size: int = 1000
+    """How many duels."""
     seed: int = 0
+    """Of the draw."""
 
     def __post_init__(self) -> None:
         plain_scalars(self)

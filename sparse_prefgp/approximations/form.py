@@ -30,19 +30,18 @@ _LEAST_STREAM, _LEAST_ITEM_CHUNK, _MOST_STREAM = 1 << 12, 1 << 14, 1 << 18
 
 @dataclass(frozen=True)
 class Form:
-    """How the algebra of inducing values goes over the data.
-
-    over_items: over the features of the items, else over those of the duels. chunk: duels whose
-    features are made at once, in the form over duels. bytes: what the features and what a sweep
-    makes of them take; free: bytes that there are, None where unknown. at_once: chunks worked on at
-    a time, each by a thread of its own.
-    """
+    """How the algebra of inducing values goes over the data."""
 
     over_items: bool
+    """Over the features of the items, else over those of the duels."""
     chunk: int
+    """Duels whose features are made at once, in the form over duels."""
     bytes: int
+    """What the features and what a sweep makes of them take."""
     free: int | None
+    """Bytes that there are, None where unknown."""
     at_once: int = 1
+    """Chunks worked on at a time, each by a thread of its own."""
 
 
 def choose_form(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -> Form:
@@ -52,8 +51,9 @@ def choose_form(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -
     over items holds three (n, m) arrays, the other one (t, m) array. The cheaper one that fits into
     memory is taken; small problems go by whether items are fewer than sites.
 
-    over: "items" or "duels" where the user has decided. number_bytes: of one number. Logged at
-    debug level; a warning where not even the leaner form fits.
+    :param over: "items" or "duels" where the user has decided.
+    :param number_bytes: of one number. Logged at debug level; a warning where not even the leaner
+        form fits.
     """
     n, t, free = graph.num_rows, graph.num_sites, free_memory()
     needs = {True: 3 * n * m * number_bytes, False: t * m * number_bytes}
@@ -83,7 +83,9 @@ def choose_stream_form(
     Beside these are the features of both sides. Chunks are shorter, and fewer worked on at a time,
     where half of the free memory is less.
 
-    n: None where duels have features of their own. columns: D. chunk: where the user has decided.
+    :param n: None where duels have features of their own.
+    :param columns: D.
+    :param chunk: where the user has decided.
     """
     free, threads = free_memory(), usable_threads()
     room = None if free is None else free // 16  # numbers in half of it

@@ -49,16 +49,15 @@ MAX_ITEM_EFFECTS = 1000
 
 
 class Residual(NamedTuple):
-    """What the inducing values leave unexplained.
-
-    diagonal: k~ >= 0 (t,); factors: without it, of noise 2 s² and counts c (t,); factor: L with
-    K_uu = L L'.
-    """
+    """What the inducing values leave unexplained."""
 
     diagonal: tf.Tensor
+    """k~ >= 0 (t,)."""
     factors: Factors
+    """Without it, of noise 2 s² and counts c (t,)."""
     problem: DuelProblem
     factor: tf.Tensor
+    """L with K_uu = L L'."""
 
     @property
     def counts(self) -> tf.Tensor:
@@ -90,15 +89,14 @@ class SummedApproximation(Approximation):
 
 @dataclass(frozen=True)
 class InducingApproximation(SummedApproximation):
-    """What the rows share: K_uu = L L', whitened features, k~.
-
-    over: "items" or "duels" to force the form of the algebra; None takes the cheaper one.
-    single_precision: sums and gathers over duels in float32 while inference runs, in the form over
-        items only (docs/benchmarks.md has the error); the form over duels warns that it has none.
-    """
+    """What the rows share: K_uu = L L', whitened features, k~."""
 
     over: str | None = field(default=None, kw_only=True, repr=False)
+    """One of "items" or "duels" to force the form of the algebra; None takes the cheaper one."""
     single_precision: bool = field(default=False, kw_only=True, repr=False)
+    """Sums and gathers over duels in float32 while inference runs, in the form over items only
+    (docs/benchmarks.md has the error); the form over duels warns that it has none.
+    """
 
     def __post_init__(self) -> None:
         plain_scalars(self)
@@ -140,7 +138,8 @@ class InducingApproximation(SummedApproximation):
     ) -> DuelPrior:
         """The prior of the duels of a problem by the features of their items.
 
-        :param features: B, (n, p). links: which of its rows each duel compares.
+        :param features: B, (n, p).
+        :param links: which of its rows each duel compares.
         :param look: whether residual or correction are wanted.
         """
         covariance = LowRankOverItems(features, links, self.single_precision)
@@ -188,18 +187,18 @@ Pairs = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class Whitened(NamedTuple):
-    """What all duels of a problem share: L with K_uu = L L', and the jitter that took.
-
-    size: p, how many inducing values there are, item effects among them. features: maps inputs
-    (N, D) to B = K_xu L⁻ᵀ, (N, p). pairs: maps rows of losers and of winners, (t, D) each, to Phi,
-    (t, p), the difference of their features.
-    """
+    """What all duels of a problem share: L with K_uu = L L', and the jitter that took."""
 
     factor: tf.Tensor
     jitter: tf.Tensor
     size: int
+    """p, how many inducing values there are, item effects among them."""
     features: Callable[[tf.Tensor], tf.Tensor]
+    """Maps inputs (N, D) to B = K_xu L⁻ᵀ, (N, p)."""
     pairs: Pairs
+    """Maps rows of losers and of winners, (t, D) each, to Phi, (t, p), the difference of their
+    features.
+    """
 
 
 def factorise(problem: DuelProblem) -> tuple[tf.Tensor, tf.Tensor]:
@@ -248,8 +247,8 @@ def related_to_pairs(problem: DuelProblem, losers: tf.Tensor, winners: tf.Tensor
 def features_of_duels(basis: Whitened, graph: DuelGraph, size: int) -> list[tf.Tensor]:
     """Phi, (t, p), in chunks of rows: features of the loser less those of the winner of each site.
 
-    size: sites of a chunk. There is one chunk where items are fewer than duels, whose features are
-    then those of all items; else no array holds the features of all items.
+    :param size: sites of a chunk. There is one chunk where items are fewer than duels, whose
+        features are then those of all items; else no array holds the features of all items.
     """
     rows = as_float(graph.rows)
     t = graph.num_sites
@@ -309,16 +308,15 @@ class VFE(InducingApproximation):
 
 @dataclass(frozen=True)
 class TightVFE(InducingApproximation):
-    """`Q + 2s²I` with a tighter bound of `-½ log|I + R~/2s²|` (Titsias 2025; Bui et al. 2025).
-
-    residual: "diagonal", `-½ sum c log(1 + k~/2s²)`, of a count c below 1 `-½ log(1 + c k~/2s²)`,
-    since a share of a duel is no share of its residual; "rank", which uses that the residual of
-    duels has rank at most rho = items - connected components,
-    `-½ rho log(1 + sum c k~ / (2s² rho))`; "logdet", the log-determinant itself, O(n³) over items.
-    """
+    """`Q + 2s²I` with a tighter bound of `-½ log|I + R~/2s²|` (Titsias 2025; Bui et al. 2025)."""
 
     is_bound: ClassVar[bool] = True
     residual: str = "diagonal"
+    """One of "diagonal", `-½ sum c log(1 + k~/2s²)`, of a count c below 1 `-½ log(1 + c k~/2s²)`,
+    since a share of a duel is no share of its residual; "rank", which uses that the residual of
+    duels has rank at most rho = items - connected components, `-½ rho log(1 + sum c k~ / (2s²
+    rho))`; "logdet", the log-determinant itself, O(n³) over items.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -384,11 +382,10 @@ class HeteroscedasticVFE(InducingApproximation):
 class PriorPower(InducingApproximation):
     """Between VFE (power → 0) and FITC (power 1): `Q + p diag(k~) + 2s²I` and
     `-(1-p)/2p sum c log(1 + p k~/2s²)` (Bui, Yan & Turner 2017).
-
-    power: p in (0, 1].
     """
 
     power: float = 0.5
+    """p in (0, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -47,17 +47,18 @@ class PITC(SummedApproximation):
     `predict_f` predicts from q(u), as for `FITC()`; `predict_f_in_block` lets the new items share
     what a block knows beside u.
 
-    blocks: one label, text or a whole number, for each duel as it was given to `Duels`, such as a
-        column of a data frame; or how many blocks k-means makes, of the features of both items of a
-        pair, so that a pair's duels stay together. seed: of k-means.
-
     :raises ValueError: no label for some duel, a number below 1; later, labels for more or fewer
         duels than there are, more blocks than pairs, or a block of more than 5,000 rows of duels.
     """
 
     has_blocks: ClassVar[bool] = True
     blocks: Any
+    """One label, text or a whole number, for each duel as it was given to `Duels`, such as a column
+    of a data frame; or how many blocks k-means makes, of the features of both items of a pair, so
+    that a pair's duels stay together.
+    """
     seed: int = 0
+    """Of k-means."""
 
     def __post_init__(self) -> None:
         plain_scalars(self)

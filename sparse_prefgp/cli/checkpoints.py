@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 class Checkpoints:
     """What a killed command resumes from; it is removed when the command has succeeded.
 
-    folder: where, on the same disk as the output. what: a fit, for instance. every: optimiser
-    steps between two; 0 for none. resume: from those that are there.
-
-    Raises:
-        ValueError: every below 0, or 0 with resume; one was interrupted here and `resume` was not
-            given, so that its work would be lost.
+    :raises ValueError: every below 0, or 0 with resume; one was interrupted here and `resume` was
+        not given, so that its work would be lost.
     """
 
     folder: Path
+    """Where, on the same disk as the output."""
     what: str
+    """A fit, for instance."""
     every: int
+    """Optimiser steps between two; 0 for none."""
     resume: bool = False
+    """From those that are there."""
 
     def __post_init__(self) -> None:
         if self.every < 0:

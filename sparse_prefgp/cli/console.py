@@ -145,7 +145,7 @@ def import_tensorflow(console: Output) -> None:
 def import_packages(prepare: Callable[[], None]) -> None:
     """Import the slow packages without those parts that no command needs (docs/command-line.md).
 
-    prepare: called when TensorFlow is there and nothing has computed yet.
+    :param prepare: called when TensorFlow is there and nothing has computed yet.
     """
     with _older_keras():
         # Before TensorFlow: otherwise it brings its layers and experiments.
@@ -280,20 +280,19 @@ def counting_bar(console: Console, label: str) -> Iterator[Callable[[int, int], 
 
 @dataclass
 class Cells:
-    """A table of cells that always shows the columns named in `left`.
-
-    Attributes:
-        columns: cells by heading. left: aligned there; they may fold, to no less than 12 characters
-            or what they have. spare: headings of columns that go, in this order, where the width
-            does not suffice; a line below says which went.
-        padding: of every cell: above, right, below, left.
-    """
+    """A table of cells that always shows the columns named in `left`."""
 
     title: str
     columns: dict[str, list[str]]
+    """Cells by heading."""
     left: Sequence[str]
+    """Aligned there; they may fold, to no less than 12 characters or what they have."""
     spare: Sequence[str] = ()
+    """Headings of columns that go, in this order, where the width does not suffice; a line below
+    says which went.
+    """
     padding: tuple[int, int, int, int] = (0, 2, 0, 0)
+    """Of every cell: above, right, below, left."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The widest table that fits, and which columns it is without."""

@@ -37,8 +37,11 @@ class Printer:
     """Prints a fit; see `Reporter`."""
 
     def __init__(self, console: Output, out: Path | None, show_columns: bool = False) -> None:
-        """show_columns: print how the columns were read, which nobody knows of a table from
-        files."""
+        """Print to a console.
+
+        :param out: folder of the output, or None.
+        :param show_columns: print how the columns of a table from files were read.
+        """
         self._console, self._out, self._show_columns = console, out, show_columns
         self._holdout: Holdout | StreamHoldout | None = None
 

@@ -47,17 +47,17 @@ Level = Annotated[float, typer.Option(help="Of the intervals, for example 0.9.")
 
 @dataclass(frozen=True)
 class Manners:
-    """quiet: no tables, no progress. as_json: the result as JSON on standard output, alone.
+    """How a command speaks and computes.
 
-    threads: of TensorFlow and of NumPy's linear algebra; None leaves them alone.
-
-    Raises:
-        ValueError: threads below 1.
+    :raises ValueError: threads below 1.
     """
 
     quiet: bool = False
+    """No tables, no progress."""
     as_json: bool = False
+    """The result as JSON on standard output, alone."""
     threads: int | None = None
+    """Of TensorFlow and of NumPy's linear algebra; None leaves them alone."""
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:
@@ -96,8 +96,7 @@ def check_file(
 ) -> None:
     """Refuse an output file that cannot be written, exists already, or is one of the inputs.
 
-    Raises:
-        ValueError: any of these.
+    :raises ValueError: any of these.
     """
     if path is None:
         return

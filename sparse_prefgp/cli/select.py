@@ -181,8 +181,7 @@ def select(
 def _tell(console: Output, comparison: Comparison, out: Path | None) -> None:
     """Write and print it.
 
-    Raises:
-        ValueError: no candidate could be scored.
+    :raises ValueError: no candidate could be scored.
     """
     if out is not None:
         write_file(out, comparison.frame().to_csv(index=False))
@@ -282,8 +281,7 @@ def _candidates(
 ) -> tuple[Candidate, ...] | None:
     """What was asked for; None is the automatic list.
 
-    Raises:
-        ValueError: both ways of naming them, parts without kernels, or what cannot be read.
+    :raises ValueError: both ways of naming them, parts without kernels, or what cannot be read.
     """
     from sparse_prefgp.workflow.choices import DEFAULT_APPROXIMATION, Candidate, candidates_from
 

@@ -12,21 +12,21 @@ Kept: TypeAlias = Any
 
 
 class Marginals(NamedTuple):
-    """The Gaussian over z after multiplication with Gaussian sites.
-
-    mean, variance: (t,) of z.
-    half_log_det: ½ log|P|, with |P| = |I + T^½ K_vv T^½| the determinant by which the sites shrink
-        the prior.
-    left_out: mean and variance of each z_i without its own site, where the covariance can give
-        them more exactly than by dividing the site out; else None.
-    kept: what `surrogate` wants back, so that nothing is factorised twice.
-    """
+    """The Gaussian over z after multiplication with Gaussian sites."""
 
     mean: tf.Tensor
+    """(t,) of z."""
     variance: tf.Tensor
+    """(t,) of z."""
     half_log_det: tf.Tensor
+    """½ log|P|, with |P| = |I + T^½ K_vv T^½| the determinant by which the sites shrink the prior.
+    """
     kept: Kept
+    """What `surrogate` wants back, so that nothing is factorised twice."""
     left_out: tuple[tf.Tensor, tf.Tensor] | None = None
+    """Mean and variance of each z_i without its own site, where the covariance can give them more
+    exactly than by dividing the site out; else None.
+    """
 
 
 class SequentialState(NamedTuple):

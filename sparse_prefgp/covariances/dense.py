@@ -24,15 +24,17 @@ from sparse_prefgp.support.linalg import (
 
 
 class _Factor(NamedTuple):
-    """lower: Cholesky factor of I + T^½ K T^½, (t, t)."""
+    """What `surrogate` wants back of exact inference over sites."""
 
     lower: tf.Tensor
+    """Cholesky factor of I + T^½ K T^½, (t, t)."""
 
 
 class _Half(NamedTuple):
-    """half: C with C C' the posterior covariance of f, (n, n)."""
+    """What `surrogate` wants back of exact inference over items."""
 
     half: tf.Tensor
+    """C with C C' the posterior covariance of f, (n, n)."""
 
 
 class DenseOverDuels(SequentialCovariance):

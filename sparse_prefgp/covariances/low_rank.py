@@ -157,8 +157,9 @@ class LowRankOverDuels(_NoResidual):
 class LowRankOverItems(_NoResidual):
     """`features` is B, (n, m), with Phi = A B: for shared items. O(n m² + t m) a sweep.
 
-    single_precision: what inference gathers and sums over duels, the sparse product and the
-    squared distances, in float32; all that is m × m, and the gradient, in the features' own type.
+    :param single_precision: what inference gathers and sums over duels, the sparse product and the
+        squared distances, in float32; all that is m × m, and the gradient, in the features' own
+        type.
     """
 
     def __init__(self, features: tf.Tensor, graph: Links, single_precision: bool = False) -> None:

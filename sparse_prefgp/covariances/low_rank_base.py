@@ -59,10 +59,12 @@ def condition(precision: tf.Tensor, shift: tf.Tensor) -> InducingPosterior:
 
 
 class KeptLowRank(NamedTuple):
-    """u: the posterior of the inducing values. own: what the form computed of its sites."""
+    """What `surrogate` wants back of inference over inducing values."""
 
     u: InducingPosterior
+    """The posterior of the inducing values."""
     own: Kept
+    """What the form computed of its sites."""
 
 
 class LowRank(SequentialCovariance, ABC):

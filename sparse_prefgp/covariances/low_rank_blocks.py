@@ -36,16 +36,16 @@ SEQUENTIAL_UP_TO = 5000
 
 
 class _Part(NamedTuple):
-    """A bucket of blocks under the sites, with G = half' half.
-
-    half: (g, b, b) L⁻¹ T^½ for L L' = I + T^½ R~ T^½. white: (g, b, m) half Phi, so that
-    Phi'G Phi = white' white. natural: (g, b, 1) n. half_log_det: ½ log|I + T^½ R~ T^½|, summed.
-    """
+    """A bucket of blocks under the sites, with G = half' half."""
 
     half: tf.Tensor
+    """(g, b, b) L⁻¹ T^½ for L L' = I + T^½ R~ T^½."""
     white: tf.Tensor
+    """(g, b, m) half Phi, so that Phi'G Phi = white' white."""
     natural: tf.Tensor
+    """(g, b, 1) n."""
     half_log_det: tf.Tensor
+    """½ log|I + T^½ R~ T^½|, summed."""
 
 
 # One for each bucket.
@@ -53,11 +53,12 @@ Own: TypeAlias = tuple[_Part, ...]
 
 
 class JoiningTerms(NamedTuple):
-    """posterior: for the features that `features` makes, (N, m + b), of inputs (N, D) and their
-    features (N, m)."""
+    """The posterior with blocks joined to the inducing values, and the features it needs."""
 
     posterior: PosteriorTerms
+    """For the features that `features` makes, (N, m + b)."""
     features: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    """Of inputs (N, D) and their features (N, m)."""
 
 
 class LowRankPlusBlocks(LowRank):
@@ -65,7 +66,8 @@ class LowRankPlusBlocks(LowRank):
 
     :param features: for each bucket (g, b, m), rows of Phi, zero where there is no site.
     :param terms: whose sum is R~; `clipped` is by how much rounding had made it negative.
-    :param buckets: how blocks and sites lie in them. num_sites: t.
+    :param buckets: how blocks and sites lie in them.
+    :param num_sites: t.
     """
 
     def __init__(

@@ -30,16 +30,15 @@ BLOCKS = "blocks of PITC"
 
 
 class Term(Protocol):
-    """A covariance between sites of one group.
-
-    name: of its groups, in the plural. groups: (t,) the group of each site, -1 for none.
-    """
+    """A covariance between sites of one group."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Of its groups, in the plural."""
 
     @property
-    def groups(self) -> IntArray: ...
+    def groups(self) -> IntArray:
+        """(t,) the group of each site, -1 for none."""
 
     def within(self, bucket: Bucket, features: tf.Tensor) -> tf.Tensor:
         """Covariances (g, b, b) of the sites of each block, 0 where there is none.
@@ -54,18 +53,19 @@ class Term(Protocol):
     ) -> tf.Tensor:
         """Covariance (N, b) of the utility of inputs (N, D) that join a group with its sites.
 
-        :param features: (N, m) of the inputs. sites: (b,). theirs: (b, m), their rows of Phi.
+        :param features: (N, m) of the inputs.
+        :param sites: (b,).
+        :param theirs: (b, m), their rows of Phi.
         """
 
 
 class Unexplained(NamedTuple):
-    """`K_vv - Phi Phi'` within blocks of sites.
-
-    kernel, graph: what K_vv is made of.
-    """
+    """`K_vv - Phi Phi'` within blocks of sites."""
 
     kernel: gpflow.kernels.Kernel
+    """What K_vv is made of."""
     graph: DuelGraph
+    """What K_vv is made of."""
     groups: IntArray
     name: str = BLOCKS
 

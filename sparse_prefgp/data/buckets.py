@@ -15,18 +15,18 @@ _STEPS = 4
 
 
 class Bucket(NamedTuple):
-    """g blocks of similar size, padded to b places for sites and p places for rows.
-
-    numbers: (g,) of the blocks. sites: (g, b) the site in each place, t where there is none.
-    rows: (g, p) the distinct rows of the graph that the sites of a block compare; padding is row 0.
-    winners, losers: (g, b) the place in `rows` of either end; both 0 where there is no site.
-    """
+    """g blocks of similar size, padded to b places for sites and p places for rows."""
 
     numbers: IntArray
+    """(g,) of the blocks."""
     sites: IntArray
+    """(g, b) the site in each place, t where there is none."""
     rows: IntArray
+    """(g, p) the distinct rows of the graph that the sites of a block compare; padding is row 0."""
     winners: IntArray
+    """(g, b) the place in `rows` of either end; both 0 where there is no site."""
     losers: IntArray
+    """(g, b) the place in `rows` of either end; both 0 where there is no site."""
 
 
 def bucketed(

@@ -29,55 +29,54 @@ MAX_COUNT = 2**53
 class Duels:
     """Items with features, and which of them won against which.
 
-    Args:
-        items: (n, D) features, one row per item. Two items may have equal features; D may be 0,
-            for items of which nothing but their duels is known.
-        winners: (t,) the winner of each duel: an index into the rows of `items`, or one of
-            `item_ids` when the values are not integers (integers are always indices, and are
-            refused when `item_ids` holds integers other than the indices).
-        losers: (t,) the loser of each duel, in the same form.
-        counts: (t,) how often each duel was seen, whole numbers of at least 1 whose sum is at
-            most 2**53; default all 1.
-        item_ids: n distinct names of the items.
-        feature_names: D names of the columns of `items`.
-        transform: how the columns were made from a raw table, as recorded by `read_duels`.
-        ties: (t,) truth values: which duels ended in a tie between winner and loser, whose order
-            then means nothing.
-        weights: (t,) positive numbers: as how many duels each counts in the likelihood; default 1.
-        groups: (t,) labels, text or whole numbers: who judged, or under what conditions.
-
-    Attributes:
-        events: what was said, as a table (docs/events.md). Repeated events (the same sides, kind,
-            judge, person, time and covariates) are one whose count is their sum, in order of first
-            appearance. All names below are views of it.
-        item: (n,) which item each row of `items` is of, where an item in several contexts or at
-            several dates has several rows; as a rule the row itself.
-        rows_given, counts_given, weights_given: (t,) the event that each duel became, and its own
-            count and weight, for what tells equal duels apart.
-        winners, losers, counts: (num_pairs,) of each event.
-        weights: of all duels of an event in sum, counts included; None where each counts once.
-        ties: which events are ties, None without any.
-        groups, group_names: who judged, as numbers and their names; None without.
-
     The arrays are read-only copies.
 
-    Raises:
-        ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners and
-            losers of unequal length; indices that are not integers or are out of range; unknown
-            ids; integers where `item_ids` holds other integers; a duel of an item with itself;
-            counts that are not whole and positive, or too large; ids or names of the wrong length;
-            ties, weights or groups of the wrong length or kind.
+    :param items: (n, D) features, one row per item. Two items may have equal features; D may be 0,
+        for items of which nothing but their duels is known.
+    :param winners: (t,) the winner of each duel: an index into the rows of `items`, or one of
+        `item_ids` when the values are not integers (integers are always indices, and are refused
+        when `item_ids` holds integers other than the indices).
+    :param losers: (t,) the loser of each duel, in the same form.
+    :param counts: (t,) how often each duel was seen, whole numbers of at least 1 whose sum is at
+        most 2**53; default all 1.
+    :param item_ids: n distinct names of the items.
+    :param feature_names: D names of the columns of `items`.
+    :param transform: how the columns were made from a raw table, as recorded by `read_duels`.
+    :param ties: (t,) truth values: which duels ended in a tie between winner and loser, whose order
+        then means nothing.
+    :param weights: (t,) positive numbers: as how many duels each counts in the likelihood; default
+        1.
+    :param groups: (t,) labels, text or whole numbers: who judged, or under what conditions.
+    :raises ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners
+        and losers of unequal length; indices that are not integers or are out of range; unknown
+        ids; integers where `item_ids` holds other integers; a duel of an item with itself; counts
+        that are not whole and positive, or too large; ids or names of the wrong length; ties,
+        weights or groups of the wrong length or kind.
     """
 
     items: FloatArray
+    """(n, D), read-only."""
     item: IntArray
+    """(n,) which item each row of `items` is of, where an item in several contexts or at several
+    dates has several rows; as a rule the row itself.
+    """
     events: Events
+    """What was said, as a table (docs/events.md). Repeated events (the same sides, kind, judge,
+    person, time and covariates) are one whose count is their sum, in order of first appearance. All
+    names below are views of it.
+    """
     rows_given: IntArray
+    """(t,) the event that each duel became."""
     counts_given: IntArray
+    """(t,) how often each duel was given, for what tells equal duels apart."""
     weights_given: FloatArray | None
+    """(t,) as how many duels each counts, likewise; None where each counts once."""
     item_ids: tuple[Hashable, ...] | None
+    """As given; None without."""
     feature_names: tuple[str, ...] | None
+    """As given; None without."""
     transform: FeatureTransform | None
+    """As given; None without."""
 
     def __init__(
         self,
@@ -115,8 +114,7 @@ class Duels:
     ) -> Duels:
         """Duels whose winners and losers are known to be row indices, whatever the ids are.
 
-        Raises:
-            ValueError: what `Duels` raises.
+        :raises ValueError: what `Duels` raises.
         """
         more = _Judgements(ties, weights, groups)
         named = _Named.of(items, item_ids, feature_names, transform)
@@ -136,13 +134,11 @@ class Duels:
     ) -> Duels:
         """Duels from a table of events between rows of `items`.
 
-        Args:
-            items: (n, D) features, one row per item, or per item in each of its contexts.
-            events: as they were given; equal ones are merged here.
-            item: (n,) which item each row is of, whole numbers; by default each row is one.
-
-        Raises:
-            ValueError: what `Duels` raises; events without sides, or of a row that is not there.
+        :param items: (n, D) features, one row per item, or per item in each of its contexts.
+        :param events: as they were given; equal ones are merged here.
+        :param item: (n,) which item each row is of, whole numbers; by default each row is one.
+        :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
+            there.
         """
         named = _Named.of(items, item_ids, feature_names, transform)
         return cls._of(named, _checked_events(events, named), item)
@@ -238,9 +234,8 @@ class Duels:
 
         Equal rows become one item; items are numbered in order of first appearance, winners first.
 
-        Raises:
-            ValueError: arrays that are not (t, D), differ in shape or are not finite numbers; a
-                winner row equal to its loser row; and what `Duels` raises.
+        :raises ValueError: arrays that are not (t, D), differ in shape or are not finite numbers; a
+            winner row equal to its loser row; and what `Duels` raises.
         """
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
         if np.size(X_winner) == 0 and np.size(X_loser) == 0:
@@ -329,13 +324,10 @@ class Duels:
     def distinct_rows(self, numbered: bool = False) -> tuple[FloatArray, IntArray]:
         """Distinct feature rows of the items that take part in a duel, in ascending order.
 
-        Args:
-            numbered: rows get a last column, the number of the item, so that items with equal
-                features stay apart.
-
-        Returns:
-            The rows (k, D), or (k, D + 1), and the row of each item (n,), -1 where it takes part
-            in no duel.
+        :param numbered: rows get a last column, the number of the item, so that items with equal
+            features stay apart.
+        :return: The rows (k, D), or (k, D + 1), and the row of each item (n,), -1 where it takes
+            part in no duel.
         """
         used = np.unique(self.events.sides)
         # Adding zero makes -0.0 and 0.0 the same row.
@@ -434,7 +426,7 @@ def _sides(
 ) -> tuple[IntArray, IntArray]:
     """Rows of winners and losers, (t,) each.
 
-    rows_only: they are row indices, whatever the ids are.
+    :param rows_only: they are row indices, whatever the ids are.
     """
     won, lost = _array(winners, "winners"), _array(losers, "losers")
     for label, values in (("winners", won), ("losers", lost)):
@@ -687,9 +679,8 @@ def check_features(
 ) -> FloatArray:
     """A float64 copy of an (n, D) array of finite numbers; `may_lack`: D may be 0.
 
-    Raises:
-        ValueError: not two-dimensional, no rows, no columns, text, or a value that is not finite;
-            rows and columns are counted from 0.
+    :raises ValueError: not two-dimensional, no rows, no columns, text, or a value that is not
+        finite; rows and columns are counted from 0.
     """
     try:
         raw = np.asarray(values)
@@ -739,8 +730,7 @@ def check_features(
 def check_total(counts: IntArray, where: Callable[[int], str]) -> None:
     """Refuse counts, each at most MAX_COUNT, whose sum is larger.
 
-    Raises:
-        ValueError: the sum is above MAX_COUNT; `where` names the row at which it gets there.
+    :raises ValueError: the sum is above MAX_COUNT; `where` names the row at which it gets there.
     """
     # The first sum that is too large is below 2**54; int64 may overflow only after it.
     above = np.flatnonzero(np.cumsum(counts) > MAX_COUNT)

@@ -39,9 +39,10 @@ def by_appearance(first: IntArray) -> tuple[IntArray, IntArray]:
 
 
 class Codes(NamedTuple):
-    """Labels as numbers. numbers: (e,), each a place in `names`, which are distinct."""
+    """Labels as numbers."""
 
     numbers: IntArray
+    """(e,), each a place in `names`, which are distinct."""
     names: tuple[Hashable, ...]
 
     @classmethod
@@ -70,20 +71,18 @@ class Codes(NamedTuple):
 
 
 class Doors(NamedTuple):
-    """How events enter a model: t Gaussian variables z, each with noise in a box.
-
-    features: (t, 2), winner and loser: z = f(loser) - f(winner), rows of the events' table.
-    limits: (t, 2), lower and upper, of z plus noise where the margin is 0.
-    cuts: (t, 2), by how many margins each limit moves.
-    event: (t,), the event that each is of, ascending; its judge is the judge of the noise.
-    weight: (t,), as how many of its event's counts each counts.
-    """
+    """How events enter a model: t Gaussian variables z, each with noise in a box."""
 
     features: IntArray
+    """(t, 2), winner and loser: z = f(loser) - f(winner), rows of the events' table."""
     limits: FloatArray
+    """(t, 2), lower and upper, of z plus noise where the margin is 0."""
     cuts: npt.NDArray[np.int8]
+    """(t, 2), by how many margins each limit moves."""
     event: IntArray
+    """(t,), the event that each is of, ascending; its judge is the judge of the noise."""
     weight: FloatArray
+    """(t,), as how many of its event's counts each counts."""
 
     @property
     def decided(self) -> BoolArray:
@@ -92,48 +91,48 @@ class Doors(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A kind of event.
-
-    name: in files. fill: the doors of some events of this kind, numbered from 0. several: whether
-    an event may have more than one z. sides: how many it has, None for any number. unordered:
-    whether the order of its sides means nothing. column: of a table of duels, in which 1 says that
-    a row is of this kind, in place of a win; None where none does. flags: what that column holds,
-    for messages.
-    """
+    """A kind of event."""
 
     name: str
+    """In files."""
     fill: Callable[[Events], Doors]
+    """The doors of some events of this kind, numbered from 0."""
     several: bool = False
+    """Whether an event may have more than one z."""
     sides: int | None = 2
+    """How many it has, None for any number."""
     unordered: bool = False
+    """Whether the order of its sides means nothing."""
     column: str | None = None
+    """Of a table of duels, in which 1 says that a row is of this kind, in place of a win; None
+    where none does.
+    """
     flags: str = ""
+    """What that column holds, for messages."""
 
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """e events between rows of some table.
-
-    sides: (s,) rows, those of one event after those of another, best first.
-    offsets: (e + 1,) where the sides of each event begin, and where the last one ends.
-    kind: (e,) places in `KINDS`.
-    counts: (e,) how often each was said.
-    weights: (e,) as how many it counts in the likelihood, counts included; None for counts.
-    judge: who said it, or under what conditions; None where nobody knows.
-    person: whose preference it is; None where all are taken for one.
-    time: (e,) days; None where no time is known.
-    covariates: (s, C) of each side; None without.
-    """
+    """e events between rows of some table."""
 
     sides: IntArray
+    """(s,) rows, those of one event after those of another, best first."""
     offsets: IntArray
+    """(e + 1,) where the sides of each event begin, and where the last one ends."""
     kind: npt.NDArray[np.int8]
+    """(e,) places in `KINDS`."""
     counts: npt.NDArray[Any]
+    """(e,) how often each was said."""
     weights: FloatArray | None = None
+    """(e,) as how many it counts in the likelihood, counts included; None for counts."""
     judge: Codes | None = None
+    """Who said it, or under what conditions; None where nobody knows."""
     person: Codes | None = None
+    """Whose preference it is; None where all are taken for one."""
     time: FloatArray | None = None
+    """(e,) days; None where no time is known."""
     covariates: FloatArray | None = None
+    """(s, C) of each side; None without."""
 
     @classmethod
     def between(
@@ -549,7 +548,8 @@ def kinds_of(
 ) -> npt.NDArray[np.int8]:
     """The kind of each of some rows, (size,): a win where no flag says another.
 
-    :param flags: (size,) of kinds in `FLAGGED`. where: names a row in a message.
+    :param flags: (size,) of kinds in `FLAGGED`.
+    :param where: names a row in a message.
     :raises ValueError: a row that is of two kinds.
     """
     kind = np.zeros(size, np.int8)

@@ -21,22 +21,20 @@ INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
 
 @dataclass(frozen=True)
 class FeatureTransform:
-    """Numeric columns standardised, categorical columns one-hot encoded, constant ones dropped.
-
-    Attributes:
-        numeric: names of the numeric columns, in order of the output.
-        mean, scale: mean and standard deviation of each, in the units of the raw column.
-        categorical: names of the categorical columns, which follow the numeric ones.
-        categories: the known levels of each, one 0/1 output column per level.
-        dropped: names of raw columns left out because they were constant.
-    """
+    """Numeric columns standardised, categorical columns one-hot encoded, constant ones dropped."""
 
     numeric: tuple[str, ...]
+    """Names of the numeric columns, in order of the output."""
     mean: tuple[float, ...]
+    """Mean and standard deviation of each, in the units of the raw column."""
     scale: tuple[float, ...]
+    """Mean and standard deviation of each, in the units of the raw column."""
     categorical: tuple[str, ...] = ()
+    """Names of the categorical columns, which follow the numeric ones."""
     categories: tuple[tuple[str, ...], ...] = ()
+    """The known levels of each, one 0/1 output column per level."""
     dropped: tuple[str, ...] = ()
+    """Names of raw columns left out because they were constant."""
 
     @classmethod
     def fit(
@@ -48,15 +46,12 @@ class FeatureTransform:
     ) -> FeatureTransform:
         """Learn means, standard deviations and levels from the rows of `frame`.
 
-        Args:
-            frame: a data frame, or a mapping from column name to values, with n training items.
-            numeric: columns to standardise.
-            categorical: columns to encode, read as text.
-            where: how a message names row i.
-
-        Raises:
-            ValueError: a missing column, a value that is missing, not finite or not a number, or
-                columns of which none varies.
+        :param frame: a data frame, or a mapping from column name to values, with n training items.
+        :param numeric: columns to standardise.
+        :param categorical: columns to encode, read as text.
+        :param where: how a message names row i.
+        :raises ValueError: a missing column, a value that is missing, not finite or not a number,
+            or columns of which none varies.
         """
         kept: list[str] = []
         means: list[float] = []
@@ -116,9 +111,8 @@ class FeatureTransform:
         A level that was not seen in training is encoded as none of the known ones, with a
         `UserWarning` that counts them.
 
-        Raises:
-            ValueError: a missing feature column, or a value that is missing, not finite or not a
-                number.
+        :raises ValueError: a missing feature column, or a value that is missing, not finite or not
+            a number.
         """
         columns = [
             (numeric_column(frame, name, where)[:, None] - mean) / scale
@@ -136,10 +130,9 @@ class FeatureTransform:
         stays as it is, to the bit. Raw columns that only the other one has are left out. Levels
         that only the other one knows are told, as by `apply`.
 
-        Raises:
-            ValueError: a raw column that the other one lacks, left out as constant or has in
-                another form; an item with a level that the other one did not know; features that
-                the other one cannot have made.
+        :raises ValueError: a raw column that the other one lacks, left out as constant or has in
+            another form; an item with a level that the other one did not know; features that the
+            other one cannot have made.
         """
         if made_by == self:
             return features
@@ -201,8 +194,7 @@ class FeatureTransform:
     def from_dict(cls, values: Mapping[str, Any]) -> FeatureTransform:
         """The inverse of `to_dict`.
 
-        Raises:
-            ValueError: a missing entry.
+        :raises ValueError: a missing entry.
         """
         try:
             return cls(
@@ -233,8 +225,7 @@ def _joined(columns: Sequence[FloatArray], n: int) -> FloatArray:
 def require_pandas() -> Any:
     """The pandas module, imported only when a table is read.
 
-    Raises:
-        ModuleNotFoundError: pandas is not installed; the message says how to install it.
+    :raises ModuleNotFoundError: pandas is not installed; the message says how to install it.
     """
     try:
         import pandas
@@ -248,8 +239,7 @@ def require_pandas() -> Any:
 def numeric_column(frame: Any, name: str, where: Callable[[int], str] | None = None) -> FloatArray:
     """One raw column as (n,) finite float64.
 
-    Raises:
-        ValueError: the column is missing, holds text, or has a value that is not finite.
+    :raises ValueError: the column is missing, holds text, or has a value that is not finite.
     """
     raw = _column(frame, name)
     locate = _plain_row if where is None else where
@@ -284,8 +274,7 @@ def text_column(
 ) -> npt.NDArray[np.object_]:
     """One raw column as (n,) strings.
 
-    Raises:
-        ValueError: the column or a value of it is missing.
+    :raises ValueError: the column or a value of it is missing.
     """
     raw = _column(frame, name)
     locate = _plain_row if where is None else where

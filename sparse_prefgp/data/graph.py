@@ -32,15 +32,16 @@ _TILE_BYTES = 1 << 20
 
 
 class Links(ABC):
-    """Which row loses to which: all that sums over sites and differences of sites are made of.
-
-    winners, losers: (t,) rows of the two ends of each site. passing: the links of a chunk of duels
-    that is worked on once, for which nothing is laid out in advance.
-    """
+    """Which row loses to which: all that sums over sites and differences of sites are made of."""
 
     winners: np.ndarray
+    """(t,) rows of the two ends of each site."""
     losers: np.ndarray
+    """(t,) rows of the two ends of each site."""
     passing: bool = False
+    """The links of a chunk of duels that is worked on once, for which nothing is laid out in
+    advance.
+    """
 
     @property
     @abstractmethod
@@ -109,48 +110,49 @@ class ChunkLinks(Links):
 
 @dataclass(frozen=True, eq=False)
 class DuelGraph(Links):
-    """Distinct items and sites.
-
-    rows: (n, D) distinct feature rows of the items that take part in a duel.
-    winners, losers: (t,) row of the winner and of the loser of each site.
-    counts: (t,) how many duels the site stands for, with their weights.
-    lower, upper: (t,) limits of v = f(loser) - f(winner) + noise where the margin is 0; a win is
-        (-inf, 0).
-    cuts: (t, 2) by how many margins each limit moves; None for (0, -1), that of wins, everywhere.
-    row_of_item: (number of items in the data,) row of each item, -1 where it takes no part.
-    events: what was said, between these rows, equal events once; None where nobody asks.
-    event: (t,) the event of each site, ascending; None where each has one site.
-    event_of_duel, count_of_duel: the event and the count of each duel as it was given, before equal
-        ones were merged; None where every event is a duel of its own.
-    numbered: whether rows end in the number of the item.
-    blocks: (t,) block of each site, 0, 1, … without a gap, where the prior has blocks.
-    groups: (t,) the number of the group of each site, None without groups.
-    passing: a chunk of duels that is worked on once; rows may be equal then.
-    """
+    """Distinct items and sites."""
 
     rows: np.ndarray
+    """(n, D) distinct feature rows of the items that take part in a duel."""
     winners: np.ndarray
+    """(t,) row of the winner and of the loser of each site."""
     losers: np.ndarray
+    """(t,) row of the winner and of the loser of each site."""
     counts: np.ndarray
+    """(t,) how many duels the site stands for, with their weights."""
     lower: np.ndarray
+    """(t,) limits of v = f(loser) - f(winner) + noise where the margin is 0; a win is (-inf, 0)."""
     upper: np.ndarray
+    """(t,) limits of v = f(loser) - f(winner) + noise where the margin is 0; a win is (-inf, 0)."""
     row_of_item: np.ndarray
+    """(number of items in the data,) row of each item, -1 where it takes no part."""
     cuts: np.ndarray | None = None
+    """(t, 2) by how many margins each limit moves; None for (0, -1), that of wins, everywhere."""
     events: Events | None = None
+    """What was said, between these rows, equal events once; None where nobody asks."""
     event: np.ndarray | None = None
+    """(t,) the event of each site, ascending; None where each has one site."""
     event_of_duel: np.ndarray | None = None
+    """The event and the count of each duel as it was given, before equal ones were merged; None
+    where every event is a duel of its own.
+    """
     count_of_duel: np.ndarray | None = None
+    """See `event_of_duel`."""
     blocks: np.ndarray | None = None
+    """(t,) block of each site, 0, 1, … without a gap, where the prior has blocks."""
     numbered: bool = False
+    """Whether rows end in the number of the item."""
     groups: np.ndarray | None = None
+    """(t,) the number of the group of each site, None without groups."""
     passing: bool = False
+    """A chunk of duels that is worked on once; rows may be equal then."""
 
     @classmethod
     def from_duels(cls, duels: Duels, numbered: bool = False) -> DuelGraph:
         """Merge items with equal features and duels between the same rows.
 
-        numbered: rows get a last column, the number of the item in the data, so that items with
-        equal features stay apart.
+        :param numbered: rows get a last column, the number of the item in the data, so that items
+            with equal features stay apart.
         """
         rows, row_of_item = duels.distinct_rows(numbered)
         said = duels.events.onto(row_of_item)
@@ -200,7 +202,7 @@ class DuelGraph(Links):
     def in_blocks(self, blocks: np.ndarray) -> DuelGraph:
         """The graph whose events stand for equal duels of one block only.
 
-        blocks: of each duel as it was given, 0, 1, … without a gap.
+        :param blocks: of each duel as it was given, 0, 1, … without a gap.
         """
         event, counts = self.event_of_duel, self.count_of_duel
         if event is None or counts is None:

@@ -21,27 +21,24 @@ KINDS = "duels, items, group:COLUMN or time:COLUMN"
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows of the duels for training and testing, each in ascending order.
-
-    Attributes:
-        train_rows, test_rows: row numbers.
-        dropped: rows in neither part because one item (or group) is held out and the other kept.
-        description: one sentence that says how it was done.
-        unused: training rows left out because of `max_train`.
-    """
+    """Rows of the duels for training and testing, each in ascending order."""
 
     train_rows: IntArray
+    """Row numbers."""
     test_rows: IntArray
+    """Row numbers."""
     dropped: int
+    """Rows in neither part because one item (or group) is held out and the other kept."""
     description: str
+    """One sentence that says how it was done."""
     unused: int = 0
+    """Training rows left out because of `max_train`."""
 
 
 def split_columns(how: str) -> tuple[str, ...]:
     """The columns named by `how`, which must never be features.
 
-    Raises:
-        ValueError: an unknown kind of split.
+    :raises ValueError: an unknown kind of split.
     """
     return tuple(name for name in [_kind(how)[1]] if name)
 
@@ -56,26 +53,23 @@ def split_duels(
 ) -> Split:
     """Part the rows of a table.
 
-    Args:
-        table: the duels, one row each.
-        how: `duels` (rows at random); `items` (a share of the compared items is held out: both
-            held out is test, both kept is train, mixed rows are dropped); `group:COLUMN` (a share
-            of the groups is held out whole); `time:COLUMN` (the last rows, cut between distinct
-            dates, as near to the share as the dates allow). A column of the duels is preferred to
-            one of the items; for the items' own, a duel is as late as the later of its items, and
-            is dropped when the two are in groups of different parts.
-        test_fraction: the share to hold out, in [0, 1); 0 keeps everything for training.
-        rng: draws what is random.
-        max_train: keep at most this many training rows: the last ones before the test part for
-            `time`, a random choice otherwise.
-
     Duels that come from one choice or ranking (`table.set_column`) are never parted: `duels` holds
     out whole sets, a set is as late as the latest of its duels, and one that would lie in both
     parts, or partly in neither, is dropped.
 
-    Raises:
-        ValueError: an unknown kind; a missing column or a missing value in it; a fraction outside
-            [0, 1); `max_train` below 1; a part without duels; items without features held out.
+    :param table: the duels, one row each.
+    :param how: `duels` (rows at random); `items` (a share of the compared items is held out: both
+        held out is test, both kept is train, mixed rows are dropped); `group:COLUMN` (a share of
+        the groups is held out whole); `time:COLUMN` (the last rows, cut between distinct dates, as
+        near to the share as the dates allow). A column of the duels is preferred to one of the
+        items; for the items' own, a duel is as late as the later of its items, and is dropped when
+        the two are in groups of different parts.
+    :param test_fraction: the share to hold out, in [0, 1); 0 keeps everything for training.
+    :param rng: draws what is random.
+    :param max_train: keep at most this many training rows: the last ones before the test part for
+        `time`, a random choice otherwise.
+    :raises ValueError: an unknown kind; a missing column or a missing value in it; a fraction
+        outside [0, 1); `max_train` below 1; a part without duels; items without features held out.
     """
     kind, column = _kind(how)
     if not 0.0 <= test_fraction < 1.0:

@@ -21,36 +21,38 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DuelTable:
-    """Items and duels as they were read, one row per duel, before anything is standardised.
-
-    Attributes:
-        items: data frame with n rows and every column of the items table but the id.
-        item_ids: n ids, in row order.
-        events: what was said, one event for each row of the duels, between rows of `items`.
-        context: data frame with t rows: the other columns of the duels table.
-        numeric, categorical: the names of the columns of `items` that are features; none for items
-            of which nothing but their duels is known.
-        row_names: how a message names each row of `items`.
-        duel_row_names: the same for the rows of the duels, or None.
-        set_column: the column of `context` that says which duels come from one choice or ranking,
-            or None where every row is a judgement of its own.
-        base_items: (n,) the item that each item is in some context, as a number; None where items
-            are items, whatever the context.
-        shared: the features that winner and loser of each duel have in common, because they belong
-            to the duel.
-    """
+    """Items and duels as they were read, one row per duel, before anything is standardised."""
 
     items: Any
+    """Data frame with n rows and every column of the items table but the id."""
     item_ids: tuple[Hashable, ...]
+    """n ids, in row order."""
     events: Events
+    """What was said, one event for each row of the duels, between rows of `items`."""
     context: Any
+    """Data frame with t rows: the other columns of the duels table."""
     numeric: tuple[str, ...]
+    """The names of the columns of `items` that are features; none for items of which nothing but
+    their duels is known.
+    """
     categorical: tuple[str, ...]
+    """See `numeric`."""
     row_names: RowNames
+    """How a message names each row of `items`."""
     duel_row_names: RowNames | None = None
+    """The same for the rows of the duels, or None."""
     set_column: str | None = None
+    """The column of `context` that says which duels come from one choice or ranking, or None where
+    every row is a judgement of its own.
+    """
     base_items: IntArray | None = None
+    """(n,) the item that each item is in some context, as a number; None where items are items,
+    whatever the context.
+    """
     shared: tuple[str, ...] = ()
+    """The features that winner and loser of each duel have in common, because they belong to the
+    duel.
+    """
 
     @property
     def num_rows(self) -> int:
@@ -124,8 +126,7 @@ class DuelTable:
     def select(self, rows: npt.ArrayLike) -> DuelTable:
         """The table with these rows of the duels (numbers, or a mask of length t); all items stay.
 
-        Raises:
-            ValueError: a row that is not there.
+        :raises ValueError: a row that is not there.
         """
         index = self._rows(rows)
         names = self.duel_row_names
@@ -146,16 +147,13 @@ class DuelTable:
     ) -> Duels:
         """Validated duels of some rows, with standardised features.
 
-        Args:
-            rows: rows of the duels to keep (numbers, or a mask of length t); default all.
-            standardise_on: the training rows, whose items set means, standard deviations and
-                levels. Default: the items in `rows`, or every item when `rows` is left out.
-            transform: use this recorded transform instead of learning one.
-            only_compared: leave out items that are in none of the kept duels.
-
-        Raises:
-            ValueError: no duels, no feature that varies, a feature that is missing or not a
-                number, or both `standardise_on` and `transform`.
+        :param rows: rows of the duels to keep (numbers, or a mask of length t); default all.
+        :param standardise_on: the training rows, whose items set means, standard deviations and
+            levels. Default: the items in `rows`, or every item when `rows` is left out.
+        :param transform: use this recorded transform instead of learning one.
+        :param only_compared: leave out items that are in none of the kept duels.
+        :raises ValueError: no duels, no feature that varies, a feature that is missing or not a
+            number, or both `standardise_on` and `transform`.
         """
         if transform is not None and standardise_on is not None:
             raise ValueError("Both standardise_on and transform were given; give one of them.")

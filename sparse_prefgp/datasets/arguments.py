@@ -40,8 +40,7 @@ class Vote:
 def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
     """The tidy tables from the archive of the repository.
 
-    Raises:
-        ValueError: no archive, no file of votes in it, or a file that is not as expected.
+    :raises ValueError: no archive, no file of votes in it, or a file that is not as expected.
     """
     (path,) = files.values()
     try:

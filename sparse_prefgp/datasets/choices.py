@@ -34,8 +34,7 @@ def tidy_cars(files: Mapping[str, Path]) -> dict[str, Any]:
     A row of the public file is a car in a question (`obsnum`) to a person (`id`), with `choice` 1
     for the chosen one. Comparisons of two equal profiles are left out.
 
-    Raises:
-        ValueError: a missing column, or a question without exactly one chosen car.
+    :raises ValueError: a missing column, or a question without exactly one chosen car.
     """
     pd = require_pandas()
     (path,) = files.values()
@@ -72,8 +71,7 @@ def tidy_trains(files: Mapping[str, Path]) -> dict[str, Any]:
     Its columns are `price1`, `time1`, `change1`, `comfort1`, the same with 2, and `choice`, which
     ends in 1 or 2; or with `_A` and `_B`, as the R package mlogit has them. Prices are in cents.
 
-    Raises:
-        ValueError: a missing column, or a choice that is neither.
+    :raises ValueError: a missing column, or a choice that is neither.
     """
     pd = require_pandas()
     (path,) = files.values()

@@ -25,8 +25,7 @@ Progress = Callable[[int, int], None]
 def data_folder() -> Path | None:
     """The local folder to use instead of downloads, or None.
 
-    Raises:
-        ValueError: SPARSE_PREFGP_DATA names no folder.
+    :raises ValueError: SPARSE_PREFGP_DATA names no folder.
     """
     given = os.environ.get(DATA_VARIABLE, "")
     if not given:
@@ -43,8 +42,7 @@ def data_folder() -> Path | None:
 def cache_folder() -> Path:
     """Where downloads are kept: SPARSE_PREFGP_CACHE, else the system's place for caches.
 
-    Raises:
-        ModuleNotFoundError: pooch, which knows the system's place, is not installed.
+    :raises ModuleNotFoundError: pooch, which knows the system's place, is not installed.
     """
     given = os.environ.get(CACHE_VARIABLE, "")
     return Path(given).expanduser() if given else Path(_pooch().os_cache("sparse_prefgp"))
@@ -55,19 +53,14 @@ def download(
 ) -> dict[str, Path]:
     """The public files of a set, from the cache where they are there already.
 
-    Args:
-        known: the set.
-        refresh: download again what is there already; it must be the same as before.
-        progress: called with how many files are there and how many there are in all.
-
-    Returns:
-        The files by name.
-
-    Raises:
-        ValueError: a checksum that differs from the known or recorded one; the file from before
-            stays. A place that cannot be written.
-        ConnectionError: no network, or an address that does not answer with the file.
-        ModuleNotFoundError: pooch is not installed.
+    :param known: the set.
+    :param refresh: download again what is there already; it must be the same as before.
+    :param progress: called with how many files are there and how many there are in all.
+    :return: The files by name.
+    :raises ValueError: a checksum that differs from the known or recorded one; the file from before
+        stays. A place that cannot be written.
+    :raises ConnectionError: no network, or an address that does not answer with the file.
+    :raises ModuleNotFoundError: pooch is not installed.
     """
     root = cache_folder()
     folder = root / known.name / "raw"
@@ -93,8 +86,7 @@ def expected_sum(root: Path, key: str, file: RemoteFile) -> str | None:
 def recorded(root: Path) -> dict[str, dict[str, str]]:
     """What was recorded at first downloads: checksum, address and date by set and file.
 
-    Raises:
-        ValueError: the record is damaged.
+    :raises ValueError: the record is damaged.
     """
     path = root / RECORD
     try:
@@ -173,8 +165,7 @@ def _download(path: Path, file: RemoteFile, root: Path, key: str) -> None:
 def _retrieve(url: str, scratch: Path) -> Path:
     """Download a file into an empty folder.
 
-    Raises:
-        ConnectionError: the address does not answer with the file.
+    :raises ConnectionError: the address does not answer with the file.
     """
     pooch = _pooch()
     import requests

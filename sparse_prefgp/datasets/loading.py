@@ -59,16 +59,13 @@ _CONVERTERS: dict[str, Converter] = {
 def fetch(name: str, *, refresh: bool = False, progress: Progress | None = None) -> dict[str, Path]:
     """The tidy files of a set by their names: local ones, or made from the public files.
 
-    Args:
-        name: of the set.
-        refresh: download the public files again; they must be the same as before.
-        progress: called with how many public files are there and how many there are in all.
-
-    Raises:
-        ValueError: an unknown name, or none at all; a file that is missing in the local folder; a
-            checksum that differs; a public file that is not as expected.
-        ConnectionError: no network.
-        ModuleNotFoundError: pooch or pandas is not installed.
+    :param name: of the set.
+    :param refresh: download the public files again; they must be the same as before.
+    :param progress: called with how many public files are there and how many there are in all.
+    :raises ValueError: an unknown name, or none at all; a file that is missing in the local folder;
+        a checksum that differs; a public file that is not as expected.
+    :raises ConnectionError: no network.
+    :raises ModuleNotFoundError: pooch or pandas is not installed.
     """
     check_name(name)
     local = data_folder()
@@ -94,11 +91,11 @@ def load(name: str) -> DuelSet | RegressionSet:
     the public files, which are downloaded and kept. A local folder may hold further sets: a folder
     with `items.csv` and `duels.csv`, or one with a file of its own name and a column `target`.
 
-    Warns:
-        UserWarning: what was made of the public files has another size than it is known to have.
+    Warns if what was made of the public files has another size than it is known to have.
 
-    Raises:
-        ValueError, ConnectionError, ModuleNotFoundError: as `fetch`.
+    :raises ValueError: as `fetch`.
+    :raises ConnectionError: as `fetch`.
+    :raises ModuleNotFoundError: as `fetch`.
     """
     files = fetch(name)
     known = SETS.get(name) or _described(name, files)
@@ -111,8 +108,9 @@ def load(name: str) -> DuelSet | RegressionSet:
 def checksums(name: str) -> dict[str, str]:
     """SHA-256 of the tidy files that `load` reads, by their names.
 
-    Raises:
-        ValueError, ConnectionError, ModuleNotFoundError: as `fetch`.
+    :raises ValueError: as `fetch`.
+    :raises ConnectionError: as `fetch`.
+    :raises ModuleNotFoundError: as `fetch`.
     """
     read = {*_TABLES, name}
     return {
@@ -156,8 +154,7 @@ def _local(name: str, folder: Path) -> dict[str, Path]:
 def _is_made(tidy: Path, known: DataSet) -> bool:
     """Whether the cache has the tidy files.
 
-    Raises:
-        ValueError: it has them, but they were changed.
+    :raises ValueError: it has them, but they were changed.
     """
     sums = _sums_made(tidy, known)
     for file, expected in sums.items():

@@ -11,52 +11,50 @@ TARGET = "target"
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A public file.
-
-    Attributes:
-        name: what it is called in the cache.
-        url: its address.
-        sha256: its checksum; None where none was known beforehand: that of the first download is
-            recorded then and compared from then on.
-    """
+    """A public file."""
 
     name: str
+    """What it is called in the cache."""
     url: str
+    """Its address."""
     sha256: str | None = None
+    """Its checksum; None where none was known beforehand: that of the first download is recorded
+    then and compared from then on.
+    """
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set by its name.
-
-    Attributes:
-        name: by which it is loaded, and of its folder.
-        kind: `duels` (real comparisons) or `regression` (features and a target).
-        title: what is compared, or what the target is.
-        items, features, duels: how many there are in the tidy form; 0 duels for regression sets.
-        licence: under which the data are passed on.
-        citation: whom to cite.
-        home: the public page.
-        remote: the public files from which the tidy form is made.
-        files: the tidy files, each with the checksum of the copy in which the project's own figures
-            were computed, or None; what is made from `remote` need not agree byte for byte.
-        ignore: columns of the items that are no features.
-        split: the usual way to hold duels out, in the words of `split_duels`.
-    """
+    """A data set by its name."""
 
     name: str
+    """By which it is loaded, and of its folder."""
     kind: str
+    """`duels` (real comparisons) or `regression` (features and a target)."""
     title: str
+    """What is compared, or what the target is."""
     items: int
+    """How many there are in the tidy form; 0 duels for regression sets."""
     features: int
+    """How many there are in the tidy form; 0 duels for regression sets."""
     duels: int
+    """How many there are in the tidy form; 0 duels for regression sets."""
     licence: str
+    """Under which the data are passed on."""
     citation: str
+    """Whom to cite."""
     home: str
+    """The public page."""
     remote: tuple[RemoteFile, ...]
+    """The public files from which the tidy form is made."""
     files: tuple[tuple[str, str | None], ...]
+    """The tidy files, each with the checksum of the copy in which the project's own figures were
+    computed, or None; what is made from `remote` need not agree byte for byte.
+    """
     ignore: tuple[str, ...] = ()
+    """Columns of the items that are no features."""
     split: str = "duels"
+    """The usual way to hold duels out, in the words of `split_duels`."""
 
     @property
     def unrecorded(self) -> int:
@@ -67,8 +65,7 @@ class DataSet:
 def names(kind: str | None = None) -> tuple[str, ...]:
     """The names of all sets, or of one kind: `duels` or `regression`.
 
-    Raises:
-        ValueError: another kind.
+    :raises ValueError: another kind.
     """
     if kind not in (None, DUELS, REGRESSION):
         raise ValueError(f"The kind of data set {kind!r} is unknown; use {DUELS} or {REGRESSION}.")
@@ -78,8 +75,7 @@ def names(kind: str | None = None) -> tuple[str, ...]:
 def describe(name: str) -> DataSet:
     """What is known of a data set.
 
-    Raises:
-        ValueError: no set has this name; the message has the nearest one.
+    :raises ValueError: no set has this name; the message has the nearest one.
     """
     check_name(name)
     if name in SETS:
@@ -92,8 +88,7 @@ def describe(name: str) -> DataSet:
 def check_name(name: str) -> None:
     """Refuse what is no name: another type, and a path that would lead out of a folder of sets.
 
-    Raises:
-        ValueError: either.
+    :raises ValueError: either.
     """
     if not isinstance(name, str):
         raise ValueError(

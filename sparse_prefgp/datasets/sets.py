@@ -17,34 +17,29 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DuelSet:
-    """Real comparisons.
-
-    Attributes:
-        about: what is known of the set: licence, citation, shape.
-        items: data frame, one row per item: `item_id`, columns that are no features
-            (`about.ignore`), features.
-        duels: data frame, one row per duel: `winner`, `loser`, context.
-        ties: data frame of tied pairs, `item_a` and `item_b`, or None.
-        gold: data frame of duels that the authors of the set settled on, or None.
-    """
+    """Real comparisons."""
 
     about: DataSet
+    """What is known of the set: licence, citation, shape."""
     items: Any
+    """Data frame, one row per item: `item_id`, columns that are no features (`about.ignore`),
+    features.
+    """
     duels: Any
+    """Data frame, one row per duel: `winner`, `loser`, context."""
     ties: Any = None
+    """Data frame of tied pairs, `item_a` and `item_b`, or None."""
     gold: Any = None
+    """Data frame of duels that the authors of the set settled on, or None."""
 
     def table(self, *, gold: bool = False, ties: bool = False, **options: Any) -> DuelTable:
         """The table from which splits and `Duels` are made.
 
-        Args:
-            gold: the gold duels instead of the single votes.
-            ties: the tied votes too.
-            options: more of `read_table`, such as `weights`, `groups` or `context`.
-
-        Raises:
-            ValueError: the set has no gold duels or no ties, or both are wanted together; what
-                `read_table` raises.
+        :param gold: the gold duels instead of the single votes.
+        :param ties: the tied votes too.
+        :param options: more of `read_table`, such as `weights`, `groups` or `context`.
+        :raises ValueError: the set has no gold duels or no ties, or both are wanted together; what
+            `read_table` raises.
         """
         if gold and ties:
             raise ValueError("Gold duels have no ties; leave out gold or ties.")
@@ -81,21 +76,18 @@ class DuelSet:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RegressionSet:
-    """Features and a target, from which `duels_from_targets` makes duels.
-
-    Attributes:
-        about: what is known of the set.
-        features: data frame (n, D), unscaled unless the public file is scaled.
-        target: (n,) what is to be predicted.
-        parts: row numbers of the standard training and test part, or None where there are none.
-        more_inputs: data frame of further rows of features without a target, or None.
-    """
+    """Features and a target, from which `duels_from_targets` makes duels."""
 
     about: DataSet
+    """What is known of the set."""
     features: Any
+    """Data frame (n, D), unscaled unless the public file is scaled."""
     target: FloatArray
+    """(n,) what is to be predicted."""
     parts: tuple[IntArray, IntArray] | None = None
+    """Row numbers of the standard training and test part, or None where there are none."""
     more_inputs: Any = None
+    """Data frame of further rows of features without a target, or None."""
 
     def __repr__(self) -> str:
         parts = None if self.parts is None else tuple(len(rows) for rows in self.parts)

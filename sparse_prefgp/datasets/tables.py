@@ -26,8 +26,7 @@ def read_arff(path: Path) -> Any:
     Names become lower case with underscores; an attribute with levels becomes one 0/1 column per
     level, in the order in which the file declares them.
 
-    Raises:
-        ValueError: a file that is no ARFF, or an attribute that is neither numbers nor levels.
+    :raises ValueError: a file that is no ARFF, or an attribute that is neither numbers nor levels.
     """
     from scipy.io import arff
 
@@ -60,8 +59,7 @@ def tidy_arff(name: str, files: Mapping[str, Path]) -> dict[str, Any]:
 def tidy_boston(files: Mapping[str, Path]) -> dict[str, Any]:
     """The file of StatLib: words, then fourteen numbers per home over two lines.
 
-    Raises:
-        ValueError: the numbers are not a multiple of fourteen.
+    :raises ValueError: the numbers are not a multiple of fourteen.
     """
     (path,) = files.values()
     numbers: list[float] = []
@@ -94,8 +92,7 @@ def tidy_kin40k(files: Mapping[str, Path]) -> dict[str, Any]:
 def tidy_sarcos(files: Mapping[str, Path]) -> dict[str, Any]:
     """A MATLAB file with one array: 21 inputs and 7 torques in each row.
 
-    Raises:
-        ValueError: there is no such array.
+    :raises ValueError: there is no such array.
     """
     from scipy.io import loadmat
 
@@ -116,8 +113,7 @@ def tidy_sarcos(files: Mapping[str, Path]) -> dict[str, Any]:
 def tidy_snelson(files: Mapping[str, Path]) -> dict[str, Any]:
     """An archive with the files `train_inputs`, `train_outputs` and `test_inputs` in it.
 
-    Raises:
-        ValueError: no archive, or one without them.
+    :raises ValueError: no archive, or one without them.
     """
     pd = require_pandas()
     (path,) = files.values()

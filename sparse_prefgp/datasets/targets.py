@@ -25,24 +25,22 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TargetDuels:
-    """Duels made from targets.
-
-    Attributes:
-        items: data frame with n rows: `item_id`, features.
-        duels: data frame with t rows: `winner`, `loser`, `part` (which part both items are of,
-            from 0) and `win_probability` (the true probability that this winner wins; 1 without
-            noise).
-        utilities: (n,) the targets, standardised over all n items, against which a fitted utility
-            can be ranked.
-        noise: standard deviation of the noise of each side, in standard deviations of the target.
-        never_drawn: how many items of the parts have no opponent to draw.
-    """
+    """Duels made from targets."""
 
     items: Any
+    """Data frame with n rows: `item_id`, features."""
     duels: Any
+    """Data frame with t rows: `winner`, `loser`, `part` (which part both items are of, from 0) and
+    `win_probability` (the true probability that this winner wins; 1 without noise).
+    """
     utilities: FloatArray
+    """(n,) the targets, standardised over all n items, against which a fitted utility can be
+    ranked.
+    """
     noise: float
+    """Standard deviation of the noise of each side, in standard deviations of the target."""
     never_drawn: int
+    """How many items of the parts have no opponent to draw."""
 
     @property
     def win_probability(self) -> FloatArray:
@@ -61,13 +59,10 @@ class TargetDuels:
     def to_duels(self, part: int | None = None, *, standardise_on: int | None = None) -> Duels:
         """Duels of one part, or of all, with standardised features.
 
-        Args:
-            part: default all.
-            standardise_on: the part whose items set means and standard deviations, usually the
-                training part 0; default those of `part`.
-
-        Raises:
-            ValueError: a part without duels.
+        :param part: default all.
+        :param standardise_on: the part whose items set means and standard deviations, usually the
+            training part 0; default those of `part`.
+        :raises ValueError: a part without duels.
         """
         if part is None:
             return self.table().to_duels()
@@ -92,8 +87,7 @@ def item_parts(
 ) -> tuple[IntArray, IntArray]:
     """Row numbers of a training and a test part of items, at random, each in ascending order.
 
-    Raises:
-        ValueError: a fraction outside (0, 1), or a part of fewer than two items.
+    :raises ValueError: a fraction outside (0, 1), or a part of fewer than two items.
     """
     if not 0.0 < test_fraction < 1.0:
         raise ValueError(f"The test fraction is {test_fraction}; give a number between 0 and 1.")
@@ -122,26 +116,22 @@ def duels_from_targets(
     Each duel is between two items of one part whose targets differ; the larger one wins. Pairs are
     drawn independently, so that one may come twice.
 
-    Args:
-        source: a regression set, or features (data frame or array) and targets.
-        rng: draws pairs and noise.
-        duels: how many, drawn uniformly from the pairs of each part: one number for every part, or
-            one number each.
-        per_item: instead of `duels`, how many opponents each item meets, drawn uniformly; a part
-            of n items then has n times as many duels.
-        parts: row numbers of the items of each part, such as the training and the test part;
-            default the standard parts of the set, else all items as one part.
-        noise: standard deviation of normal noise, in standard deviations of the target, that each
-            side gets anew in each duel before they are compared. An item then wins with
-            probability `Phi(difference / (sqrt(2) noise))`, as in a model with
-            `noise_variance = noise²` and the standardised target as its utility.
-        closer_than: only pairs whose targets differ by at most this, in standard deviations.
-
-    Raises:
-        ValueError: neither or both of `duels` and `per_item`; one that is no whole number of at
-            least 1; a noise that is negative or no number; a target that is not finite or never
-            varies; parts that overlap or have rows that are not there; a part without any pair to
-            draw.
+    :param source: a regression set, or features (data frame or array) and targets.
+    :param rng: draws pairs and noise.
+    :param duels: how many, drawn uniformly from the pairs of each part: one number for every part,
+        or one number each.
+    :param per_item: instead of `duels`, how many opponents each item meets, drawn uniformly; a part
+        of n items then has n times as many duels.
+    :param parts: row numbers of the items of each part, such as the training and the test part;
+        default the standard parts of the set, else all items as one part.
+    :param noise: standard deviation of normal noise, in standard deviations of the target, that
+        each side gets anew in each duel before they are compared. An item then wins with
+        probability `Phi(difference / (sqrt(2) noise))`, as in a model with `noise_variance =
+        noise²` and the standardised target as its utility.
+    :param closer_than: only pairs whose targets differ by at most this, in standard deviations.
+    :raises ValueError: neither or both of `duels` and `per_item`; one that is no whole number of at
+        least 1; a noise that is negative or no number; a target that is not finite or never varies;
+        parts that overlap or have rows that are not there; a part without any pair to draw.
     """
     features, target, standard = _source(source)
     n = len(target)

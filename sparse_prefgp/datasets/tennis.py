@@ -32,8 +32,7 @@ _PLAYER = ("id", "hand", "ht", "age", "rank", "rank_points")
 def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
     """Items and duels from all files: those of the tour first, each kind by year.
 
-    Raises:
-        ValueError: a file without one of the columns.
+    :raises ValueError: a file without one of the columns.
     """
     pd = require_pandas()
     qualifying = [name for name in files if "qual" in name]
@@ -112,10 +111,9 @@ def convert(matches: Any) -> dict[str, Any]:
 class _Results:
     """Results of units (a player, or a player on a surface) by day, for sums over time.
 
-    Args:
-        unit: (k,) a number for each result.
-        day: (k,) when it was.
-        won: (k,) 1 for a win.
+    :param unit: (k,) a number for each result.
+    :param day: (k,) when it was.
+    :param won: (k,) 1 for a win.
     """
 
     def __init__(self, unit: IntArray, day: IntArray, won: IntArray) -> None:

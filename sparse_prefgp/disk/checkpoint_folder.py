@@ -39,8 +39,7 @@ def has_checkpoint(path: str | os.PathLike[str]) -> bool:
 def check_writable(folder: Path) -> None:
     """Refuse a place where no checkpoint can be kept, before a long run is made in vain.
 
-    Raises:
-        ValueError: a folder with other things in it, a file, or a place that is not writable.
+    :raises ValueError: a folder with other things in it, a file, or a place that is not writable.
     """
     _check_replaceable(folder)
     check_place(Path(os.path.realpath(folder)).parent, folder)
@@ -54,14 +53,11 @@ def write(
 ) -> None:
     """Replace the checkpoint in a folder, in one step.
 
-    Args:
-        folder: made if need be.
-        fingerprints: by name, of what it belongs to.
-        arrays: numbers by name.
-        words: what JSON can hold.
-
-    Raises:
-        ValueError: what `check_writable` raises.
+    :param folder: made if need be.
+    :param fingerprints: by name, of what it belongs to.
+    :param arrays: numbers by name.
+    :param words: what JSON can hold.
+    :raises ValueError: what `check_writable` raises.
     """
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
@@ -87,13 +83,10 @@ def read(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and words that `write` was given.
 
-    Args:
-        folder: with a checkpoint.
-        fingerprints: of what resumes from it.
-        meanings: for each fingerprint what it is of when they differ, such as "other duels".
-
-    Raises:
-        ValueError: damaged, of another version, or of something else.
+    :param folder: with a checkpoint.
+    :param fingerprints: of what resumes from it.
+    :param meanings: for each fingerprint what it is of when they differ, such as "other duels".
+    :raises ValueError: damaged, of another version, or of something else.
     """
     where, remedy = _where(folder), again(folder)
     try:
@@ -130,19 +123,14 @@ class Store:
 
     A write that fails is told once: hours of work are not thrown away because the disk is full.
 
-    Attributes:
-        folder: where.
-        there: arrays and words of the checkpoint, whether the run resumes from it or not, so that
-            that of another run is refused and not lost; None if there is none.
-
-    Args:
-        folder: made if need be.
-        fingerprints, meanings: as for `read`.
-        resume: whether something should be there.
-        what: is resumed, in the warning that nothing is there.
-
-    Raises:
-        ValueError: what `check_writable` and `read` raise.
+    :param folder: made if need be.
+    :param fingerprints: as for `read`.
+    :param meanings: as for `read`.
+    :param resume: whether something should be there.
+    :param what: is resumed, in the warning that nothing is there.
+    :ivar there: arrays and words of the checkpoint, whether the run resumes from it or not, so that
+        that of another run is refused and not lost; None if there is none.
+    :raises ValueError: what `check_writable` and `read` raise.
     """
 
     def __init__(

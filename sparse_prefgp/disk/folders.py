@@ -32,13 +32,10 @@ def replaced_folder(
     A folder that does not exist yet appears in one step. Where it exists, a process killed in the
     short time of moving leaves whole files, old or new ones.
 
-    Args:
-        folder: made if need be; left as it was when anything goes wrong in the block.
-        check: refuses contents that must not be replaced; called before and after the block.
-        keep: names that stay where they are, unless there are new ones of them.
-
-    Raises:
-        ValueError: what `check` raises, or a place that cannot be written.
+    :param folder: made if need be; left as it was when anything goes wrong in the block.
+    :param check: refuses contents that must not be replaced; called before and after the block.
+    :param keep: names that stay where they are, unless there are new ones of them.
+    :raises ValueError: what `check` raises, or a place that cannot be written.
     """
     check(folder)
     check_place(Path(os.path.realpath(folder)).parent, folder)
@@ -100,8 +97,7 @@ def contents(folder: Path) -> set[str]:
 def check_place(place: Path, folder: Path) -> None:
     """Refuse a place, existing or not, in which nothing can be made; `folder` names it.
 
-    Raises:
-        ValueError: the nearest part that exists is a file or cannot be written to.
+    :raises ValueError: the nearest part that exists is a file or cannot be written to.
     """
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent

@@ -39,36 +39,36 @@ class Status(Enum):
 
 
 class Evaluation(NamedTuple):
-    """Everything that follows from the sites: one pass over the covariance.
-
-    proposal: the sites of one undamped sweep. cavity, tilted: what the factors were compared with,
-    by the engine's own rule. change: the largest change by the proposal (`sites.largest_change`).
-    """
+    """Everything that follows from the sites: one pass over the covariance."""
 
     sites: Sites
     proposal: Sites
+    """The sites of one undamped sweep."""
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
     kept: Kept
     cavity: Cavity
+    """What the factors were compared with, by the engine's own rule."""
     tilted: Tilted
+    """What the factors were compared with, by the engine's own rule."""
     change: tf.Tensor
+    """The largest change by the proposal (`sites.largest_change`)."""
 
 
 class FixedPoint(NamedTuple):
-    """Where an engine stopped, as tensors, so that it can run inside a compiled function.
-
-    found: what follows from the sites there. log_z: log evidence without the approximation's
-    correction. slopes: for its gradient. sweeps: passes over all sites. damping: as it was at the
-    end.
-    """
+    """Where an engine stopped, as tensors, so that it can run inside a compiled function."""
 
     found: Evaluation
+    """What follows from the sites there."""
     log_z: tf.Tensor
+    """log evidence without the approximation's correction."""
     slopes: Slopes
+    """For its gradient."""
     sweeps: tf.Tensor
+    """Passes over all sites."""
     damping: tf.Tensor
+    """As it was at the end."""
 
     @property
     def sites(self) -> Sites:
@@ -81,21 +81,22 @@ class FixedPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class InferenceResult:
-    """What inference did, for people.
-
-    converged, sweeps, status: whether, after how many sweeps, and why not.
-    largest_change: max(|d tau| v, |d nu| sqrt v) of one more undamped sweep, free of scale.
-    damping: share of each step taken at the end. jitter: what was added to a diagonal to
-    factorise it. clipped: largest rounding error that had made a residual variance negative.
-    """
+    """What inference did, for people."""
 
     converged: bool
+    """Whether, after how many sweeps, and why not."""
     sweeps: int
+    """Whether, after how many sweeps, and why not."""
     status: Status
+    """Whether, after how many sweeps, and why not."""
     largest_change: float
+    """max(|d tau| v, |d nu| sqrt v) of one more undamped sweep, free of scale."""
     damping: float
+    """Share of each step taken at the end."""
     jitter: float = 0.0
+    """What was added to a diagonal to factorise it."""
     clipped: float = 0.0
+    """Largest rounding error that had made a residual variance negative."""
 
     def __str__(self) -> str:
         text = f"{self.status} ({self.sweeps} sweeps, largest change {self.largest_change:.1e}"
@@ -180,16 +181,15 @@ def constant_factors(factors: Factors) -> Factors:
 class Iteration(Engine):
     """Settings that the engines share.
 
-    damping: share of each step taken at first, less where steps turn out too long (`Pace`).
-    tolerance: on the largest change that one more undamped sweep would make. max_sweeps: always
-    finite; the result says when it was reached.
-
     :raises ValueError: damping outside (0, 1], tolerance not positive, max_sweeps below 1.
     """
 
     damping: float = 1.0
+    """Share of each step taken at first, less where steps turn out too long (`Pace`)."""
     tolerance: float = 1e-8
+    """On the largest change that one more undamped sweep would make."""
     max_sweeps: int = 500
+    """Always finite; the result says when it was reached."""
 
     def __post_init__(self) -> None:
         plain_scalars(self)
@@ -224,15 +224,16 @@ class Pace(NamedTuple):
     0.7, down to 1/64. The first four sweeps with any damping are not judged. Changes that alternate
     are compared with their own kind; and short steps may gain as much less as they are shorter,
     else damping would itself be a reason for more of it (docs/method.md, section 2).
-
-    damping: share of each step. last, before: the changes of the last two sweeps. wait: sweeps
-    until the next judgement.
     """
 
     damping: tf.Tensor
+    """Share of each step."""
     last: tf.Tensor
+    """The changes of the last two sweeps."""
     before: tf.Tensor
+    """The changes of the last two sweeps."""
     wait: tf.Tensor
+    """Sweeps until the next judgement."""
 
     @classmethod
     def start(cls, damping: float, dtype: tf.DType) -> Pace:

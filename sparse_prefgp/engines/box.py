@@ -16,13 +16,12 @@ from sparse_prefgp.factors.sites import Factors, Sites
 
 @dataclass(frozen=True)
 class LowRankPlusDiagonal:
-    """The covariance `features features' + diag(diagonal)`, never formed.
-
-    features: (t, m). diagonal: (t,), >= 0.
-    """
+    """The covariance `features features' + diag(diagonal)`, never formed."""
 
     features: np.ndarray
+    """(t, m)."""
     diagonal: np.ndarray
+    """(t,), >= 0."""
 
     def dense(self) -> np.ndarray:
         """The (t, t) array, for tests and small problems."""
@@ -52,19 +51,20 @@ class _Matrix:
 
 @dataclass(frozen=True, eq=False)
 class TruncatedNormalResult:
-    """EP's approximation of a normal truncated to a box.
-
-    mean: (t,). variance: (t,). log_mass: log probability of the box under the normal, in nats.
-    nu, tau: (t,) natural parameters of the sites (on the noise-free part for a
-    `LowRankPlusDiagonal`). inference: converged or not, sweeps, status.
-    """
+    """EP's approximation of a normal truncated to a box."""
 
     mean: np.ndarray
+    """(t,)."""
     variance: np.ndarray
+    """(t,)."""
     log_mass: float
+    """log probability of the box under the normal, in nats."""
     nu: np.ndarray
+    """(t,) natural parameters of the sites (on the noise-free part for a `LowRankPlusDiagonal`)."""
     tau: np.ndarray
+    """(t,) natural parameters of the sites (on the noise-free part for a `LowRankPlusDiagonal`)."""
     inference: InferenceResult
+    """Converged or not, sweeps, status."""
     _prior: _Matrix | LowRankPlusDiagonal
 
     @property
@@ -95,6 +95,8 @@ def truncated_normal_ep(
 ) -> TruncatedNormalResult:
     """EP for N(mean, covariance) truncated to lower < v < upper.
 
+    Source: Cunningham, Hennig & Lacoste-Julien (2011); Takeno, Nomura & Karasuyama (2023).
+
     :param mean: (t,), or a number for all coordinates.
     :param covariance: (t, t) symmetric positive semi-definite, or `LowRankPlusDiagonal`.
     :param lower: (t,) or a number; -inf allowed; None is -inf.
@@ -104,8 +106,6 @@ def truncated_normal_ep(
     :raises ValueError: shapes do not fit, a value is NaN, the covariance is not symmetric or has a
         negative variance, a lower limit is not below its upper limit, or the engine needs noise
         that is not there.
-
-    Source: Cunningham, Hennig & Lacoste-Julien (2011); Takeno, Nomura & Karasuyama (2023).
     """
     dtype = gpflow.default_float()
     prior = _checked(covariance)

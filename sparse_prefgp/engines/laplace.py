@@ -48,19 +48,19 @@ class Laplace(Iteration):
     The sites are tau_i = -d² log p_i / dz² and nu_i = d log p_i / dz + tau_i z_i at the mode, where
     the mean that they give is the mode. (docs/method.md, section 13; GPML section 3.4)
 
-    link: `probit`, with the noise of the approximation, or `logit`, whose noise is its own: the
-        model's noise variance then has no say.
-    damping: share of Newton's step tried first; halved until the objective rises.
-    tolerance: on the largest move of a z_i by a whole step, in its posterior standard deviations.
-    max_sweeps: of Newton steps.
-
-    Raises:
-        ValueError: what the other engines raise; an unknown link.
+    :param damping: share of Newton's step tried first; halved until the objective rises.
+    :param tolerance: on the largest move of a z_i by a whole step, in its posterior standard
+        deviations.
+    :param max_sweeps: of Newton steps.
+    :raises ValueError: what the other engines raise; an unknown link.
     """
 
     keeps_growth: ClassVar[bool] = False
 
     link: str = "probit"
+    """`probit`, with the noise of the approximation, or `logit`, whose noise is its own: the
+    model's noise variance then has no say.
+    """
 
     @property
     def label(self) -> str:

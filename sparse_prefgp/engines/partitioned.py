@@ -28,19 +28,18 @@ class PartitionedEP(Propagation):
     have nothing to tell each other: there a round is one sweep over all of them, as in
     `ParallelEP`, whatever `parts` and `local_sweeps` are.
 
-    parts: P, of nearly equal size, in the order of the distinct duels.
-    local_sweeps: of a part in a round; None until it has settled to the tolerance, at most 50.
-    damping: share of each local step taken at first, less by the rule of `ParallelEP`.
-    tolerance: on the largest change that an undamped sweep over all duels would make.
-    max_sweeps: of rounds.
-    site_power: power EP's p, 1 for EP itself.
-
+    :param damping: share of each local step taken at first, less by the rule of `ParallelEP`.
+    :param tolerance: on the largest change that an undamped sweep over all duels would make.
+    :param max_sweeps: of rounds.
+    :param site_power: power EP's p, 1 for EP itself.
     :raises ValueError: what `ParallelEP` raises; parts or local_sweeps below 1. Inference refuses
         approximations without inducing inputs.
     """
 
     parts: int = 4
+    """P, of nearly equal size, in the order of the distinct duels."""
     local_sweeps: int | None = 1
+    """Of a part in a round; None until it has settled to the tolerance, at most 50."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -121,15 +121,14 @@ _fused_ends = tf.function(_ends, jit_compile=True, autograph=False)
 class Propagation(Iteration):
     """Settings of all EP engines, which update all sites at once unless they say otherwise.
 
-    site_power: power EP's p in (0, 1] (Minka 2004): the share of a factor that a site is matched
-        to; 1 is EP, towards 0 the sites become those of `Variational`. Not the power of
-        `PriorPower`, which changes the prior.
-
-    Raises:
-        ValueError: what `Iteration` raises; site_power outside (0, 1].
+    :raises ValueError: what `Iteration` raises; site_power outside (0, 1].
     """
 
     site_power: float = 1.0
+    """Power EP's p in (0, 1] (Minka 2004): the share of a factor that a site is matched to; 1 is
+    EP, towards 0 the sites become those of `Variational`. Not the power of `PriorPower`, which
+    changes the prior.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()

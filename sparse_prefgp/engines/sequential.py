@@ -30,7 +30,10 @@ class SequentialEP(Propagation):
 
     A rank-one update of the posterior covariance per site, refreshed after every sweep.
 
-    damping: share of each step taken. tolerance, max_sweeps, site_power: as for `ParallelEP`.
+    :param damping: share of each step taken.
+    :param tolerance: as for `ParallelEP`.
+    :param max_sweeps: as for `ParallelEP`.
+    :param site_power: as for `ParallelEP`.
     """
 
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:

@@ -31,13 +31,16 @@ class Variational(Iteration):
     bound under their noise plus their correction. (docs/method.md, section 13; Khan & Lin 2017;
     Adam et al. 2021)
 
-    damping: share of each step taken at first, 0.7 by default, since whole steps may not settle;
-        less by the rule of `ParallelEP`. tolerance, max_sweeps: as there.
+    :param tolerance: as there.
+    :param max_sweeps: as there.
     """
 
     takes_expectations: ClassVar[bool] = True
 
     damping: float = 0.7
+    """Share of each step taken at first, 0.7 by default, since whole steps may not settle; less by
+    the rule of `ParallelEP`.
+    """
 
     @property
     def link_function(self) -> Probit:

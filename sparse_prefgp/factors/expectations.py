@@ -30,19 +30,22 @@ _CHUNK = 128
 
 
 class Averages(NamedTuple):
-    """F = E log p(z) for a normal z, and its derivatives; (t,) each.
-
-    value: F. slope, curvature: dF/dm, d²F/dm² in the mean of z. noise, upper, lower: dF by the
-    factor's noise and limits. The derivative in the variance of z is half the curvature (Price's
-    theorem).
-    """
+    """F = E log p(z) for a normal z, and its derivatives; (t,) each."""
 
     value: tf.Tensor
+    """F."""
     slope: tf.Tensor
+    """dF/dm, d²F/dm² in the mean of z."""
     curvature: tf.Tensor
+    """dF/dm, d²F/dm² in the mean of z."""
     noise: tf.Tensor
+    """dF by the factor's noise and limits. The derivative in the variance of z is half the
+    curvature (Price's theorem).
+    """
     upper: tf.Tensor
+    """See `noise`."""
     lower: tf.Tensor
+    """See `noise`."""
 
 
 class ExpectedLogFactor(NamedTuple):
@@ -57,18 +60,16 @@ class ExpectedLogFactor(NamedTuple):
 
 
 class NormalSites(NamedTuple):
-    """Normals and the factors they meet: columns (k, 1), to stand beside nodes.
-
-    centre: of the nodes y of z = mean + sd y; 0 to average over the normal itself. power: of the
-    factor, where its powers are integrated.
-    """
+    """Normals and the factors they meet: columns (k, 1), to stand beside nodes."""
 
     mean: tf.Tensor
     sd: tf.Tensor
     noise: tf.Tensor
     upper: tf.Tensor
     centre: tf.Tensor
+    """Of the nodes y of z = mean + sd y; 0 to average over the normal itself."""
     power: tf.Tensor
+    """Of the factor, where its powers are integrated."""
     lower: tf.Tensor | None
 
 
@@ -94,8 +95,12 @@ def average_log_factor(
     The error is below 1e-12 of the value for variances up to 1e6 times the noise. Automatic
     differentiation of the result is refused.
 
-    :param mean, variance, noise, lower, upper: (t,); variance >= 0, noise > 0; lower None is -inf
-        everywhere, and upper is finite then; otherwise limits may be infinite.
+    :param mean: (t,); variance >= 0, noise > 0; lower None is -inf everywhere, and upper is finite
+        then; otherwise limits may be infinite.
+    :param variance: see `mean`.
+    :param noise: see `mean`.
+    :param lower: see `mean`.
+    :param upper: see `mean`.
     """
     table = site_table(mean, variance, noise, lower, upper)
     return Averages(*tf.unstack(in_chunks(_average, len(Averages._fields), table), axis=1))
@@ -131,7 +136,9 @@ def expected_log_cdf(
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]]:
     """E log Phi(g / sqrt(noise)) for g ~ N(mean, variance), (t,), to be differentiated once.
 
-    :param mean, variance, noise: (t,); variance >= 0, noise > 0.
+    :param mean: (t,); variance >= 0, noise > 0.
+    :param variance: (t,); variance >= 0, noise > 0.
+    :param noise: (t,); variance >= 0, noise > 0.
     """
     # The event g + N(0, noise) > 0 is -g + N(0, noise) < 0.
     found = average_log_factor(-mean, variance, noise, None, tf.zeros_like(mean))

@@ -44,15 +44,15 @@ def logistic_noise(lower: tf.Tensor | None, upper: tf.Tensor) -> tf.Tensor:
 
 
 class Mixed(NamedTuple):
-    """The third derivative of log p_i in z, (t,), and what moves log p_i, its slope and curvature.
-
-    noise, upper, lower: (t, 3), derivatives of those three in the noise and the limits.
-    """
+    """Third derivative of log p_i in z, (t,), and what moves log p_i, its slope and curvature."""
 
     third: tf.Tensor
     noise: tf.Tensor
+    """(t, 3), derivatives of those three in the noise and the limits."""
     upper: tf.Tensor
+    """(t, 3), derivatives of those three in the noise and the limits."""
     lower: tf.Tensor
+    """(t, 3), derivatives of those three in the noise and the limits."""
 
 
 class Link(Protocol):
@@ -231,10 +231,7 @@ def _normal_noise(factors: Factors) -> tf.Tensor:
 
 
 class _Averaged(NamedTuple):
-    """The log of an averaged factor, four derivatives in z, and in the upper limit; (t,) each.
-
-    upper, upper_slope, upper_curvature: of log, slope and curvature.
-    """
+    """The log of an averaged factor, four derivatives in z, and in the upper limit; (t,) each."""
 
     log: tf.Tensor
     slope: tf.Tensor
@@ -242,8 +239,11 @@ class _Averaged(NamedTuple):
     third: tf.Tensor
     fourth: tf.Tensor
     upper: tf.Tensor
+    """Of log, slope and curvature."""
     upper_slope: tf.Tensor
+    """Of log, slope and curvature."""
     upper_curvature: tf.Tensor
+    """Of log, slope and curvature."""
 
 
 def _heat(at: _Averaged) -> list[tf.Tensor]:

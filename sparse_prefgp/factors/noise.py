@@ -16,12 +16,13 @@ _NODES = 20
 class NoiseRatios(NamedTuple):
     """By what the noise variance is multiplied in a duel to come: K values and their weights.
 
-    A probability under them is the weighted sum of those at each ratio. ratios, weights: (K,),
-    positive; the weights add up to 1.
+    A probability under them is the weighted sum of those at each ratio.
     """
 
     ratios: FloatArray
+    """(K,), positive."""
     weights: FloatArray
+    """(K,), positive, adding up to 1."""
 
 
 # All duels have the noise of the model.

@@ -43,8 +43,16 @@ def expected_log_factor(
     1e-12 of the value for variances up to 1e6 times the noise; what lies beyond 10 standard
     deviations is 1e-21 variance / noise.
 
-    :param mean, variance, noise, lower, upper: (t,); variance >= 0, noise > 0, limits may be
-        infinite; lower None is -inf everywhere.
+    :param mean: (t,); variance >= 0, noise > 0, limits may be infinite; lower None is -inf
+        everywhere.
+    :param variance: (t,); variance >= 0, noise > 0, limits may be infinite; lower None is -inf
+        everywhere.
+    :param noise: (t,); variance >= 0, noise > 0, limits may be infinite; lower None is -inf
+        everywhere.
+    :param lower: (t,); variance >= 0, noise > 0, limits may be infinite; lower None is -inf
+        everywhere.
+    :param upper: (t,); variance >= 0, noise > 0, limits may be infinite; lower None is -inf
+        everywhere.
     """
     mean, variance, noise, upper = (np.asarray(x, float) for x in (mean, variance, noise, upper))
     lower = None if lower is None else np.asarray(lower, float)

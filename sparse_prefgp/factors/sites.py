@@ -38,21 +38,21 @@ class Sites(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """The exact factors: z + N(0, noise) lies in (lower, upper). All fields (t,).
-
-    lower is None when every interval is (-inf, upper), upper finite: the case of duels. inside:
-    what the covariance of z leaves out of its variance, for an engine that takes expectations of
-    log factors over q(z); None where there is nothing, or where it counts elsewhere. portions: the
-    power of its factor that an engine of expectation propagation takes out of a site and puts back,
-    min(c, 1); None where that is 1 for all, which needs no quadrature.
-    """
+    """The exact factors: z + N(0, noise) lies in (lower, upper). All fields (t,)."""
 
     counts: tf.Tensor
     noise: tf.Tensor
     lower: tf.Tensor | None
+    """None when every interval is (-inf, upper), upper finite: the case of duels."""
     upper: tf.Tensor
     inside: tf.Tensor | None = None
+    """What the covariance of z leaves out of its variance, for an engine that takes expectations of
+    log factors over q(z); None where there is nothing, or where it counts elsewhere.
+    """
     portions: tf.Tensor | None = None
+    """The power of its factor that an engine of expectation propagation takes out of a site and
+    puts back, min(c, 1); None where that is 1 for all, which needs no quadrature.
+    """
 
 
 class Cavity(NamedTuple):
@@ -61,14 +61,14 @@ class Cavity(NamedTuple):
 
 
 class Tilted(NamedTuple):
-    """What one factor says under its cavity; all fields (t,).
-
-    log_mass: log Z_i; slope: g = d log Z_i / d cavity mean; curvature: h, the second derivative.
-    """
+    """What one factor says under its cavity; all fields (t,)."""
 
     log_mass: tf.Tensor
+    """log Z_i."""
     slope: tf.Tensor
+    """g = d log Z_i / d cavity mean."""
     curvature: tf.Tensor
+    """h, the second derivative."""
 
 
 def totals(sites: Sites, counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -31,19 +31,22 @@ _NEARLY_ALL = 0.99
 
 
 class PowerMoments(NamedTuple):
-    """F = log of the integral of N(z | m, v) p(z)^power, and its derivatives; (t,) each.
-
-    value: F. slope, curvature: dF/dm, d²F/dm². noise, upper, lower: dF by the factor's noise and
-    limits. spread: variance of the integrand over v, 1 + v d²F/dm² without the sum.
-    """
+    """F = log of the integral of N(z | m, v) p(z)^power, and its derivatives; (t,) each."""
 
     value: tf.Tensor
+    """F."""
     slope: tf.Tensor
+    """dF/dm, d²F/dm²."""
     curvature: tf.Tensor
+    """dF/dm, d²F/dm²."""
     noise: tf.Tensor
+    """dF by the factor's noise and limits."""
     upper: tf.Tensor
+    """dF by the factor's noise and limits."""
     lower: tf.Tensor
+    """dF by the factor's noise and limits."""
     spread: tf.Tensor
+    """Variance of the integrand over v, 1 + v d²F/dm² without the sum."""
 
 
 def power_moments(
@@ -59,10 +62,15 @@ def power_moments(
     p(z) = P(lower < z + N(0, noise) < upper). The nodes are those of `average_log_factor`, about
     the mode of the integrand.
 
-    :param mean, variance, noise, lower, upper, power: (t,); variance >= 0, noise > 0, power > 0;
-        lower None is -inf everywhere, and upper is finite then; otherwise limits may be infinite.
-
     Source: power EP, Minka (2004).
+
+    :param mean: (t,); variance >= 0, noise > 0, power > 0; lower None is -inf everywhere, and upper
+        is finite then; otherwise limits may be infinite.
+    :param variance: see `mean`.
+    :param noise: see `mean`.
+    :param lower: see `mean`.
+    :param upper: see `mean`.
+    :param power: see `mean`.
     """
     # Equal items differ by nothing, which rounding may put below 0.
     nothing = tf.abs(variance) <= _ROUNDING * noise

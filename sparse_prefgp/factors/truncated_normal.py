@@ -27,37 +27,35 @@ _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
 class HalfLine(NamedTuple):
-    """A standard normal truncated to (-inf, b); every field has the shape of b.
-
-    log_mass: log Phi(b); ratio: r = phi(b) / Phi(b), minus the mean; distance: e = r + b, mean
-    distance to the bound; variance: d = 1 - r e.
-    """
+    """A standard normal truncated to (-inf, b); every field has the shape of b."""
 
     log_mass: tf.Tensor
+    """log Phi(b)."""
     ratio: tf.Tensor
+    """r = phi(b) / Phi(b), minus the mean."""
     distance: tf.Tensor
+    """e = r + b, mean distance to the bound."""
     variance: tf.Tensor
+    """d = 1 - r e."""
 
 
 class Moments(NamedTuple):
-    """A standard normal truncated to (a, b); every field has the shape of a and b.
-
-    log_mass: log(Phi(b) - Phi(a)).
-    mean: the mean.
-    variance: V.
-    reduction: 1 - V, computed without the subtraction where that would cancel.
-    sign: +1, or -1 where the interval was reflected so that its near end is the upper one.
-    distance: E >= 0, from the mean to the limit nearer to zero, accurate where the mean is not.
-    lean: E - b V in the (reflected) frame, b the near end.
-    """
+    """A standard normal truncated to (a, b); every field has the shape of a and b."""
 
     log_mass: tf.Tensor
+    """log(Phi(b) - Phi(a))."""
     mean: tf.Tensor
+    """The mean."""
     variance: tf.Tensor
+    """V."""
     reduction: tf.Tensor
+    """1 - V, computed without the subtraction where that would cancel."""
     sign: tf.Tensor
+    """+1, or -1 where the interval was reflected so that its near end is the upper one."""
     distance: tf.Tensor
+    """E >= 0, from the mean to the limit nearer to zero, accurate where the mean is not."""
     lean: tf.Tensor
+    """E - b V in the (reflected) frame, b the near end."""
 
 
 def half_line(b: tf.Tensor) -> HalfLine:

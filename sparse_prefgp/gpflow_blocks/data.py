@@ -10,15 +10,10 @@ from sparse_prefgp.data.duels import Duels, FloatArray
 def stacked_duels(duels: Duels) -> tuple[FloatArray, FloatArray]:
     """Duels as the data (X, Y) of a GPflow model with `DuelKernel` and `DuelLikelihood`.
 
-    Args:
-        duels: t distinct ordered pairs of items with D features, without ties or groups.
-
-    Returns:
-        X (t, 2 D), the features of the winner and then those of the loser, and Y (t, 2): the label
-        1, as the first of each pair won, and the count, with weights as how much it counts.
-
-    Raises:
-        ValueError: not a `Duels` object; ties or groups, which `DuelLikelihood` does not know.
+    :param duels: t distinct ordered pairs of items with D features, without ties or groups.
+    :return: X (t, 2 D), the features of the winner and then those of the loser, and Y (t, 2): the
+        label 1, as the first of each pair won, and the count, with weights as how much it counts.
+    :raises ValueError: not a `Duels` object; ties or groups, which `DuelLikelihood` does not know.
     """
     if not isinstance(duels, Duels):
         raise ValueError(

@@ -57,29 +57,27 @@ def read_choice_table(
 ) -> DuelTable:
     """Read choices of one item from a set; the chosen item beats each other option.
 
-    Args:
-        items: as in `read_table`.
-        choices: path or data frame, in one of two forms. Long, a row for each option: columns
-            `choice_set` (which choice it belongs to), `item_id` and `chosen` (1 for the chosen
-            option, else 0). Wide, a row for each choice: `chosen` holds the id of the chosen item
-            and the columns `option_1`, `option_2`, … the ids of the options, of which smaller sets
-            leave some empty; without such columns, all others but `choice_set`, `count` and those
-            in `ignore` and `never_features` are options. Where no row of the wide form lists its
-            chosen item among the options, they are the others.
-        choice_set, item_id, chosen: names of these columns.
-        options: names of the columns of the wide form that hold options.
-        features, ignore, never_features: as in `read_table`.
+    A warning says how many choices became how many duels, which are not independent.
 
-    Returns:
-        One row per duel, in the order of the choices. Its context has every column that is the
+    :param items: as in `read_table`.
+    :param choices: path or data frame, in one of two forms. Long, a row for each option: columns
+        `choice_set` (which choice it belongs to), `item_id` and `chosen` (1 for the chosen option,
+        else 0). Wide, a row for each choice: `chosen` holds the id of the chosen item and the
+        columns `option_1`, `option_2`, … the ids of the options, of which smaller sets leave some
+        empty; without such columns, all others but `choice_set`, `count` and those in `ignore` and
+        `never_features` are options. Where no row of the wide form lists its chosen item among the
+        options, they are the others.
+    :param choice_set: names of these columns.
+    :param item_id: names of these columns.
+    :param chosen: names of these columns.
+    :param options: names of the columns of the wide form that hold options.
+    :param features: as in `read_table`.
+    :param ignore: as in `read_table`.
+    :param never_features: as in `read_table`.
+    :return: One row per duel, in the order of the choices. Its context has every column that is the
         same throughout each choice; `set_column` names the choice, so that splits keep it whole.
-
-    Warns:
-        UserWarning: how many choices became how many duels, which are not independent.
-
-    Raises:
-        ValueError: what `read_table` raises; a choice with no chosen option, with two, with one
-            option only, or with an item twice; a value of `chosen` that is neither 0 nor 1.
+    :raises ValueError: what `read_table` raises; a choice with no chosen option, with two, with one
+        option only, or with an item twice; a value of `chosen` that is neither 0 nor 1.
     """
     skipped = {choice_set, COUNT, *map(str, ignore), *map(str, never_features)}
 
@@ -149,24 +147,22 @@ def read_ranking_table(
 ) -> DuelTable:
     """Read rankings; each item beats all that stand below it.
 
-    Args:
-        items: as in `read_table`.
-        rankings: path or data frame, in one of two forms. Wide, a row for each ranking: columns
-            `rank_1` (the best), `rank_2`, … hold item ids, of which shorter rankings leave the
-            last ones empty. Long, a row for each place: columns `ranking`, `item_id` and `rank`
-            (a number, the smallest is the best).
-        ranking, item_id, rank: names of these columns; those of the wide form begin with `rank`.
-        features, ignore, never_features: as in `read_table`.
+    A warning says how many rankings became how many duels, which are not independent.
 
-    Returns:
-        One row per duel, k (k - 1) / 2 for a ranking of k items, as in `read_choice_table`.
-
-    Warns:
-        UserWarning: how many rankings became how many duels, which are not independent.
-
-    Raises:
-        ValueError: what `read_table` raises; an item twice in a ranking, two items at one rank,
-            one item only, a gap in the wide form.
+    :param items: as in `read_table`.
+    :param rankings: path or data frame, in one of two forms. Wide, a row for each ranking: columns
+        `rank_1` (the best), `rank_2`, … hold item ids, of which shorter rankings leave the last
+        ones empty. Long, a row for each place: columns `ranking`, `item_id` and `rank` (a number,
+        the smallest is the best).
+    :param ranking: names of these columns; those of the wide form begin with `rank`.
+    :param item_id: names of these columns; those of the wide form begin with `rank`.
+    :param rank: names of these columns; those of the wide form begin with `rank`.
+    :param features: as in `read_table`.
+    :param ignore: as in `read_table`.
+    :param never_features: as in `read_table`.
+    :return: One row per duel, k (k - 1) / 2 for a ranking of k items, as in `read_choice_table`.
+    :raises ValueError: what `read_table` raises; an item twice in a ranking, two items at one rank,
+        one item only, a gap in the wide form.
     """
 
     def id_columns(header: list[str]) -> list[str]:
@@ -212,8 +208,7 @@ def read_choices(
     Arguments and warning are those of `read_choice_table`, units those of `read_duels`; for a
     training and a test part, split the table, which keeps sets whole.
 
-    Raises:
-        ValueError: what `read_choice_table` and `read_duels` raise.
+    :raises ValueError: what `read_choice_table` and `read_duels` raise.
     """
     return read_choice_table(
         items,
@@ -242,8 +237,7 @@ def read_rankings(
     Arguments and warning are those of `read_ranking_table`, units those of `read_duels`; for a
     training and a test part, split the table, which keeps rankings whole.
 
-    Raises:
-        ValueError: what `read_ranking_table` and `read_duels` raise.
+    :raises ValueError: what `read_ranking_table` and `read_duels` raise.
     """
     return read_ranking_table(
         items,
@@ -261,15 +255,14 @@ def read_rankings(
 
 @dataclass(frozen=True)
 class _Sets:
-    """Which set each row of a table belongs to.
-
-    code: (rows,) numbers in order of first appearance. ids: what the sets are called. column: the
-    name of the column that says so.
-    """
+    """Which set each row of a table belongs to."""
 
     code: IntArray
+    """(rows,) numbers in order of first appearance."""
     ids: tuple[Any, ...]
+    """What the sets are called."""
     column: str
+    """The name of the column that says so."""
 
 
 @dataclass(frozen=True)

@@ -39,22 +39,20 @@ ID_REMEDY = (
 
 @dataclass(frozen=True)
 class ItemColumns:
-    """What a table of items holds.
-
-    Attributes:
-        table: the table itself.
-        others: every column but the id.
-        numeric, categorical: the columns that are features; there may be none.
-        ids: n ids, in row order.
-        lookup: the row of each id as text.
-    """
+    """What a table of items holds."""
 
     table: Table
+    """The table itself."""
     others: list[str]
+    """Every column but the id."""
     numeric: list[str]
+    """The columns that are features; there may be none."""
     categorical: list[str]
+    """The columns that are features; there may be none."""
     ids: tuple[Hashable, ...]
+    """n ids, in row order."""
     lookup: dict[str, int]
+    """The row of each id as text."""
 
 
 def item_columns(
@@ -67,12 +65,9 @@ def item_columns(
 ) -> ItemColumns:
     """Ids and features of a table of items, with the options of `read_table`.
 
-    Args:
-        items: the table of items.
-        answers: the other table, whose columns may be ignored too.
-
-    Raises:
-        ValueError: what `read_table` says of names, ids and feature columns.
+    :param items: the table of items.
+    :param answers: the other table, whose columns may be ignored too.
+    :raises ValueError: what `read_table` says of names, ids and feature columns.
     """
     others = [column for column in items.frame.columns if column != items.id_column]
     ignored = column_names(ignore, "ignore")
@@ -234,15 +229,13 @@ def match(
 ) -> IntArray:
     """Row of each id of a column in the items table.
 
-    Args:
-        table, column: where the ids are.
-        lookup: the row of each id, from `Table.ids`.
-        items_name: the items table, for messages.
-        what: what a row of the table stands for.
-        optional: an empty cell is no item, -1.
-
-    Raises:
-        ValueError: an id that is missing or unknown; the message names the row.
+    :param table: where the ids are.
+    :param column: where the ids are.
+    :param lookup: the row of each id, from `Table.ids`.
+    :param items_name: the items table, for messages.
+    :param what: what a row of the table stands for.
+    :param optional: an empty cell is no item, -1.
+    :raises ValueError: an id that is missing or unknown; the message names the row.
     """
     result = np.empty(len(table.frame), dtype=np.int64)
     ids = Ids(lookup)
@@ -300,12 +293,10 @@ def _whole(text: str) -> int:
 def parse_flags(table: Table, column: str, meaning: str) -> BoolArray:
     """A column of 0 and 1, or false and true.
 
-    Args:
-        table, column: where they are.
-        meaning: what a message tells to give.
-
-    Raises:
-        ValueError: anything else; the message names the row.
+    :param table: where they are.
+    :param column: where they are.
+    :param meaning: what a message tells to give.
+    :raises ValueError: anything else; the message names the row.
     """
     result = np.empty(len(table.frame), dtype=bool)
     for i, value in enumerate(table.frame[column]):
@@ -321,8 +312,7 @@ def parse_flags(table: Table, column: str, meaning: str) -> BoolArray:
 def parse_counts(table: Table, name: str, values: Any) -> IntArray:
     """Counts, one for each row of the table.
 
-    Raises:
-        ValueError: one that is not whole and positive, or too large; the message names the row.
+    :raises ValueError: one that is not whole and positive, or too large; the message names the row.
     """
     result = np.empty(len(values), dtype=np.int64)
     for i, value in enumerate(values):

@@ -86,13 +86,11 @@ def items_named_in(table: Table, columns: Sequence[str]) -> Table:
 def load(source: Source, role: str, id_columns: Callable[[list[str]], Sequence[str]]) -> Table:
     """A table with plain row numbers.
 
-    Args:
-        source: path or data frame.
-        role: what the rows are, for messages.
-        id_columns: from the names of the columns to those that hold ids, read as they are written.
-
-    Raises:
-        ValueError: a file that is missing, empty or not readable, no columns, a column twice.
+    :param source: path or data frame.
+    :param role: what the rows are, for messages.
+    :param id_columns: from the names of the columns to those that hold ids, read as they are
+        written.
+    :raises ValueError: a file that is missing, empty or not readable, no columns, a column twice.
     """
     pd = require_pandas()
     if isinstance(source, pd.DataFrame):
@@ -250,8 +248,7 @@ def plain_ids(texts: Sequence[str]) -> tuple[Hashable, ...]:
 def column_names(values: Sequence[str], label: str) -> list[str]:
     """Names given by a caller, as texts.
 
-    Raises:
-        ValueError: one text in place of a list.
+    :raises ValueError: one text in place of a list.
     """
     if isinstance(values, str):
         raise ValueError(f"{label} is the text {values!r}; give a list of column names.")

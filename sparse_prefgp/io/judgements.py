@@ -30,8 +30,7 @@ TIE = str(FLAGGED[TIED].column)
 def kinds_in(table: Table) -> npt.NDArray[np.int8]:
     """The kind of event that each row of a table of duels is, by its columns of flags.
 
-    Raises:
-        ValueError: a flag that is neither 0 nor 1, or two that are 1, with its row.
+    :raises ValueError: a flag that is neither 0 nor 1, or two that are 1, with its row.
     """
     there = {i: kind for i, kind in FLAGGED.items() if kind.column in table.frame.columns}
     flags = {i: parse_flags(table, str(kind.column), kind.flags) for i, kind in there.items()}
@@ -44,8 +43,7 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     Columns of the ties that the duels lack are left out, those of the duels that the ties lack are
     empty there.
 
-    Raises:
-        ValueError: what `load` raises; a table without pairs; duels that have a column `tie`.
+    :raises ValueError: what `load` raises; a table without pairs; duels that have a column `tie`.
     """
     ties = load(source, "ties", lambda header: (ITEM_A, ITEM_B, WINNER, LOSER))
     if TIE in duels.frame.columns:
@@ -82,8 +80,7 @@ def group_labels(
 ) -> npt.NDArray[np.object_]:
     """The label of each row: whole numbers if all are, else texts.
 
-    Raises:
-        ValueError: a label that is missing, with its row.
+    :raises ValueError: a label that is missing, with its row.
     """
     texts = [id_text(value) for value in values]
     if "" in texts:
@@ -99,8 +96,7 @@ def group_labels(
 def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:
     """The groups, or whatever labels a column of a table holds.
 
-    Raises:
-        ValueError: no such column; a label that is missing, with its row.
+    :raises ValueError: no such column; a label that is missing, with its row.
     """
     table.require(column)
     return group_labels(table.frame[column], column, table.row, what)
@@ -109,8 +105,7 @@ def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.
 def weighted_by(table: DuelTable, column: str) -> DuelTable:
     """The table with the weights that a column of the duels holds.
 
-    Raises:
-        ValueError: no such column; a weight that is not a positive number, with its row.
+    :raises ValueError: no such column; a weight that is not a positive number, with its row.
     """
     values = _column(table, column, "weights")
     each = _positive(values, column, _rows_of(table))
@@ -120,8 +115,7 @@ def weighted_by(table: DuelTable, column: str) -> DuelTable:
 def weights_in(table: Table, column: str) -> FloatArray:
     """The weights in a column of a table.
 
-    Raises:
-        ValueError: no such column; a weight that is not a positive number, with its row.
+    :raises ValueError: no such column; a weight that is not a positive number, with its row.
     """
     table.require(column)
     return _positive(table.frame[column], column, table.row)
@@ -145,8 +139,7 @@ def _positive(values: Any, column: str, where: Callable[[int], str]) -> FloatArr
 def grouped_by(table: DuelTable, column: str) -> DuelTable:
     """The table with the groups that a column of the duels names.
 
-    Raises:
-        ValueError: no such column; a missing name, with its row.
+    :raises ValueError: no such column; a missing name, with its row.
     """
     values = _column(table, column, "groups")
     labels = group_labels(values, column, _rows_of(table))
@@ -159,17 +152,13 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     Its features are those of the item and of the context, and its id tells both, such as
     `Ann @ surface=clay, home=1`.
 
-    Args:
-        table: whose items have no context yet.
-        names: a column `name` of the duels belongs to the duel and so to both sides; a pair of
-            columns `winner_name` and `loser_name` has a value for each side.
+    Warns of items in no duel, which have no context and are left out.
 
-    Warns:
-        UserWarning: items in no duel, which have no context and are left out.
-
-    Raises:
-        ValueError: no such columns; a name that is a column of the items too; a missing value; a
-            column that cannot be a feature.
+    :param table: whose items have no context yet.
+    :param names: a column `name` of the duels belongs to the duel and so to both sides; a pair of
+        columns `winner_name` and `loser_name` has a value for each side.
+    :raises ValueError: no such columns; a name that is a column of the items too; a missing value;
+        a column that cannot be a feature.
     """
     pd = require_pandas()
     wanted = column_names(names, "context")

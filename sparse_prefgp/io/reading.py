@@ -45,34 +45,31 @@ def read_table(
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
-    Args:
-        items: path of a CSV, gzipped CSV or Parquet file, or a data frame, with one row per item.
-            The id is the column `item_id`, else the first. Every other numeric, boolean or
-            categorical (text) column is a feature unless ignored; there may be none. None for the
-            items that the duels name, without features.
-        duels: the same with one row per duel: columns `winner` and `loser` hold item ids; an
-            optional column `count` says how often, and an optional column `tie` (1 or 0) which
-            duels were tied between the two, in either order; the others are context.
-        features: use only these columns as features.
-        ignore: columns, of either table, that are no features.
-        counts: name of the count column, or (t,) counts; default the column `count` if there.
-        never_features: columns that are no features, such as those a split is made by; unlike
-            those of `ignore` they need not exist.
-        ties: a table of tied pairs in place of a column `tie`: columns `item_a` and `item_b` (or
-            `winner` and `loser`) hold item ids; columns that the duels have too are kept.
-        weights: name of a column of the duels: as how many duels each counts in the likelihood.
-        groups: name of a column of the duels: who judged, for noise by group.
-        context: columns of the duels that become features, see `in_context`: a column `surface`
-            for both sides, or `winner_home` and `loser_home` for `home`. Each item in each context
-            is then an item of its own, such as `Ann @ surface=clay, home=1`.
-
-    Raises:
-        ValueError: a file that is missing, empty or not readable; a missing column; an id that is
-            missing, repeated or unknown; an item against itself; counts that are not whole and
-            positive; a feature value that is missing or infinite; text where numbers are needed;
-            a text column with more than 50 levels or one level per row; no feature but an id; a
-            flag of a tie that is neither 0 nor 1; a weight that is not positive;
-            a missing group; a context that is no column of the duels, or one of the items too.
+    :param items: path of a CSV, gzipped CSV or Parquet file, or a data frame, with one row per
+        item. The id is the column `item_id`, else the first. Every other numeric, boolean or
+        categorical (text) column is a feature unless ignored; there may be none. None for the items
+        that the duels name, without features.
+    :param duels: the same with one row per duel: columns `winner` and `loser` hold item ids; an
+        optional column `count` says how often, and an optional column `tie` (1 or 0) which duels
+        were tied between the two, in either order; the others are context.
+    :param features: use only these columns as features.
+    :param ignore: columns, of either table, that are no features.
+    :param counts: name of the count column, or (t,) counts; default the column `count` if there.
+    :param never_features: columns that are no features, such as those a split is made by; unlike
+        those of `ignore` they need not exist.
+    :param ties: a table of tied pairs in place of a column `tie`: columns `item_a` and `item_b` (or
+        `winner` and `loser`) hold item ids; columns that the duels have too are kept.
+    :param weights: name of a column of the duels: as how many duels each counts in the likelihood.
+    :param groups: name of a column of the duels: who judged, for noise by group.
+    :param context: columns of the duels that become features, see `in_context`: a column `surface`
+        for both sides, or `winner_home` and `loser_home` for `home`. Each item in each context is
+        then an item of its own, such as `Ann @ surface=clay, home=1`.
+    :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
+        is missing, repeated or unknown; an item against itself; counts that are not whole and
+        positive; a feature value that is missing or infinite; text where numbers are needed; a text
+        column with more than 50 levels or one level per row; no feature but an id; a flag of a tie
+        that is neither 0 nor 1; a weight that is not positive; a missing group; a context that is
+        no column of the duels, or one of the items too.
     """
     item_table = None if items is None else load_items(items)
     duel_table = load(duels, "duels", lambda header: (WINNER, LOSER))
@@ -128,8 +125,7 @@ def with_judgements(
 ) -> DuelTable:
     """A table of duels, choices or rankings with what columns say of its duels, as `read_table`.
 
-    Raises:
-        ValueError: what `weighted_by`, `grouped_by` and `in_context` raise.
+    :raises ValueError: what `weighted_by`, `grouped_by` and `in_context` raise.
     """
     if weights is not None:
         table = weighted_by(table, weights)
@@ -177,9 +173,8 @@ def read_duels(
     `duels.transform`. Arguments are those of `read_table`; for a training and a test part, split
     the table first and use `DuelTable.to_duels`.
 
-    Raises:
-        ValueError: what `read_table` raises; a missing, infinite or otherwise unusable feature
-            value; every feature column constant.
+    :raises ValueError: what `read_table` raises; a missing, infinite or otherwise unusable feature
+        value; every feature column constant.
     """
     return read_table(
         items,
@@ -197,13 +192,10 @@ def read_duels(
 def read_items(path: Source, like: Any) -> FloatArray:
     """Features (n, D) of raw items, in the units of `duels.items`.
 
-    Args:
-        path: CSV, gzipped CSV or Parquet file, or a data frame, with the feature columns.
-        like: `Duels` made by `read_duels`, a model of such duels, or a `FeatureTransform`.
-
-    Raises:
-        ValueError: `like` records no transform; a missing feature column; a value that is missing
-            or not a number; an unreadable or empty file.
+    :param path: CSV, gzipped CSV or Parquet file, or a data frame, with the feature columns.
+    :param like: `Duels` made by `read_duels`, a model of such duels, or a `FeatureTransform`.
+    :raises ValueError: `like` records no transform; a missing feature column; a value that is
+        missing or not a number; an unreadable or empty file.
     """
     transform = _transform_of(like)
     table = load(path, "items", lambda header: ())

@@ -11,16 +11,15 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Divergences(NamedTuple):
-    """Of an approximate predictive distribution q and the exact one p, in nats.
-
-    kl_from_exact: KL[p || q], kl_to_exact: KL[q || p], of all items jointly.
-    marginal_kl_from_exact, marginal_kl_to_exact: the means over items of the same for one item.
-    """
+    """Of an approximate predictive distribution q and the exact one p, in nats."""
 
     kl_from_exact: float
+    """KL[p || q], kl_to_exact: KL[q || p], of all items jointly."""
     kl_to_exact: float
     marginal_kl_from_exact: float
+    """The means over items of the same for one item."""
     marginal_kl_to_exact: float
+    """The means over items of the same for one item."""
 
 
 def divergences(
@@ -34,13 +33,12 @@ def divergences(
 
     Utilities are relative, but as both have the same prior mean nothing is centred.
 
-    Args:
-        mean, exact_mean: (N,).
-        covariance, exact_covariance: (N, N).
-        noise_variance: sigma² per side of a duel.
-
-    Raises:
-        ValueError: what `joint_kl` raises.
+    :param mean: (N,).
+    :param exact_mean: (N,).
+    :param covariance: (N, N).
+    :param exact_covariance: (N, N).
+    :param noise_variance: sigma² per side of a duel.
+    :raises ValueError: what `joint_kl` raises.
     """
     here, exact = (mean, covariance), (exact_mean, exact_covariance)
     one = (mean, np.diag(np.asarray(covariance, dtype=float)))
@@ -67,15 +65,14 @@ def joint_kl(
     the last two as sums of e - 1 - log e ≥ 0 over the eigenvalues e of C_q⁻¹ C_p, so that nothing
     cancels where p and q are nearly equal.
 
-    Args:
-        mean, other_mean: (N,).
-        covariance, other_covariance: (N, N), symmetric.
-        noise_variance: added to the diagonal of p's covariance.
-        other_noise_variance: of q; by default the same.
-
-    Raises:
-        ValueError: shapes that do not fit, or a covariance that, with its noise, is not positive
-            definite.
+    :param mean: (N,).
+    :param other_mean: (N,).
+    :param covariance: (N, N), symmetric.
+    :param other_covariance: (N, N), symmetric.
+    :param noise_variance: added to the diagonal of p's covariance.
+    :param other_noise_variance: of q; by default the same.
+    :raises ValueError: shapes that do not fit, or a covariance that, with its noise, is not
+        positive definite.
     """
     from scipy.linalg import solve_triangular
 
@@ -107,13 +104,13 @@ def marginal_kl(
 
     ½ [e - 1 - log e + (m_q - m_p)² / v_q] with e = v_p / v_q.
 
-    Args:
-        mean, variance, other_mean, other_variance: (N,) each.
-        noise_variance: added to p's variances.
-        other_noise_variance: to q's; by default the same.
-
-    Raises:
-        ValueError: shapes that do not fit, or a variance that, with its noise, is not positive.
+    :param mean: (N,) each.
+    :param variance: (N,) each.
+    :param other_mean: (N,) each.
+    :param other_variance: (N,) each.
+    :param noise_variance: added to p's variances.
+    :param other_noise_variance: to q's; by default the same.
+    :raises ValueError: shapes that do not fit, or a variance that, with its noise, is not positive.
     """
     m_p, m_q = np.asarray(mean, dtype=float), np.asarray(other_mean, dtype=float)
     _check_means(m_p, m_q)

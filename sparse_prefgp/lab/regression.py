@@ -39,11 +39,10 @@ class GaussianSites:
     """The engine of the Gaussian limit: tau = 1/D and nu = y/D are known, nothing iterates.
 
     The limits of the factors hold what was observed, lower = upper = y.
-
-    tolerance: there is no error that it could bound; it is here because every engine has one.
     """
 
     tolerance: float = 0.0
+    """There is no error that it could bound; it is here because every engine has one."""
 
     def with_tolerance(self, tolerance: float) -> GaussianSites:
         """Itself: its sites are exact."""

@@ -54,16 +54,15 @@ _OTHER_START = "other parameters or inducing inputs at the start"
 class Checkpoint:
     """Where `optimise` keeps what a later call can resume from, and how often.
 
-    path: a folder, made if need be. every: iterations between two checkpoints, of which a killed
-    run loses no more. resume: from the checkpoint that is there; without one, begin.
-
-    Raises:
-        ValueError: every that is no whole number of at least 1; no path.
+    :raises ValueError: every that is no whole number of at least 1; no path.
     """
 
     path: str | os.PathLike[str]
+    """A folder, made if need be."""
     every: int = 10
+    """Iterations between two checkpoints, of which a killed run loses no more."""
     resume: bool = False
+    """From the checkpoint that is there; without one, begin."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | os.PathLike):
@@ -95,19 +94,20 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """What a run has reached; nothing in it is ever changed.
-
-    first: log evidence and log prior density at the first parameters, nats. legs: what the run
-    climbs one after the other, all but the last of them over: a climb for each start, or one on the
-    subset and one on all duels after it. rows: numbers of those drawn for the subset. per_duel: log
-    evidence of the subset at its end. counts: what was spent.
-    """
+    """What a run has reached; nothing in it is ever changed."""
 
     first: tuple[float, float] = (float("nan"), 0.0)
+    """log evidence and log prior density at the first parameters, nats."""
     legs: tuple[Climb, ...] = ()
+    """What the run climbs one after the other, all but the last of them over: a climb for each
+    start, or one on the subset and one on all duels after it.
+    """
     rows: IntArray | None = None
+    """Numbers of those drawn for the subset."""
     per_duel: float | None = None
+    """log evidence of the subset at its end."""
     counts: Counts = field(default_factory=Counts)
+    """What was spent."""
 
     @property
     def iterations(self) -> int:
@@ -147,16 +147,16 @@ class Reached:
 
 @dataclass(frozen=True, eq=False)
 class Identity:
-    """What tells whether a run is the one that left a checkpoint.
-
-    fingerprints: of duels, model and settings. start: all parameters, unconstrained, at the start.
-    probe: the kernel there on a few rows. meaning: what the settings are when they differ.
-    """
+    """What tells whether a run is the one that left a checkpoint."""
 
     fingerprints: Mapping[str, str]
+    """Of duels, model and settings."""
     start: np.ndarray
+    """All parameters, unconstrained, at the start."""
     probe: np.ndarray
+    """The kernel there on a few rows."""
     meaning: str
+    """What the settings are when they differ."""
 
 
 def identify(
@@ -167,10 +167,9 @@ def identify(
     The kernel's class and its parameters do not say all it computes with (its `active_dims`, for
     example), so that its values on a few rows stand for the rest.
 
-    Args:
-        model: with its duels.
-        settings: what JSON can hold.
-        meaning: what they are of when they differ, such as "another seed".
+    :param model: with its duels.
+    :param settings: what JSON can hold.
+    :param meaning: what they are of when they differ, such as "another seed".
     """
     if isinstance(model, StreamedGP):
         assert model.stream is not None
@@ -236,17 +235,12 @@ def _prior(parameter: gpflow.Parameter) -> str | None:
 class Keeper:
     """The checkpoint of one run.
 
-    Attributes:
-        folder: where.
-        found: what the run resumes from; None to begin.
-
-    Args:
-        checkpoint: where, how often, and whether to resume.
-        identity: of the run.
-
-    Raises:
-        ValueError: a place that cannot be written to, a checkpoint that is damaged, of another
-            format or of another run.
+    :param checkpoint: where, how often, and whether to resume.
+    :param identity: of the run.
+    :ivar folder: where.
+    :ivar found: what the run resumes from; None to begin.
+    :raises ValueError: a place that cannot be written to, a checkpoint that is damaged, of another
+        format or of another run.
     """
 
     def __init__(self, checkpoint: Checkpoint, identity: Identity) -> None:

@@ -98,23 +98,24 @@ class Curvature:
 
 @dataclass(frozen=True, eq=False)
 class Climb:
-    """Where a run is after some iterations; nothing in it is ever changed.
-
-    position (p,): the best parameters so far, with value, gradient (p,), log prior density there
-    and curvature. values: of the objective, at the first parameters and after each iteration;
-    history: log evidence in nats after each. ended: why it ended by itself, empty while it goes on
-    or only a limit stopped it; converged: at an optimum, or settled.
-    """
+    """Where a run is after some iterations; nothing in it is ever changed."""
 
     position: FloatArray
+    """(p,), the best parameters so far, with value, gradient (p,), log prior density there and
+    curvature.
+    """
     value: float
     gradient: FloatArray
     log_prior: float
     curvature: Curvature
     values: tuple[float, ...]
+    """Of the objective, at the first parameters and after each iteration."""
     history: tuple[float, ...] = ()
+    """log evidence in nats after each."""
     ended: str = ""
+    """Why it ended by itself, empty while it goes on or only a limit stopped it."""
     converged: bool = False
+    """At an optimum, or settled."""
 
     @classmethod
     def begin(cls, objective: Objective, curvature: Curvature | None = None) -> Climb:

@@ -38,60 +38,67 @@ _MOST_FAILURES = 10
 
 @dataclass(frozen=True)
 class GreedyStep:
-    """One entry of the history of `greedy_em`.
-
-    phase: "start", "add" (E-like) or "optimise" (M-like). inducing: m after it.
-    log_evidence, log_prior: in nats, after inference at the engine's own tolerance.
-    item: the item added, a row of `duels.items` (the first with its features); else None.
-    predicted_gain: of the log evidence, for which the item was chosen (`addition_gains`).
-    candidates: how many items were scored. reason: why the phase stopped.
-    seconds: since the beginning.
-    """
+    """One entry of the history of `greedy_em`."""
 
     phase: str
+    """One of "start", "add" (E-like) or "optimise" (M-like)."""
     inducing: int
+    """m after it."""
     log_evidence: float
+    """In nats, after inference at the engine's own tolerance."""
     log_prior: float
+    """In nats, after inference at the engine's own tolerance."""
     item: int | None
+    """The item added, a row of `duels.items` (the first with its features); else None."""
     predicted_gain: float | None
+    """Of the log evidence, for which the item was chosen (`addition_gains`)."""
     candidates: int
+    """How many items were scored."""
     reason: str
+    """Why the phase stopped."""
     seconds: float
+    """Since the beginning."""
 
 
 @dataclass(frozen=True)
 class GreedyReport:
-    """What `greedy_em` did.
-
-    reason: "count reached"; "nothing left" where the inducing inputs explain all other items;
-    "additions fail" where ten in a row had no finite evidence.
-    monotone: whether the bound is promised never to fall, by more than EP's own error: for `VFE()`
-    only, and not with `Laplace`, whose error nothing bounds. largest_fall: in nats, of log evidence
-    plus log prior density between two entries of the history; 0 if it never fell.
-    seconds by phase: scoring candidates, inference after each addition, optimising; the rest is
-    little. unconverged: inferences after additions that did not converge.
-    What failed is left out, and the search goes on: failed_scores: candidates whose predicted gain
-    was not finite; failed_additions: items with which the evidence was not; failed_optimisations:
-    M-like steps without finite evidence and gradient to begin with, and failed_evaluations: what
-    the others backed off from. jitter: the largest that a factorisation took. inference: the last
-    one.
-    """
+    """What `greedy_em` did."""
 
     history: tuple[GreedyStep, ...]
     reason: str
+    """Either "count reached"; "nothing left" where the inducing inputs explain all other items; or
+    "additions fail" where ten in a row had no finite evidence.
+    """
     monotone: bool
+    """Whether the bound is promised never to fall, by more than EP's own error: for `VFE()` only,
+    and not with `Laplace`, whose error nothing bounds.
+    """
     largest_fall: float
+    """In nats, of log evidence plus log prior density between two entries of the history; 0 if it
+    never fell.
+    """
     scoring_seconds: float
+    """Scoring candidates."""
     inference_seconds: float
+    """Inference after each addition."""
     optimising_seconds: float
+    """Optimising."""
     seconds: float
+    """In all; what the three leave is little."""
     unconverged: int
+    """Inferences after additions that did not converge."""
     failed_scores: int
+    """Candidates left out because their predicted gain was not finite."""
     failed_additions: int
+    """Items left out because the evidence with them was not finite."""
     failed_optimisations: int
+    """M-like steps left out for want of finite evidence and gradient to begin with."""
     failed_evaluations: int
+    """Evaluations that the other steps backed off from."""
     jitter: float
+    """The largest that a factorisation took."""
     inference: InferenceResult
+    """The last one."""
 
     @property
     def log_evidence(self) -> float:

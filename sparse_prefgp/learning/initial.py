@@ -68,23 +68,25 @@ _ROUNDING = 1e-12
 class AutoInputs:
     """Inducing inputs of a number that was found, and why it is that number.
 
-    inputs: (m, D). share: what is left at the end, and threshold: what was asked for; of
-    sum c k~ / sum c K_vv for the criterion "residual", of (log evidence - lower bound) /
-    |log evidence| for "gap".
-    reason: "share reached", "maximum" or "all items"; or "bound passed" where the share of the gap
-    is negative, which counts as reached: EP's evidence is no bound and may lie below one.
-    trace: (m, share) of every m that was tried, in ascending order.
-
     NumPy and `PreferenceGP(inducing_variable=...)` take it for its inputs.
     """
 
     inputs: FloatArray
+    """(m, D)."""
     method: str
     criterion: str
     share: float
+    """What is left at the end."""
     threshold: float
+    """What was asked for; of sum c k~ / sum c K_vv for the criterion "residual", of (log evidence -
+    lower bound) / |log evidence| for "gap".
+    """
     reason: str
+    """One of "share reached", "maximum" or "all items"; or "bound passed" where the share of the
+    gap is negative, which counts as reached: EP's evidence is no bound and may lie below one.
+    """
     trace: tuple[tuple[int, float], ...]
+    """(m, share) of every m that was tried, in ascending order."""
 
     def __array__(self, dtype: Any = None) -> FloatArray:
         return np.asarray(self.inputs, dtype=dtype)
@@ -247,19 +249,18 @@ def auto_inputs(
 ) -> AutoInputs:
     """As few inducing inputs as leave no more than a share unexplained.
 
-    :param method: one of `METHODS`.
-    :param share: what may be left, in (0, 1).
-    :param maximum: the largest m; fewer where there are fewer distinct items.
-    :param criterion: "residual", sum c k~ / sum c K_vv, which needs no inference; or "gap",
-        (log evidence - lower bound) / |log evidence| at the parameters as they are.
-    :param model: for "gap", makes a model with given inducing inputs; by default `FITC()` with
-        `PreferenceGP`'s other defaults. Not of `VFE()` or `TightVFE()`, whose evidence is a bound
-        itself and may lie below the other.
-
     "residual" finds the smallest m of a nested choice (all methods but kmeans). k-means starts
     afresh for every m and "gap" takes an inference each: there m grows by a quarter at a time, and
     is then narrowed down to a sixteenth.
 
+    :param method: one of `METHODS`.
+    :param share: what may be left, in (0, 1).
+    :param maximum: the largest m; fewer where there are fewer distinct items.
+    :param criterion: "residual", sum c k~ / sum c K_vv, which needs no inference; or "gap", (log
+        evidence - lower bound) / |log evidence| at the parameters as they are.
+    :param model: for "gap", makes a model with given inducing inputs; by default `FITC()` with
+        `PreferenceGP`'s other defaults. Not of `VFE()` or `TightVFE()`, whose evidence is a bound
+        itself and may lie below the other.
     :raises ValueError: an unknown method or criterion, a share outside (0, 1), a maximum below 1, a
         model for "gap" whose evidence is a bound or does not depend on the inducing inputs.
     """

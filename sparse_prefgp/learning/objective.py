@@ -24,16 +24,16 @@ LOOSE_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Counts:
-    """What was spent.
-
-    evaluations: of loss and gradient. failed: of these, not finite. unconverged: inference had
-    not converged. sweeps: of inference in memory; 0 for chunks.
-    """
+    """What was spent."""
 
     evaluations: int = 0
+    """Of loss and gradient."""
     failed: int = 0
+    """Of these, not finite."""
     unconverged: int = 0
+    """Inference had not converged."""
     sweeps: int = 0
+    """Of inference in memory; 0 for chunks."""
     seconds: float = 0.0
 
 

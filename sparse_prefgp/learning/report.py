@@ -11,100 +11,115 @@ from sparse_prefgp.learning.notes import notes_of
 
 @dataclass(frozen=True)
 class Progress:
-    """After each iteration: what a progress bar shows.
-
-    log_evidence in nats, without log prior density, of what `of` says: "all duels", "chunks" (all
-    of a stream) or the "subset"; per_duel: over those duels. gradient_norm: the largest component,
-    in unconstrained units; sweeps so far, 0 for a stream; seconds since the start. start: number of
-    the present start, of `starts`, from 1.
-    """
+    """After each iteration: what a progress bar shows."""
 
     iteration: int
     max_iterations: int
     log_evidence: float
+    """In nats, without log prior density, of the duels that `of` names."""
     gradient_norm: float
+    """The largest component, in unconstrained units."""
     sweeps: int
+    """So far; 0 for a stream."""
     seconds: float
+    """Since the start."""
     start: int = 1
+    """Number of the present start, of `starts`, from 1."""
     starts: int = 1
     of: str = "all duels"
+    """One of "all duels", "chunks" (all of a stream) or "subset"."""
     per_duel: float = float("nan")
+    """Log evidence per duel of these duels."""
 
 
 @dataclass(frozen=True)
 class StartReport:
-    """What came of one start.
-
-    log_evidence, log_prior: of its best parameters in nats, at a loose tolerance; None where the
-    evidence was not finite at its first parameters. converged: at an optimum, or settled.
-    message: why it stopped. limit_reached: whether only the limit of iterations ended it.
-    """
+    """What came of one start."""
 
     iterations: int
     log_evidence: float | None
+    """Of its best parameters in nats, at a loose tolerance; None where the evidence was not finite
+    at its first parameters.
+    """
     log_prior: float
+    """See `log_evidence`."""
     converged: bool
+    """At an optimum, or settled."""
     message: str
+    """Why it stopped."""
     limit_reached: bool = False
+    """Whether only the limit of iterations ended it."""
 
 
 @dataclass(frozen=True)
 class OptimisationReport:
-    """What `optimise` did.
-
-    log_evidence_start, log_evidence: in nats, at the first and the last parameters, the last from
-    a tight run of inference from cold sites; log_prior_start, log_prior: log prior density of the
-    parameters at both, which is maximised too. evaluations: of the evidence of all duels with its
-    gradient; failed_evaluations: not finite, backed off from. unconverged_evaluations: inference
-    had not converged, though the value was finite. converged: at an optimum, or settled by
-    `least_gain`; message: why the optimiser stopped. limits: a sentence for each end that the
-    parameters have run to (`selection/limits.py`), such as a lengthscale at its lower limit.
-    inference: of the last run, a `StreamedResult` for a stream. history: log evidence after each
-    iteration, of what it is about. resumed_at: iterations that were read from a checkpoint, of all
-    starts and of polish too; evaluations and seconds are those of all runs.
-
-    For duels in memory: warm: inference went on from the sites of the optimiser, because from cold
-    ones it had not converged. starts: what came of each; kept: the number, from 0, of the one whose
-    parameters the model has, and whose iterations and history these are; evaluations, sweeps and
-    seconds are those of all.
-
-    For streamed duels: gradients: "chunks" or "subset", None in memory. subset: how many rows that
-    was drawn from, None for chunks. iterations: on chunks or on the subset; polish: on all duels
-    after the subset. subset_per_duel: evidence per duel of the subset at its own best parameters.
-    evidence_left: what exact iterations are expected to gain beyond, in nats, by the gradient of
-    all duels and the curvature learned on the subset; None for chunks. polished: what those that
-    were made did gain. all_rows: the subset left none out, so that it cost nothing. rebuilt: parts
-    that were lost on the way and made anew, in words.
-    """
+    """What `optimise` did."""
 
     iterations: int
+    """On chunks, on the subset, or on all duels in memory."""
     evaluations: int
+    """Of the evidence of all duels with its gradient."""
     log_evidence_start: float
+    """In nats, at the first and the last parameters, the last from a tight run of inference from
+    cold sites.
+    """
     log_evidence: float
+    """In nats, at the first and the last parameters, the last from a tight run of inference from
+    cold sites.
+    """
     log_prior_start: float
+    """log prior density of the parameters at both, which is maximised too."""
     log_prior: float
+    """log prior density of the parameters at both, which is maximised too."""
     converged: bool
+    """At an optimum, or settled by `least_gain`."""
     message: str
+    """Why the optimiser stopped."""
     seconds: float
     inference: InferenceResult
+    """Of the last run, a `StreamedResult` for a stream."""
     history: tuple[float, ...]
+    """log evidence after each iteration, of what it is about."""
     failed_evaluations: int = 0
+    """Not finite, backed off from."""
     unconverged_evaluations: int = 0
+    """Inference had not converged, though the value was finite."""
     sweeps: int = 0
     compile_seconds: float = 0.0
     starts: tuple[StartReport, ...] = ()
+    """What came of each."""
     kept: int = 0
+    """The number, from 0, of the start whose parameters the model has, and whose iterations and
+    history these are; evaluations, sweeps and seconds are those of all.
+    """
     resumed_at: int = 0
+    """Iterations that were read from a checkpoint, of all starts and of polish too; evaluations and
+    seconds are those of all runs.
+    """
     warm: bool = False
+    """Inference resumed from the optimiser's sites, because from cold ones it had not converged."""
     limits: tuple[str, ...] = ()
+    """A sentence for each end that the parameters have run to (`selection/limits.py`), such as a
+    lengthscale at its lower limit.
+    """
     gradients: str | None = None
+    """Either "chunks" or "subset" for streamed duels; None in memory."""
     subset: int | None = None
+    """How many rows the subset has that gradients are drawn from; None for chunks."""
     subset_per_duel: float | None = None
+    """Evidence per duel of the subset at its own best parameters."""
     evidence_left: float | None = None
+    """What exact iterations are expected to gain beyond, in nats, by the gradient of all duels and
+    the curvature learned on the subset; None for chunks.
+    """
     polish: int = 0
+    """Iterations on all duels after the subset."""
     polished: float = 0.0
+    """What the exact iterations that were made did gain, in nats."""
     all_rows: bool = False
+    """Whether the subset left no row out, so that it cost nothing."""
     rebuilt: tuple[str, ...] = ()
+    """Parts that were lost on the way and rebuilt, in words."""
 
     def figures(self) -> dict[str, Any]:
         """What `metrics.json` says of it, ready for JSON; `notes_of` makes sentences of it."""

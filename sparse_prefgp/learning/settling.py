@@ -13,14 +13,12 @@ LEAST_GAIN = 1e-5
 
 @dataclass(frozen=True)
 class Settling:
-    """What ten iterations must bring for a run to go on.
-
-    least_gain: in nats a duel; None: a run goes on to an optimum or its limit. duels: how many the
-    objective is about, as often as they count.
-    """
+    """What ten iterations must bring for a run to go on."""
 
     least_gain: float | None
+    """In nats a duel; None: a run goes on to an optimum or its limit."""
     duels: float
+    """How many the objective is about, as often as they count."""
 
     def settled(self, gained: float, promised: float) -> str:
         """Why the run ends now; empty while it goes on.

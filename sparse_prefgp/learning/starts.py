@@ -17,7 +17,8 @@ def perturb(model: PreferenceGP, seed: int, start: int) -> bool:
     normal ε; trainable inducing inputs become the k-means centres of another seed. What is fixed,
     takes both signs, or would leave the range of its transform stays.
 
-    :param seed, start: decide the numbers drawn, whatever the other starts do.
+    :param seed: decide the numbers drawn, whatever the other starts do.
+    :param start: decide the numbers drawn, whatever the other starts do.
     :return: whether anything moved.
     """
     rng = np.random.default_rng([seed, start])

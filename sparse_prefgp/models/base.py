@@ -62,14 +62,13 @@ def same_objects(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Inferred(Generic[S, R]):
-    """What a model knows at the parameters of the fingerprint.
-
-    solution: where inference ended. result: how, for people.
-    """
+    """What a model knows at the parameters of the fingerprint."""
 
     fingerprint: Fingerprint
     solution: S
+    """Where inference ended."""
     result: R
+    """How, for people."""
 
 
 class DuelGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin, Generic[S, R]):

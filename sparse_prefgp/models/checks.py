@@ -25,7 +25,7 @@ def check_parts(
 ) -> None:
     """What TensorFlow would complain about later, and in its own words.
 
-    duels: `Duels`, or what stands for them where they are streamed.
+    :param duels: `Duels`, or what stands for them where they are streamed.
     """
     for label, value, good, example in (
         ("approximation", approximation, isinstance(approximation, Approximation), "VFE()"),
@@ -115,7 +115,8 @@ def inducing_points(
     """Inducing inputs that were given, checked.
 
     :param given: (m, D) numbers, or the `InducingPoints` to take.
-    :param columns: D. distinct: items, of which there are at least as many; None for a stream.
+    :param columns: D.
+    :param distinct: items, of which there are at least as many; None for a stream.
     :raises ValueError: another shape, none, not finite, equal rows, or more than the items.
     """
     points = given if isinstance(given, gpflow.inducing_variables.InducingPoints) else None

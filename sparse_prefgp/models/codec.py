@@ -84,9 +84,8 @@ def register_kernel(kernel: Class) -> Class:
 class Encoder:
     """Collects parameters and arrays while objects become JSON; equal objects stay one.
 
-    Attributes:
-        parameters: one entry for each `gpflow.Parameter`; objects refer to its number.
-        arrays: what does not belong into JSON, by name.
+    :ivar parameters: one entry for each `gpflow.Parameter`; objects refer to its number.
+    :ivar arrays: what does not belong into JSON, by name.
     """
 
     def __init__(self) -> None:

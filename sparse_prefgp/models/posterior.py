@@ -69,7 +69,8 @@ def posteriors_in_blocks(
     Beside a, the features are the residual covariances `k(x, z_j) - a Phi_j'` with the sites of the
     block (Snelson & Ghahramani 2007; docs/method.md, section 10).
 
-    :param precision: (t,) c tau of the sites; shift: (t,) c nu.
+    :param precision: (t,) c tau of the sites.
+    :param shift: (t,) c nu.
     """
     blocks = prior.blocks
     assert blocks is not None

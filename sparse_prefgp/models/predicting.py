@@ -53,12 +53,12 @@ class DuelPredictions:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N, 1) and variance (N, 1) of the utility at new items, GPflow's shapes.
 
+        Utilities are relative: only differences mean anything. Without `full_cov` any number of
+        items takes bounded memory. (docs/method.md, section 6)
+
         :param Xnew: (N, D) in the units of `duels.items`.
         :param full_cov: the joint covariance (1, N, N) in place of the variances.
         :param full_output_cov: there is one output, so it changes nothing.
-
-        Utilities are relative: only differences mean anything. Without `full_cov` any number of
-        items takes bounded memory. (docs/method.md, section 6)
         """
         inputs = self._inputs(Xnew)  # told before anything slow, if it is wrong
         return predictions(self.posterior, inputs, full_cov)

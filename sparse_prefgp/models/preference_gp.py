@@ -63,31 +63,28 @@ DEFAULT_INDUCING = 128
 
 @dataclass(frozen=True)
 class _Given:
-    """What a model is made of that is no parameter.
-
-    all_duels: the graph of all duels. graph: that of those which the approximation takes. numbered:
-    whether rows end in the number of the item.
-    """
+    """What a model is made of that is no parameter."""
 
     duels: Duels
     approximation: Approximation
     all_duels: DuelGraph
+    """The graph of all duels."""
     graph: DuelGraph
+    """That of those which the approximation takes."""
     numbered: bool
+    """Whether rows end in the number of the item."""
 
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """Where inference ended: what predictions and bounds are made of.
-
-    point: what the engine found there; None of a model that was read, which predicts without.
-    """
+    """Where inference ended: what predictions and bounds are made of."""
 
     problem: DuelProblem
     prior: DuelPrior
     engine: Engine
     sites: Sites
     point: FixedPoint | None = None
+    """What the engine found there; None of a model that was read, which predicts without."""
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -372,10 +369,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         say beside, so that items of the block, and new ones near them, are predicted as exactly as
         the duels within the block allow; with one block, as by `Exact()`.
 
+        It is computed at every call, at the cost of a sweep. (docs/method.md, section 10)
+
         :param block: its label, or its number for blocks by k-means (`graph.blocks`).
         :raises ValueError: another approximation, or no such block.
-
-        It is computed at every call, at the cost of a sweep. (docs/method.md, section 10)
         """
         number = self.approximation.number_of(block, self.graph)
         return self._in_blocks()(number)
@@ -479,6 +476,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     ) -> SamplingCheck:
         """How far engine and approximation are from the exact posterior, by draws from it.
 
+        (docs/method.md, section 11)
+
         :param Xa: (N, D) first items of new pairs to check on besides the model's own.
         :param Xb: (N, D) their second items.
         :param num_draws: of each chain.
@@ -488,8 +487,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             duels, kernel, mean and noise.
         :raises ValueError: more than 2,000 duels, draws of another posterior, and what else
             `sample_posterior` raises.
-
-        (docs/method.md, section 11)
         """
         return check_against_sampling(
             self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws

@@ -43,15 +43,14 @@ class NotInMemory(ValueError, AttributeError):
 
 
 class SampledWins(NamedTuple):
-    """Some of the duels that one side won, of those that a model learns from.
-
-    ahead, behind: (k, D) rows of winner and loser as `row_kernel` takes them. noise: (k,) variance
-    of the noise of each difference.
-    """
+    """Some of the duels that one side won, of those that a model learns from."""
 
     ahead: FloatArray
+    """(k, D) rows of winner and loser as `row_kernel` takes them."""
     behind: FloatArray
+    """(k, D) rows of winner and loser as `row_kernel` takes them."""
     noise: FloatArray
+    """(k,) variance of the noise of each difference."""
 
 
 class KnownDuels(Protocol):

@@ -53,8 +53,7 @@ _FONTS = (
 def new_figure(size: tuple[float, float] = SIZE) -> Figure:
     """A figure that draws with Agg, needs no screen and is known to nobody else.
 
-    Raises:
-        ModuleNotFoundError: matplotlib is not installed; the message says how to install it.
+    :raises ModuleNotFoundError: matplotlib is not installed; the message says how to install it.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -71,17 +71,12 @@ def feature_relevance(
     it means the same for any kernel or sum of kernels. The levels of a categorical column are
     swapped together. Swaps may make items that nobody has seen where features hang together.
 
-    Args:
-        model: any model; with item effects, of items it does not know.
-        swaps: pairs of items per feature; when all pairs are no more than that, each is used.
-            None is 2,000, and fewer, at least 200, from 100 features on.
-        seed: of the choice of pairs.
-
-    Returns:
-        Names (G,) and relevances (G,), raw columns in the order of the features.
-
-    Raises:
-        ValueError: fewer than 1 swap.
+    :param model: any model; with item effects, of items it does not know.
+    :param swaps: pairs of items per feature; when all pairs are no more than that, each is used.
+        None is 2,000, and fewer, at least 200, from 100 features on.
+    :param seed: of the choice of pairs.
+    :return: Names (G,) and relevances (G,), raw columns in the order of the features.
+    :raises ValueError: fewer than 1 swap.
     """
     groups = _groups(model.duels)
     if swaps is None:
@@ -119,14 +114,11 @@ def relevance(
 ) -> Axes:
     """Bars of `feature_relevance`, the largest on top.
 
-    Args:
-        model: any model.
-        top: at most so many features; the title says how many there are.
-        seed: of `feature_relevance`.
-        ax: the axis to draw on; None makes a figure.
-
-    Raises:
-        ValueError: fewer than 1 feature asked for; items without features.
+    :param model: any model.
+    :param top: at most so many features; the title says how many there are.
+    :param seed: of `feature_relevance`.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: fewer than 1 feature asked for; items without features.
     """
     if top < 1:
         raise ValueError(f"The number of features to show is {top}; give at least 1.")

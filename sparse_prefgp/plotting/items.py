@@ -49,17 +49,14 @@ def utilities(
 ) -> Axes:
     """Utilities of the best items with their intervals, the best on top.
 
-    Args:
-        ranking: what `rank` returned; or a data frame, or a mapping from column to values, with
-            `rank`, `item_id`, `utility`, `sd` and, if it has them, `lower` and `upper` (else 95 %
-            intervals are made from `sd`) and `p_best` (then printed at the right).
-        top: at most so many items.
-        level: what share the intervals `lower` to `upper` hold, for the label; known of `rank`.
-        noise_variance: sigma² per side of a duel, for the label.
-        ax: the axis to draw on; None makes a figure.
-
-    Raises:
-        ValueError: fewer than 1 item asked for or given, or a column that is missing.
+    :param ranking: what `rank` returned; or a data frame, or a mapping from column to values, with
+        `rank`, `item_id`, `utility`, `sd` and, if it has them, `lower` and `upper` (else 95 %
+        intervals are made from `sd`) and `p_best` (then printed at the right).
+    :param top: at most so many items.
+    :param level: what share the intervals `lower` to `upper` hold, for the label; known of `rank`.
+    :param noise_variance: sigma² per side of a duel, for the label.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: fewer than 1 item asked for or given, or a column that is missing.
     """
     if top < 1:
         raise ValueError(f"The number of items to show is {top}; give at least 1.")
@@ -125,13 +122,10 @@ def inducing_inputs(
     outside the range of the items in one numeric feature or more; they may lie anywhere between and
     beside the 0 and 1 of a level.
 
-    Args:
-        model: one that has inducing inputs.
-        seed: of the 5,000 items drawn where there are more.
-        ax: the axis to draw on; None makes a figure.
-
-    Raises:
-        ValueError: the model has no inducing inputs.
+    :param model: one that has inducing inputs.
+    :param seed: of the 5,000 items drawn where there are more.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: the model has no inducing inputs.
     """
     Z = inducing_points(model)
     if Z is None:

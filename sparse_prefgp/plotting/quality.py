@@ -44,14 +44,11 @@ def reliability(
     A point has the mean confidence and the share won of its bin; bars are Wilson's 95 % intervals
     for independent duels (Wilson 1927). Below: the number of duels per bin.
 
-    Args:
-        probabilities: (t,) P(observed winner beats observed loser), within [0, 1].
-        counts: (t,) how often each duel was seen. Default all 1.
-        log_probabilities: (t,) natural logarithms, in place of `probabilities`.
-        ax: the axis to draw on; None makes a figure.
-
-    Raises:
-        ValueError: what `metrics.score` raises.
+    :param probabilities: (t,) P(observed winner beats observed loser), within [0, 1].
+    :param counts: (t,) how often each duel was seen. Default all 1.
+    :param log_probabilities: (t,) natural logarithms, in place of `probabilities`.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: what `metrics.score` raises.
     """
     error = score(probabilities, counts, log_probabilities=log_probabilities)["calibration_error"]
     if probabilities is None:
@@ -116,14 +113,11 @@ def evidence(
 ) -> Axes:
     """Log evidence over the iterations of the optimiser.
 
-    Args:
-        history: what `optimise` returned, or the log evidence in nats after each iteration. A
-            report also gives the start (iteration 0) and the end, from a tight run of inference.
-        num_duels: to divide by, counts and weights included: then the axis is in nats per duel.
-        ax: the axis to draw on; None makes a figure.
-
-    Raises:
-        ValueError: no value at all, or a number of duels that is not positive.
+    :param history: what `optimise` returned, or the log evidence in nats after each iteration. A
+        report also gives the start (iteration 0) and the end, from a tight run of inference.
+    :param num_duels: to divide by, counts and weights included: then the axis is in nats per duel.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: no value at all, or a number of duels that is not positive.
     """
     if num_duels is not None and not num_duels > 0:
         raise ValueError(f"The number of duels is {num_duels}; give a positive number.")

@@ -47,13 +47,10 @@ def utility_1d(
     The band is that of the difference from the mean utility of the compared items, because
     utilities have no zero of their own.
 
-    Args:
-        model: one whose items have one feature; with item effects, the utility of new items.
-        seed: of the 300 items that stand for the average where there are more.
-        ax: the axis to draw on; None makes a figure.
-
-    Raises:
-        ValueError: the items have another number of features.
+    :param model: one whose items have one feature; with item effects, the utility of new items.
+    :param seed: of the 300 items that stand for the average where there are more.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: the items have another number of features.
     """
     _check_features(model, (1,), "utility_1d")
     scale = feature_scales(model.duels)[0]
@@ -80,14 +77,11 @@ def utility_2d(
 ) -> Axes:
     """Contours of the utility over both features, above that of the average item.
 
-    Args:
-        model: one whose items have two features; with item effects, the utility of new items.
-        show: the posterior mean, or the standard deviation, of that difference.
-        seed: as for `utility_1d`.
-        ax: the axis to draw on, which loses some room to a colour bar; None makes a figure.
-
-    Raises:
-        ValueError: the items have another number of features, or `show` is neither.
+    :param model: one whose items have two features; with item effects, the utility of new items.
+    :param show: the posterior mean, or the standard deviation, of that difference.
+    :param seed: as for `utility_1d`.
+    :param ax: the axis to draw on, which loses some room to a colour bar; None makes a figure.
+    :raises ValueError: the items have another number of features, or `show` is neither.
     """
     _check_features(model, (2,), "utility_2d")
     if show not in ("mean", "sd"):
@@ -107,15 +101,12 @@ def probability_to_beat(
 ) -> Axes:
     """Probability that an item with given features beats a chosen one: a curve, or contours.
 
-    Args:
-        model: one whose items have one or two features; with item effects, the challenger is a
-            new item and the chosen one has its own effect.
-        item: an id of `duels.item_ids`, else a row of `duels.items`.
-        ax: the axis to draw on; two features take room from it for a colour bar. None makes a
-            figure.
-
-    Raises:
-        ValueError: more than two features, or an item that is not there.
+    :param model: one whose items have one or two features; with item effects, the challenger is a
+        new item and the chosen one has its own effect.
+    :param item: an id of `duels.item_ids`, else a row of `duels.items`.
+    :param ax: the axis to draw on; two features take room from it for a colour bar. None makes a
+        figure.
+    :raises ValueError: more than two features, or an item that is not there.
     """
     _check_features(model, (1, 2), "probability_to_beat")
     row = item_row(model, item)
@@ -177,8 +168,7 @@ def utility_above_average(
 def item_row(model: PreferenceGP, item: Hashable | int) -> int:
     """The row of `duels.items` that an id, or a row number where no id is equal, stands for.
 
-    Raises:
-        ValueError: neither.
+    :raises ValueError: neither.
     """
     ids = model.duels.item_ids
     if ids is not None and item in ids:

@@ -41,23 +41,19 @@ class Checked(Preferences, Protocol):
 
 @dataclass(frozen=True)
 class Deviation:
-    """Of a figure over pairs: root mean square and largest absolute, engine less sampler.
-
-    monte_carlo: root mean square of the sampler's own standard errors, which is what the first is
-    about where the engine makes no error at all.
-    """
+    """Of a figure over pairs: root mean square and largest absolute, engine less sampler."""
 
     rmse: float
     largest: float
     monte_carlo: float
+    """Root mean square of the sampler's own standard errors, which is what the first is about where
+    the engine makes no error at all.
+    """
 
 
 @dataclass(frozen=True)
 class PairsCheck:
-    """Deviations on some pairs; skewness is the sampler's own, as every engine has 0.
-
-    rhat, ess: the largest R-hat and smallest bulk effective sample size of the sampler's means.
-    """
+    """Deviations on some pairs; skewness is the sampler's own, as every engine has 0."""
 
     pairs: int
     mean: Deviation
@@ -65,27 +61,29 @@ class PairsCheck:
     probability: Deviation
     skewness: Deviation
     rhat: float
+    """The largest R-hat and smallest bulk effective sample size of the sampler's means."""
     ess: float
+    """The largest R-hat and smallest bulk effective sample size of the sampler's means."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SamplingCheck:
-    """An engine beside draws of the exact posterior, `print` shows it as a table.
-
-    Attributes:
-        engine, approximation: what was checked. engine_converged: whether its inference did.
-        own: on the pairs of the model's duels. new: on the pairs given, None without.
-        draws: the sampler's, with R-hat and effective sample sizes.
-        notes: what to know about the figures, one sentence each.
-    """
+    """An engine beside draws of the exact posterior, `print` shows it as a table."""
 
     engine: str
+    """What was checked."""
     approximation: str
+    """What was checked."""
     engine_converged: bool
+    """Whether its inference did."""
     own: PairsCheck
+    """On the pairs of the model's duels."""
     new: PairsCheck | None
+    """On the pairs given, None without."""
     draws: PosteriorDraws
+    """The sampler's, with R-hat and effective sample sizes."""
     notes: tuple[str, ...]
+    """What to know about the figures, one sentence each."""
 
     @property
     def converged(self) -> bool:
@@ -154,16 +152,16 @@ def check_against_sampling(
 ) -> SamplingCheck:
     """Posterior mean, sd and duel probability of the model's engine against the exact posterior.
 
-    Args:
-        model: whose approximation and engine are checked, at its parameters as they are.
-        Xa, Xb: (N, D) items of new pairs to check on besides the model's own.
-        num_draws, rng, chains: as `sample_posterior` takes them.
-        draws: or else draws that there are already, from the same exact posterior, so that several
-            engines meet the same truth.
-
-    Raises:
-        ValueError: one of Xa and Xb without the other; both or neither of rng and draws; draws of
-            another posterior; and what `sample_posterior` raises.
+    :param model: whose approximation and engine are checked, at its parameters as they are.
+    :param Xa: (N, D) items of new pairs to check on besides the model's own.
+    :param Xb: (N, D) items of new pairs to check on besides the model's own.
+    :param num_draws: as `sample_posterior` takes them.
+    :param rng: as `sample_posterior` takes them.
+    :param chains: as `sample_posterior` takes them.
+    :param draws: or else draws that there are already, from the same exact posterior, so that
+        several engines meet the same truth.
+    :raises ValueError: one of Xa and Xb without the other; both or neither of rng and draws; draws
+        of another posterior; and what `sample_posterior` raises.
     """
     if (rng is None) == (draws is None):
         raise ValueError(

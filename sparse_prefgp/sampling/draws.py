@@ -81,25 +81,32 @@ class _Conditional(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PosteriorDraws:
-    """Draws from the exact posterior; f given v is normal, so that v is all that is kept.
-
-    v: (chains, draws, t) one noisy difference f(loser) - f(winner) for each single duel, the prior
-    mean included, within the limits. site: (t,) the row of `graph` of each. graph: the duels.
-    rhat, ess: (t,) of each v, rank-normalised split R-hat and bulk effective sample size (Vehtari
-    et al. 2021). acceptance: share of the proposals that were taken. longest_stay: draws that a
-    chain stayed at one place at most. warmup: draws of each chain that were left out.
-    reference_converged: whether EP, whose sites lead the proposals, did; draws are right without.
-    """
+    """Draws from the exact posterior; f given v is normal, so that v is all that is kept."""
 
     v: FloatArray
+    """(chains, draws, t) one noisy difference f(loser) - f(winner) for each single duel, the prior
+    mean included, within the limits.
+    """
     site: IntArray
+    """(t,) the row of `graph` of each."""
     graph: DuelGraph
+    """The duels."""
     rhat: FloatArray
+    """(t,) of each v, rank-normalised split R-hat and bulk effective sample size (Vehtari et al.
+    2021).
+    """
     ess: FloatArray
+    """(t,) of each v, rank-normalised split R-hat and bulk effective sample size (Vehtari et al.
+    2021).
+    """
     acceptance: float
+    """Share of the proposals that were taken."""
     longest_stay: int
+    """Draws that a chain stayed at one place at most."""
     warmup: int
+    """Draws of each chain that were left out."""
     reference_converged: bool
+    """Whether EP, whose sites lead the proposals, did; draws are right without."""
     _prior: WhitenedPrior
     _inputs: Callable[[Any, int], tf.Tensor]
     _new_ratios: NoiseRatios
@@ -241,10 +248,10 @@ def summarise(
 ) -> Summary:
     """Summary of d from E[d | v] (chains, draws, N) and Var[d | v] (N,), normal given v.
 
-    ratios: by what the noise 2 sigma² of a new duel is multiplied.
-
     The error of a figure is that of the mean of its influence function, which for the third central
     moment M is x³ - M - 3 V x with x = d - E d and V its variance.
+
+    :param ratios: by what the noise 2 sigma² of a new duel is multiplied.
     """
     mean = np.mean(means, axis=(0, 1))
     x = means - mean
@@ -284,21 +291,17 @@ def sample_posterior(
     lead (docs/method.md, section 11). They are right whatever the sites; how well they mix is
     measured and told.
 
-    Args:
-        model: a `PreferenceGP`, whose kernel, noise, mean function and duels count; or a
-            `DuelProblem`, whose items are then rows as its kernel takes them, and whose new duels
-            have the noise 2 sigma².
-        num_draws: kept of each chain, at least 4; 2,000 of 4 chains take some 4 seconds for 300
-            duels, 1,000 some 6 for 1,000 duels between 200 items.
-        rng: of all draws.
-        chains: at least 2, which R-hat compares.
-        warmup: draws left out at the start of each chain; a quarter of `num_draws` by default.
-
-    Raises:
-        ValueError: more than 2,000 duels, counts included; weights that are not whole; a model with
-            logit factors; numbers that make no sense; a prior
-            variance of more than 1e8 times the noise; limits that meet; or a kernel that is not
-            positive semi-definite.
+    :param model: a `PreferenceGP`, whose kernel, noise, mean function and duels count; or a
+        `DuelProblem`, whose items are then rows as its kernel takes them, and whose new duels have
+        the noise 2 sigma².
+    :param num_draws: kept of each chain, at least 4; 2,000 of 4 chains take some 4 seconds for 300
+        duels, 1,000 some 6 for 1,000 duels between 200 items.
+    :param rng: of all draws.
+    :param chains: at least 2, which R-hat compares.
+    :param warmup: draws left out at the start of each chain; a quarter of `num_draws` by default.
+    :raises ValueError: more than 2,000 duels, counts included; weights that are not whole; a model
+        with logit factors; numbers that make no sense; a prior variance of more than 1e8 times the
+        noise; limits that meet; or a kernel that is not positive semi-definite.
     """
     num_draws = whole_number("num_draws", num_draws, 4)
     chains = whole_number("chains", chains, 2)

@@ -24,17 +24,20 @@ class TruncatedNormal:
 
     The sites exp(nu z - tau z²/2) on z = features u say what to expect of duels not yet drawn. Any
     will do; good ones, such as EP's, make proposals that are nearly always taken.
-
-    features: (t, r). noise, lower, upper, nu, tau: (t,), noise > 0, tau >= 0, limits may be
-    infinite; lower None is -inf everywhere.
     """
 
     features: FloatArray
+    """(t, r)."""
     noise: FloatArray
+    """(t,), noise > 0, tau >= 0, limits may be infinite; lower None is -inf everywhere."""
     lower: FloatArray | None
+    """(t,), noise > 0, tau >= 0, limits may be infinite; lower None is -inf everywhere."""
     upper: FloatArray
+    """(t,), noise > 0, tau >= 0, limits may be infinite; lower None is -inf everywhere."""
     nu: FloatArray
+    """(t,), noise > 0, tau >= 0, limits may be infinite; lower None is -inf everywhere."""
     tau: FloatArray
+    """(t,), noise > 0, tau >= 0, limits may be infinite; lower None is -inf everywhere."""
 
 
 @dataclass(frozen=True)

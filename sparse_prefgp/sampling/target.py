@@ -31,17 +31,18 @@ _SINGULAR_TOLERANCE, _EIGEN_TOLERANCE = 1e-8, 1e-14
 
 
 class ExactTarget(NamedTuple):
-    """What is drawn from, and what leads there.
-
-    prior: in whitened utilities. target: of all single duels. site: (t,) the row of the graph of
-    each. log_evidence: EP's, in nats. converged: whether EP did.
-    """
+    """What is drawn from, and what leads there."""
 
     prior: WhitenedPrior
+    """In whitened utilities."""
     target: TruncatedNormal
+    """Of all single duels."""
     site: IntArray
+    """(t,) the row of the graph of each."""
     log_evidence: float
+    """EP's, in nats."""
     converged: bool
+    """Whether EP did."""
 
 
 def exact_target(problem: DuelProblem) -> ExactTarget:

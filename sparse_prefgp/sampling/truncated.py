@@ -23,8 +23,14 @@ def truncated_normals(
 ) -> FloatArray:
     """One draw from each normal cut to (lower, upper), of the shape of `mean`.
 
-    :param mean, sd, lower, upper: broadcast against `mean`; sd > 0, limits may be infinite; lower
-        None is -inf everywhere.
+    :param mean: broadcast against `mean`; sd > 0, limits may be infinite; lower None is -inf
+        everywhere.
+    :param sd: broadcast against `mean`; sd > 0, limits may be infinite; lower None is -inf
+        everywhere.
+    :param lower: broadcast against `mean`; sd > 0, limits may be infinite; lower None is -inf
+        everywhere.
+    :param upper: broadcast against `mean`; sd > 0, limits may be infinite; lower None is -inf
+        everywhere.
     """
     below = None if lower is None else (lower - mean) / sd
     x = standard_draws(below, (upper - mean) / sd, 1.0 - rng.random(np.shape(mean)))

@@ -30,8 +30,7 @@ def plain_scalars(settings: Any) -> None:
 def whole_number(label: str, value: Any, least: int) -> int:
     """A whole number of at least `least`.
 
-    Raises:
-        ValueError: anything else; `label` names it.
+    :raises ValueError: anything else; `label` names it.
     """
     number = is_number(value) and float(value).is_integer()
     if not number or value < least:
@@ -42,8 +41,7 @@ def whole_number(label: str, value: Any, least: int) -> int:
 def level_of_interval(value: Any) -> float:
     """The share that an interval holds, strictly between 0 and 1.
 
-    Raises:
-        ValueError: anything else.
+    :raises ValueError: anything else.
     """
     if not is_number(value) or not 0.0 < value < 1.0:
         raise ValueError(
@@ -55,8 +53,7 @@ def level_of_interval(value: Any) -> float:
 def check_mode(mode: Any) -> None:
     """Refuse every mode of optimising but "nested", the only one there is.
 
-    Raises:
-        ValueError: another, such as "alternated", which earlier versions had.
+    :raises ValueError: another, such as "alternated", which earlier versions had.
     """
     if mode != "nested":
         raise ValueError(
@@ -69,8 +66,7 @@ def check_mode(mode: Any) -> None:
 def check_least_gain(value: float | None) -> None:
     """Refuse a least gain of ten iterations that is neither None nor positive and finite.
 
-    Raises:
-        ValueError: it is not.
+    :raises ValueError: it is not.
     """
     if value is not None and not (is_number(value) and value > 0.0 and math.isfinite(value)):
         raise ValueError(
@@ -82,8 +78,7 @@ def check_least_gain(value: float | None) -> None:
 def check_noise_variance(value: float) -> None:
     """Refuse a noise variance that is not positive and finite.
 
-    Raises:
-        ValueError: it is not.
+    :raises ValueError: it is not.
     """
     if not (value > 0.0 and math.isfinite(value)):
         raise ValueError(

@@ -20,7 +20,8 @@ def local_cluster(distributed: Any, workers: int, threads: int, env: dict[str, s
     Ctrl-C is for the process that started them: it goes to all of a terminal, and workers would
     end with tracebacks of their own.
 
-    :param threads: of linear algebra in each. env: more of their environment.
+    :param threads: of linear algebra in each.
+    :param env: more of their environment.
     """
     with _interrupts_blocked():
         return distributed.LocalCluster(

@@ -47,15 +47,14 @@ EXACT_TOO_KERNELS = ("linear+matern52", "matern52")
 
 @dataclass(frozen=True, eq=False)
 class Automatic:
-    """What was chosen, and why.
-
-    settings: those given, with kernel and approximation by name. comparison: of the candidates.
-    reason: one or two sentences to show.
-    """
+    """What was chosen, and why."""
 
     settings: FitSettings
+    """Those given, with kernel and approximation by name."""
     comparison: Comparison
+    """Of the candidates."""
     reason: str
+    """One or two sentences to show."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for `metrics.json`."""
@@ -77,8 +76,7 @@ def automatic_candidates(
     there. With `inducing` given never exact; where it is `auto`, to be
     found for the fit alone, candidates have the usual number.
 
-    Raises:
-        ValueError: an unknown name; items without features, or features that cannot be read.
+    :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
     refuse_without_features(table)
     compared = np.unique(np.concatenate([table.winners, table.losers]))
@@ -121,17 +119,17 @@ def choose(
     same manner: three folds over duels, items or groups; for a time split the last third of the
     training duels is scored after a fit to those before.
 
-    Args:
-        table: all duels. Ties are left out of the comparison, and groups share one noise in it.
-        settings: the split, the seed, m, whether inducing inputs stay, the noise, the
-            least gain and the most iterations, of which a fit of the comparison takes no more than
-            60. Fits of the
-            comparison are nested, with one start, by EP.
-        kernel, approximation: `auto`, or what is given.
-        time_budget, checkpoint, resume, callback: as for `compare`.
-
-    Raises:
-        ValueError: what `compare` and `split_duels` raise; no candidate could be scored.
+    :param table: all duels. Ties are left out of the comparison, and groups share one noise in it.
+    :param settings: the split, the seed, m, whether inducing inputs stay, the noise, the least gain
+        and the most iterations, of which a fit of the comparison takes no more than 60. Fits of the
+        comparison are nested, with one start, by EP.
+    :param kernel: `auto`, or what is given.
+    :param approximation: `auto`, or what is given.
+    :param time_budget: as for `compare`.
+    :param checkpoint: as for `compare`.
+    :param resume: as for `compare`.
+    :param callback: as for `compare`.
+    :raises ValueError: what `compare` and `split_duels` raise; no candidate could be scored.
     """
     refuse_without_features(table)
     outer = split_duels(

@@ -55,25 +55,24 @@ _ORDER = ("linear", *ADDITIVE_KERNELS, *STATIONARY_KERNELS, "item")
 
 @dataclass(frozen=True)
 class ApproximationChoice:
-    """An approximation by name.
-
-    name: such as `vfe`. power: of `prior-power`. size: duels of `subset`. blocks: of `pitc`, made
-    by k-means, or column: of the duels, each of whose values is a block.
-    """
+    """An approximation by name."""
 
     name: str
+    """Such as `vfe`."""
     power: float | None = None
+    """Of `prior-power`."""
     size: int | None = None
+    """Duels of `subset`."""
     blocks: int | None = None
+    """Of `pitc`, made by k-means, or column: of the duels, each of whose values is a block."""
     column: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> ApproximationChoice:
         """Read `vfe`, `tight-vfe-rank`, `prior-power:0.5`, `pitc:20`, `pitc:person`, `subset:1000`.
 
-        Raises:
-            ValueError: an unknown name (the message has the nearest one), or a number that is
-                missing, not wanted or out of range.
+        :raises ValueError: an unknown name (the message has the nearest one), or a number that is
+            missing, not wanted or out of range.
         """
         name, colon, number = text.strip().partition(":")
         name = name.lower()
@@ -155,21 +154,19 @@ class ApproximationChoice:
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """An engine by name.
-
-    name: such as `ep`. power: the site power of `power-ep`.
-    """
+    """An engine by name."""
 
     name: str
+    """Such as `ep`."""
     power: float | None = None
+    """The site power of `power-ep`."""
 
     @classmethod
     def parse(cls, text: str) -> EngineChoice:
         """Read `ep`, `laplace`, `laplace-logit`, `variational` or `power-ep:0.5`.
 
-        Raises:
-            ValueError: an unknown name (the message has the nearest one), or a number that is
-                missing, not wanted or out of range.
+        :raises ValueError: an unknown name (the message has the nearest one), or a number that is
+            missing, not wanted or out of range.
         """
         name, colon, number = text.strip().lower().partition(":")
         if name not in ENGINE_NAMES:
@@ -208,12 +205,10 @@ class EngineChoice:
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """A sum of kernels by name.
-
-    parts: names of the terms, such as `("linear", "matern52")`.
-    """
+    """A sum of kernels by name."""
 
     parts: tuple[str, ...]
+    """Names of the terms, such as `("linear", "matern52")`."""
 
     @classmethod
     def parse(cls, text: str) -> KernelChoice:
@@ -221,8 +216,7 @@ class KernelChoice:
 
         `additive-se` and its like are sums over groups of features; see `feature_groups`.
 
-        Raises:
-            ValueError: an unknown name (the message has the nearest one), or a term twice.
+        :raises ValueError: an unknown name (the message has the nearest one), or a term twice.
         """
         parts = tuple(part.strip() for part in text.lower().split("+"))
         for part in parts:
@@ -317,13 +311,12 @@ class KernelChoice:
 
 @dataclass(frozen=True)
 class FeatureGroup:
-    """Features that one term of an additive kernel sees.
-
-    name: of the raw column, or columns joined by `,`. columns: their numbers among the features.
-    """
+    """Features that one term of an additive kernel sees."""
 
     name: str
+    """Of the raw column, or columns joined by `,`."""
     columns: tuple[int, ...]
+    """Their numbers among the features."""
 
 
 def single_columns(num_features: int) -> tuple[FeatureGroup, ...]:
@@ -338,13 +331,10 @@ def feature_groups(
 
     Each numeric column is a group, and so are the levels of each categorical column.
 
-    Args:
-        transform: says which raw column each feature comes from.
-        given: raw columns that are to form a group together; the others stay single. Columns that
-            were dropped because they were constant are passed over.
-
-    Raises:
-        ValueError: a column that is no feature, or that is in two groups.
+    :param transform: says which raw column each feature comes from.
+    :param given: raw columns that are to form a group together; the others stay single. Columns
+        that were dropped because they were constant are passed over.
+    :raises ValueError: a column that is no feature, or that is in two groups.
     """
     blocks: dict[str, tuple[int, ...]] = {name: (i,) for i, name in enumerate(transform.numeric)}
     start = len(blocks)
@@ -377,16 +367,15 @@ def feature_groups(
 class Candidate:
     """A kernel, an approximation and a number of inducing inputs, by name.
 
-    inducing: m; None is 128, or all distinct items where they are fewer. Names are brought into
-    one form, so that candidates that mean the same are equal: `se+linear` is `linear+se`.
-
-    Raises:
-        ValueError: an unknown name, or m where there are no inducing inputs or below 1.
+    :raises ValueError: an unknown name, or m where there are no inducing inputs or below 1.
     """
 
     kernel: str
     approximation: str = DEFAULT_APPROXIMATION
     inducing: int | None = None
+    """m; None is 128, or all distinct items where they are fewer. Names are brought into one form,
+    so that candidates that mean the same are equal: `se+linear` is `linear+se`.
+    """
 
     def __post_init__(self) -> None:
         kernel = KernelChoice.parse(self.kernel)
@@ -408,8 +397,7 @@ class Candidate:
     def parse(cls, text: str) -> Candidate:
         """Read `kernel`, `kernel/approximation` or `kernel/approximation/m`.
 
-        Raises:
-            ValueError: another form, or what `Candidate` raises.
+        :raises ValueError: another form, or what `Candidate` raises.
         """
         parts = [part.strip() for part in text.split("/")]
         if len(parts) > 3 or not all(parts) or (len(parts) == 3 and not parts[2].isdecimal()):
@@ -440,8 +428,7 @@ def candidates_from(
 ) -> tuple[Candidate, ...]:
     """Every kernel with every approximation and every m; those without inducing inputs once.
 
-    Raises:
-        ValueError: what `Candidate` raises.
+    :raises ValueError: what `Candidate` raises.
     """
     found = []
     for kernel, approximation, number in product(kernels, approximations, inducing):

@@ -62,31 +62,38 @@ OK, FAILED, BEHIND, NOT_REACHED = "ok", "failed", "behind", "not reached"
 
 @dataclass(frozen=True)
 class CandidateScore:
-    """What became of a candidate.
-
-    status: `ok` (scored on every fold), `behind` (given up, as `reason` says), `failed` or `not
-    reached` (the time was over). inducing: m of the first fold, None where there is none.
-    parameters: of the kernel. nlp: mean negative log probability of held-out duels over folds, in
-    nats a duel, with its standard error `nlp_se`; difference: to the best candidate on the folds
-    that both have, with the standard error of the paired differences; log_evidence_per_duel: of
-    the training duels (by the sum of weights), mean over folds. All are NaN where nothing is known.
-    fold_nlp: of each fold.
-    unconverged: folds whose last inference had not converged. seconds: of all its fits.
-    """
+    """What became of a candidate."""
 
     candidate: Candidate
     status: str
+    """`ok` (scored on every fold), `behind` (given up, as `reason` says), `failed` or `not reached`
+    (the time was over).
+    """
     reason: str
     inducing: int | None
+    """m of the first fold, None where there is none."""
     parameters: int
+    """Of the kernel."""
     nlp: float
+    """Mean negative log probability of held-out duels over folds, in nats a duel, with its standard
+    error `nlp_se`.
+    """
     nlp_se: float
     difference: float
+    """To the best candidate on the folds that both have, with the standard error of the paired
+    differences.
+    """
     difference_se: float
     log_evidence_per_duel: float
+    """Of the training duels (by the sum of weights), mean over folds. All are NaN where nothing is
+    known.
+    """
     fold_nlp: tuple[float, ...]
+    """Of each fold."""
     unconverged: int
+    """Folds whose last inference had not converged."""
     seconds: float
+    """Of all its fits."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `candidate` is its kernel, approximation and m."""
@@ -110,26 +117,26 @@ class CandidateScore:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Candidates, best first, and which one to take.
-
-    scores: those with a score first, by it; then the others in the order of the list. chosen,
-    best: taken by `rule`, and the one with the lowest score; None when every candidate failed.
-    reason: one sentence on the choice. linear_probit: nats a duel of the reference with its
-    standard error; gain: by how many nats the chosen candidate is better, with the standard error.
-    description: how duels were held out. notes: what else to know. seconds: with those of fits that
-    came from a checkpoint, of which there are `resumed_fits`.
-    """
+    """Candidates, best first, and which one to take."""
 
     scores: tuple[CandidateScore, ...]
+    """Those with a score first, by it; then the others in the order of the list. chosen."""
     chosen: Candidate | None
     best: Candidate | None
+    """Taken by `rule`, and the one with the lowest score; None when every candidate failed."""
     reason: str
+    """One sentence on the choice."""
     linear_probit: tuple[float, float]
+    """Nats a duel of the reference with its standard error."""
     gain: tuple[float, float]
+    """By how many nats the chosen candidate is better, with the standard error."""
     folds: int
     description: str
+    """How duels were held out."""
     notes: tuple[str, ...]
+    """What else to know."""
     seconds: float
+    """With those of fits that came from a checkpoint, of which there are `resumed_fits`."""
     resumed_fits: int = 0
     rule: str = RULE
 
@@ -197,8 +204,7 @@ class CompareProgress:
 def refuse_without_features(duels: Duels | DuelTable) -> None:
     """Refuse a comparison for items of which only one model is to be made.
 
-    Raises:
-        ValueError: items without features.
+    :raises ValueError: items without features.
     """
     if not duels.has_features:
         raise ValueError(
@@ -231,44 +237,40 @@ def compare(
     Nothing is carried from one fold to another: hyperparameters learned with the duels of other
     folds would have seen the held-out ones. A table is standardised on each fold's training items.
 
-    Args:
-        candidates: at least one, as `Candidate` or as text, `kernel/approximation/m`.
-        duels: `Duels`, or a table as `read_table` gives it, whose columns `by` can name; without
-            ties. Their weights count in the fits; all groups share one noise.
-        folds: in how many parts the duels, items or groups are cut, each held out once. Every
-            fold counts the same in the mean. `time` has one fold, the last 1/folds of the duels;
-            its standard errors are over duels (or over the sets that they come from).
-        by: `duels`, `items` (duels between two items of the held-out part are scored, those
-            between two others are fitted to, mixed ones left out), for a table `group:COLUMN` and
-            `time:COLUMN`; or an array with the group of each row, which is `duels.winners`'.
-        seed: of folds, thinning and first inducing inputs.
-        max_iterations, least_gain: of the optimiser, for each fit; see `optimise`.
-        max_train: the training duels of a fold are thinned to so many at random, the latest ones
-            for `time`; the held-out ones are all scored. None fits to all.
-        noise_variance: sigma² per side of a duel.
-        fixed_inducing: leave inducing inputs where k-means puts them.
-        groups: columns that additive kernels take together; see `feature_groups`. `Duels` that did
-            not come from a table have a group for each column.
-        race: after each fold give up candidates that are clearly behind, by more than 4 standard
-            errors of the paired differences between duels and 0.003 nats.
-        time_budget: seconds; no fit begins after them. What is chosen then depends on the machine.
-            Those of fits that came from a checkpoint count.
-        checkpoint: a folder in which finished fits are kept, replaced in one step after each.
-        resume: take those that are there, which must be of the same duels, folds and settings; the
-            candidates may be others.
-        callback: called with a `CompareProgress` before each fit.
-
     A candidate that fails stays in the table with the reason.
 
-    Returns:
-        The table, the choice and why.
-
-    Raises:
-        ValueError: no candidates, or one twice; m above the distinct items of the smallest
-            training part; more folds than groups, items or duels; a column that is not there;
-            numbers that make no sense; ties, of which no side won; items without features;
-            `resume` without a place; a checkpoint that is damaged or of something else.
-        KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
+    :param candidates: at least one, as `Candidate` or as text, `kernel/approximation/m`.
+    :param duels: `Duels`, or a table as `read_table` gives it, whose columns `by` can name; without
+        ties. Their weights count in the fits; all groups share one noise.
+    :param folds: in how many parts the duels, items or groups are cut, each held out once. Every
+        fold counts the same in the mean. `time` has one fold, the last 1/folds of the duels; its
+        standard errors are over duels (or over the sets that they come from).
+    :param by: `duels`, `items` (duels between two items of the held-out part are scored, those
+        between two others are fitted to, mixed ones left out), for a table `group:COLUMN` and
+        `time:COLUMN`; or an array with the group of each row, which is `duels.winners`'.
+    :param seed: of folds, thinning and first inducing inputs.
+    :param max_iterations: of the optimiser, for each fit; see `optimise`.
+    :param least_gain: of the optimiser, for each fit; see `optimise`.
+    :param max_train: the training duels of a fold are thinned to so many at random, the latest ones
+        for `time`; the held-out ones are all scored. None fits to all.
+    :param noise_variance: sigma² per side of a duel.
+    :param fixed_inducing: leave inducing inputs where k-means puts them.
+    :param groups: columns that additive kernels take together; see `feature_groups`. `Duels` that
+        did not come from a table have a group for each column.
+    :param race: after each fold give up candidates that are clearly behind, by more than 4 standard
+        errors of the paired differences between duels and 0.003 nats.
+    :param time_budget: seconds; no fit begins after them. What is chosen then depends on the
+        machine. Those of fits that came from a checkpoint count.
+    :param checkpoint: a folder in which finished fits are kept, replaced in one step after each.
+    :param resume: take those that are there, which must be of the same duels, folds and settings;
+        the candidates may be others.
+    :param callback: called with a `CompareProgress` before each fit.
+    :return: The table, the choice and why.
+    :raises ValueError: no candidates, or one twice; m above the distinct items of the smallest
+        training part; more folds than groups, items or duels; a column that is not there; numbers
+        that make no sense; ties, of which no side won; items without features; `resume` without a
+        place; a checkpoint that is damaged or of something else.
+    :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
     for label, value, least in (
         ("The number of folds", folds, 2),
@@ -411,16 +413,18 @@ def fit_candidate(
 ) -> FoldFit:
     """Fit a candidate to training duels, from its starting values, and predict others.
 
-    Args:
-        candidate: kernel and approximation.
-        train: training duels.
-        winners, losers: (k,) items of `train` that won and lost the duels to be predicted.
-        inducing: m, None where there is none.
-        groups: of features, for additive kernels.
-        seed, max_iterations, least_gain, noise_variance, fixed_inducing: as for `compare`.
-
-    Raises:
-        ValueError: what model and optimiser raise; a result that is not finite.
+    :param candidate: kernel and approximation.
+    :param train: training duels.
+    :param winners: (k,) items of `train` that won and lost the duels to be predicted.
+    :param losers: (k,) items of `train` that won and lost the duels to be predicted.
+    :param inducing: m, None where there is none.
+    :param groups: of features, for additive kernels.
+    :param seed: as for `compare`.
+    :param max_iterations: as for `compare`.
+    :param least_gain: as for `compare`.
+    :param noise_variance: as for `compare`.
+    :param fixed_inducing: as for `compare`.
+    :raises ValueError: what model and optimiser raise; a result that is not finite.
     """
     from sparse_prefgp.analysis.scoring import pair_log_probabilities
 

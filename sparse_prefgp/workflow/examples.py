@@ -18,9 +18,8 @@ def diabetes_duels(count: int, seed: int = 0) -> tuple[Any, Any]:
     of the disease after a year) wins. Before they are compared, each of the two targets gets
     normal noise of a quarter of the targets' standard deviation, fresh for every duel.
 
-    Raises:
-        ValueError: a count below 1.
-        ModuleNotFoundError: pandas or scikit-learn is not installed.
+    :raises ValueError: a count below 1.
+    :raises ModuleNotFoundError: pandas or scikit-learn is not installed.
     """
     if count < 1:
         raise ValueError(f"The number of duels is {count}; give a whole number of at least 1.")

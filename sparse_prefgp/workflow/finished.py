@@ -38,12 +38,10 @@ class FitKey:
 
 @dataclass(frozen=True, eq=False)
 class FinishedFit:
-    """What came of it.
-
-    log_probabilities: (k,) of the scored rows in nats, None where it failed, as `reason` says.
-    """
+    """What came of it."""
 
     log_probabilities: FloatArray | None
+    """(k,) of the scored rows in nats, None where it failed, as `reason` says."""
     log_evidence_per_duel: float = float("nan")
     converged: bool = False
     reason: str = ""
@@ -53,8 +51,7 @@ class FinishedFit:
 class FinishedFits:
     """The fits of one comparison, on the disk after each of them if there is a folder.
 
-    Attributes:
-        reused: how many were taken from what was there at the beginning.
+    :ivar reused: how many were taken from what was there at the beginning.
     """
 
     def __init__(
@@ -65,8 +62,7 @@ class FinishedFits:
     ) -> None:
         """Begin, or resume from what is in the folder.
 
-        Raises:
-            ValueError: that is damaged or of something else; the folder holds other things.
+        :raises ValueError: that is damaged or of something else; the folder holds other things.
         """
         self.folder, self.reused = folder, 0
         self._fits: dict[FitKey, FinishedFit] = {}

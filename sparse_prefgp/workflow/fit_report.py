@@ -71,21 +71,18 @@ def render_report(
 ) -> str:
     """The report of a fit as the text of an HTML file, everything escaped and embedded.
 
-    Args:
-        figures: what goes into `metrics.json`; figures that are missing are left out.
-        pictures: what `write_pictures` returned.
-        ranking: what `rank` returned, or a data frame or mapping from column to values like its
-            frame; None where there is none.
-        folder: where the files of the pictures are.
-        command: how to repeat the fit, as one line or as a list of arguments.
-        notes: further warnings, one sentence each, such as levels that are unknown or duels that
-            are not independent; what the figures say (not converged, jitter) is added.
-        data_rows: (label, value) about the data, such as `duels.summary().rows()`.
-        title: of the page.
-
-    Raises:
-        ModuleNotFoundError: jinja2 is not installed.
-        OSError: a picture cannot be read.
+    :param figures: what goes into `metrics.json`; figures that are missing are left out.
+    :param pictures: what `write_pictures` returned.
+    :param ranking: what `rank` returned, or a data frame or mapping from column to values like its
+        frame; None where there is none.
+    :param folder: where the files of the pictures are.
+    :param command: how to repeat the fit, as one line or as a list of arguments.
+    :param notes: further warnings, one sentence each, such as levels that are unknown or duels that
+        are not independent; what the figures say (not converged, jitter) is added.
+    :param data_rows: (label, value) about the data, such as `duels.summary().rows()`.
+    :param title: of the page.
+    :raises ModuleNotFoundError: jinja2 is not installed.
+    :raises OSError: a picture cannot be read.
     """
     template = page_template("fit_report.html")
     fits = [(name, figures[name]) for name in ("fit", "refit_fit") if name in figures]

@@ -39,11 +39,9 @@ COMPARE_STAGE, FIT_STAGE, REFIT_STAGE = CHECKPOINT_STAGES = ("compare", "fit", "
 def check_folder(folder: Path, overwrite: bool = False) -> None:
     """Refuse a folder that cannot be made, or whose files must not be replaced.
 
-    overwrite: the files of an earlier fit may be.
-
-    Raises:
-        ValueError: it is a file, or holds something that a fit did not write, or, unless
-            `overwrite`, a finished fit; a parent is a file, or cannot be written to.
+    :param overwrite: the files of an earlier fit may be.
+    :raises ValueError: it is a file, or holds something that a fit did not write, or, unless
+        `overwrite`, a finished fit; a parent is a file, or cannot be written to.
     """
     check_contents(folder)
     if _is_ours(folder) and not overwrite:
@@ -57,8 +55,7 @@ def check_folder(folder: Path, overwrite: bool = False) -> None:
 def check_contents(folder: Path) -> None:
     """Refuse a folder that holds something other than a fit or its checkpoint.
 
-    Raises:
-        ValueError: it is a file, or holds something that a fit did not write.
+    :raises ValueError: it is a file, or holds something that a fit did not write.
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
@@ -98,8 +95,7 @@ def is_checkpoint(folder: Path) -> bool:
 def check_checkpoint(folder: Path) -> None:
     """Refuse a folder for checkpoints that cannot be made, or that holds other things.
 
-    Raises:
-        ValueError: naming what is in the way.
+    :raises ValueError: naming what is in the way.
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The checkpoint {str(folder)!r} is a file; give a folder.")
@@ -114,8 +110,7 @@ def check_checkpoint(folder: Path) -> None:
 def check_not_of_a_fit(folder: Path) -> None:
     """Refuse the model folder within the output of a fit, which describes that model.
 
-    Raises:
-        ValueError: it is one.
+    :raises ValueError: it is one.
     """
     outer = Path(os.path.realpath(folder)).parent
     if folder.resolve().name == MODEL and _is_ours(outer):
@@ -136,13 +131,10 @@ def _is_ours(folder: Path) -> bool:
 def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[str, Any]) -> None:
     """Write `model/` and `metrics.json`, so that a fit is kept whatever comes after it.
 
-    Args:
-        folder: made if need be; the files of an earlier fit are removed, a checkpoint stays.
-        model: what was fitted.
-        figures: what is known of it so far.
-
-    Raises:
-        ValueError: what `save` and `replaced_folder` raise.
+    :param folder: made if need be; the files of an earlier fit are removed, a checkpoint stays.
+    :param model: what was fitted.
+    :param figures: what is known of it so far.
+    :raises ValueError: what `save` and `replaced_folder` raise.
     """
     from sparse_prefgp.disk.saving import files_of, write_files
 
@@ -167,17 +159,12 @@ def write_fit(
     out, with a warning, and named under `not_written` in the metrics. Of a model that was fitted
     in chunks there are no pictures and no page, and no ranking without a table of items.
 
-    Args:
-        folder: made if need be; those files of an earlier fit are replaced.
-        output: what to write.
-        html: write `report.html` too.
-        progress: told how far the ranking is, as by `rank`.
-
-    Returns:
-        The names of what was written, and what `metrics.json` holds.
-
-    Raises:
-        ValueError: what `write_model` raises.
+    :param folder: made if need be; those files of an earlier fit are replaced.
+    :param output: what to write.
+    :param html: write `report.html` too.
+    :param progress: told how far the ranking is, as by `rank`.
+    :return: The names of what was written, and what `metrics.json` holds.
+    :raises ValueError: what `write_model` raises.
     """
     from sparse_prefgp.workflow.fit_report import render_report
     from sparse_prefgp.workflow.pictures import write_pictures
@@ -241,8 +228,7 @@ def command_line() -> str | None:
 class Attempts:
     """What is made after a fit, none of which may cost the fit.
 
-    Attributes:
-        failed: the name of each thing that could not be made, and why.
+    :ivar failed: the name of each thing that could not be made, and why.
     """
 
     def __init__(self, folder: Path) -> None:

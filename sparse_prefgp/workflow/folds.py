@@ -33,14 +33,16 @@ class Fold:
 class FoldPlan:
     """Rows of duels in folds, whatever they came from.
 
-    Attributes:
-        winners, losers, counts: (t,) of each row; items as numbers. `train` knows the same items.
-        weights: (t,) as how many duels a duel of each row of `Duels` counts in the likelihood, or
-            None; a table has its own.
-        sets: (t,) a number for each row, equal for duels of one choice or ranking.
-        sets_are_rows: whether every row is a judgement of its own.
-        folds: at least one. description: one sentence on them. thinned: training rows left out, at
-            most in a fold.
+    :ivar winners: (t,) of each row; items as numbers. `train` knows the same items.
+    :ivar losers: (t,) of each row; items as numbers. `train` knows the same items.
+    :ivar counts: (t,) of each row; items as numbers. `train` knows the same items.
+    :ivar weights: (t,) as how many duels a duel of each row of `Duels` counts in the likelihood, or
+        None; a table has its own.
+    :ivar sets: (t,) a number for each row, equal for duels of one choice or ranking.
+    :ivar sets_are_rows: whether every row is a judgement of its own.
+    :ivar folds: at least one.
+    :ivar description: one sentence on them.
+    :ivar thinned: training rows left out, at most in a fold.
     """
 
     def __init__(self, source: _Source) -> None:
@@ -169,16 +171,13 @@ def plan_folds(
 ) -> FoldPlan:
     """Part duels into folds; the arguments are those of `compare`.
 
-    Args:
-        duels: a table, or Duels, of which equal ones are parted when `by` is `duels`.
-        folds: how many; `time` has one, the last 1/folds of the duels.
-        by: `duels`, `items`, `group:COLUMN`, `time:COLUMN` or the group of each row.
-        rng: draws what is random.
-        max_train: thin the training part of each fold to so many rows.
-
-    Raises:
-        ValueError: more folds than there are units; a fold without duels; a column that is not
-            there or has no value; an array of another length; ties.
+    :param duels: a table, or Duels, of which equal ones are parted when `by` is `duels`.
+    :param folds: how many; `time` has one, the last 1/folds of the duels.
+    :param by: `duels`, `items`, `group:COLUMN`, `time:COLUMN` or the group of each row.
+    :param rng: draws what is random.
+    :param max_train: thin the training part of each fold to so many rows.
+    :raises ValueError: more folds than there are units; a fold without duels; a column that is not
+        there or has no value; an array of another length; ties.
     """
     if duels.num_ties:
         raise ValueError(

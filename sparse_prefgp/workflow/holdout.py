@@ -51,18 +51,19 @@ class Watch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Duels in memory to fit to, and how.
-
-    num_inducing: m, None where the approximation has no inducing inputs, or where their number is
-    yet to be found. groups: of features, which an additive kernel sums over; None for those of the
-    columns that the features were made of.
-    """
+    """Duels in memory to fit to, and how."""
 
     streamed: ClassVar[bool] = False
     settings: FitSettings
     train: Duels
     num_inducing: int | None
+    """m, None where the approximation has no inducing inputs, or where their number is yet to be
+    found.
+    """
     groups: Sequence[FeatureGroup] | None = field(default=None, kw_only=True)
+    """Of features, which an additive kernel sums over; None for those of the columns that the
+    features were made of.
+    """
 
     @property
     def margin(self) -> float | None:
@@ -109,7 +110,8 @@ class Training:
     ) -> PreferenceGP:
         """The model of the settings before anything is learned.
 
-        :param kernel: in place of that of the settings. margin: the same.
+        :param kernel: in place of that of the settings.
+        :param margin: the same.
         """
         from sparse_prefgp.models import PreferenceGP
 
@@ -136,13 +138,14 @@ class Training:
 class Holdout(Training):
     """A table split into duels for training and for testing.
 
-    train: training duels; `train.items` has every item of the table, standardised on the training
-    items alone. everything: all duels of the table in the same units.
+    :param train: training duels; `train.items` has every item of the table, standardised on the
+        training items alone.
     """
 
     table: DuelTable
     split: Split
     everything: Duels
+    """All duels of the table in the same units."""
 
     @property
     def margin(self) -> float | None:
@@ -226,17 +229,16 @@ class Holdout(Training):
 
 @dataclass(frozen=True, eq=False)
 class StreamHoldout:
-    """Rows to learn from, and rows to score on; None holds nothing out.
-
-    split: what parted them. by: where tables were read, the split of the settings; else the last
-    rows are held out.
-    """
+    """Rows to learn from, and rows to score on; None holds nothing out."""
 
     streamed: ClassVar[bool] = True
     settings: FitSettings
     train: StreamedDuels
     test: StreamedDuels | None
     split: str = "last rows"
+    """What separated them: where tables were read, the split of the settings; else the last rows
+    are held out.
+    """
 
     @classmethod
     def of_table(
@@ -245,9 +247,7 @@ class StreamHoldout:
         """Of tables in memory: by the split of the settings, with items standardised as there.
 
         :param split: as for `prepare`.
-
-        Raises:
-            ValueError: what `prepare` and `stream_duels` raise; items without features.
+        :raises ValueError: what `prepare` and `stream_duels` raise; items without features.
         """
         if not table.has_features:
             raise ValueError(
@@ -265,8 +265,7 @@ class StreamHoldout:
     def of(cls, duels: StreamedDuels, settings: FitSettings) -> StreamHoldout:
         """Of a stream: its last rows are held out.
 
-        Raises:
-            ValueError: all rows would be held out; an option that a stream has no columns for.
+        :raises ValueError: all rows would be held out; an option that a stream has no columns for.
         """
         for name, given in (
             (f"split {settings.split}", settings.split != "duels"),
@@ -359,8 +358,7 @@ class StreamHoldout:
 def hold(duels: DuelTable | StreamedDuels, settings: FitSettings) -> Holdout | StreamHoldout:
     """Part duels as the settings say, held as they are or, with `stream`, in chunks.
 
-    Raises:
-        ValueError: what `prepare`, `StreamHoldout.of` and `StreamHoldout.of_table` raise.
+    :raises ValueError: what `prepare`, `StreamHoldout.of` and `StreamHoldout.of_table` raise.
     """
     if isinstance(duels, StreamedDuels):
         return StreamHoldout.of(duels, settings)
@@ -379,12 +377,10 @@ def fit_model(
 ) -> tuple[Any, Any]:
     """Fit the model of the settings to the training duels.
 
-    checkpoint: where the optimiser keeps what a killed fit goes on from. inputs: what
-    `first_inputs` gives, if that was called already, with the same `rng`. model: in place of that
-    of the settings.
-
-    Returns:
-        The model and what the optimiser says of it.
+    :param checkpoint: where the optimiser keeps what a killed fit goes on from.
+    :param inputs: what `first_inputs` gives, if that was called already, with the same `rng`.
+    :param model: in place of that of the settings.
+    :return: The model and what the optimiser says of it.
     """
     from sparse_prefgp.learning.optimise import optimise
 
@@ -448,16 +444,13 @@ def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
 def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None) -> Holdout:
     """Split the table, standardise on the training items, and check what can be checked.
 
-    split: how, where that is known already; by default as the settings say.
+    Warns of features that winner and loser share, which the kernel cannot use.
 
-    Raises:
-        ValueError: what `split_duels`, `DuelTable.to_duels` and `FitSettings.of` raise; more
-            inducing inputs than distinct training items; a subset larger than the training duels;
-            more blocks than distinct pairs; noise by group without groups; only ties in training
-            or among the held-out duels.
-
-    Warns:
-        UserWarning: features that winner and loser share, which the kernel cannot use.
+    :param split: how, where that is known already; by default as the settings say.
+    :raises ValueError: what `split_duels`, `DuelTable.to_duels` and `FitSettings.of` raise; more
+        inducing inputs than distinct training items; a subset larger than the training duels; more
+        blocks than distinct pairs; noise by group without groups; only ties in training or among
+        the held-out duels.
     """
     if settings.noise_by_group and table.groups is None:
         raise ValueError(

@@ -51,25 +51,20 @@ def write_pictures(
 ) -> list[Picture]:
     """Write the pictures of a fit as PNG files, 7 × 4.5 inches at 150 dots per inch.
 
-    Args:
-        folder: made if need be; files of the same names are replaced.
-        model: the model that is kept.
-        ranking: its items as `plotting.utilities` takes them, best what `rank` returned; None
-            leaves out what is drawn of a ranking.
-        report: what `optimise` returned for it, or its history, for the evidence.
-        held_out: predictions of held-out duels, for the calibration.
-        level: what share the intervals of a ranking hold that is a frame only.
-
-    Returns:
-        File name, title and one sentence on each, in the order to show them. There is always
+    :param folder: made if need be; files of the same names are replaced.
+    :param model: the model that is kept.
+    :param ranking: its items as `plotting.utilities` takes them, best what `rank` returned; None
+        leaves out what is drawn of a ranking.
+    :param report: what `optimise` returned for it, or its history, for the evidence.
+    :param held_out: predictions of held-out duels, for the calibration.
+    :param level: what share the intervals of a ranking hold that is a frame only.
+    :return: File name, title and one sentence on each, in the order to show them. There is always
         `utilities.png`, and with features `relevance.png`; then, where they apply,
         `reliability.png`, `evidence.png`, `inducing_inputs.png`, and for one or two numeric
         features `utility_1d.png` or `utility_2d.png` and `utility_2d_sd.png`, and
         `probability_to_beat.png`.
-
-    Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-        OSError: the folder cannot be written to.
+    :raises ModuleNotFoundError: matplotlib is not installed.
+    :raises OSError: the folder cannot be written to.
     """
     from sparse_prefgp import plotting
     from sparse_prefgp.plotting.canvas import save

@@ -65,61 +65,72 @@ STREAM_OPTIONS = (
 class FitSettings:
     """How to split, what to fit and how long.
 
-    split: what is held out: `duels`, `items`, `group:COLUMN` or `time:COLUMN`. test_fraction: share
-    to hold out; 0 fits to everything and scores nothing. seed: of all that is random.
-    kernel, approximation: by name; None is `linear+matern52` and `vfe`, or `item` and `exact` for
-    items without features; `item` alone is `exact` by default. `auto` is chosen with the training
-    duels alone, see `choose`.
-    inducing: m; None is 128, or all distinct training items where they are fewer; `auto`, or
-    `auto:SHARE`, as many as leave that share (0.01) of the prior variance of the training duels
-    unexplained under the kernel as it starts, up to 1,024.
-    fixed_inducing: leave the inducing inputs where k-means puts them.
-    mode: nested alone. least_gain, starts: of `optimise`; a refit has one start, the fitted model.
-    max_train: at most this many training duels. refit: fit again on all duels after scoring.
-    margin: where learning it starts, for a table with ties by default at 0.3; without ties it stays
-    as it is. fixed_margin: it stays in any case. noise_by_group: learn the noise of each group.
-    noise_variance: sigma² per side of a duel; 0.5 is the standard probit scale. engine: of
-    inference, by name; with `laplace-logit` the noise variance has no say.
-
-    stream: take the duels in chunks, for more than fit into memory. All that follows is for that
-    alone. parts: of the duels. scheduler: of the parts, `local` or an address, None for this
-    process. gradients: `chunks`, `subset`, or `subset:ROWS`. polish: exact steps after those on a
-    subset. sites: a new .npy file for the sites, None for memory. local_sweeps: of a part in a
-    round, 0 until it has settled. chunk: duels worked on at a time, None chooses. timeout: seconds
-    that a part on a scheduler has for an answer, None goes by the last round.
-
-    Raises:
-        ValueError: an unknown name, a number that makes no sense, what a stream cannot do, or an
-            option of streams without one.
+    :raises ValueError: an unknown name, a number that makes no sense, what a stream cannot do, or
+        an option of streams without one.
     """
 
     split: str = "duels"
+    """What is held out: `duels`, `items`, `group:COLUMN` or `time:COLUMN`."""
     test_fraction: float = 0.2
+    """Share to hold out; 0 fits to everything and scores nothing."""
     seed: int = 0
+    """Of all that is random."""
     approximation: str | None = None
+    """See `kernel`."""
     kernel: str | None = None
+    """By name; None is `linear+matern52` and `vfe`, or `item` and `exact` for items without
+    features; `item` alone is `exact` by default. `auto` is chosen with the training duels alone,
+    see `choose`.
+    """
     inducing: int | str | None = None
+    """m; None is 128, or all distinct training items where they are fewer; `auto`, or `auto:SHARE`,
+    as many as leave that share (0.01) of the prior variance of the training duels unexplained under
+    the kernel as it starts, up to 1,024.
+    """
     fixed_inducing: bool = False
+    """Leave the inducing inputs where k-means puts them."""
     max_iterations: int = DEFAULT_ITERATIONS
     least_gain: float | None = LEAST_GAIN
+    """Of `optimise`; a refit has one start, the fitted model."""
     max_train: int | None = None
+    """At most this many training duels."""
     noise_variance: float = 0.5
+    """sigma² per side of a duel; 0.5 is the standard probit scale."""
     refit: bool = False
+    """Fit again on all duels after scoring."""
     mode: str = "nested"
+    """Nested alone."""
     starts: int = 1
+    """Of `optimise`; a refit has one start, the fitted model."""
     margin: float | None = None
+    """Where learning it starts, for a table with ties by default at 0.3; without ties it stays as
+    it is.
+    """
     fixed_margin: bool = False
+    """it stays in any case."""
     noise_by_group: bool = False
+    """Learn the noise of each group."""
     engine: str = DEFAULT_ENGINE
+    """Of inference, by name; with `laplace-logit` the noise variance has no say."""
     stream: bool = False
+    """Take the duels in chunks, for more than fit into memory. All that follows is for that alone.
+    """
     parts: int = 1
+    """Of the duels."""
     scheduler: str | None = None
+    """Of the parts, `local` or an address, None for this process."""
     gradients: str = CHUNKS
+    """`chunks`, `subset`, or `subset:ROWS`."""
     polish: int = 0
+    """Exact steps after those on a subset."""
     sites: Path | None = None
+    """A new .npy file for the sites, None for memory."""
     local_sweeps: int = 1
+    """Of a part in a round, 0 until it has settled."""
     chunk: int | None = None
+    """Duels worked on at a time, None chooses."""
     timeout: float | None = None
+    """Seconds that a part on a scheduler has for an answer, None goes by the last round."""
     inducing_share: float | None = field(init=False, repr=False)
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)
@@ -194,8 +205,7 @@ class FitSettings:
     def of(self, table: DuelTable) -> FitSettings:
         """The settings for a table, whose items may have no features.
 
-        Raises:
-            ValueError: a kernel on features that there are not.
+        :raises ValueError: a kernel on features that there are not.
         """
         if table.has_features:
             return self

@@ -16,11 +16,10 @@ def sites_kept_if_done(settings: FitSettings, resumed: bool = False) -> Iterator
     """Check the files of the sites before anything slow; none stays unless all goes well, so that a
     fit that is resumed can make them again.
 
-    resumed: whether the run that is gone on with may have been killed, and so have left them.
-
-    Raises:
-        ValueError: a file that exists already, is no .npy file, or lies in no folder; sites with a
-            scheduler.
+    :param resumed: whether the run that is gone on with may have been killed, and so have left
+        them.
+    :raises ValueError: a file that exists already, is no .npy file, or lies in no folder; sites
+        with a scheduler.
     """
     files = settings.sites_files
     if files and settings.scheduler is not None:

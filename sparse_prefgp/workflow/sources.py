@@ -23,25 +23,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """Items, and duels, choices or rankings of them: one of the three. Items may be left out.
-
-    items: path or data frame, or an (n, D) array in which ids are row numbers. duels: path or data
-    frame, as `read_table`; a (t, 2) array of row numbers, winner first; a `DuelTable`; `Duels`,
-    whose features stay as they are; `StreamedDuels`, or what `stream_duels` takes. choices,
-    rankings: as `read_choice_table` and `read_ranking_table`. features, ignore: names of columns.
-    ties: of duels only. weight, noise_by: a column each. context: columns.
-    """
+    """Items, and duels, choices or rankings of them: one of the three. Items may be left out."""
 
     items: Any = None
+    """Path or data frame, or an (n, D) array in which ids are row numbers."""
     duels: Any = None
+    """Path or data frame, as `read_table`; a (t, 2) array of row numbers, winner first; a
+    `DuelTable`; `Duels`, whose features stay as they are; `StreamedDuels`, or what `stream_duels`
+    takes. choices.
+    """
     choices: Any = None
     rankings: Any = None
+    """As `read_choice_table` and `read_ranking_table`."""
     features: Sequence[str] | None = None
+    """Names of columns."""
     ignore: Sequence[str] = ()
+    """Names of columns."""
     ties: Any = None
+    """Of duels only."""
     weight: str | None = None
+    """A column each."""
     noise_by: str | None = None
+    """A column each."""
     context: Sequence[str] = ()
+    """Columns."""
 
     @property
     def files(self) -> tuple[Any, ...]:
@@ -69,10 +74,8 @@ class Sources:
         """The duels; columns that the split names are no features.
 
         :param progress: of a stream, called with the rows read so far and their number.
-
-        Raises:
-            ValueError: none of the three, or more than one; ties of choices or rankings; columns of
-                what has none; what the readers raise.
+        :raises ValueError: none of the three, or more than one; ties of choices or rankings;
+            columns of what has none; what the readers raise.
         """
         name = self._given()
         if settings.stream and self.can_stream:

@@ -83,23 +83,24 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FitOutput:
-    """A fitted model, and what there is to know about it.
-
-    model: the one to keep, a `PreferenceGP`, or a `StreamedGP` from a fit in chunks. report: how it
-    was optimised, as by `optimise`. settings: with names in place of `auto`. figures: what
-    `metrics.json` holds, but for the ranking, which is made when it is written. held_out: what
-    was predicted for the held-out duels, None without any. notes: what to know, one sentence each:
-    what did not converge, what ran to a limit, and all warnings. data: (label, value) rows on the
-    duels.
-    """
+    """A fitted model, and what there is to know about it."""
 
     model: Any
+    """The one to keep, a `PreferenceGP`, or a `StreamedGP` from a fit in chunks."""
     report: Any
+    """How it was optimised, as by `optimise`."""
     settings: FitSettings
+    """With names in place of `auto`."""
     figures: dict[str, Any]
+    """What `metrics.json` holds, but for the ranking, which is made when it is written."""
     held_out: HeldOut | None = None
+    """What was predicted for the held-out duels, None without any."""
     notes: tuple[str, ...] = ()
+    """What to know, one sentence each: what did not converge, what ran to a limit, and all
+    warnings.
+    """
     data: Sequence[tuple[str, str]] = ()
+    """(label, value) rows on the duels."""
 
     @property
     def streamed(self) -> bool:
@@ -169,32 +170,33 @@ def fit(
 
     What `sparse-prefgp fit` does: the command calls this function.
 
-    Args:
-        items: path or data frame with one row per item, as for `read_duels`; or an (n, D) array in
-            which ids are row numbers; None for the items that the duels name, or beside `Duels` and
-            streams, which have their own.
-        duels: path or data frame with columns `winner` and `loser`, as for `read_duels`; a (t, 2)
-            array of row numbers, winner first; `Duels`, whose features stay in the units that they
-            have; or, in chunks, `StreamedDuels` or, with `stream=True`, what `stream_duels` takes.
-            A folder of Parquet files is always read in chunks.
-        settings: how the fit is made; by default made of the options.
-        choices, rankings: in place of `duels`, as for `read_choices` and `read_rankings`.
-        features, ignore, context: columns, as for `read_duels`. ties: a table of tied pairs.
-            weight: the column that says as how many duels each counts. noise_by: the column that
-            says who judged; each has a noise of its own.
-        out: a folder to write to: model and metrics as soon as the model is fitted, the rest at the
-            end. overwrite: that of an earlier fit may be replaced. html: write `report.html` too.
-        reporter: told how the fit goes, see `Reporter`; by default nobody.
-        checkpoints: what a killed fit goes on from.
-        options: fields of `FitSettings`, such as `split="items"`, `kernel="se"`,
-            `approximation="fitc"`, `inducing=64`, `test_fraction=0`, `stream=True`.
-
-    Returns:
-        The model, how it was optimised, scores, figures and notes.
-
-    Raises:
-        ValueError: an option that there is not, or given beside settings; what `FitSettings`, the
-            readers, `split_duels` and `optimise` raise; a folder that holds something else.
+    :param items: path or data frame with one row per item, as for `read_duels`; or an (n, D) array
+        in which ids are row numbers; None for the items that the duels name, or beside `Duels` and
+        streams, which have their own.
+    :param duels: path or data frame with columns `winner` and `loser`, as for `read_duels`; a (t,
+        2) array of row numbers, winner first; `Duels`, whose features stay in the units that they
+        have; or, in chunks, `StreamedDuels` or, with `stream=True`, what `stream_duels` takes. A
+        folder of Parquet files is always read in chunks.
+    :param settings: how the fit is made; by default made of the options.
+    :param choices: in place of `duels`, as for `read_choices` and `read_rankings`.
+    :param rankings: in place of `duels`, as for `read_choices` and `read_rankings`.
+    :param features: columns, as for `read_duels`.
+    :param ignore: columns, as for `read_duels`.
+    :param context: columns, as for `read_duels`.
+    :param ties: a table of tied pairs.
+    :param weight: the column that says as how many duels each counts.
+    :param noise_by: the column that says who judged; each has a noise of its own.
+    :param out: a folder to write to: model and metrics as soon as the model is fitted, the rest at
+        the end.
+    :param overwrite: that of an earlier fit may be replaced.
+    :param html: write `report.html` too.
+    :param reporter: told how the fit goes, see `Reporter`; by default nobody.
+    :param checkpoints: what a killed fit goes on from.
+    :param options: fields of `FitSettings`, such as `split="items"`, `kernel="se"`,
+        `approximation="fitc"`, `inducing=64`, `test_fraction=0`, `stream=True`.
+    :return: The model, how it was optimised, scores, figures and notes.
+    :raises ValueError: an option that there is not, or given beside settings; what `FitSettings`,
+        the readers, `split_duels` and `optimise` raise; a folder that holds something else.
     """
     sources = Sources(
         items,
@@ -244,12 +246,13 @@ def fit(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """One fit on its way: who is told, and where it is kept. warned: all warnings so far."""
+    """One fit on its way: who hears of it, and where it is kept."""
 
     reporter: Reporter
     checkpoints: Stages
     place: Path | None
     warned: list[str] = field(default_factory=list)
+    """All warnings so far."""
     began: float = field(default_factory=time.perf_counter)
 
     def chosen(self, duels: Any, settings: FitSettings) -> Automatic | None:

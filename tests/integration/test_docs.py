@@ -107,7 +107,7 @@ def test_no_docstring_field_is_left_raw(site):
     (page,) = (page for path, page in site.items() if path.name == "reference.html")
     assert re.findall(r":(?:param|raises|returns?)\b.{0,40}", page.text) == []
     assert re.findall(r"\b(?:Args|Raises|Returns): [a-z]\w*:.{0,40}", page.text) == []
-    # Both styles became tables: one parameter from each.
+    # A field of an engine, and a table of parameters.
     assert "share of each step taken at first" in page.text
     assert "Parameters: Name Type Description" in page.text
     assert page.text.index("(n, D) features, one row per item") > 0
@@ -135,29 +135,6 @@ def test_the_command_line_page_has_every_command_and_option(site):
                 assert option.strip("[].") in page.text, f"{name} {option}"
     for code in (0, 1, MISTAKE, INTERRUPTED):
         assert re.search(rf"\b{code}\b", page.text.partition("Exit codes")[2]), code
-
-
-def test_the_converter_keeps_what_follows_the_fields():
-    from tools.docs_docstrings import listed, sections
-
-    text = (
-        "What it does.\n\n:param x: a number\n    of metres.\n:raises ValueError: x < 0.\n\nLast."
-    )
-    assert sections(text) == (
-        "What it does.\n\nArgs:\n    x: a number of metres.\n\n"
-        "Raises:\n    ValueError: x < 0.\n\nLast."
-    )
-    fields = "size: how many. seed: of the\ndraw, see note: here."
-    assert listed(fields, {"size", "seed"}) == (
-        "- `size`: how many.\n- `seed`: of the draw, see note: here."
-    )
-    assert listed(fields, {"seed"}) == fields
-    assert listed(
-        "Args:\n    low, high: limits\n        of it.\n    a: b", {"low", "high", "a"}
-    ) == ("Args:\n    low: limits\n        of it.\n    high: limits\n        of it.\n    a: b")
-    assert listed(f"Args:\n    {fields}", {"size", "seed", "note"}) == (
-        "Args:\n    size: how many.\n    seed: of the\ndraw, see note: here."
-    )
 
 
 def test_pictures_are_small():

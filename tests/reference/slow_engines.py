@@ -85,19 +85,22 @@ def logit_factor(extra: float, lower: float, upper: float) -> Factor:
 
 
 class DenseProblem(NamedTuple):
-    """A row of docs/method.md, section 3, in full matrices; T duels, equal ones written out.
-
-    covariance: (T, T) of z. noise: (T,), D_i. inside: (T,), k~. correction: in nats.
-    limits: (T, 2). across, prior: Cov[f*, z] (N, T) and Cov[f*] (N, N) of the test items.
-    """
+    """A row of docs/method.md, section 3, in full matrices; T duels, equal ones written out."""
 
     covariance: Array
+    """(T, T) of z."""
     noise: Array
+    """(T,), D_i."""
     inside: Array
+    """(T,), k~."""
     correction: float
+    """In nats."""
     limits: Array
+    """(T, 2)."""
     across: Array
+    """Cov[f*, z] (N, T) and Cov[f*] (N, N) of the test items."""
     prior: Array
+    """Cov[f*, z] (N, T) and Cov[f*] (N, N) of the test items."""
 
     def factors(self, logit_noise: float | None = None) -> list[Factor]:
         """Probit factors, or logit ones, whose normal noise is what exceeds `logit_noise`."""
@@ -191,7 +194,8 @@ def slow_predictions(
 ) -> tuple[Array, Array]:
     """Mean and covariance of f*: k* (sum of slopes) and k** - k* (W⁻¹ + K)⁻¹ k*' (GPML 3.21, 3.24).
 
-    across: Cov[f*, z], (N, t). prior: Cov[f*], (N, N).
+    :param across: Cov[f*, z], (N, t).
+    :param prior: Cov[f*], (N, N).
     """
     root = np.sqrt(found.precision)
     inner = np.eye(len(root)) + root[:, None] * covariance * root
@@ -279,12 +283,12 @@ def slow_power_ep(
 ) -> SlowPowerEP:
     """Power EP (Minka 2004), one site after the other, every marginal computed afresh.
 
-    power: of all factors, or of each.
-
     The share p of a site is taken out; what is left times the factor^p has log mass
     log Z_i, mean E and variance V by `quad`; then p tau = 1/V - 1/v_c and p nu = E/V - m_c/v_c, and
 
         log Z = sum [log Z_i + psi(m_c, v_c) - psi(m, v)] / p + ½ nu'mu - ½ log|B|
+
+    :param power: of all factors, or of each.
     """
     t = len(factors)
     power = np.broadcast_to(power, t)

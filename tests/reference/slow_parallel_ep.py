@@ -11,11 +11,14 @@ Array = NDArray[np.float64]
 
 
 class SlowParallel(NamedTuple):
-    """changes: the largest of each sweep. mean, variance: of each z, at the end."""
+    """Where slow parallel EP ended."""
 
     changes: list[float]
+    """The largest of each sweep."""
     mean: Array
+    """Of each z, at the end."""
     variance: Array
+    """Of each z, at the end."""
 
 
 def slow_parallel_ep(

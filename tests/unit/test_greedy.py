@@ -323,13 +323,12 @@ def test_unconverged_inference_is_counted() -> None:
 
 @dataclass(frozen=True)
 class Fragile(spg.VFE):
-    """Not a number with some item among the inducing inputs; no gradient with some number of them.
-
-    item: the first feature of that item. count: that number.
-    """
+    """NaN with some item among the inducing inputs; no gradient with some number of them."""
 
     item: float = np.nan
+    """The first feature of that item."""
     count: int = 0
+    """That number."""
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         prior = super().prior(problem)

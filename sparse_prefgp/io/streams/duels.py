@@ -26,27 +26,26 @@ _UNEVEN = 1.25
 
 @dataclass(frozen=True, eq=False)
 class StreamedDuels:
-    """Duels that are read in chunks, made by `stream_duels`.
-
-    Attributes:
-        source: where they are read from.
-        items: the table that ids refer to; None where features are inline.
-        transform: how inline features are standardised, None for as they are.
-        feature_names: of the D features.
-        scan: what the first pass over all of them found.
-        start, stop: the rows of the source that belong to it.
-        blocks: the number of each of its rows' block, ascending, where neither parts nor chunks
-            may cut one; None without blocks.
-    """
+    """Duels that are read in chunks, made by `stream_duels`."""
 
     source: Source
+    """Where they are read from."""
     items: ItemTable | None
+    """The table that ids refer to; None where features are inline."""
     transform: FeatureTransform | None
+    """How inline features are standardised, None for as they are."""
     feature_names: tuple[str, ...] | None
+    """Of the D features."""
     scan: Scan
+    """What the first pass over all of them found."""
     start: int
+    """The rows of the source that belong to it."""
     stop: int
+    """The rows of the source that belong to it."""
     blocks: IntArray | None = None
+    """The number of each of its rows' block, ascending, where neither parts nor chunks may cut one;
+    None without blocks.
+    """
 
     @property
     def num_rows(self) -> int:
@@ -96,8 +95,7 @@ class StreamedDuels:
     def part(self, start: int, stop: int) -> StreamedDuels:
         """Rows start to stop of this stream.
 
-        Raises:
-            ValueError: no rows, or rows that are not there.
+        :raises ValueError: no rows, or rows that are not there.
         """
         if not 0 <= start < stop <= self.num_rows:
             raise ValueError(
@@ -110,9 +108,8 @@ class StreamedDuels:
     def in_blocks(self, labels: Sequence[Hashable]) -> StreamedDuels:
         """The same stream with a block for each row.
 
-        Raises:
-            ValueError: labels for more or fewer rows, or a block whose rows do not follow on one
-                another.
+        :raises ValueError: labels for more or fewer rows, or a block whose rows do not follow on
+            one another.
         """
         if len(labels) != self.num_rows:
             raise ValueError(
@@ -142,8 +139,7 @@ class StreamedDuels:
     def cut(self, parts: int) -> tuple[StreamedDuels, ...]:
         """Parts of nearly equal size, in the order of the rows: whole files, if their sizes allow.
 
-        Raises:
-            ValueError: more parts than rows, so that one would have no duels.
+        :raises ValueError: more parts than rows, so that one would have no duels.
         """
         if parts > self.num_rows:
             raise ValueError(
@@ -176,8 +172,8 @@ class StreamedDuels:
 
         Each has whole events and whole blocks, at least one, and all but the last as many as fit.
 
-        Raises:
-            ValueError: an unreadable file, a bad value, with its row, or other duels than before.
+        :raises ValueError: an unreadable file, a bad value, with its row, or other duels than
+            before.
         """
         yield from ahead(self._chunks(size))
 
@@ -209,7 +205,8 @@ class StreamedDuels:
     def _ends_in(self, whole: Chunk, start: int, size: int, last: bool) -> Iterator[int]:
         """Where chunks end within events that have been read.
 
-        start: number of the first of them. last: whether no more are to come.
+        :param start: number of the first of them.
+        :param last: whether no more are to come.
         """
         sites = np.append(0, np.cumsum(whole.events.sites))
         ends = np.arange(1, len(sites))

@@ -27,19 +27,18 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 @dataclass(frozen=True, eq=False)
 class ItemTable:
-    """Items in memory: (n, D) features in model units, and ids as for `Duels`.
-
-    origin: path and options of the file they were read from, which other processes read again
-    rather than being sent the features; None for arrays. item: (n,) which item each row is of,
-    None where each is one.
-    """
+    """Items in memory: (n, D) features in model units, and ids as for `Duels`."""
 
     features: FloatArray
     ids: tuple[Hashable, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     transform: FeatureTransform | None = None
     origin: tuple[Any, ...] | None = None
+    """Path and options of the file they were read from, which other processes read again rather
+    than being sent the features; None for arrays.
+    """
     item: IntArray | None = None
+    """(n,) which item each row is of, None where each is one."""
 
     @classmethod
     def of(
@@ -50,10 +49,10 @@ class ItemTable:
         others: Sequence[str] = (),
     ) -> ItemTable:
         """A table from an (n, D) array, or from a file or a data frame, then standardised; or the
-        items of `Duels`, as they are there. others: columns of the duels, which may be ignored too.
+        items of `Duels`, as they are there.
 
-        Raises:
-            ValueError: what `read_duels` says of items.
+        :param others: columns of the duels, which may be ignored too.
+        :raises ValueError: what `read_duels` says of items.
         """
         if isinstance(items, ItemTable):
             return items

@@ -37,31 +37,28 @@ def stream_duels(
 
     All rows are read once here: counted, checked, and, for inline features, averaged.
 
-    Args:
-        duels: path of a Parquet file, of a folder of such files (read in the order of their names)
-            or a list of paths; or a `tf.data.Dataset` that gives the same elements each time.
-            Columns `winner` and `loser` hold ids; or `winner_x` and `loser_x` hold the feature x
-            of both sides, and so on. Optional columns are `count`, how often, and `tie`, 1 where
-            it was tied between the two and 0 where it was won. Elements of a
-            dataset are mappings with these keys, or tuples; inline features are vectors there.
-            Or `Duels`, which are in memory with their items: then a `StreamedGP` keeps of its own
-            arrays only a chunk.
-        items: for ids: path or data frame of items, as for `read_duels`, or an (n, D) array in
-            which ids are row numbers. None for inline features.
-        features, ignore: columns of the items, or inline features, to use or to leave out; columns
-            of the duels that say something else may be ignored too.
-        weights: column of the duels: as how many each counts in the likelihood.
-        standardise: subtract the mean and divide by the standard deviation of inline features,
-            which is recorded in `transform`; or do so by a transform that was recorded, with its
-            features. Tables of items always are, arrays never.
-        progress: called with the rows read so far and their number.
-
-    Raises:
-        ValueError: a file that is missing, empty or not Parquet; neither schema; ids without
-            items, or items without ids; an unknown id, an item against itself, a feature that is
-            not finite, a count that is not whole and positive, a tie that is neither 0 nor 1, a
-            weight that is not positive (each with its row); no duels; columns ties, weight or
-            weights that are neither named nor ignored; `Duels` with items given once more.
+    :param duels: path of a Parquet file, of a folder of such files (read in the order of their
+        names) or a list of paths; or a `tf.data.Dataset` that gives the same elements each time.
+        Columns `winner` and `loser` hold ids; or `winner_x` and `loser_x` hold the feature x of
+        both sides, and so on. Optional columns are `count`, how often, and `tie`, 1 where it was
+        tied between the two and 0 where it was won. Elements of a dataset are mappings with these
+        keys, or tuples; inline features are vectors there. Or `Duels`, which are in memory with
+        their items: then a `StreamedGP` keeps of its own arrays only a chunk.
+    :param items: for ids: path or data frame of items, as for `read_duels`, or an (n, D) array in
+        which ids are row numbers. None for inline features.
+    :param features: columns of the items, or inline features, to use or to leave out; columns of
+        the duels that say something else may be ignored too.
+    :param ignore: see `features`.
+    :param weights: column of the duels: as how many each counts in the likelihood.
+    :param standardise: subtract the mean and divide by the standard deviation of inline features,
+        which is recorded in `transform`; or do so by a transform that was recorded, with its
+        features. Tables of items always are, arrays never.
+    :param progress: called with the rows read so far and their number.
+    :raises ValueError: a file that is missing, empty or not Parquet; neither schema; ids without
+        items, or items without ids; an unknown id, an item against itself, a feature that is not
+        finite, a count that is not whole and positive, a tie that is neither 0 nor 1, a weight that
+        is not positive (each with its row); no duels; columns ties, weight or weights that are
+        neither named nor ignored; `Duels` with items given once more.
     """
     if weights in (*SIDES, COUNT, TIE):
         raise ValueError(
@@ -109,8 +106,7 @@ def is_stream(duels: Any) -> bool:
 def columns_of(duels: Any) -> tuple[str, ...]:
     """Columns of Parquet files, or of all in a folder, unread.
 
-    Raises:
-        ValueError: what `stream_duels` raises of them.
+    :raises ValueError: what `stream_duels` raises of them.
     """
     return ParquetRows.of(_files_of([duels]), UNREAD).columns
 

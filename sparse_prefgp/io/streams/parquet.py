@@ -40,9 +40,8 @@ class ParquetRows:
     ) -> ParquetRows:
         """The files, whose columns must be the same.
 
-        Raises:
-            ValueError: no file, one that is missing or not Parquet, or no schema of duels; no such
-                column of weights; columns that seem to be weights or ties, unless ignored.
+        :raises ValueError: no file, one that is missing or not Parquet, or no schema of duels; no
+            such column of weights; columns that seem to be weights or ties, unless ignored.
         """
         files = tuple(os.path.abspath(path) for path in paths)
         if not files:
@@ -182,10 +181,9 @@ def _inline_names(
 ) -> tuple[str, ...] | None:
     """The features of both sides among the columns; None where the sides are ids.
 
-    known: columns that are weights, or ignored.
-
-    Raises:
-        ValueError: neither schema, a feature of one side only, or what seems to be weights or ties.
+    :param known: columns that are weights, or ignored.
+    :raises ValueError: neither schema, a feature of one side only, or what seems to be weights or
+        ties.
     """
     for other in UNREAD:
         if other in columns and other not in known:

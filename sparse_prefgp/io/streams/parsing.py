@@ -27,8 +27,7 @@ def parsed(
 ) -> tuple[Chunk, int]:
     """Rows as arrays, checked, and a checksum of them; `position` is that of the first.
 
-    Raises:
-        ValueError: naming the row.
+    :raises ValueError: naming the row.
     """
     sides: list[npt.NDArray[Any]]
     if items is None:
@@ -137,8 +136,7 @@ def _feature_rows(source: Source, side: int, values: Any, position: int) -> Floa
 def _numbers(values: Any, name: str, source: Source, position: int) -> FloatArray:
     """A column as numbers, NaN where there is none.
 
-    Raises:
-        ValueError: one that is no number, with its row.
+    :raises ValueError: one that is no number, with its row.
     """
     column = values.to_numpy(zero_copy_only=False) if hasattr(values, "to_numpy") else values
     try:

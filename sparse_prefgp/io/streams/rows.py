@@ -29,34 +29,35 @@ def remedy(column: str) -> str:
 
 
 class Rows(NamedTuple):
-    """Some rows as they are read.
-
-    winners, losers: ids or rows of features, a list of columns for Parquet. counts, weights: None
-    for ones. flags: a column for each of the kinds `events.FLAGGED`, None where there is none.
-    said: the events themselves, where they are in memory.
-    """
+    """Some rows as they are read."""
 
     winners: Any
+    """Ids or rows of features, a list of columns for Parquet."""
     losers: Any
+    """Ids or rows of features, a list of columns for Parquet."""
     counts: Any
+    """None for ones."""
     weights: Any = None
+    """None for ones."""
     flags: tuple[Any, ...] = (None,) * len(FLAGGED)
+    """A column for each of the kinds `events.FLAGGED`, None where there is none."""
     said: Events | None = None
+    """The events themselves, where they are in memory."""
 
 
 class Chunk(NamedTuple):
-    """Events as the numerics take them.
-
-    start: number of the first one among those of the stream. events: c of them, between rows of the
-    items or of `features`. features: (s, D) of each side, one after the other, where they are
-    inline. blocks: (c,) the number of each event's block, ascending, where the stream has blocks,
-    of which a chunk then has whole ones.
-    """
+    """Events as the numerics take them."""
 
     start: int
+    """Number of the first one among those of the stream."""
     events: Events
+    """c of them, between rows of the items or of `features`."""
     features: FloatArray | None = None
+    """(s, D) of each side, one after the other, where they are inline."""
     blocks: npt.NDArray[np.int64] | None = None
+    """(c,) the number of each event's block, ascending, where the stream has blocks, of which a
+    chunk then has whole ones.
+    """
 
     def side(self, which: int) -> npt.NDArray[Any]:
         """Winners (0) or losers (1): (c,) rows of the items, or (c, D) features."""

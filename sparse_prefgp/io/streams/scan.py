@@ -27,22 +27,24 @@ _READ_NUMBERS = 1 << 20
 
 @dataclass(frozen=True)
 class Scan:
-    """What one pass over all rows found.
-
-    rows: events of the stream. sites: z behind their doors. duels: counts included. ties: of these.
-    starts: the first row of each
-    block, and the number of rows; a block lies within one file. digests: a checksum of each block.
-    comparisons: (n,) duels of each item; for inline features mean, sd, low and high, (D,) each, of
-    the raw features over both sides.
-    """
+    """What one pass over all rows found."""
 
     rows: int
+    """Events of the stream."""
     sites: int
+    """z behind their doors."""
     duels: int
+    """Counts included."""
     ties: int
+    """Of these."""
     starts: tuple[int, ...]
+    """The first row of each block, and the number of rows; a block lies within one file."""
     digests: tuple[int, ...]
+    """A checksum of each block."""
     comparisons: IntArray | None = None
+    """(n,) duels of each item; for inline features mean, sd, low and high, (D,) each, of the raw
+    features over both sides.
+    """
     mean: FloatArray | None = None
     sd: FloatArray | None = None
     low: FloatArray | None = None
@@ -50,16 +52,16 @@ class Scan:
 
 
 class Totals(NamedTuple):
-    """Of some rows.
-
-    sites: z behind their doors. duels: counts included. ties: of these. comparisons: (n,) duels of
-    each item; for inline features low and high, (D,) each, in model units.
-    """
+    """Of some rows."""
 
     sites: int
+    """z behind their doors."""
     duels: int
+    """Counts included."""
     ties: int
+    """Of these."""
     comparisons: IntArray | None
+    """(n,) duels of each item; for inline features low and high, (D,) each, in model units."""
     low: FloatArray | None
     high: FloatArray | None
 

@@ -43,8 +43,7 @@ def records_of(
 
     Exact models are made by workers too, each once, and kept in the folder by this process.
 
-    Raises:
-        ValueError: a scheduler that does not answer, has no workers or goes away.
+    :raises ValueError: a scheduler that does not answer, has no workers or goes away.
     """
     from distributed import as_completed
 

@@ -56,10 +56,7 @@ class Files(_Strict):
 
 
 class Made(_Strict):
-    """Items with normal features, a utility drawn from a Gaussian process, and random duels.
-
-    noise: sigma² per side of a duel. lengthscale: the same for all features.
-    """
+    """Items with normal features, a utility drawn from a Gaussian process, and random duels."""
 
     items: Annotated[int, Field(ge=2)] = Field(description="a whole number of at least 2")
     features: Whole = Field(description="a whole number of at least 1")
@@ -67,34 +64,34 @@ class Made(_Strict):
     kernel: Literal["se", "matern32", "matern52"] = Field(description="se, matern32 or matern52")
     variance: Positive = Field(description="a positive number")
     lengthscale: Positive = Field(description="a positive number")
+    """The same for all features."""
     noise: Positive = Field(description="a positive number")
+    """sigma² per side of a duel."""
 
 
 class Regression(_Strict):
-    """How targets become duels: random pairs within training and within test items.
-
-    items: at most so many training items, at random. noise: standard deviation of what is added to
-    either side, as a share of that of the targets.
-    """
+    """How targets become duels: random pairs within training and within test items."""
 
     items: Whole | None = Field(None, description="a whole number of training items")
+    """At most so many training items, at random."""
     duels: Whole = Field(description="a whole number of training duels")
     test_duels: Whole = Field(description="a whole number of held-out duels")
     noise: NotNegative = Field(description="a number of at least 0")
+    """Standard deviation of what is added to either side, as a share of that of the targets."""
 
 
 class Data(_Strict):
-    """Which duels: a `set` by name, `files`, or `made` ones.
-
-    regression: for sets of features and targets. test: which duels of the held-out items or groups
-    are predicted, `gold` ones in place of single votes.
-    """
+    """Which duels: a `set` by name, `files`, or `made` ones."""
 
     set: str | None = Field(None, description="the name of a data set, such as boston")
     files: Files | None = Field(None, description="items: and duels:, the paths of two tables")
     made: Made | None = Field(None, description="items:, features:, duels: and so on")
     regression: Regression | None = Field(None, description="duels:, test_duels: and noise:")
+    """For sets of features and targets."""
     test: Literal["gold"] | None = Field(None, description="gold")
+    """Which duels of the held-out items or groups are predicted, `gold` ones in place of single
+    votes.
+    """
 
     @field_validator("set")
     @classmethod
@@ -126,19 +123,19 @@ class Data(_Strict):
 
 
 class SplitSettings(_Strict):
-    """What is held out, anew for every seed.
-
-    by: `duels`, `items`, `group:COLUMN` or `time:COLUMN`. One of three says how much: a
-    test_fraction; leave_one_out: one group whole, the one whose number, from 0, is the seed;
-    standard: the test items that a regression set came with. max_train: at most so many training
-    duels; several numbers make a learning curve.
-    """
+    """What is held out, anew for every seed."""
 
     by: str = Field(description="duels, items, group:COLUMN or time:COLUMN")
+    """`duels`, `items`, `group:COLUMN` or `time:COLUMN`. One of three says how much: a
+    test_fraction.
+    """
     test_fraction: Share | None = Field(None, description="a number between 0 and 1")
     leave_one_out: bool = Field(False, description="true or false")
+    """One group whole, the one whose number, from 0, is the seed."""
     standard: bool = Field(False, description="true or false")
+    """The test items that a regression set came with."""
     max_train: tuple[Whole, ...] = Field((), description="whole numbers, such as [1000, 10000]")
+    """At most so many training duels; several numbers make a learning curve."""
 
     @model_validator(mode="after")
     def _known(self) -> SplitSettings:
@@ -154,48 +151,56 @@ class SplitSettings(_Strict):
 
 
 class Study(_Strict):
-    """A study: every combination that makes sense of what is listed, for every seed.
-
-    name, title: for files and people. kernels, approximations, engines: by name, as for `fit`.
-    inducing, inducing_inputs: numbers of inducing inputs, and ways to choose them: `random` items,
-    `kmeans` centres, `greedy` conditional variance, all of which stay where they are, or `learned`
-    from k-means on. hyperparameters: `fixed` (those that the exact model learns on the same
-    training duels, or `at`) or `joint` (learned with the approximation). at: kernel term ->
-    parameter -> value or values. exact_reference: compare with exact EP where the smaller of
-    distinct items and distinct duels is at most `exact_limit`. baselines: a linear probit and a
-    coin beside. noise_variance: sigma² per side.
-    """
+    """A study: every combination that makes sense of what is listed, for every seed."""
 
     name: str = Field(
         pattern=r"^[a-z0-9][a-z0-9_-]*$",
         description="a short name of small letters, digits, - and _",
     )
+    """For files and people."""
     title: str = Field(description="a line of text")
+    """For files and people."""
     data: Data = Field(description="set:, files: or made:")
     split: SplitSettings = Field(description="by: and test_fraction:")
     kernels: tuple[str, ...] = Field(min_length=1, description="names, such as [se]")
+    """By name, as for `fit`."""
     approximations: tuple[str, ...] = Field(
         min_length=1, description="names, such as [exact, vfe, fitc]"
     )
+    """By name, as for `fit`."""
     engines: tuple[str, ...] = Field(min_length=1, description="names, such as [ep]")
+    """By name, as for `fit`."""
     inducing: tuple[Whole, ...] = Field((), description="whole numbers, such as [16, 32, 64]")
+    """Numbers of inducing inputs, and ways to choose them: `random` items, `kmeans` centres,
+    `greedy` conditional variance, all of which stay where they are, or `learned` from k-means on.
+    """
     inducing_inputs: tuple[Literal["random", "kmeans", "greedy", "learned"], ...] = Field(
         (), description="random, kmeans, greedy or learned, in a list"
     )
+    """See `inducing`."""
     hyperparameters: tuple[Literal["fixed", "joint"], ...] = Field(
         min_length=1, description="fixed or joint, in a list"
     )
+    """`fixed` (those that the exact model learns on the same training duels, or `at`) or `joint`
+    (learned with the approximation).
+    """
     at: dict[str, dict[str, Values]] | None = Field(
         None, description="values by kernel term, such as {se: {variance: 2, lengthscales: 1.5}}"
     )
+    """Kernel term -> parameter -> value or values."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         min_length=1, description="whole numbers of at least 0, such as [0, 1, 2]"
     )
     iterations: Whole = Field(description="a whole number of at least 1")
     noise_variance: Positive = Field(0.5, description="a positive number, such as 0.5")
+    """sigma² per side."""
     exact_reference: bool = Field(description="true or false")
+    """Compare with exact EP where the smaller of distinct items and distinct duels is at most
+    `exact_limit`.
+    """
     exact_limit: Whole = Field(2000, description="a whole number of at least 1")
     baselines: bool = Field(description="true or false")
+    """A linear probit and a coin beside."""
 
     @model_validator(mode="after")
     def _sensible(self) -> Study:
@@ -318,8 +323,9 @@ class Study(_Strict):
 
         Contents of files count, of those of a data set too, and not where they are.
 
-        Raises:
-            ValueError, ConnectionError, ModuleNotFoundError: of a data set, as `datasets.fetch`.
+        :raises ValueError: of a data set, as `datasets.fetch`.
+        :raises ConnectionError: of a data set, as `datasets.fetch`.
+        :raises ModuleNotFoundError: of a data set, as `datasets.fetch`.
         """
         settings = self.resolved()
         del settings["title"]
@@ -338,8 +344,7 @@ class Study(_Strict):
 def check_length(term: str, name: str, values: int, features: int) -> None:
     """Refuse another number of values under `at` than there are features.
 
-    Raises:
-        ValueError: the end of a sentence, after "The configuration … ".
+    :raises ValueError: the end of a sentence, after "The configuration … ".
     """
     if values != features:
         raise ValueError(
@@ -374,9 +379,8 @@ def safe_name(text: str) -> str:
 def read_study(path: str | Path) -> Study:
     """Read a study from a YAML file.
 
-    Raises:
-        ValueError: a file that is missing or is no YAML; an unknown key (the message has the
-            nearest known one), one that is missing or twice there, a value that makes no sense.
+    :raises ValueError: a file that is missing or is no YAML; an unknown key (the message has the
+        nearest known one), one that is missing or twice there, a value that makes no sense.
     """
     import yaml
 
@@ -405,13 +409,10 @@ def read_study(path: str | Path) -> Study:
 def study_from(values: Any, where: str = "The study", folder: str | Path = ".") -> Study:
     """A study from plain values, as `read_study` finds them.
 
-    Args:
-        values: a mapping.
-        where: the beginning of a message.
-        folder: where relative paths of files begin.
-
-    Raises:
-        ValueError: what `read_study` raises of keys and values.
+    :param values: a mapping.
+    :param where: the beginning of a message.
+    :param folder: where relative paths of files begin.
+    :raises ValueError: what `read_study` raises of keys and values.
     """
     if not isinstance(values, Mapping):
         raise ValueError(f"{where} holds no keys; see configs/smoke for an example.")

@@ -33,23 +33,20 @@ def stream(seed: int, number: int) -> np.random.Generator:
 
 @dataclass(frozen=True, eq=False)
 class Parted:
-    """A table and which of its rows are for training and for testing.
-
-    utilities: (n,) of the items of the table, None where nobody knows them. group: the label of the
-    one that is left out, None where none is.
-    """
+    """A table and which of its rows are for training and for testing."""
 
     table: DuelTable
     split: Split
     utilities: FloatArray | None = None
+    """(n,) of the items of the table, None where nobody knows them."""
     group: str | None = None
+    """The label of the one that is left out, None where none is."""
 
 
 def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> Parted:
     """The duels of one seed, parted; the same for every method that is tried on them.
 
-    Raises:
-        ValueError: what reading, making and splitting raise.
+    :raises ValueError: what reading, making and splitting raise.
     """
     return _parted(data, split, max_train, seed, tuple(source_sums(data).items()))
 
@@ -73,8 +70,7 @@ def _parted(
 def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, seed: int) -> Split:
     """Training and test rows of a seed.
 
-    Raises:
-        ValueError: what `split_duels` raises; a seed that is no number of a group.
+    :raises ValueError: what `split_duels` raises; a seed that is no number of a group.
     """
     rng = stream(seed, SPLIT)
     if split.test_fraction is not None:
@@ -85,8 +81,7 @@ def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, se
 def left_out_group(table: DuelTable, split: SplitSettings, seed: int) -> str | None:
     """The label of the group that a seed leaves out; None where no group is.
 
-    Raises:
-        ValueError: a seed that is no number of a group.
+    :raises ValueError: a seed that is no number of a group.
     """
     if not split.leave_one_out:
         return None

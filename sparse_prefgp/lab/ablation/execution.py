@@ -78,13 +78,10 @@ class _Found:
 def execute(study: Study, run: RunSettings, reference: Reference | None = None) -> Record:
     """Do one run.
 
-    Args:
-        study: it belongs to.
-        run: which one.
-        reference: the exact model of the same training duels, if the study has one.
-
-    Returns:
-        A record of plain values; one that failed says why. Only an interruption is raised.
+    :param study: it belongs to.
+    :param run: which one.
+    :param reference: the exact model of the same training duels, if the study has one.
+    :return: A record of plain values; one that failed says why. Only an interruption is raised.
     """
     found, clock = _Found(), Phases()
     status, reason, trace, fault = DONE, "", "", False

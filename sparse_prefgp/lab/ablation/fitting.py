@@ -55,22 +55,20 @@ class Hyperparameters:
 
 
 class Predictions(NamedTuple):
-    """For the held-out duels and the test items that are compared.
-
-    log_probabilities: (k,) that the observed winner wins, in nats. mean, covariance: (N,), (N, N)
-    of the utilities of the compared items.
-    """
+    """For the held-out duels and the test items that are compared."""
 
     log_probabilities: FloatArray
+    """(k,) that the observed winner wins, in nats."""
     mean: FloatArray
+    """(N,), (N, N) of the utilities of the compared items."""
     covariance: FloatArray
+    """(N,), (N, N) of the utilities of the compared items."""
 
 
 def left_out(study: Study, run: RunSettings) -> str | None:
     """The label of the group that is left out, None where none is.
 
-    Raises:
-        ValueError: what `parted` raises.
+    :raises ValueError: what `parted` raises.
     """
     return parted(study.data, study.split, run.max_train, run.seed).group
 
@@ -78,8 +76,7 @@ def left_out(study: Study, run: RunSettings) -> str | None:
 def held_out(study: Study, run: RunSettings) -> tuple[Holdout, FloatArray | None]:
     """Training and test duels of a run, and the utilities of all items where they are known.
 
-    Raises:
-        ValueError: what `parted` and `prepare` raise.
+    :raises ValueError: what `parted` and `prepare` raise.
     """
     part = parted(study.data, study.split, run.max_train, run.seed)
     gp = not run.is_baseline
@@ -101,13 +98,10 @@ def start_model(
 ) -> PreferenceGP:
     """The model before anything is learned.
 
-    Args:
-        given: hyperparameters to begin with; with a `fixed` run they stay. None are those that the
-            kernel starts with.
-
-    Raises:
-        ValueError: what `initial_inputs` and `PreferenceGP` raise, and values under `at` of another
-            length than there are features.
+    :param given: hyperparameters to begin with; with a `fixed` run they stay. None are those that
+        the kernel starts with.
+    :raises ValueError: what `initial_inputs` and `PreferenceGP` raise, and values under `at` of
+        another length than there are features.
     """
     import gpflow
 

@@ -38,9 +38,8 @@ _SOURCE = "source"  # of a duel, where training and test come from two tables
 def check_named(data: Data) -> None:
     """Fetch a set, and refuse settings that it cannot have.
 
-    Raises:
-        ValueError: an unknown set, or one of another kind than the settings are for.
-        ConnectionError: no network.
+    :raises ValueError: an unknown set, or one of another kind than the settings are for.
+    :raises ConnectionError: no network.
     """
     assert data.set is not None
     found = _loaded(data.set, tuple(source_sums(data).items()))
@@ -61,8 +60,7 @@ def named_duels(
 ) -> Parted:
     """The duels of a set, parted for a seed; `sums` are those of its files.
 
-    Raises:
-        ValueError: what reading, drawing and splitting raise.
+    :raises ValueError: what reading, drawing and splitting raise.
     """
     assert data.set is not None
     found = _loaded(data.set, sums)

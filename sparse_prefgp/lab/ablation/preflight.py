@@ -19,8 +19,7 @@ def check_study(study: Study) -> None:
     training duels, or values under `at` for another number of features. What only some seeds, or
     only some m or training sizes fail by is left to their runs.
 
-    Raises:
-        ValueError: the first reason.
+    :raises ValueError: the first reason.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the runs warn of the same, in their records

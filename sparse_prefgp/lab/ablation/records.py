@@ -35,8 +35,7 @@ class StudyFolder:
     def __init__(self, folder: Path, study: Study) -> None:
         """Look at a folder, new, empty or of the same study; nothing is written before `claim`.
 
-        Raises:
-            ValueError: it belongs to another study, holds other things, or cannot be written.
+        :raises ValueError: it belongs to another study, holds other things, or cannot be written.
         """
         self.folder, self.study = folder, study
         self.sums = source_sums(study.data)
@@ -54,8 +53,7 @@ class StudyFolder:
     def finished(self, runs: Iterable[RunSettings]) -> dict[str, Record]:
         """The records that are there, by the name of their run.
 
-        Raises:
-            ValueError: one that cannot be read.
+        :raises ValueError: one that cannot be read.
         """
         found = {}
         for run in runs:
@@ -82,8 +80,7 @@ class StudyFolder:
     def reference(self, key: ReferenceKey) -> Reference | None:
         """The exact model, if it is there.
 
-        Raises:
-            ValueError: a damaged file.
+        :raises ValueError: a damaged file.
         """
         return read_reference(self._reference(key))
 
@@ -109,8 +106,7 @@ class StudyFolder:
     def claim(self) -> None:
         """Make the folder that of the study; nothing where it is already.
 
-        Raises:
-            ValueError: it cannot be made.
+        :raises ValueError: it cannot be made.
         """
         if (self.folder / STUDY).exists():
             return

@@ -41,37 +41,40 @@ _FREE = "free"
 
 @dataclass(frozen=True)
 class Learning:
-    """How a model was learned.
-
-    fit_seconds: from the training duels to converged sites. evaluations: of evidence and gradient,
-    which took `gradient_seconds` each without compilation; 0 where nothing was learned. optimiser:
-    what it says of itself. notes: what is odd.
-    """
+    """How a model was learned."""
 
     fit_seconds: float
+    """From the training duels to converged sites."""
     iterations: int = 0
     evaluations: int = 0
+    """Of evidence and gradient, which took `gradient_seconds` each without compilation; 0 where
+    nothing was learned.
+    """
     gradient_seconds: float = float("nan")
     sweeps: int = 0
     optimiser: str = ""
+    """What it says of itself."""
     notes: tuple[str, ...] = ()
+    """What is odd."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """An exact model, or one sentence why there is none.
-
-    hyperparameters, predictions, log_evidence, learning: None without a model. seconds: by phase.
-    """
+    """An exact model, or one sentence why there is none."""
 
     key: ReferenceKey
     reason: str = ""
     hyperparameters: Hyperparameters | None = None
+    """None without a model."""
     predictions: Predictions | None = None
+    """None without a model."""
     log_evidence: float = float("nan")
+    """None without a model."""
     converged: bool = False
     learning: Learning | None = None
+    """None without a model."""
     seconds: dict[str, float] = field(default_factory=dict)
+    """By phase."""
 
     def to_bytes(self) -> bytes:
         """For a file; `from_bytes` reads it."""
@@ -96,8 +99,7 @@ class Reference:
     def from_bytes(cls, data: bytes) -> Reference:
         """Read what `to_bytes` made.
 
-        Raises:
-            ValueError: something else, or damaged.
+        :raises ValueError: something else, or damaged.
         """
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as file:
@@ -178,7 +180,7 @@ def learned(
 ) -> tuple[Any, Learning]:
     """A model with everything learned that the run learns, and with converged sites.
 
-    given: as for `start_model`.
+    :param given: as for `start_model`.
     """
     from sparse_prefgp.learning.optimise import optimise
 
@@ -233,8 +235,7 @@ def _one_line(error: Exception) -> str:
 def read_reference(path: Path) -> Reference | None:
     """What was kept in a file, None where there is none.
 
-    Raises:
-        ValueError: a damaged file.
+    :raises ValueError: a damaged file.
     """
     try:
         data = path.read_bytes()

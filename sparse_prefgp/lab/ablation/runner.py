@@ -26,36 +26,37 @@ TABLES_SHARE = 20.0  # times what the last one took, so that tables take 5 % of 
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """Before the first run, and after each.
-
-    done: of `total`, those of earlier calls and those that failed included. doing: what is next, on
-    a cluster what came back last. seconds: since the start; left: a guess from the runs of this
-    call, None before one is done. failed: how many of those done.
-    """
+    """Before the first run, and after each."""
 
     done: int
+    """Of `total`, those of earlier calls and those that failed included."""
     total: int
     doing: str
+    """What is next, on a cluster what came back last."""
     seconds: float
+    """Since the start."""
     left: float | None
+    """A guess from the runs of this call, None before one is done."""
     failed: int = 0
+    """How many of those done."""
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """What became of a study.
-
-    runs: all of them. new: how many were done now, the others earlier. failed: name and reason.
-    faults: how many of the failed ones the program is to blame for, not data, settings or the
-    machine. seconds: of this call.
-    """
+    """What became of a study."""
 
     folder: Path
     runs: int
+    """All of them."""
     new: int
+    """How many were done now, the others earlier."""
     failed: tuple[tuple[str, str], ...]
+    """Name and reason."""
     faults: int
+    """How many of the failed ones the program is to blame for, not data, settings or the machine.
+    """
     seconds: float
+    """Of this call."""
 
 
 def run_study(
@@ -71,24 +72,21 @@ def run_study(
 
     What would fail for every seed is refused before anything is written.
 
-    Args:
-        study: what `read_study` gives.
-        out: folder, new, empty or of the same study, which is continued.
-        dask: None for this process; `local` for a cluster on this machine; the address of a running
-            scheduler, such as `tcp://10.0.0.1:8786`.
-        workers: processes of the local cluster; by default one per core.
-        retry_failed: do those again that failed.
-        callback: told before the first run and after each.
-
     A run that fails is a row with its reason. Each has its record as soon as it is done, so that a
     call that was killed is continued by the next; the table is written now and then too.
 
-    Raises:
-        ValueError: a folder that belongs to something else, an unknown data set, what
-            `check_study` refuses, data that change while the study runs, a scheduler that does not
-            answer or has no workers, `workers` without a local cluster.
-        ConnectionError: a data set that cannot be fetched.
-        KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
+    :param study: what `read_study` gives.
+    :param out: folder, new, empty or of the same study, which is continued.
+    :param dask: None for this process; `local` for a cluster on this machine; the address of a
+        running scheduler, such as `tcp://10.0.0.1:8786`.
+    :param workers: processes of the local cluster; by default one per core.
+    :param retry_failed: do those again that failed.
+    :param callback: told before the first run and after each.
+    :raises ValueError: a folder that belongs to something else, an unknown data set, what
+        `check_study` refuses, data that change while the study runs, a scheduler that does not
+        answer or has no workers, `workers` without a local cluster.
+    :raises ConnectionError: a data set that cannot be fetched.
+    :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
     if workers is not None and dask != "local":
         raise ValueError(

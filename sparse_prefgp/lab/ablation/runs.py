@@ -16,12 +16,7 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What one run is.
-
-    inducing: m, None without inducing inputs. inducing_inputs: the way to choose them, or `none`.
-    hyperparameters: `fixed` or `joint`. max_train: at most so many training duels; None is all.
-    Baselines have `none` for kernel, engine and hyperparameters.
-    """
+    """What one run is."""
 
     data: str
     split: str
@@ -29,9 +24,15 @@ class RunSettings:
     approximation: str
     engine: str
     inducing: int | None
+    """m, None without inducing inputs."""
     inducing_inputs: str
+    """The way to choose them, or `none`."""
     hyperparameters: str
+    """`fixed` or `joint`."""
     max_train: int | None
+    """At most so many training duels; None is all. Baselines have `none` for kernel, engine and
+    hyperparameters.
+    """
     seed: int
 
     @property
@@ -65,15 +66,13 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class ReferenceKey:
-    """An exact model: its kernel, training size and seed.
-
-    at: it has the values under `at`; otherwise its hyperparameters were learned.
-    """
+    """An exact model: its kernel, training size and seed."""
 
     kernel: str
     max_train: int | None
     seed: int
     at: bool = False
+    """it has the values under `at`; otherwise its hyperparameters were learned."""
 
     @property
     def name(self) -> str:

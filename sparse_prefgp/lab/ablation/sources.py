@@ -18,8 +18,9 @@ def source_sums(data: Data) -> dict[str, str]:
 
     By the names of the files of a set, by `items` and `duels` for files.
 
-    Raises:
-        ValueError, ConnectionError, ModuleNotFoundError: of a set, as `fetch`.
+    :raises ValueError: of a set, as `fetch`.
+    :raises ConnectionError: of a set, as `fetch`.
+    :raises ModuleNotFoundError: of a set, as `fetch`.
     """
     if data.set is not None:
         return checksums(data.set)
@@ -32,8 +33,7 @@ def source_sums(data: Data) -> dict[str, str]:
 def check_unchanged(data: Data, expected: Mapping[str, str]) -> None:
     """Refuse data that are not those of the study, here or where a worker is.
 
-    Raises:
-        ValueError: other files, or other contents.
+    :raises ValueError: other files, or other contents.
     """
     found = source_sums(data)
     if found == expected:

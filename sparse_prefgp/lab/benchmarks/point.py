@@ -27,19 +27,19 @@ _COMPILED_BEFORE = 1_000_000
 
 @dataclass(frozen=True)
 class Point:
-    """t duels between n items (2 t: all distinct) with m inducing inputs, VFE.
-
-    parts: 0 for `ParallelEP`, else P of `PartitionedEP`. folder: of `problems.write_duels`, whose
-    duels `StreamedGP` reads; empty for duels in memory. scheduler: of its parts, "local" for Dask
-    workers on this machine; empty for parts one after the other in one process.
-    """
+    """t duels between n items (2 t: all distinct) with m inducing inputs, VFE."""
 
     t: int
     n: int
     m: int
     parts: int = 0
+    """0 for `ParallelEP`, else P of `PartitionedEP`."""
     folder: str = ""
+    """Of `problems.write_duels`, whose duels `StreamedGP` reads; empty for duels in memory."""
     scheduler: str = ""
+    """Of its parts, "local" for Dask workers on this machine; empty for parts one after the other
+    in one process.
+    """
 
     @property
     def compiles_before(self) -> bool:

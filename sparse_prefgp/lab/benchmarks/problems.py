@@ -24,14 +24,13 @@ Utility = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Training duels, and held-out duels between items of which none is in training.
-
-    winners, losers: (held-out duels, D) features.
-    """
+    """Training duels, and held-out duels between items of which none is in training."""
 
     duels: Duels
     winners: np.ndarray
+    """(held-out duels, D) features."""
     losers: np.ndarray
+    """(held-out duels, D) features."""
 
 
 def random_utility(rng: np.random.Generator, smooth: bool = False, waves: int = 500) -> Utility:

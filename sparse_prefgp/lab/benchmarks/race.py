@@ -145,16 +145,15 @@ def _race(
 
 @dataclass(frozen=True)
 class Comparison:
-    """One of ours against the better SVGP.
-
-    target: the worse of the two best scores + `MARGIN`, which both reach. ours, rival: seconds
-    until then; rival is that of the SVGP that is there first. ratio: rival / ours.
-    """
+    """One of ours against the better SVGP."""
 
     name: str
     target: float
+    """The worse of the two best scores + `MARGIN`, which both reach."""
     ours: float
+    """Seconds until then."""
     rival: float
+    """Seconds until then, of the SVGP that is there first."""
 
     @property
     def ratio(self) -> float:

@@ -187,17 +187,15 @@ def train_lbfgs(model: gpflow.models.SVGP, pairs: np.ndarray, budget: float) -> 
 
 @dataclass(frozen=True)
 class NaturalGradients:
-    """Settings of natural gradients with Adam.
-
-    batch: duels in a mini-batch, None for all. gamma: length of a natural step, reached by a
-    log-linear ramp from 1e-3 over `ramp` steps. rate: learning rate of Adam, on unconstrained
-    hyperparameters and Z.
-    """
+    """Settings of natural gradients with Adam."""
 
     batch: int | None = 1000
+    """Duels in a mini-batch, None for all."""
     gamma: float = 0.1
+    """Length of a natural step, reached by a log-linear ramp from 1e-3 over `ramp` steps."""
     ramp: int = 20
     rate: float = 0.01
+    """Learning rate of Adam, on unconstrained hyperparameters and Z."""
 
     def __str__(self) -> str:
         batch = "full batch" if self.batch is None else f"batches of {self.batch:,}"

@@ -16,19 +16,18 @@ from sparse_prefgp.lab.report.vocabulary import Metric
 
 @dataclass(frozen=True)
 class PooledBin:
-    """Held-out duels of all seeds whose confidence max(p, 1 - p) is in [lower, upper).
-
-    duels: how many, where several runs of a seed count as one. confidence, share_won: their mean
-    confidence, and the share that the predicted winner won. error: standard error of
-    share_won over seeds, NaN where fewer than two seeds have such duels.
-    """
+    """Held-out duels of all seeds whose confidence max(p, 1 - p) is in [lower, upper)."""
 
     lower: float
     upper: float
     duels: float
+    """How many, where several runs of a seed count as one."""
     confidence: float
+    """Their mean confidence, and the share that the predicted winner won."""
     share_won: float
+    """Their mean confidence, and the share that the predicted winner won."""
     error: float
+    """Standard error of share_won over seeds, NaN where fewer than two seeds have such duels."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,7 @@ def pooled_bins(
     share R = sum(w a) / sum(w) of S seeds has the variance S / (S - 1) sum((w (a - R))²) / sum(w)²
     of a ratio of two means (Cochran 1977, Sampling Techniques).
 
-    Args:
-        runs: by seed, the bins of each of its runs; several runs of a seed count as one.
+    :param runs: by seed, the bins of each of its runs; several runs of a seed count as one.
     """
     rows: dict[tuple[float, float], dict[int, list[tuple[float, float, float]]]] = {}
     for seed, of_seed in runs.items():

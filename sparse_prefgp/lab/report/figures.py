@@ -72,9 +72,10 @@ LINEAR_WITHIN = 1.0  # of an axis that is logarithmic on both sides of 0
 
 
 class Drawn(NamedTuple):
-    """A figure, and the words that go with it. name: of its files."""
+    """A figure, and the words that go with it."""
 
     name: str
+    """Of its files."""
     group: str
     title: str
     caption: str
@@ -82,10 +83,11 @@ class Drawn(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Of the vertical axis. floor: what is not above it cannot be drawn on a logarithmic one."""
+    """Of the vertical axis."""
 
     kind: str
     floor: float = -math.inf
+    """What is not above it cannot be drawn on a logarithmic axis."""
 
 
 class Facet(NamedTuple):
@@ -110,7 +112,7 @@ def draw_all(
 ) -> Iterator[Drawn]:
     """All figures of a report, one after the other.
 
-    quality: metrics to be drawn against the time to fit.
+    :param quality: metrics to be drawn against the time to fit.
     """
     for metric in metrics:
         yield from draw_metric(arrangement, metric)
@@ -163,7 +165,7 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
 def draw_reliability(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
     """Share won against predicted confidence, at the smallest and the largest m.
 
-    metric: the calibration error, whose points say which seeds are paired.
+    :param metric: the calibration error, whose points say which seeds are paired.
     """
     curves = {
         curve.key: curve

@@ -32,15 +32,13 @@ SAME_SIZE = 1.25
 
 @dataclass(frozen=True)
 class Method:
-    """What is compared.
-
-    settings: values of `SETTINGS`, without those of a baseline. has_m: whether it has inducing
-    inputs.
-    """
+    """What is compared."""
 
     label: str
     settings: tuple[str, ...]
+    """Values of `SETTINGS`, without those of a baseline."""
     has_m: bool
+    """Whether it has inducing inputs."""
 
     @property
     def approximation(self) -> str:
@@ -89,22 +87,23 @@ BySeed = dict[int, float]
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """Results by panel, method and m.
-
-    methods, panels: in the order of the study. cells: of each metric, the values by seed; a value
-    that is not finite is there as NaN. failed: seeds of failed runs. notes: what there is to know.
-    bins: of the calibration, by seed those of each of its runs.
-    """
+    """Results by panel, method and m."""
 
     methods: tuple[Method, ...]
+    """In the order of the study."""
     panels: tuple[Panel, ...]
+    """In the order of the study."""
     cells: Mapping[str, Mapping[Key, BySeed]]
+    """Of each metric, the values by seed; a value that is not finite is there as NaN."""
     failed: Mapping[Key, frozenset[int]]
+    """Seeds of failed runs."""
     duels: Mapping[Key, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    """What there is to know."""
     bins: Mapping[Key, Mapping[int, Sequence[tuple[CalibrationBin, ...]]]] = field(
         default_factory=dict
     )
+    """Of the calibration, by seed those of each of its runs."""
 
     @cached_property
     def _ms(self) -> dict[tuple[str, Panel, Method], list[int | None]]:
@@ -125,8 +124,7 @@ class Arrangement:
     def method(self, text: str) -> Method:
         """The method of that label, or of that approximation where only one has it.
 
-        Raises:
-            ValueError: none or several; the message names those there are.
+        :raises ValueError: none or several; the message names those there are.
         """
         wanted = text.strip().casefold()
         labels = [method.label for method in self.methods]

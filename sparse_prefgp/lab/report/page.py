@@ -19,9 +19,10 @@ DIGITS_OF_FINGERPRINT = 12
 
 
 class Shown(NamedTuple):
-    """A figure in a file, with its words. file: a PNG."""
+    """A figure in a file, with its words."""
 
     file: Path
+    """A PNG."""
     group: str
     title: str
     caption: str
@@ -48,19 +49,16 @@ def render_page(
 ) -> str:
     """The text of the page, everything escaped and embedded.
 
-    Args:
-        results: what is reported.
-        title: of the page.
-        summary: the answer, a sentence each.
-        notes: warnings, a sentence each.
-        first: tables for the top: summary and comparisons.
-        tables: those of each family of metrics.
-        last: tables for the end: exponents and all pairs.
-        figures: in the order to show them.
-
-    Raises:
-        ModuleNotFoundError: jinja2 is not installed.
-        OSError: a figure cannot be read.
+    :param results: what is reported.
+    :param title: of the page.
+    :param summary: the answer, a sentence each.
+    :param notes: warnings, a sentence each.
+    :param first: tables for the top: summary and comparisons.
+    :param tables: those of each family of metrics.
+    :param last: tables for the end: exponents and all pairs.
+    :param figures: in the order to show them.
+    :raises ModuleNotFoundError: jinja2 is not installed.
+    :raises OSError: a figure cannot be read.
     """
     template = page_template("ablation_report.html")
     groups = list(dict.fromkeys([*GROUPS, *tables, *(figure.group for figure in figures)]))

@@ -60,20 +60,21 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """The results of one study or several.
-
-    frame: long form, one row per run and metric, columns `COLUMNS`; numbers are float64. A failed
-    run has one row without a metric. records: what each run wrote of itself. metrics: those of the
-    frame, in the order of a report. notes: what there is to know about the reading. bins: of the
-    calibration of held-out duels, by (study, run).
-    """
+    """The results of one study or several."""
 
     studies: tuple[Study, ...]
     frame: pd.DataFrame
+    """Long form, one row per run and metric, columns `COLUMNS`; numbers are float64. A failed run
+    has one row without a metric.
+    """
     records: tuple[Mapping[str, Any], ...]
+    """What each run wrote of itself."""
     metrics: tuple[Metric, ...]
+    """Those of the frame, in the order of a report."""
     notes: tuple[str, ...] = ()
+    """What there is to know about the reading."""
     bins: Mapping[tuple[str, str], tuple[CalibrationBin, ...]] = field(default_factory=dict)
+    """Of the calibration of held-out duels, by (study, run)."""
 
     @property
     def runs(self) -> pd.DataFrame:
@@ -94,8 +95,7 @@ class Results:
     def metric(self, name: str) -> Metric:
         """The metric of that name.
 
-        Raises:
-            ValueError: there is none; the message has the nearest name.
+        :raises ValueError: there is none; the message has the nearest name.
         """
         for metric in self.metrics:
             if metric.name == name:
@@ -111,13 +111,10 @@ class Results:
 def read_results(folders: Iterable[str | Path]) -> Results:
     """Read the results of studies, and check them.
 
-    Args:
-        folders: those that `sparse-prefgp ablate` wrote to.
-
-    Raises:
-        ValueError: no folder, a folder that holds no results, results of another layout, with a
-            column missing or a value that cannot be, or without a single finished run; one run in
-            two of the folders.
+    :param folders: those that `sparse-prefgp ablate` wrote to.
+    :raises ValueError: no folder, a folder that holds no results, results of another layout, with a
+        column missing or a value that cannot be, or without a single finished run; one run in two
+        of the folders.
     """
     import pandas as pd
 
@@ -352,8 +349,7 @@ def _check_disjoint(places: Sequence[Path], frames: Sequence[pd.DataFrame]) -> N
 def _metrics(frame: pd.DataFrame) -> tuple[Metric, ...]:
     """The metrics of a frame.
 
-    Raises:
-        ValueError: one metric with two units or two directions.
+    :raises ValueError: one metric with two units or two directions.
     """
     found: dict[str, Metric] = {}
     columns = ["metric", "unit", "direction", "group"]

@@ -29,40 +29,40 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a curve.
-
-    mean, error: over `seeds`, the error is that of the mean and NaN for one seed. missing: seeds
-    that other points of the panel have. paired: whether `seeds` are those of all paired points.
-    mean is NaN where no seed has a value.
-    """
+    """One point of a curve."""
 
     key: Key
     mean: float
+    """Over `seeds`, the error is that of the mean and NaN for one seed."""
     error: float
+    """Over `seeds`, the error is that of the mean and NaN for one seed."""
     seeds: tuple[int, ...]
     missing: tuple[int, ...]
+    """Seeds that other points of the panel have."""
     paired: bool
+    """Whether `seeds` are those of all paired points. mean is NaN where no seed has a value."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A paired comparison: first less second.
-
-    where: data set, or several of them together, of which each then counts once. pairs: how many
-    seeds (data sets) both have. wins, losses: of the first; ties are neither. interval: of `LEVEL`,
-    by Student's t; NaN with fewer than two pairs. unmatched: seeds that only one of them has.
-    """
+    """A paired comparison: first less second."""
 
     where: str
+    """Data set, or several of them together, of which each then counts once."""
     m: tuple[int | None, int | None]
     metric: Metric
     mean: float
     error: float
     interval: tuple[float, float]
+    """Of `LEVEL`, by Student's t; NaN with fewer than two pairs."""
     pairs: int
+    """How many seeds (data sets) both have."""
     wins: int
+    """Of the first; ties are neither."""
     losses: int
+    """Of the first; ties are neither."""
     unmatched: tuple[int, ...]
+    """Seeds that only one of them has."""
 
 
 class GeometricMean(NamedTuple):
@@ -79,10 +79,7 @@ class GeometricMean(NamedTuple):
 
 @dataclass(frozen=True)
 class Exponent:
-    """Cost as constant times x to the power `slope`, over points from x = low to x = high.
-
-    means: of the runs that it is fitted to, by x.
-    """
+    """Cost as constant times x to the power `slope`, over points from x = low to x = high."""
 
     where: str
     method: Method
@@ -96,6 +93,7 @@ class Exponent:
     low: float
     high: float
     means: tuple[GeometricMean, ...]
+    """Of the runs that it is fitted to, by x."""
 
 
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
@@ -349,11 +347,12 @@ def power_law(x: Sequence[float], y: Sequence[float]) -> tuple[float, float, flo
 
 
 class _Line(NamedTuple):
-    """Of a cost, along m or t. data: where, without a size."""
+    """Of a cost, along m or t."""
 
     variable: str
     where: str
     data: str
+    """Where, without a size."""
     method: Method
     m: int | None
 

@@ -61,12 +61,14 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Cell:
-    """A number with its error, or a text. best: in bold. alone: a mean over fewer seeds."""
+    """A number with its error, or a text."""
 
     mean: float = math.nan
     error: float = math.nan
     best: bool = False
+    """In bold."""
     alone: bool = False
+    """A mean over fewer seeds."""
     text: str = ""
 
     @property
@@ -102,17 +104,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people.
-
-    name: of its files. columns: headings, the first of the names. blocks: heading of a part of the
-    table, empty for none, and its rows of a name and cells.
-    """
+    """A table for people."""
 
     name: str
+    """Of its files."""
     title: str
     caption: str
     columns: tuple[str, ...]
+    """Headings, the first of the names."""
     blocks: tuple[tuple[str, tuple[tuple[str, tuple[Cell, ...]], ...]], ...]
+    """Heading of a part of the table, empty for none, and its rows of a name and cells."""
 
     @property
     def is_empty(self) -> bool:

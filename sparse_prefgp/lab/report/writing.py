@@ -58,21 +58,24 @@ MOST_PAIRED = 12  # methods in the table of every two
 
 @dataclass(frozen=True, eq=False)
 class StudyReport:
-    """A report as it was written.
-
-    folder, files: where it is, and the names in it. results, arrangement: what it reports.
-    differences: of the comparison that was asked for. exponents: fitted to costs. brief: some
-    metrics for the terminal. notes: what to know before relying on it.
-    """
+    """A report as it was written."""
 
     folder: Path
+    """Where it is, and the names in it."""
     files: tuple[str, ...]
+    """Where it is, and the names in it."""
     results: Results
+    """What it reports."""
     arrangement: Arrangement
+    """What it reports."""
     brief: Table
+    """Some metrics for the terminal."""
     differences: tuple[Difference, ...] = ()
+    """Of the comparison that was asked for."""
     exponents: tuple[Exponent, ...] = ()
+    """Fitted to costs."""
     notes: tuple[str, ...] = ()
+    """What to know before relying on it."""
     compared: tuple[Method, Method] | None = field(default=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -93,19 +96,17 @@ def study_report(
     It holds `report.html`, a page that needs no other file; `figures/`, each as PNG and PDF;
     `tables/`, each in LaTeX and Markdown; and `report.json`.
 
-    Args:
-        folders: where `sparse-prefgp ablate` wrote; of several studies the data sets become panels
-            of the same figures.
-        out: the folder to write; `report` within the folder of a single study by default. An
-            earlier report is replaced.
-        compare: two methods by their labels in the report, for a paired comparison by all metrics.
-        metrics: only these; all by default.
-        progress: told the name of each figure and table before it is made.
-
-    Raises:
-        ValueError: what `read_results` raises; an unknown method or metric; several studies without
-            `out`; a place that cannot be written, or that holds other files.
-        ModuleNotFoundError: matplotlib, pandas or jinja2 is not installed.
+    :param folders: where `sparse-prefgp ablate` wrote; of several studies the data sets become
+        panels of the same figures.
+    :param out: the folder to write; `report` within the folder of a single study by default. An
+        earlier report is replaced.
+    :param compare: two methods by their labels in the report, for a paired comparison by all
+        metrics.
+    :param metrics: only these; all by default.
+    :param progress: told the name of each figure and table before it is made.
+    :raises ValueError: what `read_results` raises; an unknown method or metric; several studies
+        without `out`; a place that cannot be written, or that holds other files.
+    :raises ModuleNotFoundError: matplotlib, pandas or jinja2 is not installed.
     """
     places = [folders] if isinstance(folders, str | Path) else list(folders)
     target = _target([Path(place) for place in places], out)
@@ -123,8 +124,7 @@ def study_report(
 def check_report_folder(folder: Path) -> None:
     """Refuse a folder that cannot be made, or whose files are not those of an earlier report.
 
-    Raises:
-        ValueError: naming what is in the way.
+    :raises ValueError: naming what is in the way.
     """
     _check_contents(folder)
     check_place(Path(os.path.realpath(folder)).parent, folder)

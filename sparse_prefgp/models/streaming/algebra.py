@@ -44,17 +44,16 @@ _log = logging.getLogger(__name__)
 
 
 class SiteSums(NamedTuple):
-    """Over the sites of a chunk or of a part.
-
-    change: the largest change that an undamped sweep would make. evidence: what the sites add to
-    log Z, -½ log|P| apart. correction: the approximation's, 0 where it was not asked for. clipped:
-    the largest amount by which rounding had made a residual negative.
-    """
+    """Over the sites of a chunk or of a part."""
 
     change: float = 0.0
+    """The largest change that an undamped sweep would make."""
     evidence: float = 0.0
+    """What the sites add to log Z, -½ log|P| apart."""
     correction: float = 0.0
+    """The approximation's, 0 where it was not asked for."""
     clipped: float = 0.0
+    """The largest amount by which rounding had made a residual negative."""
 
     def plus(self, other: SiteSums) -> SiteSums:
         return SiteSums(
@@ -66,14 +65,12 @@ class SiteSums(NamedTuple):
 
 
 class ChunkGraph(NamedTuple):
-    """A chunk filled up to the size of all chunks.
-
-    graph: its sites between the features of their own sides. links: between rows of the items,
-    None without a table.
-    """
+    """A chunk filled up to the size of all chunks."""
 
     graph: DuelGraph
+    """Its sites between the features of their own sides."""
     links: ChunkLinks | None
+    """Between rows of the items, None without a table."""
 
 
 def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph:

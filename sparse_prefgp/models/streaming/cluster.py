@@ -55,15 +55,15 @@ class _Held(NamedTuple):
 
 
 class _Items(NamedTuple):
-    """What tells a table of items from another.
-
-    ids: checksum. sums: (2, D) of the features, weighted so that no two rows count alike, and of
-    their sizes: machines may round the last digit of a feature differently.
-    """
+    """What tells a table of items from another."""
 
     shape: tuple[int, ...]
     ids: int
+    """Checksum."""
     sums: FloatArray
+    """(2, D) of the features, weighted so that no two rows count alike, and of their sizes:
+    machines may round the last digit of a feature differently.
+    """
 
     @classmethod
     def of(cls, table: ItemTable | None) -> _Items | None:
@@ -83,18 +83,18 @@ class _Items(NamedTuple):
 
 
 class _Blueprint(NamedTuple):
-    """What a worker needs to make the parts of a run.
-
-    streams: all parts. size: duels in a chunk, None chooses. items: what they are to be. threads:
-    of a worker, None for as many as whoever started it said.
-    """
+    """What a worker needs to make the parts of a run."""
 
     streams: tuple[StreamedDuels, ...]
+    """All parts."""
     description: Description
     approximation: SummedApproximation
     size: int | None
+    """Duels in a chunk, None chooses."""
     items: _Items | None
+    """What they are to be."""
     threads: int | None
+    """Of a worker, None for as many as whoever started it said."""
 
 
 _blueprints: dict[str, _Blueprint] = {}

@@ -47,16 +47,16 @@ _PLACED_BY = 20_000
 
 @dataclass(frozen=True)
 class StreamedResult(InferenceResult):
-    """What inference on streamed duels did.
-
-    Beside what `InferenceResult` says: rounds, the log of each; parts, how many; sites, where they
-    are; duels: how many the posterior is made of, counts included.
-    """
+    """What inference on streamed duels did, besides what `InferenceResult` says."""
 
     rounds: tuple[Round, ...] = field(default=(), repr=False)
+    """The log of each."""
     parts: int = 1
+    """How many."""
     sites: str = "in memory"
+    """Where they are."""
     duels: int = 0
+    """How many the posterior is made of, counts included."""
 
     @property
     def rebuilt(self) -> tuple[str, ...]:
@@ -72,27 +72,24 @@ class StreamedResult(InferenceResult):
 
 
 class Kept(NamedTuple):
-    """What a model without its duels predicts from.
-
-    total: natural parameters of whitened u. log_evidence: in nats, with the correction.
-    """
+    """What a model without its duels predicts from."""
 
     seen: SeenDuels
     total: Natural
+    """Natural parameters of whitened u."""
     log_evidence: float
+    """In nats, with the correction."""
     result: StreamedResult
 
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """Where inference in parts ended.
-
-    parameters: copies, so that nothing follows when one of the model's is assigned. total: natural
-    parameters of whitened u.
-    """
+    """Where inference in parts ended."""
 
     parameters: Hyperparameters
+    """Copies, so that nothing follows when one of the model's is assigned."""
     total: Natural
+    """Natural parameters of whitened u."""
     log_evidence: float
 
     @cached_property
@@ -336,8 +333,8 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
         at zero too.
 
         :param restart: forget the sites of earlier calls and begin at zero.
-        :param progress: called after each chunk, or with a scheduler when a part has answered;
-            report: after each round.
+        :param progress: called after each chunk, or with a scheduler when a part has answered.
+        :param report: after each round.
         :raises ValueError: a file that cannot be read or holds other duels than before; what a
             scheduler that cannot be reached says.
         """

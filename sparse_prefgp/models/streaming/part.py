@@ -26,41 +26,45 @@ Seen = Callable[[int], None]
 
 
 class Task(NamedTuple):
-    """What the coordinator asks of a part in one round.
-
-    cavity: `Natural.packed`, the posterior of u without this part. values: hyperparameters, where
-    they have changed since its last task. sweeps: local sweeps, 0 to hold the sites and give the
-    sums, None until the part has settled to the tolerance. damping: share of each local step.
-    correct: whether the approximation's correction is wanted. gradient: hold the sites, and pull
-    the derivative of the evidence in both sums, which follows from posterior and sites, through
-    the part's own duels. restart: begin the sites at zero.
-    """
+    """What the coordinator asks of a part in one round."""
 
     cavity: FloatArray
+    """`Natural.packed`, the posterior of u without this part."""
     values: FloatArray | None = None
+    """Hyperparameters, where they have changed since its last task."""
     sweeps: int | None = 1
+    """Local sweeps, 0 to hold the sites and give the sums, None until the part has settled to the
+    tolerance.
+    """
     damping: float = 1.0
+    """Share of each local step."""
     tolerance: float = 1e-8
     correct: bool = False
+    """Whether the approximation's correction is wanted."""
     gradient: bool = False
+    """Hold the sites, and pull the derivative of the evidence in both sums, which follows from
+    posterior and sites, through the part's own duels.
+    """
     restart: bool = False
+    """Begin the sites at zero."""
 
 
 class Reply(NamedTuple):
-    """What a part answers.
-
-    site: `Natural.packed` of its Gaussian site over u. seen: sums over its sites as they were at
-    the beginning, under the posterior they were part of. gradient: in all hyperparameters, or
-    None. rows: how many duels it has worked through. sweeps: passes over them. seconds: that took.
-    """
+    """What a part answers."""
 
     site: FloatArray
+    """`Natural.packed` of its Gaussian site over u."""
     seen: SiteSums
+    """Sums over its sites as they were at the beginning, under the posterior they were part of."""
     gradient: FloatArray | None
+    """In all hyperparameters, or None."""
     rows: int
+    """How many duels it has worked through."""
     sweeps: int
+    """Passes over them."""
     jitter: float
     seconds: float
+    """That took."""
 
 
 class SiteStore:
@@ -113,7 +117,8 @@ def algebra_for(
 ) -> Algebra:
     """What parts in one process share: compiled passes, and features of items.
 
-    :param streams: of the parts. parameters: a copy that is theirs.
+    :param streams: of the parts.
+    :param parameters: a copy that is theirs.
     :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
     table = streams[0].items

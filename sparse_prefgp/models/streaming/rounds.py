@@ -29,24 +29,23 @@ MAX_REBUILDS = 5
 
 
 class Answer(NamedTuple):
-    """What came of one task.
-
-    reply: None where the part was lost; lost: why. sent, received: bytes of both messages.
-    """
+    """What came of one task."""
 
     reply: Reply | None
+    """None where the part was lost."""
     sent: int
+    """Bytes of both messages."""
     received: int = 0
+    """Bytes of both messages."""
     lost: str = ""
+    """Why."""
 
 
 class Pool(Protocol):
-    """Where the parts are.
-
-    seen: told how many duels of all have been passed in this round; None for nobody.
-    """
+    """Where the parts are."""
 
     seen: Seen | None
+    """Told how many duels of all have been passed in this round; None for nobody."""
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -123,24 +122,28 @@ def wire_size(message: Any) -> int:
 
 @dataclass(frozen=True)
 class Round:
-    """One round.
-
-    number: from 1 within a run. change: the largest that an undamped sweep over all duels would
-    make, before it. damping: share of each local step. log_evidence: before it, in nats. sweeps:
-    most local sweeps of a part. bytes_sent, bytes_received: of each part's messages. seconds: in
-    all; part_seconds: of each part's own work. rebuilt: what was lost and made anew, in words.
-    """
+    """One round."""
 
     number: int
+    """From 1 within a run."""
     change: float
+    """The largest that an undamped sweep over all duels would make, before it."""
     damping: float
+    """Share of each local step."""
     log_evidence: float
+    """Before it, in nats."""
     sweeps: int
+    """Most local sweeps of a part."""
     bytes_sent: tuple[int, ...]
+    """Of each part's messages."""
     bytes_received: tuple[int, ...]
+    """Of each part's messages."""
     seconds: float
+    """In all."""
     part_seconds: tuple[float, ...]
+    """Of each part's own work."""
     rebuilt: tuple[str, ...] = ()
+    """What was lost and made anew, in words."""
 
     def __str__(self) -> str:
         text = (
@@ -161,14 +164,13 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where the rounds ended, as `engines.FixedPoint` for parts.
-
-    total: the posterior's natural parameters. log_evidence: with the correction, in nats.
-    """
+    """Where the rounds ended, as `engines.FixedPoint` for parts."""
 
     status: Status
     total: Natural
+    """The posterior's natural parameters."""
     log_evidence: float
+    """With the correction, in nats."""
     change: float
     damping: float
     jitter: float
@@ -383,12 +385,14 @@ class Coordinator:
 
 
 class Gradient(NamedTuple):
-    """log_evidence: with the correction. values: derivatives in all hyperparameters. outcome: of
-    the rounds that it took to rebuild a part that was lost, None without any."""
+    """Log evidence and its gradient at the end of the rounds."""
 
     log_evidence: float
+    """With the correction."""
     values: FloatArray
+    """Derivatives in all hyperparameters."""
     outcome: Outcome | None
+    """Of the rounds that it took to rebuild a part that was lost, None without any."""
 
 
 def _equal(known: FloatArray | None, values: FloatArray) -> bool:

@@ -34,25 +34,25 @@ _NOT_KEPT = (
 
 @dataclass(frozen=True, eq=False)
 class SeenDuels:
-    """Items and numbers of duels, by the names that `Duels` has for them.
-
-    Attributes:
-        items: (n, D) features; for inline features (2, D), the lowest and highest values seen.
-        comparisons: (n,) duels of each item.
-        num_duels: of all, counts included. num_ties: of these.
-        has_items: whether items have rows of their own, which inline features do not.
-        item_ids, feature_names, transform: as in `Duels`.
-    """
+    """Items and numbers of duels, by the names that `Duels` has for them."""
 
     items: FloatArray
+    """(n, D) features; for inline features (2, D), the lowest and highest values seen."""
     comparisons: IntArray
+    """(n,) duels of each item."""
     num_duels: int
+    """Of all, counts included."""
     has_items: bool
+    """Whether items have rows of their own, which inline features do not."""
     item_ids: tuple[Hashable, ...] | None = None
+    """As in `Duels`."""
     feature_names: tuple[str, ...] | None = None
+    """As in `Duels`."""
     transform: FeatureTransform | None = None
+    """As in `Duels`."""
 
     num_ties: int = 0
+    """Of these."""
 
     held: ClassVar[bool] = False
     groups: ClassVar[None] = None

@@ -25,20 +25,21 @@ from sparse_prefgp.support.words import shortened
 
 @dataclass(frozen=True)
 class StreamProgress:
-    """Within a round: what a progress bar shows.
-
-    what: which pass this is. rows: duels passed so far, of `total`. change: the largest change
-    seen by the last whole round, NaN before the first. duels_per_second: within this pass;
-    seconds_left: of it. round: number of the round, from 1.
-    """
+    """Within a round: what a progress bar shows."""
 
     what: str
+    """Which pass this is."""
     round: int
+    """Number of the round, from 1."""
     rows: int
+    """Duels passed so far, of `total`."""
     total: int
     change: float
+    """The largest change seen by the last whole round, NaN before the first."""
     duels_per_second: float
+    """Within this pass."""
     seconds_left: float
+    """Of it."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,10 @@ class Place:
 class Workplace:
     """The parts of a stream, with their sites, and the coordinator of their rounds.
 
-    They are made when they are first needed. pool: the parts, None before that and after `close`.
-    rebuilt: what was lost on other machines and made anew, in words.
+    They are made when they are first needed.
+
+    :ivar pool: the parts; None before that and after `close`.
+    :ivar rebuilt: what was lost on other machines and rebuilt, in words.
     """
 
     def __init__(
