@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors
@@ -21,8 +20,7 @@ from sparse_prefgp.covariances.base import Kept
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.factors.quadrature import expected_log_factor
 from sparse_prefgp.factors.sites import Cavity, Factors, Power, Sites, Tilted, totals
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 # The log-determinant of the residual over items takes O(n³): two seconds at so many.
 LOG_DET_UP_TO = 2000

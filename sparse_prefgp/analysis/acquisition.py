@@ -9,14 +9,12 @@ All functions take arrays of N pairs (docs/method.md, section 12).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.interpolate import CubicSpline
 from scipy.special import entr, log_ndtr, logsumexp, ndtr
 
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.factors.quadrature import log_mass
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 # The entropy of Phi(x), in units of log 2, is near exp(-x² / 2w) with this w (Houlsby et al. 2011,
 # section 2.3), so near that the ratio of both is a polynomial to the digits of a double.

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.analysis.acquisition import expected_reduction
@@ -19,11 +18,11 @@ from sparse_prefgp.analysis.candidates import CandidatePairs
 from sparse_prefgp.analysis.items import numbered_inputs
 from sparse_prefgp.analysis.prediction import predicted
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
+from sparse_prefgp.support.arrays import FloatArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
 
-FloatArray = npt.NDArray[np.float64]
 
 # Items in TensorFlow, and pairs in NumPy, at a time.
 _CHUNK = 2048

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from scipy import linalg, special
 
 from sparse_prefgp.data.duels import Duels
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 MAX_NEWTON_STEPS = 100

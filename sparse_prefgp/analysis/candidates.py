@@ -6,18 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.items import ItemSet, known_items, numbered_inputs, resolve_items
 from sparse_prefgp.analysis.prediction import predicted, sides_of
 from sparse_prefgp.analysis.ranking import distinct_rows
 from sparse_prefgp.io.files import load
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from scipy.optimize import minimize
 
@@ -26,11 +25,11 @@ from sparse_prefgp.analysis.items import (
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.factors.truncated_normal import log_cdf
 from sparse_prefgp.models.posterior import in_chunks
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
 
-FloatArray = npt.NDArray[np.float64]
 # From mean and variance of f given v, (N,) each, and the mean of the incumbent, to what is
 # maximised, (N,).
 Acquisition = Callable[[tf.Tensor, tf.Tensor, float], tf.Tensor]
@@ -200,13 +199,13 @@ def acquisition_named(name: str) -> Acquisition:
     return ACQUISITIONS[name]
 
 
-def best_of(mean: FloatArray, comparisons: npt.NDArray[np.int64]) -> int:
+def best_of(mean: FloatArray, comparisons: IntArray) -> int:
     """The item of largest mean among those compared, or among all if none was."""
     compared = comparisons > 0
     return int(np.argmax(np.where(compared, mean, -np.inf) if compared.any() else mean))
 
 
-def _best_challenger(values: FloatArray, same: npt.NDArray[np.bool_]) -> int:
+def _best_challenger(values: FloatArray, same: BoolArray) -> int:
     if same.all():
         raise ValueError(
             "The pool holds nothing but the incumbent; give at least one item with other features."

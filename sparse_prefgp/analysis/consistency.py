@@ -7,21 +7,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.items import ItemSet, items_of
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.factors.noise import ONE_NOISE
 from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.protocols import holding_duels
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
 
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 JOINT_UP_TO = 2000
 WORST_SHOWN = 5

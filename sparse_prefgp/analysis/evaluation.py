@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.items import (
@@ -39,13 +38,12 @@ from sparse_prefgp.models.outcomes import (
     warn_without_blocks,
 )
 from sparse_prefgp.models.protocols import holding_duels
+from sparse_prefgp.support.arrays import BoolArray
 from sparse_prefgp.support.checks import whole_number
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 def evaluate(

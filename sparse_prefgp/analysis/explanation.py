@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.items import feature_columns, known_items
 from sparse_prefgp.data.duels import check_features
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import agreeing, shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import KnownDuels, Predicts
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 EXACT = "exact: the utility is additive over the features"
 PATH = "integrated path"

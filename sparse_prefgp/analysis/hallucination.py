@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.analysis.ranking import factorised
@@ -21,12 +20,11 @@ from sparse_prefgp.models.posterior import Posterior, in_chunks
 from sparse_prefgp.sampling import SAMPLED_UP_TO, sample_posterior
 from sparse_prefgp.sampling.target import check_whole
 from sparse_prefgp.sampling.truncated import truncated_normals
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import HoldsDuels
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # Draws of each of four chains, from which those that are believed are taken.
 _DRAWS, _CHAINS = 1000, 4

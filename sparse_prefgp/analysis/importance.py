@@ -7,16 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import logsumexp
 
 from sparse_prefgp.sampling.proposals import proposals
 from sparse_prefgp.sampling.target import exact_target, num_single_duels
+from sparse_prefgp.support.arrays import FloatArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
 
-FloatArray = npt.NDArray[np.float64]
 
 # Below this share of the samples, or this number (or half of them, where there are few), the
 # standard error itself is not to be trusted.

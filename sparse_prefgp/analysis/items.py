@@ -24,14 +24,12 @@ from sparse_prefgp.io.judgements import (
     labels_in,
     weights_in,
 )
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.features import FeatureTransform
     from sparse_prefgp.models.protocols import KnownDuels, Predicts
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 # Standardised values of one raw value, read or computed twice, differ by less.
 ROUNDING = 1e-9

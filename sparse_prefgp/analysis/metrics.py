@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
+
 # As tables for people call them.
 PREDICTOR_NAMES = {
     "model": "model",
@@ -154,13 +156,11 @@ def kendall_tau(utilities: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     return float(kendalltau(known, guess).statistic)
 
 
-def _right(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _right(p: FloatArray) -> FloatArray:
     return np.where(p > 0.5, 1.0, np.where(p == 0.5, 0.5, 0.0))
 
 
-def _bins(
-    p: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
-) -> tuple[CalibrationBin, ...]:
+def _bins(p: FloatArray, weights: FloatArray) -> tuple[CalibrationBin, ...]:
     confidence = np.maximum(p, 1.0 - p)
     scale = 2.0 * CALIBRATION_BINS
     bins = np.minimum(((confidence - 0.5) * scale).astype(int), CALIBRATION_BINS - 1)
@@ -184,7 +184,7 @@ def _checked(
     probabilities: npt.ArrayLike | None,
     counts: npt.ArrayLike | None,
     log_probabilities: npt.ArrayLike | None,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Probabilities, their logarithms and weights, (t,) each."""
     if probabilities is None and log_probabilities is None:
         raise ValueError("Nothing to score; give probabilities or log_probabilities.")
@@ -272,14 +272,14 @@ def score_outcomes(
     }
 
 
-def constant_shares(tie_rate: float, rows: int) -> npt.NDArray[np.float64]:
+def constant_shares(tie_rate: float, rows: int) -> FloatArray:
     """Log probabilities (rows, 3) of who knows nothing but how often duels are tied."""
     with np.errstate(divide="ignore"):
         row = np.log([0.5 * (1.0 - tie_rate), tie_rate, 0.5 * (1.0 - tie_rate)])
     return np.tile(row, (rows, 1))
 
 
-def _vector(values: npt.ArrayLike, label: str) -> npt.NDArray[np.float64]:
+def _vector(values: npt.ArrayLike, label: str) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or len(array) == 0:
         raise ValueError(
@@ -289,9 +289,7 @@ def _vector(values: npt.ArrayLike, label: str) -> npt.NDArray[np.float64]:
     return array
 
 
-def _refuse(
-    values: npt.NDArray[np.float64], bad: npt.NDArray[np.bool_], label: str, remedy: str
-) -> None:
+def _refuse(values: FloatArray, bad: BoolArray, label: str, remedy: str) -> None:
     rows = np.flatnonzero(bad)
     if rows.size:
         raise ValueError(f"{label} has {values[rows[0]]} in duel {rows[0]}; {remedy}.")

@@ -12,13 +12,12 @@ from sparse_prefgp.analysis.items import ItemSet, known_items
 from sparse_prefgp.io.files import load
 from sparse_prefgp.io.judgements import LOSER, WINNER, labels_in
 from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 FIRST, SECOND = "first", "second"
 TIE = "tie_probability"

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from scipy import linalg, special
 
 from sparse_prefgp.analysis.items import numbered_inputs, resolve_items
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.words import agreeing, counted
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.models.posterior import Posterior
     from sparse_prefgp.models.protocols import Predicts
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Report = Callable[[int, int], None]
 
 # What items are ordered by: expected utility, or the lower end of its interval.

@@ -18,6 +18,7 @@ from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcome
 from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.models.protocols import holding_duels
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.duels import Duels
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.models.protocols import Predicts
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 Baseline = LinearProbit | Coin
 Scores = dict[str, dict[str, float | int]]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.acquisition import expected_best, information_gain
 from sparse_prefgp.analysis.asked import AskedPairs
@@ -27,13 +26,12 @@ from sparse_prefgp.analysis.ranking import factorised
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.models.protocols import holding_duels
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Report = Callable[[int, int], None]
 
 MAX_PAIRS = 50_000

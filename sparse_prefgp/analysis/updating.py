@@ -9,7 +9,6 @@ from typing import Any
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.items import (
     ROUNDING,
@@ -28,9 +27,7 @@ from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text, items_named_in, load
 from sparse_prefgp.io.judgements import LOSER, WINNER
 from sparse_prefgp.models.preference_gp import PreferenceGP
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import (
@@ -22,10 +21,10 @@ from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.residual import BLOCKS, Term, Unexplained, ends_apart, joined
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number, plain_scalars, whole_number
 from sparse_prefgp.support.kmeans import kmeans_labels
 
-IntArray = npt.NDArray[np.int64]
 Label = int | str
 
 _LABELS_NAMED = 5

@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
@@ -20,8 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import DuelGraph
-
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import IntArray
 
 # A block is an array of its sites squared: 200 MB at so many.
 MAX_BLOCK = 5000

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import IntArray
 
 # Blocks share a bucket where their sizes lie within one of so many steps of an octave: padding
 # makes a block at most a quarter longer, and the number of buckets grows with log(size) only.

@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.events import TIE, WIN, Codes, Events, by_appearance
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.features import FeatureTransform
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
 # Up to here a double holds every whole number, and sums stay far from the end of int64.
@@ -206,7 +205,7 @@ class Duels:
         return self.events.weights
 
     @cached_property
-    def ties(self) -> npt.NDArray[np.bool_] | None:
+    def ties(self) -> BoolArray | None:
         """(num_pairs,) which events are ties; None without any."""
         ties = self.events.ties
         return None if ties is None else _frozen(ties)
@@ -288,7 +287,7 @@ class Duels:
         return 0 if self.ties is None else int(self.counts[self.ties].sum())
 
     @property
-    def decided(self) -> npt.NDArray[np.bool_]:
+    def decided(self) -> BoolArray:
         """Which rows have a winner, (num_pairs,)."""
         return np.ones(self.num_pairs, dtype=bool) if self.ties is None else ~self.ties
 
@@ -531,7 +530,7 @@ class _Judgements(NamedTuple):
     def checked(
         self, t: int
     ) -> tuple[
-        npt.NDArray[np.bool_] | None,
+        BoolArray | None,
         FloatArray | None,
         IntArray | None,
         tuple[Hashable, ...] | None,
@@ -541,7 +540,7 @@ class _Judgements(NamedTuple):
         group, names = self._groups(t)
         return tied, weight, group, names
 
-    def _ties(self, t: int) -> npt.NDArray[np.bool_] | None:
+    def _ties(self, t: int) -> BoolArray | None:
         if self.ties is None:
             return None
         tied = _per_duel(self.ties, "ties", t)

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import IMPUTATION_HINT
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import shortened
-
-FloatArray = npt.NDArray[np.float64]
 
 INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from sparse_prefgp.datasets.registry import DataSet
 from sparse_prefgp.io import DuelTable, read_table
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

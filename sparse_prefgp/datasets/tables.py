@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.registry import TARGET
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 BOSTON = [*"crim zn indus chas nox rm age dis rad tax ptratio b lstat".split(), TARGET]
 SARCOS_INPUTS = 21

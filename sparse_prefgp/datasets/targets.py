@@ -17,10 +17,8 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.sets import RegressionSet
 from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,7 +217,7 @@ class _Pairs:
 
 def _outcome(
     difference: FloatArray, noise: float, rng: np.random.Generator
-) -> tuple[npt.NDArray[np.bool_], FloatArray]:
+) -> tuple[BoolArray, FloatArray]:
     """Whether the first of each pair wins, and the probability of what happened."""
     from scipy.special import ndtr
 

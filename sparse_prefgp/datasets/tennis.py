@@ -14,10 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
-
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 FIRST_YEAR = 1991  # ranking points begin in the year before, and are missing on its last days
 SURFACES = ("hard", "clay", "grass", "carpet")

@@ -10,10 +10,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_ndtr
 
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 # The normal is cut off at so many standard deviations: 1e-23 of its mass lies beyond.
 REACH = 10.0

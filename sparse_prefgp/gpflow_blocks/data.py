@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparse_prefgp.data.duels import Duels, FloatArray
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.support.arrays import FloatArray
 
 
 def stacked_duels(duels: Duels) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
@@ -34,9 +33,7 @@ from sparse_prefgp.io.files import (
     plain_ids,
 )
 from sparse_prefgp.io.reading import COUNT, table_of
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import BoolArray, IntArray
 
 CHOICE_SET, CHOSEN, OPTION = "choice_set", "chosen", "option"
 RANKING, RANK = "ranking", "rank"

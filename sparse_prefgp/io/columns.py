@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.duels import MAX_COUNT, check_total
 from sparse_prefgp.data.features import numeric_column, require_pandas, text_column
 from sparse_prefgp.io.files import Table, column_names, id_text, listing
+from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.words import shortened
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 MAX_LEVELS = 50
 WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.features import INSTALL_CLI, require_pandas
 from sparse_prefgp.data.rows import RowNames
 
-IntArray = npt.NDArray[np.int64]
 Source = Any  # a path, or a pandas data frame
 
 ITEM_ID = "item_id"

@@ -17,10 +17,8 @@ from sparse_prefgp.data.rows import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds, parse_flags
 from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load, plain_ids
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import shortened
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 ITEM_A, ITEM_B = "item_a", "item_b"

@@ -25,9 +25,7 @@ from sparse_prefgp.io.judgements import (
     kinds_in,
     weighted_by,
 )
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
 def read_table(

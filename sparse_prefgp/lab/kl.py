@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 
 class Divergences(NamedTuple):

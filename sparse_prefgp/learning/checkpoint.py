@@ -16,7 +16,6 @@ from typing import Any
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.disk.checkpoint_folder import (
@@ -30,9 +29,8 @@ from sparse_prefgp.learning.climb import Climb, Curvature
 from sparse_prefgp.learning.objective import Counts
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
+from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.words import shortened
-
-IntArray = npt.NDArray[np.int64]
 
 _PROBED_ROWS = 5
 # A start that was itself computed (k-means, the fit before a refit) has its last digits by the

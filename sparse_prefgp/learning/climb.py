@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import LbfgsInvHessProduct, minimize
 
-from sparse_prefgp.learning.objective import FloatArray, Objective
+from sparse_prefgp.learning.objective import Objective
 from sparse_prefgp.learning.settling import WINDOW, Settling
+from sparse_prefgp.support.arrays import FloatArray
 
 MEMORY = 10
 # Relative change of the value, and largest component of the gradient, that end a run: SciPy's.

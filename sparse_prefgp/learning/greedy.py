@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
@@ -28,9 +27,8 @@ from sparse_prefgp.learning.initial import EXPLAINED
 from sparse_prefgp.learning.optimise import NotFinite, optimise
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.inducing_inputs import check_count
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
-
-FloatArray = npt.NDArray[np.float64]
 
 # So many additions in a row without a finite evidence: another item will not help.
 _MOST_FAILURES = 10

@@ -16,7 +16,6 @@ from typing import Any, Literal, overload
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from scipy.linalg.blas import dger
 
@@ -38,11 +37,10 @@ from sparse_prefgp.models.inducing_inputs import (
     kmeans_inputs,
     random_inputs,
 )
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.support.words import shortened
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Model = Callable[[FloatArray], PreferenceGP]
 
 METHODS = ("random", "kmeans", "farthest", "variance", "duels")

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.models.posterior import in_chunks
-from sparse_prefgp.models.protocols import FloatArray, Learns
+from sparse_prefgp.models.protocols import Learns
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 # Of a feature's standard deviation: a lengthscale below takes any two values for unrelated.
 LEAST_SHARE = 1e-4
@@ -157,7 +157,7 @@ def _elements(
     kernel: gpflow.kernels.Kernel | None,
     name: str,
     parameter: gpflow.Parameter,
-    at: npt.NDArray[np.bool_],
+    at: BoolArray,
 ) -> str:
     """`lengthscales of Matern52 for 'price', 'age'`."""
     text = name if kernel is None else f"{name} of {type(kernel).__name__}"

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.workplace import StreamProgress
+from sparse_prefgp.support.arrays import FloatArray
 
-FloatArray = npt.NDArray[np.float64]
 Compiled = Callable[[], tuple[tf.Tensor, tf.Tensor]]
 
 # Enough while optimising: it costs 1e-10 in the evidence and 2e-6 in the gradient.

@@ -17,7 +17,7 @@ import numpy as np
 from sparse_prefgp.disk.checkpoint_folder import digest_of
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.learning.causes import REMEDIES, cause_and_remedies
-from sparse_prefgp.learning.checkpoint import Checkpoint, IntArray, Keeper, Reached, identify
+from sparse_prefgp.learning.checkpoint import Checkpoint, Keeper, Reached, identify
 from sparse_prefgp.learning.climb import NOT_FINITE, Climb, Curvature, go_on
 from sparse_prefgp.learning.limits import limits_of, warn_of_lengthscales
 from sparse_prefgp.learning.objective import (
@@ -33,6 +33,7 @@ from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.workplace import StreamProgress
+from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_least_gain, check_mode
 from sparse_prefgp.support.words import shortened
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.kmeans import kmeans_labels, unit_spread
 from sparse_prefgp.support.words import shortened
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def random_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> FloatArray:
@@ -88,7 +86,7 @@ def check_count(count: int, distinct: int) -> None:
         )
 
 
-def _means(rows: FloatArray, labels: npt.NDArray[np.int64], count: int) -> FloatArray:
+def _means(rows: FloatArray, labels: IntArray, count: int) -> FloatArray:
     """Mean of the rows of each cluster that has any: exactly the row where there is one."""
     from scipy.sparse import csr_matrix
 

@@ -15,13 +15,13 @@ import tensorflow_probability as tfp
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import KnownDuels, Predicts
 
-IntArray = npt.NDArray[np.int64]
 
 # Noise variances of groups differ by a factor of some e² from one another, as a rule.
 RATIO_LOG_SD = 1.0

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes
@@ -15,6 +14,7 @@ from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
+from sparse_prefgp.support.arrays import IntArray
 
 
 class DuelPredictions:
@@ -149,7 +149,7 @@ class DuelPredictions:
         averaged = _averaged(link, self.new_ratios(), -tf.gather(mean, new), *some)
         return tf.tensor_scatter_nd_update(found, new[:, None], averaged)
 
-    def _group_numbers(self, groups: Any, like: tf.Tensor) -> npt.NDArray[np.int64] | None:
+    def _group_numbers(self, groups: Any, like: tf.Tensor) -> IntArray | None:
         """The number of each pair's group, (N,), -1 where it is unknown; None without groups."""
         if groups is None:
             return None

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation, DuelProblem
@@ -24,10 +23,7 @@ from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.sampling.draws import Preferences
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 NOT_IN_MEMORY = (
     "This needs all duels, and those of a StreamedGP are not in memory; call model.in_memory() on "

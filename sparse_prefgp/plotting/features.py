@@ -18,6 +18,7 @@ from sparse_prefgp.plotting.canvas import (
     set_rows,
     utility_label,
 )
+from sparse_prefgp.support.arrays import IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +55,7 @@ def feature_scales(duels: Duels) -> list[FeatureScale]:
     return scales
 
 
-def compared_items(duels: Duels) -> npt.NDArray[np.int64]:
+def compared_items(duels: Duels) -> IntArray:
     """Rows of the items that took part in at least one duel, ascending."""
     return np.unique(np.concatenate([duels.winners, duels.losers]))
 

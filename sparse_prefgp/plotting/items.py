@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.plotting.canvas import (
     BLACK,
@@ -25,6 +24,7 @@ from sparse_prefgp.plotting.canvas import (
 )
 from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
+from sparse_prefgp.support.arrays import IntArray
 
 # In standardised units: what reading a number back may cost.
 ROUNDING = 1e-9
@@ -182,7 +182,7 @@ def inducing_inputs(
     return ax
 
 
-def _numeric_columns(duels: Duels) -> npt.NDArray[np.int64]:
+def _numeric_columns(duels: Duels) -> IntArray:
     """Columns of the features that are no 0 or 1 of a level."""
     number = duels.num_features
     return np.arange(number if duels.transform is None else len(duels.transform.numeric))

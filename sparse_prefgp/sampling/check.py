@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation
@@ -19,8 +18,7 @@ from sparse_prefgp.sampling.draws import (
     Summary,
     sample_posterior,
 )
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 
 class Checked(Preferences, Protocol):

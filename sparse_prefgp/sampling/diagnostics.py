@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaincinv, ndtri
 
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 # Quantities at a time: bounds the memory of the Fourier transforms.
 _CHUNK = 256

@@ -23,10 +23,8 @@ from sparse_prefgp.sampling.diagnostics import (
 )
 from sparse_prefgp.sampling.proposals import independence_metropolis, propose
 from sparse_prefgp.sampling.target import WhitenedPrior, exact_target, num_single_duels
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # What Vehtari et al. (2021), section 4, ask for before anything is believed.
 LARGEST_RHAT, ESS_PER_CHAIN = 1.01, 100

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.factors.quadrature import log_mass
 from sparse_prefgp.sampling.truncated import standard_draws
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # Drawn side by side: their state fits into the cache.
 _CHUNK = 500

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from scipy.linalg import cho_factor, cho_solve
 
@@ -17,9 +16,7 @@ from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.sampling.proposals import TruncatedNormal
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 SAMPLED_UP_TO = 2000
 # Variance over noise: beyond, differences of v in units of the noise have lost their digits; up to

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr, ndtri_exp
 
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 # Below it a difference of log Phi has lost digits: 1e-6 at -1000, all of them at -1e6.
 _FAR = -5.0

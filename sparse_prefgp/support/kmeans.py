@@ -5,9 +5,8 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # Above so many rows k-means goes through them in small batches.
 _ROWS_FOR_KMEANS = 20_000
@@ -21,7 +20,7 @@ def unit_spread(rows: FloatArray) -> FloatArray:
     return scaled
 
 
-def kmeans_labels(rows: FloatArray, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def kmeans_labels(rows: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
     """The cluster of each row, (n,), of columns of unit spread; some clusters may be empty.
 
     scikit-learn's `KMeans`, `MiniBatchKMeans` above 20,000 rows.

@@ -21,6 +21,7 @@ from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_least_gain, check_noise_variance
 from sparse_prefgp.workflow.choices import (
     Candidate,
@@ -33,8 +34,6 @@ from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, f
 from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
 from sparse_prefgp.workflow.holdout import Training, fit_model
 from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, LEAST_GAIN, FitSettings
-
-FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_FOLDS = 5
 DEFAULT_MAX_TRAIN = 20_000
@@ -400,8 +399,8 @@ class FoldFit:
 def fit_candidate(
     candidate: Candidate,
     train: Duels,
-    winners: npt.NDArray[np.int64],
-    losers: npt.NDArray[np.int64],
+    winners: IntArray,
+    losers: IntArray,
     *,
     inducing: int | None,
     groups: Sequence[FeatureGroup],

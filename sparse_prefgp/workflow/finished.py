@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.disk.checkpoint_folder import (
     Store,
     digest_of,
     of_something_else,
 )
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.workflow.folds import FoldPlan
-
-FloatArray = npt.NDArray[np.float64]
 
 _MEANINGS = {
     "duels": "other duels, items or folds (by which to split, how many, which seed)",

@@ -13,9 +13,7 @@ from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.splits import split_columns, split_duels
 from sparse_prefgp.io import DuelTable
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # Copies of equal duels are folded one by one up to here.
 MAX_COPIES = 5_000_000

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.data.duels import Duels
@@ -20,6 +19,7 @@ from sparse_prefgp.data.splits import Split, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.workflow.choices import ADDITIVE, FeatureGroup, feature_groups
 from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, FitSettings, in_chunks_never
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.models.streaming import StreamedGP
     from sparse_prefgp.models.streaming.workplace import StreamProgress
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # Training rows of a stream that the linear probit and the first inducing inputs are made of.
 _SAMPLE = 50_000
@@ -172,12 +170,12 @@ class Holdout(Training):
         )
 
     @property
-    def decided_rows(self) -> npt.NDArray[np.int64]:
+    def decided_rows(self) -> IntArray:
         """Test rows that one side won."""
         rows, ties = self.split.test_rows, self.table.ties
         return rows if ties is None else rows[~ties[rows]]
 
-    def counts(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def counts(self, rows: IntArray) -> IntArray:
         """How often each duel in these rows of the table was seen."""
         return self.table.counts[rows]
 
@@ -191,7 +189,7 @@ class Holdout(Training):
         """Test duels, counts and ties included."""
         return int(self.counts(self.split.test_rows).sum())
 
-    def test_sides(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def test_sides(self) -> tuple[IntArray, IntArray]:
         """Items that won and items that lost, as far as the test rows say."""
         doors = self.table.events.take(self.split.test_rows).doors()
         won, lost = doors.features[doors.decided].T
@@ -220,7 +218,7 @@ class Holdout(Training):
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""
         return self.table.num_ties > 0
 
-    def unseen(self) -> dict[str, npt.NDArray[np.bool_]]:
+    def unseen(self) -> dict[str, BoolArray]:
         """Which pairs that one side won were not in training."""
         from sparse_prefgp.analysis.scoring import unseen_pairs
 
@@ -350,7 +348,7 @@ class StreamHoldout:
         assert self.test is not None
         return asks_for_outcomes(model, self.test.num_ties)
 
-    def unseen(self) -> dict[str, npt.NDArray[np.bool_]]:
+    def unseen(self) -> dict[str, BoolArray]:
         """Pairs are not told apart."""
         return {}
 

@@ -9,8 +9,8 @@ import pytest
 import scipy.optimize
 
 from sparse_prefgp.learning.climb import MEMORY, STOPPED, Climb, Curvature, go_on
-from sparse_prefgp.learning.objective import FloatArray
 from sparse_prefgp.learning.settling import Settling
+from sparse_prefgp.support.arrays import FloatArray
 from tests.tolerances import FIXED_POINT
 
 Function = Callable[[FloatArray], tuple[float, FloatArray]]

@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
@@ -17,8 +16,7 @@ from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import parsed
 from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
-
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import IntArray
 
 # Parts are whole files where the largest is no more than so many times the average.
 _UNEVEN = 1.25

@@ -10,16 +10,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.columns import item_columns
 from sparse_prefgp.io.files import column_names, id_text, load_items
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # No more digits than surely fit.
 _WHOLE = re.compile(r"-?[0-9]{1,18}")

@@ -14,8 +14,7 @@ from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.rows import SIDES, Chunk, Rows, Source
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 
 def parsed(
@@ -91,7 +90,7 @@ def parsed(
     return Chunk(position, events, features), digest
 
 
-def _flags(values: Any, kind: Kind, source: Source, position: int) -> npt.NDArray[np.bool_]:
+def _flags(values: Any, kind: Kind, source: Source, position: int) -> BoolArray:
     assert kind.column is not None
     flags = _numbers(values, kind.column, source, position)
     bad = np.flatnonzero((flags != 0.0) & (flags != 1.0))

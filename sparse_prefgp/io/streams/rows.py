@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from sparse_prefgp.data.events import FLAGGED, TIE, Events
 from sparse_prefgp.io.judgements import LOSER, WINNER
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 SIDES = (WINNER, LOSER)
 # Columns of duels that nobody named: what they evidently say would be lost.
@@ -54,7 +53,7 @@ class Chunk(NamedTuple):
     """c of them, between rows of the items or of `features`."""
     features: FloatArray | None = None
     """(s, D) of each side, one after the other, where they are inline."""
-    blocks: npt.NDArray[np.int64] | None = None
+    blocks: IntArray | None = None
     """(c,) the number of each event's block, ascending, where the stream has blocks, of which a
     chunk then has whole ones.
     """
@@ -70,7 +69,7 @@ class Chunk(NamedTuple):
         return self.events.counts
 
     @property
-    def ties(self) -> npt.NDArray[np.bool_] | None:
+    def ties(self) -> BoolArray | None:
         """(c,) which events are ties; None without any."""
         return self.events.ties
 

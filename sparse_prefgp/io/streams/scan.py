@@ -8,15 +8,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import parsed
 from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, regular
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Report = Callable[[int, int], None]
 
 # Rows read, and summed up by one checksum, at a time: some 4 MB of ids.

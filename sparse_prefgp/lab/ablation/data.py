@@ -7,15 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.splits import Split, split_columns, split_duels
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.lab.ablation.configuration import Data, Files, Made, SplitSettings
 from sparse_prefgp.lab.ablation.sources import source_sums
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
 DRAWN_EXACTLY = 2000
@@ -123,7 +121,7 @@ def _one_group_out(
     return Split(train, test, mixed, text + ".", unused)
 
 
-def _both_sides(table: DuelTable, column: str) -> tuple[npt.NDArray[np.int64], list[str]]:
+def _both_sides(table: DuelTable, column: str) -> tuple[IntArray, list[str]]:
     """The group of the winner's and of the loser's side, (2, t), and the labels of the groups.
 
     Groups are in the order of numbers where all labels are numbers, else in that of text.

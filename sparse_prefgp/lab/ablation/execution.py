@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import (
@@ -42,6 +41,7 @@ from sparse_prefgp.lab.ablation.reference import Learning, Reference, learned
 from sparse_prefgp.lab.ablation.release import released
 from sparse_prefgp.lab.ablation.runs import COIN, RunSettings
 from sparse_prefgp.lab.kl import divergences
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.holdout import Holdout
@@ -49,8 +49,6 @@ from sparse_prefgp.workflow.holdout import Holdout
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Record = dict[str, Any]
 
 DONE, FAILED = "done", "failed"

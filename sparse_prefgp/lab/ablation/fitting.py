@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.lab.ablation.configuration import METHODS, Study
 from sparse_prefgp.lab.ablation.data import INPUTS, ITEMS, parted, stream
 from sparse_prefgp.lab.ablation.runs import RunSettings
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.workflow.choices import KernelChoice
 from sparse_prefgp.workflow.holdout import Holdout, prepare
 from sparse_prefgp.workflow.settings import FitSettings
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from sparse_prefgp.models import PreferenceGP
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # Distinct test items on which predictive distributions are compared.
 COMPARED_ITEMS = 500

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.splits import Split, split_columns
@@ -29,8 +28,7 @@ from sparse_prefgp.lab.ablation.data import (
     stream,
 )
 from sparse_prefgp.lab.ablation.sources import source_sums
-
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import IntArray
 
 _SOURCE = "source"  # of a duel, where training and test come from two tables
 

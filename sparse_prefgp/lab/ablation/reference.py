@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.lab.ablation.configuration import FIXED, JOINT, Study
 from sparse_prefgp.lab.ablation.fitting import (
@@ -31,9 +30,6 @@ from sparse_prefgp.lab.ablation.runs import (
 )
 from sparse_prefgp.workflow.failures import reason_of
 from sparse_prefgp.workflow.holdout import Holdout
-
-FloatArray = npt.NDArray[np.float64]
-
 
 # Of the names of unconstrained values in a file.
 _FREE = "free"

@@ -37,8 +37,9 @@ from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
-from sparse_prefgp.models.streaming.gaussian import FloatArray, Natural
+from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters, flat_gradient
+from sparse_prefgp.support.arrays import FloatArray
 
 _log = logging.getLogger(__name__)
 

@@ -24,10 +24,10 @@ from threadpoolctl import threadpool_limits
 from sparse_prefgp.approximations import SummedApproximation
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra
-from sparse_prefgp.models.streaming.gaussian import FloatArray
 from sparse_prefgp.models.streaming.hyperparameters import Description
 from sparse_prefgp.models.streaming.part import Part, Reply, Seen, Task, algebra_for
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Answer, wire_size
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.sending import call as unpacked_call
 from sparse_prefgp.support.workers import local_cluster

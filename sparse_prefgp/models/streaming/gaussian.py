@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, Sums, condition
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 
 class Natural(NamedTuple):

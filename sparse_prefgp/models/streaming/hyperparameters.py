@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.models.codec import Decoder, Encoder
-
-FloatArray = npt.NDArray[np.float64]
+from sparse_prefgp.support.arrays import FloatArray
 
 
 class Hyperparameters(gpflow.Module):

@@ -34,11 +34,12 @@ from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.preference_gp import DEFAULT_INDUCING, PreferenceGP
 from sparse_prefgp.models.protocols import NotInMemory, SampledWins
 from sparse_prefgp.models.streaming.describing import described
-from sparse_prefgp.models.streaming.gaussian import FloatArray, Natural
+from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.workplace import Place, StreamProgress, Watch, Workplace
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
 # Rows that the default inducing inputs are placed by.

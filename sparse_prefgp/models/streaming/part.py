@@ -16,9 +16,10 @@ from sparse_prefgp.approximations.form import choose_stream_form
 from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra, ChunkGraph, SiteSums, chunk_graph
-from sparse_prefgp.models.streaming.gaussian import FloatArray, Natural
+from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.threads import in_order
+from sparse_prefgp.support.arrays import FloatArray
 
 Found = TypeVar("Found")
 # Rows that a pass has seen, after each chunk.

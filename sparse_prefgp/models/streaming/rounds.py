@@ -17,8 +17,9 @@ from sparse_prefgp.engines.base import Pace
 from sparse_prefgp.evidence import summed_log_evidence
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra
-from sparse_prefgp.models.streaming.gaussian import FloatArray, Natural
+from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.part import Part, Reply, Seen, Task
+from sparse_prefgp.support.arrays import FloatArray
 
 NOT_HERE = (
     "The sites are in the memory of the workers; for a model in this process, leave the scheduler "

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.protocols import NotInMemory
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 _NOT_KEPT = (
     "events",
