@@ -1,19 +1,24 @@
-"""Parting the rows of a duel table into a training and a test part."""
+"""Parting events into those to learn from and those to be tested on.
+
+A rule says which unit each side of an event belongs to: an item, a group, a date. Units are held
+out whole, by one of three ways: a share of them, each in one of several folds, or one alone. Events
+between a unit that is held out and one that is not are in neither part; a set of events that came
+from one choice or ranking is in one part, or in neither.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.words import shortened
-
-KINDS = "duels, items, group:COLUMN or time:COLUMN"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +37,228 @@ class Split:
     """Training rows left out because of `max_train`."""
 
 
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What is held out whole."""
+
+    code: IntArray
+    """(s,) a number for the unit of each side, or of each event; in the order in which units appear
+    in their table, or for moments in time.
+    """
+    event: IntArray
+    """(s,) the event that each of these is of, a row of the table."""
+    what: str
+    """What units are, for messages; more than one of them."""
+    labels: npt.NDArray[Any] | None = None
+    """Of units, by their number; None where they have none."""
+    ordered: bool = False
+    """Whether the last ones are held out, not some at random."""
+    of_items: bool = False
+    """Whether items are held out."""
+    told: str = "{chosen:,} of {units:,} {what} held out"
+    """The description of a share, with `{chosen}` of `{units}` units, `{held}` of `{rows}` rows and
+    `{what}`.
+    """
+
+    def by_label(self) -> IntArray:
+        """`code` with units numbered in the order of their labels as text, where they have some."""
+        if self.labels is None:
+            return self.code
+        return np.asarray(np.argsort(np.argsort(self.labels)))[self.code]
+
+
+# ---- rules -------------------------------------------------------------------------------------
+
+
+def _by_duels(table: DuelTable, column: str) -> Units:
+    """Each event, or each set of events, is a unit."""
+    what, told = "duels", "Duels held out at random: {held:,} of {rows:,}"
+    if table.set_column is not None:
+        what = f"values of {table.set_column!r}"
+        told = (
+            "Whole sets of duels held out at random: {chosen:,} of {units:,} {what} ({held:,} of "
+            "{rows:,} duels)"
+        )
+    return Units(table.sets(), np.arange(table.num_rows), what, told=told)
+
+
+def _by_items(table: DuelTable, column: str) -> Units:
+    """Each item is a unit, whatever its context."""
+    base = np.arange(table.num_items) if table.base_items is None else table.base_items
+    return Units(*_of_sides(table, base), "items", of_items=True)
+
+
+def _by_group(table: DuelTable, column: str) -> Units:
+    """Each value of a column of the duels, or else of the items, is a unit."""
+    found = _Column.of(table, column)
+    code, labels = require_pandas().factorize(found.values.astype(str))
+    of_each = found.of_each(np.asarray(code, dtype=np.int64))
+    labels = np.asarray(labels, dtype=object)
+    return Units(*of_each, f"values of {column!r}", labels, of_items=found.of_items)
+
+
+def _by_time(table: DuelTable, column: str) -> Units:
+    """Each moment is a unit: an event is as late as its latest item, a set as its latest event."""
+    found = _Column.of(table, column)
+    values = found.values
+    if not require_pandas().api.types.is_numeric_dtype(values.dtype):
+        values = _moments(found)
+    _, moment = np.unique(np.asarray(values), return_inverse=True)
+    code, event = found.of_each(moment.reshape(-1))
+    sets = table.sets()
+    latest = np.full(int(sets.max()) + 1, -1)
+    np.maximum.at(latest, sets[event], code)
+    return Units(
+        latest[sets],
+        np.arange(table.num_rows),
+        f"values of {column!r}",
+        ordered=True,
+        of_items=found.of_items,
+        told="The last {chosen:,} of {units:,} distinct {what} held out",
+    )
+
+
+class Rule(NamedTuple):
+    """A way to say what is held out whole."""
+
+    units: Callable[[DuelTable, str], Units]
+    """Those of a table, by the column that is named."""
+    column: bool = False
+    """Whether a column is named."""
+
+
+RULES = {
+    "duels": Rule(_by_duels),
+    "items": Rule(_by_items),
+    "group": Rule(_by_group, column=True),
+    "time": Rule(_by_time, column=True),
+}
+
+
+def kinds_of_split() -> str:
+    """The rules, for messages."""
+    names = [f"{name}:COLUMN" if rule.column else name for name, rule in RULES.items()]
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
 def split_columns(how: str) -> tuple[str, ...]:
     """The columns named by `how`, which must never be features.
 
     :raises ValueError: an unknown kind of split.
     """
     return tuple(name for name in [_kind(how)[1]] if name)
+
+
+def units_of(table: DuelTable, how: str) -> Units:
+    """What a rule holds out whole.
+
+    :raises ValueError: an unknown kind; a missing column or a missing value in it.
+    """
+    kind, column = _kind(how)
+    return RULES[kind].units(table, column)
+
+
+def given_units(labels: npt.ArrayLike, rows: int) -> Units:
+    """The groups that somebody gives, one for each row.
+
+    :raises ValueError: labels for more or fewer rows; a missing one.
+    """
+    values = np.asarray(labels)
+    if values.shape != (rows,):
+        raise ValueError(
+            f"by has shape {values.shape} for {rows:,} rows of duels; give the group of each, or "
+            "one of the words duels and items."
+        )
+    code = np.asarray(require_pandas().factorize(values)[0], dtype=np.int64)
+    if (code < 0).any():
+        row = int(np.flatnonzero(code < 0)[0])
+        raise ValueError(f"by has no value (NaN) for row {row} of the duels; fill it in.")
+    return Units(code, np.arange(rows), "groups")
+
+
+def _kind(how: str) -> tuple[str, str]:
+    kind, colon, column = str(how).partition(":")
+    rule = RULES.get(kind)
+    if rule is None or bool(column) != rule.column or bool(colon) != rule.column:
+        raise ValueError(f"The split {how!r} is unknown; use {kinds_of_split()}.")
+    return kind, column
+
+
+def _of_sides(table: DuelTable, of_item: IntArray) -> tuple[IntArray, IntArray]:
+    """A number of each item as that of each side (s,), and the event of each side (s,)."""
+    events = table.events
+    return of_item[events.sides], np.repeat(np.arange(len(events)), np.diff(events.offsets))
+
+
+class _Column(NamedTuple):
+    """A column that a split is made by; one of the duels is preferred to one of the items."""
+
+    table: DuelTable
+    name: str
+    values: Any
+    of_items: bool
+
+    @classmethod
+    def of(cls, table: DuelTable, name: str) -> _Column:
+        """The column, refused where it is missing or has no value."""
+        owner = next((f for f in (table.context, table.items) if name in f.columns), None)
+        if owner is None:
+            names = ", ".join(map(str, [*table.context.columns, *table.items.columns]))
+            raise ValueError(
+                f"The split column {name!r} is in neither table; choose from {names or 'none'}."
+            )
+        found = cls(table, name, owner[name], owner is not table.context)
+        missing = np.flatnonzero(np.asarray(found.values.isna(), dtype=bool))
+        if missing.size:
+            raise ValueError(
+                f"The split column {name!r} has no value in {found.where(int(missing[0]))}; fill "
+                "it in."
+            )
+        return found
+
+    def where(self, row: int) -> str:
+        names = self.table.row_names if self.of_items else self.table.duel_row_names
+        owner = "items" if self.of_items else "duels"
+        return f"row {row} of the {owner} (counted from 0)" if names is None else names(row)
+
+    def of_each(self, code: IntArray) -> tuple[IntArray, IntArray]:
+        """Numbers of its rows as those of each side, or of each event, and the event of each."""
+        return _of_sides(self.table, code) if self.of_items else (code, np.arange(len(code)))
+
+
+def _moments(column: _Column) -> Any:
+    """Numbers or dates that are not stored as numbers, in a form that sorts."""
+    pd = require_pandas()
+    values, name, where = column.values, column.name, column.where
+    if values.dtype.kind == "m":
+        return values.to_numpy()
+    dates = values
+    if values.dtype.kind != "M" and not isinstance(values.dtype, pd.DatetimeTZDtype):
+        texts = values.astype(str).str.strip()
+        numbers = pd.to_numeric(texts, errors="coerce")
+        bad = np.flatnonzero(np.asarray(numbers.isna(), dtype=bool))
+        if not bad.size:
+            return numbers.to_numpy()
+        if 2 * len(bad) < len(values):
+            row = int(bad[0])
+            raise ValueError(
+                f"The split column {name!r} has {shortened(texts.iloc[row])} in {where(row)}, "
+                "where the other values are numbers; correct that value."
+            )
+        # One form only: 05/03/2020 is in March or in May.
+        dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+        bad = np.flatnonzero(np.asarray(dates.isna(), dtype=bool))
+        if bad.size:
+            row = int(bad[0])
+            raise ValueError(
+                f"The split column {name!r} has {shortened(texts.iloc[row])} in {where(row)}, "
+                "which is no date in ISO form; use dates such as 2024-01-31, or numbers."
+            )
+    # Without a zone, numpy sorts plain integers.
+    return dates.dt.tz_convert(None).to_numpy() if dates.dt.tz is not None else dates.to_numpy()
+
+
+# ---- ways to hold units out --------------------------------------------------------------------
 
 
 def split_duels(
@@ -68,115 +289,240 @@ def split_duels(
     :raises ValueError: an unknown kind; a missing column or a missing value in it; a fraction
         outside [0, 1); `max_train` below 1; a part without duels; items without features held out.
     """
-    kind, column = _kind(how)
+    _kind(how)  # refused before any work
     if not 0.0 <= test_fraction < 1.0:
         raise ValueError(
             f"The test fraction is {test_fraction}; give a number of at least 0 and below 1."
         )
     if max_train is not None and max_train < 1:
         raise ValueError(f"max_train is {max_train}; give a whole number of at least 1.")
-    t = table.num_rows
-    of_items = kind == "items" or (column in table.items and column not in table.context)
-    if of_items and test_fraction > 0.0 and not table.has_features:
+    t, sets, units = table.num_rows, table.sets(), units_of(table, how)
+    if units.of_items and test_fraction > 0.0 and not table.has_features:
         raise ValueError(
             f"The split {how!r} holds out items, of which nothing is known, as they have no "
             "features; use duels, or a column of the duels (group:COLUMN, time:COLUMN)."
         )
-    first, second = (None, None) if not column else _codes(table, column, kind == "time")
-    sets = table.sets()
-    moment = None
-    if kind == "time" and first is not None and second is not None:
-        moment = _latest(np.maximum(first, second), sets)
-
-    held = np.zeros(t, dtype=bool)
-    dropped = np.zeros(t, dtype=bool)
     if test_fraction == 0.0:
         all_of = f"All {t:,} duels" if t > 1 else "The one duel"
-        description = f"{all_of} for training, none held out"
-    elif kind == "duels":
-        number = int(sets.max()) + 1
-        what = "duels" if table.set_column is None else f"values of {table.set_column!r}"
-        chosen = rng.permutation(number)[: _share(test_fraction, number, what)]
-        held = np.isin(sets, chosen)
-        description = f"Duels held out at random: {held.sum():,} of {t:,}"
-        if table.set_column is not None:
-            description = (
-                f"Whole sets of duels held out at random: {len(chosen):,} of {number:,} {what} "
-                f"({held.sum():,} of {t:,} duels)"
-            )
-    elif kind == "time" and moment is not None:
-        held = moment >= _cut(moment, test_fraction, column)
-        dates = len(np.unique(moment))
-        after = len(np.unique(moment[held]))
-        description = f"The last {after:,} of {dates:,} distinct values of {column!r} held out"
+        told = f"{all_of} for training, none held out"
+        found = Split(np.arange(t), np.empty(0, dtype=np.int64), 0, told)
     else:
-        if kind == "items":
-            (first, second), what = table.sides(), "items"
+        code = units.by_label()
+        every = np.unique(code)
+        if units.ordered:
+            chosen = every[every >= _cut(code, test_fraction, units.what)]
         else:
-            what = f"values of {column!r}"
-        assert first is not None and second is not None
-        units = np.unique(np.concatenate([first, second]))
-        chosen = rng.permutation(units)[: _share(test_fraction, len(units), what)]
-        won, lost = np.isin(first, chosen), np.isin(second, chosen)
-        # A whole set is held out, kept or dropped.
-        held, kept = ~_any(~(won & lost), sets), ~_any(won | lost, sets)
-        dropped = ~held & ~kept
-        description = f"{len(chosen):,} of {len(units):,} {what} held out"
-
-    test = np.flatnonzero(held)
-    train = np.flatnonzero(~held & ~dropped)
-    for part, rows in (("training", train), ("test", test)):
+            chosen = rng.permutation(every)[: _share(test_fraction, len(every), units.what)]
+        train, test = _apart(np.isin(code, chosen), units.event, sets)
+        told = units.told.format(
+            chosen=len(chosen), units=len(every), held=len(test), rows=t, what=units.what
+        )
+        found = _reported(table, train, test, told)
+    for part, rows in (("training", found.train_rows), ("test", found.test_rows)):
         if len(rows) == 0 and (part == "training" or test_fraction > 0.0):
             raise ValueError(
                 f"The {part} part of the split {how!r} with test fraction {test_fraction} has no "
                 "duels; choose another fraction or another kind of split."
             )
-    unused = 0
-    if max_train is not None and len(train) > max_train:
-        # Units that stay whole, those to keep first.
-        units, first_row = np.unique(sets[train], return_index=True)
-        if moment is not None:
-            units = units[np.argsort(moment[train][first_row], kind="stable")[::-1]]
-        else:
-            units = rng.permutation(units)
-        within = np.cumsum(np.bincount(sets[train])[units]) <= max_train
-        if not within[0]:
+    return _finished(_thinned(table, found, units, max_train, rng))
+
+
+def leave_one_out(
+    table: DuelTable,
+    how: str,
+    label: str,
+    rng: np.random.Generator,
+    *,
+    max_train: int | None = None,
+) -> Split:
+    """Hold out one group alone, one of `group_labels`.
+
+    :param rng: draws the training rows to keep where there are more than `max_train`.
+    :raises ValueError: what `units_of` raises; a part without duels.
+    """
+    (column,) = split_columns(how)
+    units = units_of(table, how)
+    assert units.labels is not None
+    train, test = _apart((units.labels == label)[units.code], units.event, table.sets())
+    for part, rows in (("training", train), ("test", test)):
+        if not len(rows):
             raise ValueError(
-                f"max_train is {max_train}, fewer than the duels of one set of "
-                f"{table.set_column!r}, which stay together; give a larger number."
+                f"The {part} part without {label!r} of {column!r} has no duels; use another "
+                "split, or leave out another one."
             )
-        kept_train = train[np.isin(sets[train], units[within])]
-        unused = len(train) - len(kept_train)
-        train = kept_train
-    number = int(dropped.sum())
-    if number:
-        description += f"; {number:,} mixed duels dropped"
+    told = f"{label} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
+    found = _reported(table, train, test, told)
+    return _finished(_thinned(table, found, units, max_train, rng))
+
+
+def group_labels(table: DuelTable, how: str) -> list[str]:
+    """The groups that are in a duel: in the order of numbers where all are, else of text.
+
+    :raises ValueError: what `units_of` raises.
+    """
+    units = units_of(table, how)
+    assert units.labels is not None
+    labels = sorted(units.labels[np.unique(units.code)])
+    try:
+        numbers = [float(label) for label in labels]
+    except ValueError:
+        return labels
+    if not np.all(np.isfinite(numbers)):
+        return labels
+    return [labels[i] for i in np.argsort(numbers, kind="stable")]
+
+
+def folds_of(
+    units: Units, sets: IntArray, folds: int, rng: np.random.Generator
+) -> list[tuple[IntArray, IntArray]]:
+    """Training and test rows of each fold; every unit is held out in one of them.
+
+    :param sets: (t,) of each row the set that stays whole.
+    :raises ValueError: more folds than units; a fold without duels.
+    """
+    every, code = np.unique(units.code, return_inverse=True)
+    if folds > len(every):
+        raise ValueError(
+            f"{folds} folds are more than the {len(every):,} {units.what}; use at most "
+            f"{len(every)} folds."
+        )
+    fold_of = np.empty(len(every), dtype=np.int64)
+    fold_of[rng.permutation(len(every))] = np.arange(len(every)) % folds
+    found = []
+    for k in range(folds):
+        train, test = _apart(fold_of[code.reshape(-1)] == k, units.event, sets)
+        for part, rows in (("scored", test), ("fitted to", train)):
+            if len(rows) == 0:
+                raise ValueError(
+                    f"Fold {k + 1} of {folds} over {units.what} has no duels that can be {part}; "
+                    "use fewer folds or another kind of split."
+                )
+        found.append((train, test))
+    return found
+
+
+def given_rows(
+    train: IntArray,
+    test: IntArray,
+    told: str,
+    rng: np.random.Generator,
+    *,
+    max_train: int | None = None,
+    dropped: int = 0,
+) -> Split:
+    """Parts that are known already, of which training rows beyond `max_train` are left out.
+
+    :param told: a sentence without its full stop.
+    """
+    found = Split(train, test, dropped, told)
+    if max_train is not None and len(train) > max_train:
+        kept = thinned(train, np.arange(int(train[-1]) + 1), max_train, rng)
+        found = _left_out(found, kept, "randomly chosen")
+    return _finished(found)
+
+
+def last_rows(rows: int, test_fraction: float) -> int:
+    """How many rows of a stream are held out: the last ones.
+
+    :raises ValueError: all would be.
+    """
+    held = round(test_fraction * rows)
+    if rows and held == rows:
+        raise ValueError(
+            f"A test fraction of {test_fraction} holds out all {rows} duels; give a smaller one."
+        )
+    return held
+
+
+def item_parts(
+    items: int, test_fraction: float, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Row numbers of a training and a test part of items, at random, each in ascending order.
+
+    :raises ValueError: a fraction outside (0, 1), or a part of fewer than two items.
+    """
+    if not 0.0 < test_fraction < 1.0:
+        raise ValueError(f"The test fraction is {test_fraction}; give a number between 0 and 1.")
+    held = round(test_fraction * items)
+    if min(held, items - held) < 2:
+        raise ValueError(
+            f"A test fraction of {test_fraction} of {items} items leaves a part with fewer than "
+            "two of them; choose another fraction."
+        )
+    order = rng.permutation(items)
+    return np.sort(order[held:]), np.sort(order[:held])
+
+
+def thinned(
+    rows: IntArray,
+    sets: IntArray,
+    most: int,
+    rng: np.random.Generator,
+    moment: IntArray | None = None,
+    set_column: str | None = None,
+) -> IntArray:
+    """At most so many of some rows, whole sets of them: at random, or the latest ones.
+
+    :param sets: (t,) of each row of the table; `set_column` says so.
+    :param moment: (t,), one for a set.
+    :raises ValueError: a set that is larger than that.
+    """
+    if len(rows) <= most:
+        return rows
+    units, first = np.unique(sets[rows], return_index=True)
+    if moment is not None:
+        units = units[np.argsort(moment[rows][first], kind="stable")[::-1]]
+    else:
+        units = rng.permutation(units)
+    within = np.cumsum(np.bincount(sets[rows])[units]) <= most
+    if not within[0]:
+        raise ValueError(
+            f"max_train is {most}, fewer than the duels of one set of {set_column!r}, which stay "
+            "together; give a larger number."
+        )
+    return rows[np.isin(sets[rows], units[within])]
+
+
+def _apart(inside: BoolArray, event: IntArray, sets: IntArray) -> tuple[IntArray, IntArray]:
+    """Training and test rows: whole sets with no side, or with no other side, that is held out.
+
+    :param inside: (s,) which sides are held out.
+    :param event: (s,) of each.
+    :param sets: (t,) of each event.
+    """
+    of_side = sets[event]
+    some = np.bincount(of_side[inside], minlength=int(sets.max()) + 1) > 0
+    others = np.bincount(of_side[~inside], minlength=int(sets.max()) + 1) > 0
+    return np.flatnonzero(~some[sets]), np.flatnonzero(~others[sets])
+
+
+def _reported(table: DuelTable, train: IntArray, test: IntArray, told: str) -> Split:
+    dropped = table.num_rows - len(train) - len(test)
+    if dropped:
+        told += f"; {dropped:,} mixed duels dropped"
         if table.set_column is not None:
-            description += f", with all others of their {table.set_column!r}"
-    if unused:
-        which = "earlier" if moment is not None else "randomly chosen"
-        description += f"; {unused:,} {which} training duels left out"
-    return Split(train, test, number, description + ".", unused)
+            told += f", with all others of their {table.set_column!r}"
+    return Split(train, test, dropped, told)
 
 
-def _any(mask: BoolArray, sets: IntArray) -> BoolArray:
-    """For each row, whether the mask is true for any row of its set."""
-    return np.asarray(np.bincount(sets, weights=mask)[sets] > 0)
+def _thinned(
+    table: DuelTable, split: Split, units: Units, most: int | None, rng: np.random.Generator
+) -> Split:
+    if most is None or len(split.train_rows) <= most:
+        return split
+    moment = units.code if units.ordered else None
+    kept = thinned(split.train_rows, table.sets(), most, rng, moment, table.set_column)
+    return _left_out(split, kept, "earlier" if units.ordered else "randomly chosen")
 
 
-def _latest(moment: IntArray, sets: IntArray) -> IntArray:
-    """For each row, the latest moment of its set."""
-    latest = np.full(int(sets.max()) + 1, moment.min())
-    np.maximum.at(latest, sets, moment)
-    return np.asarray(latest[sets])
+def _left_out(split: Split, kept: IntArray, which: str) -> Split:
+    unused = len(split.train_rows) - len(kept)
+    told = f"{split.description}; {unused:,} {which} training duels left out"
+    return replace(split, train_rows=kept, unused=unused, description=told)
 
 
-def _kind(how: str) -> tuple[str, str]:
-    kind, colon, column = str(how).partition(":")
-    plain = kind in ("duels", "items") and not colon
-    if not plain and not (kind in ("group", "time") and column):
-        raise ValueError(f"The split {how!r} is unknown; use {KINDS}.")
-    return kind, column
+def _finished(split: Split) -> Split:
+    return replace(split, description=split.description + ".")
 
 
 def _share(fraction: float, total: int, what: str) -> int:
@@ -189,74 +535,10 @@ def _share(fraction: float, total: int, what: str) -> int:
     return min(max(round(fraction * total), 1), total - 1)
 
 
-def _cut(moment: IntArray, fraction: float, column: str) -> int:
+def _cut(moment: IntArray, fraction: float, what: str) -> int:
     """The first held-out moment."""
     values, counts = np.unique(moment, return_counts=True)
-    _share(fraction, len(values), f"values of {column!r}")
+    _share(fraction, len(values), what)
     held = len(moment) - np.cumsum(counts)[:-1]  # rows after each possible cut
     nearest = int(np.argmin(np.abs(held - fraction * len(moment))))
     return int(values[nearest + 1])
-
-
-def _codes(table: DuelTable, column: str, ordered: bool) -> tuple[IntArray, IntArray]:
-    """The column as whole numbers for the winner's and the loser's side of each duel."""
-    pd = require_pandas()
-    if column in table.context.columns:
-        values = table.context[column]
-        owner = "duels"
-    elif column in table.items.columns:
-        values = table.items[column]
-        owner = "items"
-    else:
-        names = ", ".join(map(str, [*table.context.columns, *table.items.columns]))
-        raise ValueError(
-            f"The split column {column!r} is in neither table; choose from {names or 'none'}."
-        )
-    row_names = table.duel_row_names if owner == "duels" else table.row_names
-
-    def where(row: int) -> str:
-        return f"row {row} of the {owner} (counted from 0)" if row_names is None else row_names(row)
-
-    missing = np.flatnonzero(np.asarray(values.isna(), dtype=bool))
-    if missing.size:
-        raise ValueError(
-            f"The split column {column!r} has no value in {where(int(missing[0]))}; fill it in."
-        )
-    if ordered and not pd.api.types.is_numeric_dtype(values.dtype):
-        values = _moments(values, column, where)
-    # Codes of sorted values: equal values get equal codes and the order is kept.
-    _, codes = np.unique(np.asarray(values if ordered else values.astype(str)), return_inverse=True)
-    if owner == "duels":
-        return codes, codes
-    return codes[table.winners], codes[table.losers]
-
-
-def _moments(values: Any, column: str, where: Callable[[int], str]) -> Any:
-    """Numbers or dates that are not stored as numbers, in a form that sorts."""
-    pd = require_pandas()
-    if values.dtype.kind == "m":
-        return values.to_numpy()
-    dates = values
-    if values.dtype.kind != "M" and not isinstance(values.dtype, pd.DatetimeTZDtype):
-        texts = values.astype(str).str.strip()
-        numbers = pd.to_numeric(texts, errors="coerce")
-        bad = np.flatnonzero(np.asarray(numbers.isna(), dtype=bool))
-        if not bad.size:
-            return numbers.to_numpy()
-        if 2 * len(bad) < len(values):
-            row = int(bad[0])
-            raise ValueError(
-                f"The split column {column!r} has {shortened(texts.iloc[row])} in {where(row)}, "
-                "where the other values are numbers; correct that value."
-            )
-        # One form only: 05/03/2020 is in March or in May.
-        dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
-        bad = np.flatnonzero(np.asarray(dates.isna(), dtype=bool))
-        if bad.size:
-            row = int(bad[0])
-            raise ValueError(
-                f"The split column {column!r} has {shortened(texts.iloc[row])} in {where(row)}, "
-                "which is no date in ISO form; use dates such as 2024-01-31, or numbers."
-            )
-    # Without a zone, numpy sorts plain integers.
-    return dates.dt.tz_convert(None).to_numpy() if dates.dt.tz is not None else dates.to_numpy()

@@ -134,6 +134,19 @@ class DuelTable:
             duel_row_names=None if names is None else names.select(index),
         )
 
+    def without_idle_items(self) -> DuelTable:
+        """The table without the items that are in no duel."""
+        used, place = np.unique(self.events.sides, return_inverse=True)
+        base = self.base_items
+        return replace(
+            self,
+            items=self.items.iloc[used].reset_index(drop=True),
+            item_ids=tuple(self.item_ids[i] for i in used),
+            events=replace(self.events, sides=place.reshape(-1).astype(np.int64)),
+            row_names=self.row_names.select(used),
+            base_items=None if base is None else base[used],
+        )
+
     def to_duels(
         self,
         rows: npt.ArrayLike | None = None,
@@ -210,3 +223,57 @@ class DuelTable:
             f"DuelTable(num_items={self.num_items}, num_rows={self.num_rows}, "
             f"features={[*self.numeric, *self.categorical]})"
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _OwnUnits(DuelTable):
+    """`Duels` as a table, whose features stay as they are whichever of the duels are taken."""
+
+    source: Duels | None = None
+
+    @property
+    def has_features(self) -> bool:
+        assert self.source is not None
+        return self.source.num_features > 0
+
+    def without_idle_items(self) -> DuelTable:
+        """The same, as nothing is converted."""
+        return self
+
+    def to_duels(self, rows: Any = None, *_: Any, **__: Any) -> Duels:
+        """Some of the duels, with the items that they are of."""
+        old = self.source
+        assert old is not None
+        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
+        if len(index) == 0:
+            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
+        return Duels.from_events(
+            old.items,
+            self.events.take(index),
+            item=old.item,
+            item_ids=old.item_ids,
+            feature_names=old.feature_names,
+            transform=old.transform,
+        )
+
+
+def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
+    """`Duels` as a table, in which a split is made.
+
+    :param one_by_one: a row for each copy of equal duels, so that copies can be parted.
+    """
+    pd = require_pandas()
+    events = duels.events.one_by_one() if one_by_one else duels.events
+    names = duels.feature_names or tuple(f"column {j}" for j in range(duels.num_features))
+    is_an_item = np.array_equal(duels.item, np.arange(duels.num_items))
+    return _OwnUnits(
+        pd.DataFrame(duels.items, columns=list(names)),
+        tuple(range(duels.num_items)) if duels.item_ids is None else duels.item_ids,
+        events,
+        pd.DataFrame(index=range(len(events))),
+        names,
+        (),
+        RowNames("the items", None),
+        base_items=None if is_an_item else duels.item,
+        source=duels,
+    )

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import cast
 
+from sparse_prefgp.data.splits import item_parts
 from sparse_prefgp.datasets.loading import fetch, load
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile, describe, names
 from sparse_prefgp.datasets.sets import DuelSet, RegressionSet
-from sparse_prefgp.datasets.targets import TargetDuels, duels_from_targets, item_parts
+from sparse_prefgp.datasets.targets import TargetDuels, duels_from_targets
 
 __all__ = [
     "DataSet",

@@ -80,25 +80,6 @@ class TargetDuels:
         )
 
 
-def item_parts(
-    items: int, test_fraction: float, rng: np.random.Generator
-) -> tuple[IntArray, IntArray]:
-    """Row numbers of a training and a test part of items, at random, each in ascending order.
-
-    :raises ValueError: a fraction outside (0, 1), or a part of fewer than two items.
-    """
-    if not 0.0 < test_fraction < 1.0:
-        raise ValueError(f"The test fraction is {test_fraction}; give a number between 0 and 1.")
-    held = round(test_fraction * items)
-    if min(held, items - held) < 2:
-        raise ValueError(
-            f"A test fraction of {test_fraction} of {items} items leaves a part with fewer than "
-            "two of them; choose another fraction."
-        )
-    order = rng.permutation(items)
-    return np.sort(order[held:]), np.sort(order[:held])
-
-
 def duels_from_targets(
     source: RegressionSet | tuple[Any, npt.ArrayLike],
     rng: np.random.Generator,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
-from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.splits import split_columns, split_duels
-from sparse_prefgp.io import DuelTable
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.data.splits import (
+    folds_of,
+    given_units,
+    split_columns,
+    split_duels,
+    thinned,
+    units_of,
+)
+from sparse_prefgp.data.table import DuelTable, table_of
+from sparse_prefgp.support.arrays import IntArray
 
 # Copies of equal duels are folded one by one up to here.
 MAX_COPIES = 5_000_000
@@ -29,135 +33,34 @@ class Fold:
 
 
 class FoldPlan:
-    """Rows of duels in folds, whatever they came from.
+    """Rows of duels in folds.
 
-    :ivar winners: (t,) of each row; items as numbers. `train` knows the same items.
-    :ivar losers: (t,) of each row; items as numbers. `train` knows the same items.
-    :ivar counts: (t,) of each row; items as numbers. `train` knows the same items.
-    :ivar weights: (t,) as how many duels a duel of each row of `Duels` counts in the likelihood, or
-        None; a table has its own.
+    :ivar winners: (t,) of each row; items as numbers, which are those of `train`.
+    :ivar losers: the same.
+    :ivar counts: (t,) how often each row was seen.
     :ivar sets: (t,) a number for each row, equal for duels of one choice or ranking.
-    :ivar sets_are_rows: whether every row is a judgement of its own.
     :ivar folds: at least one.
     :ivar description: one sentence on them.
     :ivar thinned: training rows left out, at most in a fold.
     """
 
-    def __init__(self, source: _Source) -> None:
-        self._source = source
-        self.winners, self.losers, self.counts = source.winners, source.losers, source.counts
-        self.weights, self.sets = source.weights, source.sets
-        self.sets_are_rows = source.sets_are_rows
+    def __init__(self, table: DuelTable, folds: list[Fold], description: str) -> None:
+        # Idle items would be converted for every fold. Who judged does not count here, and sites
+        # that are parted by it would cost time.
+        self._table = table.without_idle_items().saying(judge=None)
+        self.winners, self.losers = self._table.winners, self._table.losers
+        self.counts, self.sets = table.counts, table.sets()
         self._parts: dict[int, Duels] = {}
-        self.folds: list[Fold] = []
-        self.description = ""
+        self.folds = folds
+        self.description = description
         self.thinned = 0
-
-    def sides(self) -> tuple[IntArray, IntArray]:
-        """Winner and loser of each row, the same number whatever the context, (t,) each."""
-        return self._source.sides()
 
     def train(self, fold: Fold) -> Duels:
         """Training duels of a fold; `items` has every item, in the units of this fold."""
         key = id(fold)  # the folds live as long as the plan
         if key not in self._parts:
-            self._parts[key] = self._source.to_duels(fold.train)
+            self._parts[key] = self._table.to_duels(fold.train)
         return self._parts[key]
-
-
-class _Source(ABC):
-    """Rows that are parted, by the names that `FoldPlan` has for them, and duels made of some."""
-
-    winners: IntArray
-    losers: IntArray
-    counts: IntArray
-    weights: FloatArray | None
-    sets: IntArray
-    sets_are_rows: bool
-
-    @abstractmethod
-    def sides(self) -> tuple[IntArray, IntArray]: ...
-
-    @abstractmethod
-    def to_duels(self, rows: IntArray) -> Duels: ...
-
-    @abstractmethod
-    def table(self, by: str) -> DuelTable:
-        """The table whose columns `by` is about.
-
-        :raises ValueError: there is none.
-        """
-
-    @abstractmethod
-    def latest(
-        self, rows: IntArray, most: int, by: str | None, rng: np.random.Generator
-    ) -> IntArray:
-        """At most so many rows, whole sets of them: the latest by a column of time, or drawn."""
-
-
-class _OfTable(_Source):
-    def __init__(self, table: DuelTable) -> None:
-        self._whole = table
-        table = _without_idle_items(table)
-        # Who judged does not count here, and sites that are parted by it would cost time.
-        self._table = table.saying(judge=None)
-        self.winners, self.losers = table.winners, table.losers
-        self.counts = table.counts
-        self.weights = None
-        self.sets = table.sets()
-        self.sets_are_rows = table.set_column is None
-
-    def sides(self) -> tuple[IntArray, IntArray]:
-        return self._table.sides()
-
-    def to_duels(self, rows: IntArray) -> Duels:
-        return self._table.to_duels(rows)
-
-    def table(self, by: str) -> DuelTable:
-        del by
-        return self._whole
-
-    def latest(
-        self, rows: IntArray, most: int, by: str | None, rng: np.random.Generator
-    ) -> IntArray:
-        part = split_duels(self._whole.select(rows), by or "duels", 0.0, rng, max_train=most)
-        return rows[part.train_rows]
-
-
-class _OfDuels(_Source):
-    def __init__(self, duels: Duels, one_by_one: bool) -> None:
-        self._duels = duels
-        self._events = _copies(duels) if one_by_one else duels.events
-        self.winners, self.losers = self._events.pairs.T
-        self.counts = self._events.counts
-        self.weights = self._events.each_weight
-        self.sets = np.arange(len(self.counts))
-        self.sets_are_rows = True
-
-    def sides(self) -> tuple[IntArray, IntArray]:
-        return self.winners, self.losers
-
-    def to_duels(self, rows: IntArray) -> Duels:
-        old = self._duels
-        return Duels.from_events(
-            old.items,
-            replace(self._events.take(rows), judge=None),
-            item=old.item,
-            item_ids=old.item_ids,
-            feature_names=old.feature_names,
-            transform=old.transform,
-        )
-
-    def table(self, by: str) -> DuelTable:
-        raise ValueError(
-            f"by is {by!r}, but Duels have no columns; give the values themselves, one for "
-            "each row of duels.winners, or a table from read_table."
-        )
-
-    def latest(
-        self, rows: IntArray, most: int, by: str | None, rng: np.random.Generator
-    ) -> IntArray:
-        return np.sort(rng.choice(rows, most, replace=False))
 
 
 def plan_folds(
@@ -182,142 +85,47 @@ def plan_folds(
             f"{duels.num_ties:,} of the duels are ties, but a comparison scores which side won; "
             "leave them out, and use them in the fit."
         )
-    kind, column = "groups", ""
-    if isinstance(by, str):
-        split_columns(by)  # refuses what is no kind of split
-        kind, _, column = by.partition(":")
-    source = _OfDuels(duels, kind == "duels") if isinstance(duels, Duels) else _OfTable(duels)
-    if column:
-        source.table(str(by))  # refused before any work where there is none
-    plan = FoldPlan(source)
-    if kind == "time":
-        share = 1.0 / folds
-        split = split_duels(source.table(str(by)), str(by), share, rng)
-        test = split.test_rows
-        plan.folds = [Fold(split.train_rows, test, plan.sets[test])]
-        plan.description = split.description
+    if isinstance(by, str) and split_columns(by) and isinstance(duels, Duels):
+        raise ValueError(
+            f"by is {by!r}, but Duels have no columns; give the values themselves, one for "
+            "each row of duels.winners, or a table from read_table."
+        )
+    table = duels if isinstance(duels, DuelTable) else _table_of(duels, by)
+    units = units_of(table, by) if isinstance(by, str) else given_units(by, table.num_rows)
+    sets, t = table.sets(), table.num_rows
+    if units.ordered:
+        split = split_duels(table, str(by), 1.0 / folds, rng)
+        parts = [(split.train_rows, split.test_rows)]
+        told = split.description
     else:
-        if kind == "duels":
-            first = second = plan.sets
-            what = "duels" if plan.sets_are_rows else "sets of duels"
-        elif kind == "items":
-            (first, second), what = plan.sides(), "items"
-        elif kind == "group":
-            first, second = _group_codes(source.table(str(by)), str(by), column, rng)
-            what = f"values of {column!r}"
-        else:
-            first = second = _given_codes(by, len(plan.winners))
-            what = "groups"
-        plan.folds = _cut(plan, first, second, folds, what, rng)
-        plan.description = f"{folds} folds over {len(np.unique([first, second])):,} {what}"
-        mixed = len(plan.winners) - sum(len(fold.test) for fold in plan.folds)
+        parts = folds_of(units, sets, folds, rng)
+        told = f"{folds} folds over {len(np.unique(units.code)):,} {units.what}"
+        mixed = t - sum(len(test) for _, test in parts)
         if mixed:
-            plan.description += (
-                f"; {mixed:,} of {len(plan.winners):,} duels are between different folds and "
-                "never scored"
-            )
-        plan.description += "."
+            told += f"; {mixed:,} of {t:,} duels are between different folds and never scored"
+        told += "."
+    found = [Fold(train, test, sets[test]) for train, test in parts]
+    plan = FoldPlan(table, found, told)
     if max_train is not None:
-        latest = str(by) if kind == "time" else None
-        plan.folds = [_thin(plan, fold, max_train, source, latest, rng) for fold in plan.folds]
+        moment = units.code if units.ordered else None
+        for k, fold in enumerate(found):
+            if len(fold.train) <= max_train:
+                continue
+            if table is duels:
+                kept = thinned(fold.train, sets, max_train, rng, moment, table.set_column)
+            else:
+                kept = np.sort(rng.choice(fold.train, max_train, replace=False))
+            plan.thinned = max(plan.thinned, len(fold.train) - len(kept))
+            plan.folds[k] = replace(fold, train=kept)
     return plan
 
 
-def _without_idle_items(duels: DuelTable) -> DuelTable:
-    """A table without the items that are in no duel, which would be converted for every fold."""
-    used, place = np.unique(duels.events.sides, return_inverse=True)
-    base = duels.base_items
-    names = duels.row_names
-    return replace(
-        duels,
-        items=duels.items.iloc[used].reset_index(drop=True),
-        item_ids=tuple(duels.item_ids[i] for i in used),
-        events=replace(duels.events, sides=place.reshape(-1).astype(np.int64)),
-        row_names=names.select(used),
-        base_items=None if base is None else base[used],
-    )
-
-
-def _copies(duels: Duels) -> Events:
-    """The duels with each as often as it was seen, so that copies can be parted."""
-    if duels.num_duels > MAX_COPIES:
+def _table_of(duels: Duels, by: str | npt.ArrayLike) -> DuelTable:
+    """Duels as a table, with each as often as it was seen where copies are parted."""
+    copies = isinstance(by, str) and by == "duels"
+    if copies and duels.num_duels > MAX_COPIES:
         raise ValueError(
             f"There are {duels.num_duels:,} duels, too many to be folded one by one; give by= an "
             "array with the group of each row of duels.winners."
         )
-    return duels.events.one_by_one()
-
-
-def _group_codes(
-    table: DuelTable, by: str, column: str, rng: np.random.Generator
-) -> tuple[IntArray, IntArray]:
-    # Says what is wrong with the column, if anything.
-    split_duels(table, by, 0.0, rng)
-    pd = require_pandas()
-    own = column in table.context.columns
-    values = table.context[column] if own else table.items[column]
-    codes = np.asarray(pd.factorize(values.astype(str))[0], dtype=np.int64)
-    return (codes, codes) if own else (codes[table.winners], codes[table.losers])
-
-
-def _given_codes(by: npt.ArrayLike, rows: int) -> IntArray:
-    values = np.asarray(by)
-    if values.shape != (rows,):
-        raise ValueError(
-            f"by has shape {values.shape} for {rows:,} rows of duels; give the group of each, or "
-            "one of the words duels and items."
-        )
-    if values.dtype.kind == "f" and np.isnan(values).any():
-        row = int(np.flatnonzero(np.isnan(values))[0])
-        raise ValueError(f"by has no value (NaN) for row {row} of the duels; fill it in.")
-    pd = require_pandas()
-    return np.asarray(pd.factorize(values)[0], dtype=np.int64)
-
-
-def _cut(
-    plan: FoldPlan,
-    first: IntArray,
-    second: IntArray,
-    folds: int,
-    what: str,
-    rng: np.random.Generator,
-) -> list[Fold]:
-    units, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
-    if folds > len(units):
-        raise ValueError(
-            f"{folds} folds are more than the {len(units):,} {what}; use at most {len(units)} "
-            "folds."
-        )
-    fold_of = np.empty(len(units), dtype=np.int64)
-    fold_of[rng.permutation(len(units))] = np.arange(len(units)) % folds
-    won, lost = np.split(fold_of[codes], 2)
-    found = []
-    for k in range(folds):
-        inside, outside = (won == k) & (lost == k), (won != k) & (lost != k)
-        # Duels of one choice or ranking stay together, or are left out together.
-        test = np.flatnonzero(~np.isin(plan.sets, plan.sets[~inside]))
-        train = np.flatnonzero(~np.isin(plan.sets, plan.sets[~outside]))
-        for part, rows in (("scored", test), ("fitted to", train)):
-            if len(rows) == 0:
-                raise ValueError(
-                    f"Fold {k + 1} of {folds} over {what} has no duels that can be {part}; use "
-                    "fewer folds or another kind of split."
-                )
-        found.append(Fold(train, test, plan.sets[test]))
-    return found
-
-
-def _thin(
-    plan: FoldPlan,
-    fold: Fold,
-    max_train: int,
-    source: _Source,
-    latest: str | None,
-    rng: np.random.Generator,
-) -> Fold:
-    """At most so many training rows: the latest for time, else at random; whole sets stay whole."""
-    if len(fold.train) <= max_train:
-        return fold
-    kept = source.latest(fold.train, max_train, latest, rng)
-    plan.thinned = max(plan.thinned, len(fold.train) - len(kept))
-    return replace(fold, train=kept)
+    return table_of(duels, one_by_one=copies)

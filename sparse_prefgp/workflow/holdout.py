@@ -15,7 +15,7 @@ import numpy as np
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.splits import Split, split_duels
+from sparse_prefgp.data.splits import Split, last_rows, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
@@ -272,14 +272,9 @@ class StreamHoldout:
             if given:
                 raise ValueError(in_chunks_never(name))
         rows = duels.num_rows
-        held = round(settings.test_fraction * rows)
+        held = last_rows(rows, settings.test_fraction)
         if not held:
             return cls(settings, duels, None)
-        if held == rows:
-            raise ValueError(
-                f"A test fraction of {settings.test_fraction} holds out all {rows} duels; give a "
-                "smaller one."
-            )
         return cls(settings, duels.part(0, rows - held), duels.part(rows - held, rows))
 
     @property

@@ -11,9 +11,8 @@ import numpy as np
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.rows import RowNames
 from sparse_prefgp.data.splits import split_columns
-from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.data.table import DuelTable, table_of
 from sparse_prefgp.io.streams import PARQUET, StreamedDuels, is_stream, stream_duels
 from sparse_prefgp.workflow.settings import in_chunks_never
 
@@ -94,7 +93,7 @@ class Sources:
         name = name or self._given()
         if isinstance(self.duels, DuelTable | Duels):
             self._refuse_columns()
-            return _as_table(self.duels)
+            return self.duels if isinstance(self.duels, DuelTable) else table_of(self.duels)
         readers: dict[str, Callable[..., DuelTable]] = {
             "duels": read_table,
             "choices": read_choice_table,
@@ -154,52 +153,6 @@ class Sources:
                     f"{name} was given beside a {kind}, which has its own; leave it out, or give "
                     "tables."
                 )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _OwnUnits(DuelTable):
-    """`Duels` as a table whose features stay as they are, whatever the split."""
-
-    source: Duels | None = None
-
-    @property
-    def has_features(self) -> bool:
-        assert self.source is not None
-        return self.source.num_features > 0
-
-    def to_duels(self, rows: Any = None, *_: Any, **__: Any) -> Duels:
-        """Some of the duels, with the items that they are of."""
-        old = self.source
-        assert old is not None
-        index = np.arange(self.num_rows) if rows is None else self._rows(rows)
-        if len(index) == 0:
-            raise ValueError("There are no duels in the chosen rows; choose at least one row.")
-        return Duels.from_events(
-            old.items,
-            self.events.take(index),
-            item=old.item,
-            item_ids=old.item_ids,
-            feature_names=old.feature_names,
-            transform=old.transform,
-        )
-
-
-def _as_table(duels: DuelTable | Duels) -> DuelTable:
-    if isinstance(duels, DuelTable):
-        return duels
-    pd = require_pandas()
-    said = duels.events.one_by_one()
-    names = duels.feature_names or tuple(f"column {j}" for j in range(duels.num_features))
-    return _OwnUnits(
-        pd.DataFrame(duels.items, columns=list(names)),
-        tuple(range(duels.num_items)) if duels.item_ids is None else duels.item_ids,
-        said,
-        pd.DataFrame(index=range(len(said))),
-        names,
-        (),
-        RowNames("the items", None),
-        source=duels,
-    )
 
 
 def _items_frame(items: Any) -> Any:

@@ -67,7 +67,7 @@ def test_choices_and_rankings_are_compared_as_duels(
         assert result.exit_code == 0, result.output
         told = json.loads(result.stdout)
         assert told["chosen"] == "se/vfe/4"
-        assert "3 folds over 12 sets of duels" in told["description"]
+        assert "3 folds over 12 values of" in told["description"]
     refused = call(*tables, "--choices", tmp_path / "choices.csv")
     assert refused.exit_code == 2 and "duels and choices were given" in refused.stderr
 

@@ -4,7 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_prefgp.data.splits import split_columns, split_duels
+import sparse_prefgp as spg
+from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.splits import (
+    RULES,
+    Rule,
+    Units,
+    given_units,
+    leave_one_out,
+    split_columns,
+    split_duels,
+)
+from sparse_prefgp.data.table import table_of
 from sparse_prefgp.io import read_ranking_table, read_table
 
 
@@ -175,6 +186,67 @@ def test_a_set_larger_than_max_train(rankings):
         biggest = np.bincount(rankings.sets()).argmax()
         one = rankings.select(rankings.sets() == biggest)
         split_duels(one, "duels", 0.0, np.random.default_rng(0), max_train=1)
+
+
+# As they were drawn when these splits were first made.
+DRAWN = {
+    "duels": [2, 5, 18, 19, 36, 38],
+    "items": [7, 35, 64, 78, 94, 98],
+    "group:person": [3, 5, 6, 10, 11, 28],
+    "group:maker": [3, 4, 15, 22, 23, 24],
+}
+
+
+@pytest.mark.parametrize("how", list(DRAWN))
+def test_a_seed_draws_the_same_rows_for_ever(table, how):
+    assert split(table, how).test_rows[:6].tolist() == DRAWN[how]
+
+
+def test_one_left_out_keeps_sets_whole(rankings):
+    parts = leave_one_out(rankings, "group:maker", "2", np.random.default_rng(0), max_train=100)
+    sets, maker = rankings.sets(), rankings.items["maker"].to_numpy()
+    sides = maker[np.stack([rankings.winners, rankings.losers])]
+    assert set(sides[:, parts.test_rows].ravel()) == {2}
+    assert 2 not in sides[:, parts.train_rows]
+    size = np.bincount(sets)
+    for rows in (parts.train_rows, parts.test_rows):
+        found = np.bincount(sets[rows], minlength=len(size))
+        assert found.any() and np.all((found == 0) | (found == size))
+    assert len(parts.train_rows) <= 100 and parts.unused
+
+
+def test_duels_of_an_item_in_several_contexts_are_split_by_the_item():
+    """Rows 2k and 2k + 1 are item k, in two contexts."""
+    rng = np.random.default_rng(0)
+    winner = rng.integers(20, size=200)
+    loser = (winner + 2 * rng.integers(1, 10, size=200)) % 20
+    duels = spg.Duels.from_events(
+        rng.normal(size=(20, 2)), Events.between(winner, loser), item=np.arange(20) // 2
+    )
+    table = table_of(duels)
+    parts = split_duels(table, "items", 0.4, rng)
+    sides = np.stack([table.winners, table.losers]) // 2
+    held = set(sides[:, parts.test_rows].ravel())
+    assert held and held.isdisjoint(sides[:, parts.train_rows].ravel())
+
+
+def test_a_rule_is_one_function_and_one_entry(table, monkeypatch):
+    """Here by the parity of the loser."""
+
+    def by_parity(table, column):
+        return Units(table.losers % 2, np.arange(table.num_rows), "parities")
+
+    monkeypatch.setitem(RULES, "parity", Rule(by_parity))
+    parts = split(table, "parity", 0.5)
+    assert len({*(table.losers[parts.test_rows] % 2)}) == 1 and parts.dropped == 0
+    assert parts.description == "1 of 2 parities held out."
+    with pytest.raises(ValueError, match="time:COLUMN or parity"):
+        split_columns("parities")
+
+
+def test_given_groups_need_a_value():
+    with pytest.raises(ValueError, match=r"no value .* for row 1 of the duels"):
+        given_units(np.array(["a", None, "b"], dtype=object), 3)
 
 
 @pytest.mark.parametrize("how", ["duels", "items", "group:person", "time:day"])

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.splits import Split, split_columns, split_duels
+from sparse_prefgp.data.splits import (
+    Split,
+    group_labels,
+    leave_one_out,
+    split_columns,
+    split_duels,
+)
 from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.lab.ablation.configuration import Data, Files, Made, SplitSettings
 from sparse_prefgp.lab.ablation.sources import source_sums
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 
 # Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
 DRAWN_EXACTLY = 2000
@@ -73,7 +78,9 @@ def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, se
     rng = stream(seed, SPLIT)
     if split.test_fraction is not None:
         return split_duels(table, split.by, split.test_fraction, rng, max_train=max_train)
-    return _one_group_out(table, split.by, seed, max_train, rng)
+    label = left_out_group(table, split, seed)
+    assert label is not None
+    return leave_one_out(table, split.by, label, rng, max_train=max_train)
 
 
 def left_out_group(table: DuelTable, split: SplitSettings, seed: int) -> str | None:
@@ -83,86 +90,14 @@ def left_out_group(table: DuelTable, split: SplitSettings, seed: int) -> str | N
     """
     if not split.leave_one_out:
         return None
-    (column,) = split_columns(split.by)
-    return _group_of(seed, column, _both_sides(table, column)[1])
-
-
-def _group_of(seed: int, column: str, known: list[str]) -> str:
+    known = group_labels(table, split.by)
     if seed >= len(known):
+        (column,) = split_columns(split.by)
         raise ValueError(
             f"The seed {seed} is the number of no group: there are {len(known)} values of "
             f"{column!r}, numbered from 0; give seeds below {len(known)}."
         )
     return known[seed]
-
-
-def _one_group_out(
-    table: DuelTable, by: str, seed: int, max_train: int | None, rng: np.random.Generator
-) -> Split:
-    (column,) = split_columns(by)
-    values, known = _both_sides(table, column)
-    group = _group_of(seed, column, known)
-    inside = values == seed
-    test = np.flatnonzero(inside.all(axis=0))
-    train = np.flatnonzero(~inside.any(axis=0))
-    for part, rows in (("training", train), ("test", test)):
-        if not len(rows):
-            raise ValueError(
-                f"The {part} part without {group!r} of {column!r} has no duels; use another "
-                "split, or leave out that seed."
-            )
-    mixed = table.num_rows - len(test) - len(train)
-    unused = 0 if max_train is None else max(len(train) - max_train, 0)
-    if unused:
-        train = np.sort(rng.permutation(train)[:max_train])
-    text = f"{group} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
-    if mixed:
-        text += f"; {mixed:,} mixed duels dropped"
-    return Split(train, test, mixed, text + ".", unused)
-
-
-def _both_sides(table: DuelTable, column: str) -> tuple[IntArray, list[str]]:
-    """The group of the winner's and of the loser's side, (2, t), and the labels of the groups.
-
-    Groups are in the order of numbers where all labels are numbers, else in that of text.
-    """
-    context, items = table.context, table.items
-    if column in context.columns:
-        values = _labels(context[column], "duels")
-        sides = np.stack([values, values])
-    elif column in items.columns:
-        values = _labels(items[column], "items")
-        sides = np.stack([values[table.winners], values[table.losers]])
-    else:
-        raise ValueError(
-            f"The split column {column!r} is in neither table; choose from "
-            f"{', '.join(map(str, [*context.columns, *items.columns]))}."
-        )
-    known, number = np.unique(sides, return_inverse=True)
-    order = _in_order([str(label) for label in known])
-    place = np.argsort(order)  # of each label in the order of text
-    return place[number].reshape(sides.shape), [str(known[i]) for i in order]
-
-
-def _labels(values: Any, owner: str) -> Any:
-    missing = np.flatnonzero(values.isna())
-    if missing.size:
-        raise ValueError(
-            f"The split column {values.name!r} has no value in row {missing[0]} of the {owner} "
-            "(counted from 0); fill it in."
-        )
-    return values.astype(str).to_numpy(dtype=object).astype(str)
-
-
-def _in_order(labels: list[str]) -> list[int]:
-    """Places of sorted labels by number where all are numbers; as they are otherwise."""
-    try:
-        numbers = [float(label) for label in labels]
-    except ValueError:
-        return list(range(len(labels)))
-    if not np.all(np.isfinite(numbers)):
-        return list(range(len(labels)))
-    return sorted(range(len(labels)), key=lambda i: (numbers[i], labels[i]))
 
 
 @lru_cache(maxsize=1)

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.splits import Split, split_columns
+from sparse_prefgp.data.splits import given_rows, item_parts, split_columns
 from sparse_prefgp.datasets import (
     DuelSet,
     RegressionSet,
     duels_from_targets,
-    item_parts,
     load,
 )
 from sparse_prefgp.io import DuelTable, read_table
@@ -28,7 +27,6 @@ from sparse_prefgp.lab.ablation.data import (
     stream,
 )
 from sparse_prefgp.lab.ablation.sources import source_sums
-from sparse_prefgp.support.arrays import IntArray
 
 _SOURCE = "source"  # of a duel, where training and test come from two tables
 
@@ -115,7 +113,8 @@ def _from_targets(
         f"{how.duels:,} duels within {len(train):,} training items, {how.test_duels:,} within "
         f"{len(test):,} test items"
     )
-    return Parted(table, _thinned(rows[0], rows[1], 0, told, max_train, rng), made.utilities)
+    parted = given_rows(rows[0], rows[1], told, rng, max_train=max_train)
+    return Parted(table, parted, made.utilities)
 
 
 def _gold_tested(found: DuelSet, split: SplitSettings, max_train: int | None, seed: int) -> Parted:
@@ -139,20 +138,7 @@ def _gold_tested(found: DuelSet, split: SplitSettings, max_train: int | None, se
     told = (
         f"{whole.description.rstrip('.')}; learned from votes, tested on {len(test):,} gold duels"
     )
-    rows = _thinned(train, test, whole.dropped, told, max_train, stream(seed, SPLIT))
+    rows = given_rows(
+        train, test, told, stream(seed, SPLIT), max_train=max_train, dropped=whole.dropped
+    )
     return Parted(table, rows, group=left_out_group(table, split, seed))
-
-
-def _thinned(
-    train: IntArray,
-    test: IntArray,
-    dropped: int,
-    told: str,
-    max_train: int | None,
-    rng: np.random.Generator,
-) -> Split:
-    unused = 0 if max_train is None else max(len(train) - max_train, 0)
-    if unused:
-        train = np.sort(rng.permutation(train)[:max_train])
-        told += f"; {unused:,} randomly chosen training duels left out"
-    return Split(train, test, dropped, told + ".", unused)
