@@ -48,17 +48,6 @@ class Averages(NamedTuple):
     """See `noise`."""
 
 
-class ExpectedLogFactor(NamedTuple):
-    """E log p(z) and its first two derivatives in the mean of z, (t,) each.
-
-    With g and h the first two derivatives of log p, slope = E g and curvature = E h.
-    """
-
-    value: tf.Tensor
-    slope: tf.Tensor
-    curvature: tf.Tensor
-
-
 class NormalSites(NamedTuple):
     """Normals and the factors they meet: columns (k, 1), to stand beside nodes."""
 
@@ -117,17 +106,6 @@ def average_slopes(
     table = site_table(mean, variance, noise, lower, upper)
     slope, curvature = tf.unstack(in_chunks(_average_slopes, 2, table), axis=1)
     return slope, curvature
-
-
-def expected_log_factor(
-    mean: tf.Tensor,
-    variance: tf.Tensor,
-    noise: tf.Tensor,
-    lower: tf.Tensor | None,
-    upper: tf.Tensor,
-) -> ExpectedLogFactor:
-    """Value, slope and curvature of `average_log_factor`, (t,) each."""
-    return ExpectedLogFactor(*average_log_factor(mean, variance, noise, lower, upper)[:3])
 
 
 @tf.custom_gradient

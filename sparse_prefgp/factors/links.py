@@ -23,7 +23,7 @@ from sparse_prefgp.factors.expectations import (
     site_table,
 )
 from sparse_prefgp.factors.sites import Cavity, Factors, Tilted, match_all_moments
-from sparse_prefgp.factors.truncated_normal import half_line, log_cdf, truncated_moments
+from sparse_prefgp.factors.truncated_normal import log_cdf, log_normal_cdf, truncated_moments
 
 # No second derivative of the log of a logistic factor with one limit is below -1/4: it may lose as
 # much by k~ as a normal v with noise variance 4 does (docs/method.md, section 13). With a limit on
@@ -142,29 +142,12 @@ def _log_probit(
     """log p_i (t,), to be differentiated three times in all that it is given."""
     scale = tf.sqrt(noise)
     if lower is None:
-        return _log_cdf((upper - z) / scale)
+        return log_normal_cdf((upper - z) / scale)
     far_a, far_b = tf.math.is_inf(lower), tf.math.is_inf(upper)
     # A limit at infinity has no derivative that would not be 0.
     a = (tf.where(far_a, tf.zeros_like(lower), lower) - z) / scale
     b = (tf.where(far_b, tf.zeros_like(upper), upper) - z) / scale
     return _log_interval(a, b, far_a, far_b)
-
-
-@tf.custom_gradient
-def _log_cdf(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    return log_cdf(b), lambda upstream: upstream * _ratio(b)
-
-
-@tf.custom_gradient
-def _ratio(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    ratio = half_line(b).ratio
-    return ratio, lambda upstream: -upstream * _ratio(b) * _distance(b)
-
-
-@tf.custom_gradient
-def _distance(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    line = half_line(b)
-    return line.distance, lambda upstream: upstream * line.variance
 
 
 def _log_interval(a: tf.Tensor, b: tf.Tensor, far_a: tf.Tensor, far_b: tf.Tensor) -> tf.Tensor:

@@ -11,6 +11,7 @@ of a truncated normal (Johnson, Kotz & Balakrishnan 1994, ch. 13).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -96,6 +97,23 @@ def log_cdf(b: tf.Tensor) -> tf.Tensor:
     above = tf.maximum(b, tf.zeros_like(b))
     tail = tf.math.log(0.5 * tfp.math.erfcx(-below / _SQRT2)) - 0.5 * below * below
     return tf.where(negative, tail, tf.math.log1p(-0.5 * tf.math.erfc(above / _SQRT2)))
+
+
+@tf.custom_gradient
+def log_normal_cdf(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    """log Phi(b), any shape, with three derivatives that hold in the tails."""
+    return log_cdf(b), lambda upstream: upstream * _ratio(b)
+
+
+@tf.custom_gradient
+def _ratio(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    return half_line(b).ratio, lambda upstream: -upstream * _ratio(b) * _distance(b)
+
+
+@tf.custom_gradient
+def _distance(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    line = half_line(b)
+    return line.distance, lambda upstream: upstream * line.variance
 
 
 def truncated_moments(a: tf.Tensor | None, b: tf.Tensor) -> Moments:

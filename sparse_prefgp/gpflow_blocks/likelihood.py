@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import gpflow
 import tensorflow as tf
 
 from sparse_prefgp.factors.expectations import expected_log_cdf
-from sparse_prefgp.factors.truncated_normal import half_line, log_cdf
+from sparse_prefgp.factors.truncated_normal import log_normal_cdf
 from sparse_prefgp.support.checks import check_noise_variance, is_number
 from sparse_prefgp.support.words import shortened
 
@@ -123,20 +122,3 @@ def _same_shape(*tensors: tf.Tensor) -> list[tf.Tensor]:
 def _either(z: tf.Tensor) -> tf.Tensor:
     """Phi(z) Phi(-z), the variance of a label, without 1 - Phi."""
     return tf.exp(log_normal_cdf(z) + log_normal_cdf(-z))
-
-
-@tf.custom_gradient
-def log_normal_cdf(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    """log Phi(b), any shape, with first and second derivatives that hold in the tails."""
-    return log_cdf(b), lambda upstream: upstream * _ratio(b)
-
-
-@tf.custom_gradient
-def _ratio(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    """phi(b) / Phi(b)."""
-    line = half_line(b)
-    curvature = tf.raw_ops.PreventGradient(
-        input=-line.ratio * line.distance,
-        message="log Phi has no third derivative here; use at most two.",
-    )
-    return line.ratio, lambda upstream: upstream * curvature

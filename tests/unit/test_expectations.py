@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from sparse_prefgp.factors import quadrature
 from sparse_prefgp.factors.expectations import (
-    ExpectedLogFactor,
+    Averages,
+    average_log_factor,
     expected_log_cdf,
-    expected_log_factor,
 )
 from tests.tolerances import EXPECTATION, GRADIENT, ROUNDING
 
@@ -59,17 +59,15 @@ def slow(
         )
 
 
-def fast(
-    mean: float, variance: float, noise: float, lower: float | None, upper: float
-) -> ExpectedLogFactor:
+def fast(mean: float, variance: float, noise: float, lower: float | None, upper: float) -> Averages:
     mean_, variance_, noise_, upper_ = (
         tf.constant([x], tf.float64) for x in (mean, variance, noise, upper)
     )
     lower_ = None if lower is None else tf.constant([lower], tf.float64)
-    return expected_log_factor(mean_, variance_, noise_, lower_, upper_)
+    return average_log_factor(mean_, variance_, noise_, lower_, upper_)
 
 
-def compare(found: ExpectedLogFactor, wanted: tuple[float, float, float], noise: float) -> None:
+def compare(found: Averages, wanted: tuple[float, float, float], noise: float) -> None:
     # Slopes of an interval cancel: they are exact on the scale of E |g|, at least that of g.
     assert float(found.value[0]) == pytest.approx(wanted[0], rel=EXPECTATION)
     assert float(found.slope[0]) == pytest.approx(
@@ -105,7 +103,7 @@ def test_the_value_is_that_of_numpy(sites: int, sided: str) -> None:
     mean, upper = rng.normal(size=sites), rng.normal(size=sites)
     variance, noise = 10 ** rng.uniform(-3, 4, sites), rng.exponential(1, sites)
     lower = None if sided == "one" else upper - rng.exponential(1, sites)
-    found = expected_log_factor(
+    found = average_log_factor(
         *(tf.constant(x) for x in (mean, variance, noise)),
         None if lower is None else tf.constant(lower),
         tf.constant(upper),
@@ -159,6 +157,6 @@ def test_second_derivatives_are_refused_and_not_zero() -> None:
         outer.gradient(slope, one)
     with tf.GradientTape() as tape:
         tape.watch(one)
-        found = expected_log_factor(one, one, one, None, one)
+        found = average_log_factor(one, one, one, None, one)
     with pytest.raises(LookupError, match="take their slope and curvature"):
         tape.gradient(found.value, one)

@@ -14,13 +14,13 @@ import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
 from sparse_prefgp.covariances.kernels import kernel_matrix
+from sparse_prefgp.factors.truncated_normal import log_normal_cdf
 from sparse_prefgp.gpflow_blocks import (
     DuelKernel,
     DuelLikelihood,
     ItemInducingPoints,
     stacked_duels,
 )
-from sparse_prefgp.gpflow_blocks.likelihood import log_normal_cdf
 from tests.cases import DUEL_CASES, case_duels, case_kernel
 from tests.reference.slow_approximations import matern52
 from tests.reference.slow_duel_kernel import probability, slow_bound, slow_duel_covariance

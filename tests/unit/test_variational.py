@@ -12,7 +12,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.factors.expectations import expected_log_cdf
 from sparse_prefgp.factors.quadrature import expected_log_factor
-from sparse_prefgp.lab.benchmarks.svgp import DifferenceKernel
+from sparse_prefgp.gpflow_blocks import DuelKernel, ItemInducingPoints
 from tests.cases import DUEL_CASES, ROWS, case_model, incidence, random_duels, run_problem
 from tests.reference.slow_engines import dense_problem, slow_variational
 from tests.tolerances import (
@@ -80,9 +80,9 @@ class ExactLikelihood(gpflow.likelihoods.ScalarLikelihood):
 def svgp_at_its_optimum(duels: spg.Duels, z: np.ndarray, noise: float) -> gpflow.models.SVGP:
     """Natural gradients on the full batch, which converge in some ten steps."""
     model = gpflow.models.SVGP(
-        DifferenceKernel(stationary()),
+        DuelKernel(stationary()),
         ExactLikelihood(noise),
-        gpflow.inducing_variables.InducingPoints(z.copy()),
+        ItemInducingPoints(z.copy()),
         num_data=len(duels.winners),
         whiten=True,
     )

@@ -1,4 +1,4 @@
-"""GPflow's own `SVGP` on duels: the kernel, the likelihood and the two ways to train it.
+"""GPflow's own `SVGP` on duels, and the two ways to train it.
 
 The latent function is g = f(winner) - f(loser), with inducing values u = f(Z) among the utilities,
 so that kernel, Z and factors are those of `PreferenceGP` with `VFE`.
@@ -9,96 +9,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import gpflow
 import numpy as np
 import tensorflow as tf
-import tensorflow_probability as tfp
 
-from sparse_prefgp.covariances.kernels import pair_difference_variance
 from sparse_prefgp.factors.truncated_normal import log_cdf
+from sparse_prefgp.gpflow_blocks import DuelKernel, DuelLikelihood, ItemInducingPoints
 from sparse_prefgp.lab.benchmarks.problems import NOISE_VARIANCE
 
-_SQRT2 = float(np.sqrt(2.0))
-_SQRT_2_OVER_PI = float(np.sqrt(2.0 / np.pi))
 
+class GaussHermiteLikelihood(DuelLikelihood):
+    """`DuelLikelihood` with expectations as GPflow takes them, on 20 nodes of Gauss–Hermite.
 
-class DifferenceKernel(gpflow.kernels.Kernel):
-    """Covariance of f(winner) - f(loser) for f with the kernel `base`.
-
-    Its inputs are (t, 2 D): the features of the winner, then those of the loser.
+    They cost less than exact ones and are good enough where the noise is not small.
     """
 
-    def __init__(self, base: gpflow.kernels.Kernel) -> None:
-        super().__init__()
-        self.base = base
-
-    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        won, lost = _ends(X)
-        won2, lost2 = (won, lost) if X2 is None else _ends(X2)
-        k = self.base
-        return k(won, won2) + k(lost, lost2) - k(won, lost2) - k(lost, won2)
-
-    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
-        return pair_difference_variance(self.base, *_ends(X))
-
-
-def _ends(pairs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    winners, losers = tf.split(pairs, 2, axis=-1)
-    return winners, losers
-
-
-@gpflow.covariances.Kuu.register(gpflow.inducing_variables.InducingPoints, DifferenceKernel)
-def _kuu(
-    inducing: gpflow.inducing_variables.InducingPoints,
-    kernel: DifferenceKernel,
-    *,
-    jitter: float = 0.0,
-) -> tf.Tensor:
-    return gpflow.covariances.Kuu(inducing, kernel.base, jitter=jitter)
-
-
-@gpflow.covariances.Kuf.register(
-    gpflow.inducing_variables.InducingPoints, DifferenceKernel, gpflow.base.TensorLike
-)
-def _kuf(
-    inducing: gpflow.inducing_variables.InducingPoints, kernel: DifferenceKernel, pairs: tf.Tensor
-) -> tf.Tensor:
-    winners, losers = _ends(pairs)
-    return kernel.base(inducing.Z, winners) - kernel.base(inducing.Z, losers)
-
-
-@tf.custom_gradient
-def log_normal_cdf(b: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    """log Phi with a slope that holds in the tail. Its second derivative is not defined."""
-
-    def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        return upstream * _SQRT_2_OVER_PI / tfp.math.erfcx(-b / _SQRT2)
-
-    return log_cdf(b), gradient
-
-
-class DuelLikelihood(gpflow.likelihoods.ScalarLikelihood):
-    """P(winner wins | g) = Phi(g / sqrt(2 sigma²)), exact, with Gauss–Hermite expectations.
-
-    GPflow's `Bernoulli` is 0.998 Phi + 0.001, another model. Y is not used.
-    """
-
-    def __init__(self, noise_variance: float) -> None:
-        super().__init__()
-        self._scale = float(np.sqrt(2.0 * noise_variance))
-
-    def _scalar_log_prob(self, X: tf.Tensor, F: tf.Tensor, Y: tf.Tensor) -> tf.Tensor:
-        del X, Y
-        return log_normal_cdf(F / self._scale)
-
-    def _conditional_mean(self, X: tf.Tensor, F: tf.Tensor) -> tf.Tensor:
-        del X
-        return tf.exp(log_normal_cdf(F / self._scale))
-
-    def _conditional_variance(self, X: tf.Tensor, F: tf.Tensor) -> tf.Tensor:
-        p = self._conditional_mean(X, F)
-        return p * (1.0 - p)
+    def _variational_expectations(
+        self, X: Any, Fmu: tf.Tensor, Fvar: tf.Tensor, Y: tf.Tensor
+    ) -> tf.Tensor:
+        plain = gpflow.likelihoods.ScalarLikelihood._variational_expectations
+        return plain(self, X, Fmu, Fvar, Y)
 
 
 def make_svgp(
@@ -106,9 +38,9 @@ def make_svgp(
 ) -> gpflow.models.SVGP:
     """Whitened, with a full covariance of the inducing values."""
     return gpflow.models.SVGP(
-        DifferenceKernel(kernel),
-        DuelLikelihood(NOISE_VARIANCE),
-        gpflow.inducing_variables.InducingPoints(inducing.copy()),
+        DuelKernel(kernel),
+        GaussHermiteLikelihood(NOISE_VARIANCE),
+        ItemInducingPoints(inducing.copy()),
         num_data=num_data,
         whiten=True,
     )
