@@ -16,7 +16,7 @@ from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_fact
 from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.inducing import FITC, VFE, Residual, TightVFE, factorise
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.covariances.base import Kept
+from sparse_prefgp.covariances.base import Intermediates
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.factors.quadrature import expected_log_factor
 from sparse_prefgp.factors.sites import Cavity, Factors, Power, Sites, Tilted, totals
@@ -108,7 +108,7 @@ def differentiable_log_evidence(
     prior: DuelPrior,
     sites: Sites,
     slopes: Slopes,
-    kept: Kept,
+    kept: Intermediates,
     value: tf.Tensor,
 ) -> tf.Tensor:
     """`value` with its exact gradient in everything `prior` was built from.
@@ -139,7 +139,7 @@ def differentiable_log_evidence(
     return tf.stop_gradient(value) + (surrogate - tf.stop_gradient(surrogate))
 
 
-class Everything(NamedTuple):
+class FullMarginals(NamedTuple):
     """q(z) of sites that q was not made from: mean and variance (t,), and their factors."""
 
     mean: FloatArray
@@ -189,7 +189,7 @@ class LowerBounds:
 def lower_bounds(
     problem: DuelProblem,
     sites: Sites,
-    everything: Everything | None = None,
+    everything: FullMarginals | None = None,
     inducing: InducingValues | None = None,
 ) -> LowerBounds:
     """Lower bounds of log P(all duels) under the exact prior, whatever the sites.
@@ -208,15 +208,15 @@ def lower_bounds(
     if problem.inducing_variable is None:
         prior = Exact().prior(problem)
         mean, variance, kl = _gaussian(prior.covariance, prior.factors.counts, sites)
-        z = everything or Everything(mean, variance, prior.factors)
+        z = everything or FullMarginals(mean, variance, prior.factors)
         return LowerBounds({EXPECTED: _expected(z) - kl}, kl)
     # All rows share Phi; this one has k~ in its noise.
     prior = FITC().prior(problem)
     left = prior.factors.noise - problem.noise
     factors = prior.factors._replace(noise=problem.noise)
     mean, variance, kl = inducing or _gaussian(prior.covariance, factors.counts, sites)
-    rows = {EXPECTED: _expected(Everything(mean, variance + left.numpy(), factors)) - kl}
-    whole = _expected(Everything(mean, variance, factors)) - kl
+    rows = {EXPECTED: _expected(FullMarginals(mean, variance + left.numpy(), factors)) - kl}
+    whole = _expected(FullMarginals(mean, variance, factors)) - kl
     for name, correction in residual_corrections(problem, left).items():
         if name != "vfe":  # never above `diagonal`
             rows[name] = whole + correction
@@ -262,7 +262,7 @@ def _gaussian(
     return mean.numpy(), np.maximum(variance.numpy(), 0.0), float(kl)
 
 
-def _expected(z: Everything) -> float:
+def _expected(z: FullMarginals) -> float:
     """Sum over duels of the expected log factor."""
     factors = z.factors
     each = expected_log_factor(

@@ -20,7 +20,7 @@ from sparse_prefgp.analysis.items import (
 from sparse_prefgp.analysis.scoring import (
     COIN,
     LINEAR_PROBIT,
-    Rows,
+    ScoredRows,
     asks_for_outcomes,
     rows_between,
     rows_of_stream,
@@ -30,7 +30,7 @@ from sparse_prefgp.analysis.scoring import (
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
-from sparse_prefgp.io.streams.rows import SIDES, WEIGHTS
+from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.models.outcomes import (
     check_blocks,
     known_blocks,
@@ -121,7 +121,7 @@ def evaluate(
 class _Given:
     """Duels to be scored."""
 
-    rows: Iterable[Rows]
+    rows: Iterable[ScoredRows]
     duels: int
     ties: int
     there: Callable[[], ItemSet | None]

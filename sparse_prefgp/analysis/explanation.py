@@ -428,7 +428,7 @@ def _additive_mean(function: Any) -> bool:
     kinds = gpflow.functions
     if isinstance(function, kinds.Additive):
         return _additive_mean(function.add_1) and _additive_mean(function.add_2)
-    plain = (kinds.Zero, kinds.Constant, kinds.Linear, kinds.Identity)
+    plain = (kinds.Zero, kinds.Constant, kinds.Linear, kinds.RunIdentity)
     return function is None or type(function) in plain
 
 

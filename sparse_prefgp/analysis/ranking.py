@@ -500,7 +500,7 @@ def _chunks(count: int, width: int) -> list[slice]:
 # ---- who is on top -----------------------------------------------------------------------------
 
 
-class Chances(NamedTuple):
+class BestProbabilities(NamedTuple):
     """What the joint samples say: probabilities of each candidate row being the best or in the top
     k, (c,); the largest and the k-th largest utility, (samples,)."""
 
@@ -552,7 +552,7 @@ def sample_places(
     samples: int,
     rng: np.random.Generator,
     done: Callable[[int], None] = lambda count: None,
-) -> Chances:
+) -> BestProbabilities:
     """Joint samples of c candidate rows.
 
     :param mean: (c,).
@@ -572,7 +572,7 @@ def sample_places(
         p_top_k += np.bincount(top.reshape(-1), minlength=c)
         best[part], kth[part] = values.max(1), values.min(1)
         done(part.stop)
-    return Chances(p_best / samples, p_top_k / samples, best, kth)
+    return BestProbabilities(p_best / samples, p_top_k / samples, best, kth)
 
 
 def outside_bound(threshold: FloatArray, mean: FloatArray, sd: FloatArray) -> float:

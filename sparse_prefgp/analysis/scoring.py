@@ -35,7 +35,7 @@ CONSTANT_SHARES = "constant_shares"
 ROWS_AT_ONCE = 50_000
 
 
-class Rows(NamedTuple):
+class ScoredRows(NamedTuple):
     """What some events say, behind their doors, in the units of the model."""
 
     won: FloatArray
@@ -59,7 +59,7 @@ def rows_between(
     events: Events,
     groups: npt.NDArray[np.object_] | None = None,
     blocks: npt.NDArray[np.object_] | None = None,
-) -> Iterator[Rows]:
+) -> Iterator[ScoredRows]:
     """Events in memory, between rows of `inputs` (n, D), in bounded chunks."""
     for start in range(0, len(events), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
@@ -72,7 +72,7 @@ def _behind_doors(
     table: FloatArray,
     groups: npt.NDArray[np.object_] | None = None,
     blocks: npt.NDArray[np.object_] | None = None,
-) -> Rows:
+) -> ScoredRows:
     doors = events.doors()
     won, lost = (table[rows] for rows in doors.features.T)
     counts = events.counts[doors.event]
@@ -80,10 +80,10 @@ def _behind_doors(
         counts = counts * doors.weight
     tied = ~doors.decided
     groups, blocks = (None if x is None else x[doors.event] for x in (groups, blocks))
-    return Rows(won, lost, counts, tied if tied.any() else None, groups, blocks)
+    return ScoredRows(won, lost, counts, tied if tied.any() else None, groups, blocks)
 
 
-def rows_of_stream(duels: StreamedDuels) -> Iterator[Rows]:
+def rows_of_stream(duels: StreamedDuels) -> Iterator[ScoredRows]:
     """Duels that are read in chunks, in the units that the stream has."""
     table = duels.items
     for chunk in duels.chunks(ROWS_AT_ONCE):
@@ -136,7 +136,7 @@ class HeldOut:
 def score_rows(
     model: Predicts | None,
     baselines: Mapping[str, Baseline],
-    rows: Iterable[Rows],
+    rows: Iterable[ScoredRows],
     *,
     outcomes: bool = False,
     unseen: Mapping[str, BoolArray] | None = None,
@@ -176,7 +176,7 @@ def score_rows(
     return HeldOut(logs, weight[~ties], all_three, unseen or {})
 
 
-def _differences(model: Predicts, rows: Rows) -> tuple[Any, Any]:
+def _differences(model: Predicts, rows: ScoredRows) -> tuple[Any, Any]:
     """Mean and variance of each difference of utilities, (k,), from the blocks that are known."""
     if rows.blocks is None:
         return model.predict_difference(rows.won, rows.lost)

@@ -24,7 +24,7 @@ from sparse_prefgp.approximations.base import (
     prior_variance,
 )
 from sparse_prefgp.approximations.exact import check_over
-from sparse_prefgp.approximations.form import choose_form
+from sparse_prefgp.approximations.layout import choose_layout
 from sparse_prefgp.covariances import LowRank, LowRankOverDuels, LowRankOverItems
 from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item_effects
 from sparse_prefgp.covariances.kernels import (
@@ -117,8 +117,8 @@ class InducingApproximation(SummedApproximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         basis, graph = whitened(problem), problem.graph
-        form = choose_form(self.over, graph, basis.size, basis.factor.dtype.size)
-        if form.over_items:
+        layout = choose_layout(self.over, graph, basis.size, basis.factor.dtype.size)
+        if layout.over_items:
             return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
         if self.single_precision:
             warnings.warn(
@@ -126,7 +126,7 @@ class InducingApproximation(SummedApproximation):
                 f"{graph.num_rows:,} items take the form over duels, in float64.",
                 stacklevel=2,
             )
-        return self.over_duels(problem, basis, form.chunk)
+        return self.over_duels(problem, basis, layout.chunk)
 
     def over_items(
         self,

@@ -23,7 +23,7 @@ from sparse_prefgp.cli.console import (
     rows_table,
     sentences,
 )
-from sparse_prefgp.cli.manners import AsJson, Quiet, Threads
+from sparse_prefgp.cli.output_options import AsJson, Quiet, Threads
 
 if TYPE_CHECKING:
     from sparse_prefgp.lab.ablation import Study, StudyProgress, StudyResult

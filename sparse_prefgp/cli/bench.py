@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sparse_prefgp.cli.console import Output, import_tensorflow, sentences
-from sparse_prefgp.cli.manners import AsJson, Quiet, Threads
+from sparse_prefgp.cli.output_options import AsJson, Quiet, Threads
 
 if TYPE_CHECKING:
     from sparse_prefgp.lab.benchmarks import Report
@@ -79,7 +79,7 @@ def bench(
                 write_file(path.with_suffix(".md"), report.as_markdown())
                 console.print(Text(f"Wrote {path} and {path.with_suffix('.md').name}"))
                 if report.panels:
-                    from sparse_prefgp.lab.benchmarks.figures import draw
+                    from sparse_prefgp.lab.benchmarks.drawing import draw
 
                     draw(report, path.with_suffix(".png"))
                     console.print(Text(f"Wrote {path.with_suffix('.png')}"))

@@ -84,10 +84,10 @@ class Checkpoints:
         return self.resume and has_checkpoint(self.folder / name)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def reporting(self) -> Iterator[None]:
         """Success removes it; an interruption, or a failure such as a full disk, says where it is.
 
-        A mistake (ValueError) is told as it is: the same command would make it again.
+        A mistake (ValueError) passes unchanged: the same command would make it again.
         """
         if self.resume and not self.there:
             warnings.warn(

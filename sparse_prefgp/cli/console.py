@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
-from sparse_prefgp.cli.manners import Manners
+from sparse_prefgp.cli.output_options import OutputOptions
 from sparse_prefgp.support.quiet import held_back_stderr
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def sentences(
     output is to hold the result alone.
     """
     try:
-        manners = Manners(quiet, as_json, threads)
+        manners = OutputOptions(quiet, as_json, threads)
         console = Output(manners)
         notes = Console(stderr=True, highlight=False, soft_wrap=True) if manners.silent else console
         with _notes(notes, console.notes):
@@ -77,8 +77,8 @@ def sentences(
 class Output(Console):
     """The console of a command; silent where only mistakes or only the result are wanted."""
 
-    def __init__(self, manners: Manners | None = None) -> None:
-        self.manners = manners or Manners()
+    def __init__(self, manners: OutputOptions | None = None) -> None:
+        self.manners = manners or OutputOptions()
         self.notes: list[str] = []  # warnings so far
         super().__init__(highlight=False, quiet=self.manners.silent)
 

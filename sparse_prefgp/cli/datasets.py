@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from sparse_prefgp.cli.console import Output, cells_table, counting_bar, rows_table, sentences
-from sparse_prefgp.cli.manners import AsJson, Quiet
+from sparse_prefgp.cli.output_options import AsJson, Quiet
 
 if TYPE_CHECKING:
     from sparse_prefgp.datasets import DataSet

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from sparse_prefgp.cli.console import sentences
-from sparse_prefgp.cli.manners import AsJson, Overwrite, Quiet, Seed, Threads
+from sparse_prefgp.cli.output_options import AsJson, Overwrite, Quiet, Seed, Threads
 
 EXAMPLE = "Example: sparse-prefgp demo"
 
@@ -36,7 +36,7 @@ def demo(
     """Fit thousands of duels made from a data set that ships inside scikit-learn."""
     given = dict(locals())
     with sentences(quiet, as_json, threads) as console:
-        from sparse_prefgp.cli.fitting import Printer
+        from sparse_prefgp.cli.fit_printer import Printer
         from sparse_prefgp.workflow.examples import NOISE_SHARE, diabetes_duels
         from sparse_prefgp.workflow.folder import check_folder
         from sparse_prefgp.workflow.settings import FitSettings

@@ -15,7 +15,7 @@ from sparse_prefgp.cli.console import (
     scores_table,
     sentences,
 )
-from sparse_prefgp.cli.manners import (
+from sparse_prefgp.cli.output_options import (
     AsJson,
     Items,
     Model,

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from sparse_prefgp.cli.console import open_model, sentences
-from sparse_prefgp.cli.manners import AsJson, Items, Model, Quiet, Seed, Threads
+from sparse_prefgp.cli.output_options import AsJson, Items, Model, Quiet, Seed, Threads
 
 EXAMPLE = "Example: sparse-prefgp explain --model fitted --first 12 --second 7"
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sparse_prefgp.cli.console import sentences
-from sparse_prefgp.cli.manners import AsJson, Overwrite, Quiet, Seed, Threads
+from sparse_prefgp.cli.output_options import AsJson, Overwrite, Quiet, Seed, Threads
 from sparse_prefgp.cli.tables import (
     Choices,
     Context,
@@ -208,7 +208,7 @@ def fit(
     with sentences(quiet, as_json, threads) as console:
         # Imported here to keep `--help` quick.
         from sparse_prefgp.cli.checkpoints import Checkpoints
-        from sparse_prefgp.cli.fitting import Printer
+        from sparse_prefgp.cli.fit_printer import Printer
         from sparse_prefgp.io.streams import is_stream
         from sparse_prefgp.workflow.folder import CHECKPOINTS
         from sparse_prefgp.workflow.settings import FitSettings
@@ -222,7 +222,7 @@ def fit(
             stream=stream or is_stream(duels),
         )
         checkpoints = Checkpoints(out / CHECKPOINTS, "fit", checkpoint_every, resume)
-        with checkpoints.told():
+        with checkpoints.reporting():
             output = fit_duels(
                 items,
                 duels,

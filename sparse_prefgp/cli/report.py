@@ -9,10 +9,10 @@ import typer
 from rich.text import Text
 
 from sparse_prefgp.cli.console import Output, cells_table, sentences
-from sparse_prefgp.cli.manners import AsJson, Quiet
+from sparse_prefgp.cli.output_options import AsJson, Quiet
 
 if TYPE_CHECKING:
-    from sparse_prefgp.lab.report.tables import Table
+    from sparse_prefgp.lab.report.tables import ReportTable
 
 EXAMPLE = "Example: sparse-prefgp report boston --compare FITC VFE"
 
@@ -70,7 +70,7 @@ def report(
         console.manners.emit(written.to_dict())
 
 
-def _show(console: Output, table: Table) -> None:
+def _show(console: Output, table: ReportTable) -> None:
     """Some of the metrics, a table for each data set."""
     for heading, rows in table.blocks:
         columns = {table.columns[0]: [name for name, _ in rows]}

@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from sparse_prefgp.cli.console import Cells, Output, cells_table, import_tensorflow, sentences
-from sparse_prefgp.cli.manners import (
+from sparse_prefgp.cli.output_options import (
     AsJson,
     Overwrite,
     Quiet,
@@ -38,8 +38,8 @@ from sparse_prefgp.cli.tables import (
 )
 
 if TYPE_CHECKING:
-    from sparse_prefgp.workflow.choices import Candidate
     from sparse_prefgp.workflow.comparison import CompareProgress, Comparison
+    from sparse_prefgp.workflow.model_names import Candidate
 
 EXAMPLE = (
     "Example: sparse-prefgp select --items items.csv --duels duels.csv "
@@ -139,8 +139,8 @@ def select(
         from sparse_prefgp.cli.checkpoints import Checkpoints
         from sparse_prefgp.workflow.automatic import automatic_candidates
         from sparse_prefgp.workflow.comparison import compare
+        from sparse_prefgp.workflow.fit_sources import Sources
         from sparse_prefgp.workflow.folder import check_checkpoint
-        from sparse_prefgp.workflow.sources import Sources
 
         listed = _candidates(candidates, kernels, approximations, inducing)
         if resume and checkpoint is None:
@@ -153,7 +153,7 @@ def select(
             items, duels, choices, rankings, optional_names(features), names(ignore or "")
         )
         table = sources.table(split)
-        with nullcontext() if checkpoints is None else checkpoints.told():
+        with nullcontext() if checkpoints is None else checkpoints.reporting():
             place, goes_on = (None, False) if checkpoints is None else checkpoints.comparison()
             # Compared and checked in one call: TensorFlow is loaded by the first fit, not before.
             with compare_bar(console) as progress:
@@ -283,7 +283,7 @@ def _candidates(
 
     :raises ValueError: both ways of naming them, parts without kernels, or what cannot be read.
     """
-    from sparse_prefgp.workflow.choices import DEFAULT_APPROXIMATION, Candidate, candidates_from
+    from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, Candidate, candidates_from
 
     if candidates is not None:
         if not (kernels is None and approximations is None and inducing is None):

@@ -10,17 +10,17 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from sparse_prefgp.cli.console import Output
-from sparse_prefgp.workflow.holdout import Watch
+from sparse_prefgp.workflow.holdout import FitCallbacks
 
 if TYPE_CHECKING:
     from sparse_prefgp.learning.report import Progress
-    from sparse_prefgp.models.streaming.workplace import StreamProgress
+    from sparse_prefgp.models.streaming.inference import StreamProgress
 
 
 @contextmanager
 def passes_bar(
     console: Output,
-) -> Iterator[Watch]:
+) -> Iterator[FitCallbacks]:
     """A bar over the rows of each pass: duels a second and time left of it; steps of the optimiser,
     evidence per duel, and the time left if it takes all of its steps. In 80 columns."""
     columns = (
@@ -55,7 +55,7 @@ def passes_bar(
                 speed=f"{_short(at.duels_per_second)} duels/s {_clock(at.seconds_left)} left",
             )
 
-        yield Watch(step, progress)
+        yield FitCallbacks(step, progress)
 
 
 def _clock(seconds: float) -> str:

@@ -17,7 +17,7 @@ from sparse_prefgp.cli.console import (
     open_model,
     sentences,
 )
-from sparse_prefgp.cli.manners import (
+from sparse_prefgp.cli.output_options import (
     AsJson,
     Items,
     Model,

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from sparse_prefgp.cli.console import open_model, progress_bar, sentences
-from sparse_prefgp.cli.manners import AsJson, Items, Model, Overwrite, Quiet, Threads
+from sparse_prefgp.cli.output_options import AsJson, Items, Model, Overwrite, Quiet, Threads
 
 EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --out updated"
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 # What a covariance computed under sites: tensors in tuples by name, read by nobody but itself.
-Kept: TypeAlias = Any
+Intermediates: TypeAlias = Any
 
 
 class Marginals(NamedTuple):
@@ -21,7 +21,7 @@ class Marginals(NamedTuple):
     half_log_det: tf.Tensor
     """½ log|P|, with |P| = |I + T^½ K_vv T^½| the determinant by which the sites shrink the prior.
     """
-    kept: Kept
+    kept: Intermediates
     """What `surrogate` wants back, so that nothing is factorised twice."""
     left_out: tuple[tf.Tensor, tf.Tensor] | None = None
     """Mean and variance of each z_i without its own site, where the covariance can give them more
@@ -73,7 +73,7 @@ class Covariance(Protocol):
         """Condition on the sites; O(1) passes over whatever the covariance keeps."""
         raise NotImplementedError
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Kept) -> tf.Tensor:
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Intermediates) -> tf.Tensor:
         """A scalar with the gradient of ½ h'P⁻¹h - ½ log|P| in everything the covariance was
         built from, the sites held constant. Its value means nothing.
 

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 import gpflow
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Column, Kept, SequentialState
+from sparse_prefgp.covariances.base import Column, Intermediates, SequentialState
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
 from sparse_prefgp.data.graph import (
     Links,
@@ -58,20 +58,22 @@ class _NoResidual(LowRank):
     def _site_features(self, site: tf.Tensor) -> tf.Tensor:
         """Row of Phi of one site, (m,)."""
 
-    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Kept:
+    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Intermediates:
         return ()
 
-    def own_half_log_det(self, own: Kept) -> tf.Tensor:
+    def own_half_log_det(self, own: Intermediates) -> tf.Tensor:
         return tf.zeros([], gpflow.default_float())
 
-    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Kept) -> Sums:
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Intermediates) -> Sums:
         return Sums(self._product(precision), tf.stop_gradient(self._back(shift)))
 
-    def marginals_under(self, u: InducingPosterior, own: Kept) -> tuple[tf.Tensor, tf.Tensor]:
+    def marginals_under(
+        self, u: InducingPosterior, own: Intermediates
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         return self._project(u.mean), self._squared_lengths(u.inverse)
 
     def surrogate_under(
-        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Kept
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Intermediates
     ) -> tf.Tensor:
         # d(½ h'P⁻¹h - ½ log|P|)/d Phi = (s - T Phi mu) mu' - T Phi P⁻¹
         return self._linear(precision, shift, u.covariance, u.mean)

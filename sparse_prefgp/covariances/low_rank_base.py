@@ -15,7 +15,7 @@ import tensorflow as tf
 from check_shapes import inherit_check_shapes
 
 from sparse_prefgp.covariances.base import (
-    Kept,
+    Intermediates,
     Marginals,
     PosteriorTerms,
     SequentialCovariance,
@@ -58,12 +58,12 @@ def condition(precision: tf.Tensor, shift: tf.Tensor) -> InducingPosterior:
     return InducingPosterior(inverse, mean, half_log_det)
 
 
-class KeptLowRank(NamedTuple):
+class LowRankIntermediates(NamedTuple):
     """What `surrogate` wants back of inference over inducing values."""
 
     u: InducingPosterior
     """The posterior of the inducing values."""
-    own: Kept
+    own: Intermediates
     """What the form computed of its sites."""
 
 
@@ -76,31 +76,33 @@ class LowRank(SequentialCovariance, ABC):
     summed_over_sites: ClassVar[bool] = True
 
     @abstractmethod
-    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Kept:
+    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Intermediates:
         """What the methods below want of the sites beside them; empty without residuals."""
 
     @abstractmethod
-    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Kept) -> Sums:
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Intermediates) -> Sums:
         """Lambda and h of the sites."""
 
     @abstractmethod
-    def marginals_under(self, u: InducingPosterior, own: Kept) -> tuple[tf.Tensor, tf.Tensor]:
+    def marginals_under(
+        self, u: InducingPosterior, own: Intermediates
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of each z, (t,), where `u` has these sites in it."""
 
     @abstractmethod
-    def own_half_log_det(self, own: Kept) -> tf.Tensor:
+    def own_half_log_det(self, own: Intermediates) -> tf.Tensor:
         """The part of ½ log|P| over z that is not in u: of the residuals under the sites."""
 
     @abstractmethod
     def surrogate_under(
-        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Kept
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Intermediates
     ) -> tf.Tensor:
         """`surrogate` of these sites where `u` has them, and maybe others, in it."""
 
-    def conditioned(self, precision: tf.Tensor, shift: tf.Tensor) -> KeptLowRank:
+    def conditioned(self, precision: tf.Tensor, shift: tf.Tensor) -> LowRankIntermediates:
         """q(u) under the sites, and what else was computed of them."""
         own = self.own(precision, shift)
-        return KeptLowRank(self.sums(precision, shift, own).posterior(), own)
+        return LowRankIntermediates(self.sums(precision, shift, own).posterior(), own)
 
     @inherit_check_shapes
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
@@ -109,7 +111,9 @@ class LowRank(SequentialCovariance, ABC):
         half_log_det = kept.u.half_log_det + self.own_half_log_det(kept.own)
         return Marginals(mean, variance, half_log_det, kept)
 
-    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: KeptLowRank) -> tf.Tensor:
+    def surrogate(
+        self, precision: tf.Tensor, shift: tf.Tensor, kept: LowRankIntermediates
+    ) -> tf.Tensor:
         return self.surrogate_under(precision, shift, kept.u, kept.own)
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:

@@ -22,8 +22,8 @@ import tensorflow as tf
 from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
-    KeptLowRank,
     LowRank,
+    LowRankIntermediates,
     Sums,
     terms_of,
 )
@@ -163,7 +163,7 @@ class LowRankPlusBlocks(LowRank):
 
     # Prediction.
 
-    def joining(self, groups: Mapping[str, int], kept: KeptLowRank) -> JoiningTerms:
+    def joining(self, groups: Mapping[str, int], kept: LowRankIntermediates) -> JoiningTerms:
         """What the sites say of new inputs that join a group of each of these terms, by its name.
 
         `kept` is what `conditioned` gave under the sites. For features [a, r], r the residual

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
-from sparse_prefgp.data.rows import RowNames
+from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 

@@ -118,7 +118,7 @@ def read(
     return arrays, description
 
 
-class Store:
+class CheckpointFolder:
     """The checkpoint of a run: what is there at its beginning, and what takes its place.
 
     A write that fails is told once: hours of work are not thrown away because the disk is full.

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.covariances.base import Kept
+from sparse_prefgp.covariances.base import Intermediates
 from sparse_prefgp.evidence import Slopes
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, damp
@@ -38,7 +38,7 @@ class Status(Enum):
         return self.value
 
 
-class Evaluation(NamedTuple):
+class SweepState(NamedTuple):
     """Everything that follows from the sites: one pass over the covariance."""
 
     sites: Sites
@@ -47,7 +47,7 @@ class Evaluation(NamedTuple):
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
-    kept: Kept
+    kept: Intermediates
     cavity: Cavity
     """What the factors were compared with, by the engine's own rule."""
     tilted: Tilted
@@ -59,7 +59,7 @@ class Evaluation(NamedTuple):
 class FixedPoint(NamedTuple):
     """Where an engine stopped, as tensors, so that it can run inside a compiled function."""
 
-    found: Evaluation
+    found: SweepState
     """What follows from the sites there."""
     log_z: tf.Tensor
     """log evidence without the approximation's correction."""
@@ -259,19 +259,19 @@ class Pace(NamedTuple):
         return self._replace(last=never, before=never)
 
 
-class Loop(NamedTuple):
+class IterationState(NamedTuple):
     """State of `iterate`."""
 
-    evaluation: Evaluation
+    evaluation: SweepState
     sweeps: tf.Tensor
     pace: Pace
 
 
 def iterate(
-    evaluate: Callable[[Sites], Evaluation],
+    evaluate: Callable[[Sites], SweepState],
     sites: Sites,
     settings: Iteration,
-) -> tuple[Evaluation, tf.Tensor, tf.Tensor]:
+) -> tuple[SweepState, tf.Tensor, tf.Tensor]:
     """Take damped steps until no site would move by more than the tolerance.
 
     Returns the last evaluation, the sweeps and the damping.
@@ -279,15 +279,15 @@ def iterate(
     first = evaluate(sites)
     pace = Pace.start(settings.damping, first.change.dtype).after(first.change)
 
-    def unsettled(loop: Loop) -> tf.Tensor:
+    def unsettled(loop: IterationState) -> tf.Tensor:
         # A NaN compares false: the loop stops and the result says so.
         return (loop.evaluation.change > settings.tolerance) & (loop.sweeps < settings.max_sweeps)
 
-    def sweep(loop: Loop) -> tuple[Loop]:
+    def sweep(loop: IterationState) -> tuple[IterationState]:
         here = loop.evaluation
         new = evaluate(damp(here.sites, here.proposal, loop.pace.damping))
-        return (Loop(new, loop.sweeps + 1, loop.pace.after(new.change)),)
+        return (IterationState(new, loop.sweeps + 1, loop.pace.after(new.change)),)
 
-    start = (Loop(first, tf.constant(1), pace),)
+    start = (IterationState(first, tf.constant(1), pace),)
     (loop,) = tf.while_loop(unsettled, sweep, start, parallel_iterations=1)
     return loop.evaluation, loop.sweeps, loop.pace.damping

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
-from sparse_prefgp.covariances.base import Kept
-from sparse_prefgp.engines.base import Evaluation, FixedPoint, Iteration, constant_factors
+from sparse_prefgp.covariances.base import Intermediates
+from sparse_prefgp.engines.base import FixedPoint, Iteration, SweepState, constant_factors
 from sparse_prefgp.evidence import Slopes, laplace_log_evidence
 from sparse_prefgp.factors.links import LINKS, Link
 from sparse_prefgp.factors.sites import Cavity, Factors, Sites, Tilted, totals
@@ -20,7 +20,7 @@ _MAX_HALVINGS = 30
 _ROUNDING = float(np.finfo(np.float64).eps)
 
 
-class _Place(NamedTuple):
+class _NewtonPoint(NamedTuple):
     """z = K dual, what the factors say there, and sum c log p(z) - ½ dual' z."""
 
     z: tf.Tensor
@@ -32,12 +32,12 @@ class _Place(NamedTuple):
 class _State(NamedTuple):
     """A Newton iterate, its sites and what these give: the place a whole step leads to."""
 
-    place: _Place
+    place: _NewtonPoint
     sites: Sites
     mean: tf.Tensor
     variance: tf.Tensor
     half_log_det: tf.Tensor
-    kept: Kept
+    kept: Intermediates
     change: tf.Tensor
 
 
@@ -100,17 +100,17 @@ class Laplace(Iteration):
         point = self._point(covariance, factors, state, tf.constant(1))
         return point._replace(found=point.found._replace(sites=sites))
 
-    def _place_of(self, covariance: Covariance, factors: Factors, sites: Sites) -> _Place:
+    def _place_of(self, covariance: Covariance, factors: Factors, sites: Sites) -> _NewtonPoint:
         precision, shift = totals(sites, factors.counts)
         z = covariance.marginals(precision, shift).mean
         return self._place(factors, z, shift - precision * z)
 
-    def _place(self, factors: Factors, z: tf.Tensor, dual: tf.Tensor) -> _Place:
+    def _place(self, factors: Factors, z: tf.Tensor, dual: tf.Tensor) -> _NewtonPoint:
         tilted = self.link_function.derivatives(z, factors)
         objective = tf.reduce_sum(factors.counts * tilted.log_mass - 0.5 * dual * z)
-        return _Place(z, dual, tilted, objective)
+        return _NewtonPoint(z, dual, tilted, objective)
 
-    def _state(self, covariance: Covariance, factors: Factors, place: _Place) -> _State:
+    def _state(self, covariance: Covariance, factors: Factors, place: _NewtonPoint) -> _State:
         z, tilted = place.z, place.tilted
         sites = Sites(nu=tilted.slope - tilted.curvature * z, tau=-tilted.curvature)
         mean, variance, half_log_det, kept, _ = covariance.marginals(*totals(sites, factors.counts))
@@ -121,7 +121,7 @@ class Laplace(Iteration):
         largest = tf.reduce_max(change) + 0.0 * tf.reduce_sum(mean)
         return _State(place, sites, mean, variance, half_log_det, kept, largest)
 
-    def _line_search(self, factors: Factors, state: _State) -> _Place:
+    def _line_search(self, factors: Factors, state: _State) -> _NewtonPoint:
         """The longest of damping / 2^k of Newton's step that does not lower the objective.
 
         Everything is linear along the step, so that a trial costs no pass over the covariance.
@@ -133,17 +133,17 @@ class Laplace(Iteration):
         # What rounding may take from a sum of so many terms is no descent.
         least = here.objective - 1e-12 * tf.abs(here.objective)
 
-        def at(share: tf.Tensor) -> _Place:
+        def at(share: tf.Tensor) -> _NewtonPoint:
             return self._place(factors, here.z + share * step, here.dual + share * turn)
 
-        def worse(halvings: tf.Tensor, share: tf.Tensor, place: _Place) -> tf.Tensor:
+        def worse(halvings: tf.Tensor, share: tf.Tensor, place: _NewtonPoint) -> tf.Tensor:
             del share
             good = place.objective >= least  # a NaN is not
             return tf.logical_not(good) & (halvings < _MAX_HALVINGS)
 
         def halve(
-            halvings: tf.Tensor, share: tf.Tensor, place: _Place
-        ) -> tuple[tf.Tensor, tf.Tensor, _Place]:
+            halvings: tf.Tensor, share: tf.Tensor, place: _NewtonPoint
+        ) -> tuple[tf.Tensor, tf.Tensor, _NewtonPoint]:
             del place
             return halvings + 1, 0.5 * share, at(0.5 * share)
 
@@ -157,7 +157,7 @@ class Laplace(Iteration):
         self, covariance: Covariance, factors: Factors, state: _State, sweeps: tf.Tensor
     ) -> FixedPoint:
         place = state.place
-        found = Evaluation(
+        found = SweepState(
             state.sites,
             state.sites,
             state.mean,

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance, Marginals
 from sparse_prefgp.engines.base import (
-    Evaluation,
     FixedPoint,
     Iteration,
+    SweepState,
     constant_factors,
     iterate,
 )
@@ -34,7 +34,7 @@ from sparse_prefgp.factors.sites import (
 
 def evaluate(
     covariance: Covariance, factors: Factors, sites: Sites, power: float = 1.0
-) -> Evaluation:
+) -> SweepState:
     """Marginals, cavities and the sites that one undamped sweep would give."""
     return step(covariance.marginals(*totals(sites, factors.counts)), factors, sites, power)
 
@@ -50,7 +50,7 @@ def cavities(marginals: Marginals, sites: Sites, power: Power = 1.0) -> Cavity:
 _FUSE_ABOVE = 10_000
 
 
-def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.0) -> Evaluation:
+def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.0) -> SweepState:
     """One undamped sweep under these marginals: of all sites, or of those of a chunk."""
     mean, variance, half_log_det, kept, left_out = marginals
     if left_out is None and _many_plain(factors, power):
@@ -61,7 +61,7 @@ def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.
         around = cavities(marginals, sites, powers_of(factors, power))
         proposal, tilted = match_all_moments(around, factors, power)
         change = largest_change(sites, proposal, variance, factors.portions)
-    return Evaluation(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
+    return SweepState(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
 
 
 @tf.function(jit_compile=True, autograph=False)
@@ -74,14 +74,14 @@ def _fused_step(
     return found, proposal, tilted, largest_change(sites, proposal, variance)
 
 
-def log_z_of(found: Evaluation, factors: Factors, power: float = 1.0) -> tf.Tensor:
+def log_z_of(found: SweepState, factors: Factors, power: float = 1.0) -> tf.Tensor:
     """EP log evidence, a scalar without the approximation's correction."""
     if not _many_plain(factors, power):
         return _log_z(found, factors, power)
     return _fused_log_z(found._replace(kept=()), factors._replace(inside=None))
 
 
-def ends(found: Evaluation, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
+def ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
     """`log_z_of`, and the derivatives that its gradient takes, the sites held."""
     if not _many_plain(factors, power):
         return _ends(found, factors, power)
@@ -95,7 +95,7 @@ def _many_plain(factors: Factors, power: float) -> bool:
     return many and power == 1.0 and factors.portions is None
 
 
-def _log_z(found: Evaluation, factors: Factors, power: float = 1.0) -> tf.Tensor:
+def _log_z(found: SweepState, factors: Factors, power: float = 1.0) -> tf.Tensor:
     return ep_log_evidence(
         found.sites,
         found.cavity,
@@ -106,7 +106,7 @@ def _log_z(found: Evaluation, factors: Factors, power: float = 1.0) -> tf.Tensor
     )
 
 
-def _ends(found: Evaluation, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
+def _ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Tensor, Slopes]:
     by = factor_slopes(found.cavity, factors, found.tilted, power)
     c = factors.counts / powers_of(factors, power)
     slopes = Slopes(c * by.noise, c * by.upper, None if by.lower is None else c * by.lower)

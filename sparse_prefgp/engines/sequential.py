@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from sparse_prefgp.covariances import Column, Covariance, SequentialCovariance, SequentialState
-from sparse_prefgp.engines.base import Evaluation, FixedPoint, constant_factors
+from sparse_prefgp.engines.base import FixedPoint, SweepState, constant_factors
 from sparse_prefgp.engines.propagation import Propagation, ends, evaluate
 from sparse_prefgp.factors.sites import (
     Cavity,
@@ -47,14 +47,14 @@ class SequentialEP(Propagation):
         sweeps = tf.constant(1)
         evaluation = evaluate(covariance, factors, sites, self.site_power)
 
-        def unsettled(evaluation: Evaluation, sweeps: tf.Tensor) -> tf.Tensor:
+        def unsettled(evaluation: SweepState, sweeps: tf.Tensor) -> tf.Tensor:
             return (evaluation.change > self.tolerance) & (sweeps < self.max_sweeps)
 
         @tf.function(autograph=False)  # t small steps: too slow one by one
         def one_by_one(nu: tf.Tensor, tau: tf.Tensor) -> Sites:
             return self._sweep(columns, factors, Sites(nu, tau))
 
-        def sweep(evaluation: Evaluation, sweeps: tf.Tensor) -> tuple[Evaluation, tf.Tensor]:
+        def sweep(evaluation: SweepState, sweeps: tf.Tensor) -> tuple[SweepState, tf.Tensor]:
             new = one_by_one(*evaluation.sites)
             return evaluate(covariance, factors, new, self.site_power), sweeps + 1
 

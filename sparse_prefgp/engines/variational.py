@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.engines.base import (
-    Evaluation,
     FixedPoint,
     Iteration,
+    SweepState,
     constant_factors,
     iterate,
 )
@@ -60,7 +60,7 @@ class Variational(Iteration):
         return _point(_evaluate(covariance, factors, sites), factors, tf.constant(1), damping)
 
 
-def _evaluate(covariance: Covariance, factors: Factors, sites: Sites) -> Evaluation:
+def _evaluate(covariance: Covariance, factors: Factors, sites: Sites) -> SweepState:
     mean, variance, half_log_det, kept, _ = covariance.marginals(*totals(sites, factors.counts))
     # Rounding can leave a variance just below 0.
     whole = tf.maximum(variance, tf.zeros_like(variance))
@@ -72,11 +72,11 @@ def _evaluate(covariance: Covariance, factors: Factors, sites: Sites) -> Evaluat
     # The value is taken where the sweeps end; until then it would double their time.
     tilted = Tilted(tf.zeros_like(slope), slope, curvature)
     change = largest_change(sites, proposal, variance)
-    return Evaluation(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
+    return SweepState(sites, proposal, mean, variance, half_log_det, kept, around, tilted, change)
 
 
 def _point(
-    found: Evaluation, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
+    found: SweepState, factors: Factors, sweeps: tf.Tensor, damping: tf.Tensor
 ) -> FixedPoint:
     c = factors.counts
     by = average_log_factor(*found.cavity, factors.noise, factors.lower, factors.upper)

@@ -43,7 +43,7 @@ def logistic_noise(lower: tf.Tensor | None, upper: tf.Tensor) -> tf.Tensor:
     return tf.where(both, tf.constant(LOGIT_TIE_NOISE, upper.dtype), wins)
 
 
-class Mixed(NamedTuple):
+class ThirdDerivatives(NamedTuple):
     """Third derivative of log p_i in z, (t,), and what moves log p_i, its slope and curvature."""
 
     third: tf.Tensor
@@ -69,7 +69,7 @@ class Link(Protocol):
     def derivatives(self, z: tf.Tensor, factors: Factors) -> Tilted:
         """log p_i, its slope and its curvature at z, (t,) each."""
 
-    def mixed(self, z: tf.Tensor, factors: Factors) -> Mixed:
+    def mixed(self, z: tf.Tensor, factors: Factors) -> ThirdDerivatives:
         """The next derivatives, for the gradient of a mode that moves."""
 
     def log_probability(
@@ -97,7 +97,7 @@ class Probit:
         # As moments against a normal without variance, of whole factors whatever they count.
         return match_all_moments(Cavity(z, tf.zeros_like(z)), factors._replace(portions=None))[1]
 
-    def mixed(self, z: tf.Tensor, factors: Factors) -> Mixed:
+    def mixed(self, z: tf.Tensor, factors: Factors) -> ThirdDerivatives:
         return _mixed_in_graph(z, factors.noise, factors.lower, factors.upper)
 
     def log_probability(
@@ -114,7 +114,9 @@ class Probit:
         return truncated_moments((lower - mean) / scale, (upper - mean) / scale).log_mass
 
 
-def _mixed(z: tf.Tensor, noise: tf.Tensor, lower: tf.Tensor | None, upper: tf.Tensor) -> Mixed:
+def _mixed(
+    z: tf.Tensor, noise: tf.Tensor, lower: tf.Tensor | None, upper: tf.Tensor
+) -> ThirdDerivatives:
     sources = [noise, upper] + ([] if lower is None else [lower])
     with tf.GradientTape(persistent=True) as third:
         third.watch([z, *sources])
@@ -127,7 +129,7 @@ def _mixed(z: tf.Tensor, noise: tf.Tensor, lower: tf.Tensor | None, upper: tf.Te
         curvature = second.gradient(slope, z)
     columns = [third.gradient(x, sources) for x in (value, slope, curvature)]
     by = [tf.stack(column, 1) for column in zip(*columns, strict=True)]
-    return Mixed(
+    return ThirdDerivatives(
         third.gradient(curvature, z), by[0], by[1], tf.zeros_like(by[1]) if lower is None else by[2]
     )
 
@@ -188,13 +190,13 @@ class Logit:
         # A factor is log-concave; rounding may say otherwise where it is flat.
         return Tilted(found.log, found.slope, tf.minimum(found.curvature, 0.0))
 
-    def mixed(self, z: tf.Tensor, factors: Factors) -> Mixed:
+    def mixed(self, z: tf.Tensor, factors: Factors) -> ThirdDerivatives:
         found = _averaged(z, _normal_noise(factors), factors.lower, factors.upper)
         in_z = tf.stack([found.slope, found.curvature, found.third], 1)
         upper = tf.stack([found.upper, found.upper_slope, found.upper_curvature], 1)
         # What moves z and both limits alike moves nothing.
         lower = tf.zeros_like(upper) if factors.lower is None else -in_z - upper
-        return Mixed(found.third, tf.stack(_heat(found), 1), upper, lower)
+        return ThirdDerivatives(found.third, tf.stack(_heat(found), 1), upper, lower)
 
     def log_probability(
         self,

@@ -5,8 +5,8 @@ items side by side; the first wins with probability Phi(g / sqrt(2 sigma²)). Th
 GPflow's, so that everything in its documentation applies; `PreferenceGP` does not need them.
 """
 
-from sparse_prefgp.gpflow_blocks.data import stacked_duels
 from sparse_prefgp.gpflow_blocks.kernel import DuelKernel, ItemInducingPoints
 from sparse_prefgp.gpflow_blocks.likelihood import DuelLikelihood
+from sparse_prefgp.gpflow_blocks.stacking import stacked_duels
 
 __all__ = ["DuelKernel", "DuelLikelihood", "ItemInducingPoints", "stacked_duels"]

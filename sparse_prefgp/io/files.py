@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import INSTALL_CLI, require_pandas
-from sparse_prefgp.data.rows import RowNames
+from sparse_prefgp.data.row_names import RowNames
 
 Source = Any  # a path, or a pandas data frame
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sparse_prefgp.data.events import FLAGGED, Codes, kinds_of
 from sparse_prefgp.data.events import TIE as TIED
 from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.rows import JoinedRows, RowNames
+from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds, parse_flags
 from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load, plain_ids

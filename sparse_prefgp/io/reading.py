@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import FLAGGED, Events
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.data.rows import RowNames
+from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts
 from sparse_prefgp.io.files import Source, items_named_in, load, load_items

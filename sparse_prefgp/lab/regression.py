@@ -26,7 +26,7 @@ from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import between_inducing, kernel_matrix, with_inducing
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import FixedPoint, InferenceResult
-from sparse_prefgp.engines.base import Evaluation, describe
+from sparse_prefgp.engines.base import SweepState, describe
 from sparse_prefgp.engines.propagation import cavities
 from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, Tilted, totals
@@ -67,7 +67,7 @@ class GaussianSites:
         counts = factors.counts
         log_z = ep_log_evidence(exact, without, tilted, marginals.half_log_det, counts)
         by_noise = 0.5 * counts * (slope**2 - 1.0 / total)
-        found = Evaluation(
+        found = SweepState(
             sites=exact,
             proposal=exact,
             mean=marginals.mean,

@@ -19,14 +19,14 @@ import numpy as np
 
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.disk.checkpoint_folder import (
-    Store,
+    CheckpointFolder,
     again,
     digest_of,
     of_something_else,
 )
 from sparse_prefgp.io.streams import StreamedDuels
-from sparse_prefgp.learning.climb import Climb, Curvature
-from sparse_prefgp.learning.objective import Counts
+from sparse_prefgp.learning.lbfgs import Curvature, LbfgsState
+from sparse_prefgp.learning.objective import EvaluationCounts
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.support.arrays import IntArray
@@ -91,12 +91,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
+class RunState:
     """What a run has reached; nothing in it is ever changed."""
 
     first: tuple[float, float] = (float("nan"), 0.0)
     """log evidence and log prior density at the first parameters, nats."""
-    legs: tuple[Climb, ...] = ()
+    legs: tuple[LbfgsState, ...] = ()
     """What the run climbs one after the other, all but the last of them over: a climb for each
     start, or one on the subset and one on all duels after it.
     """
@@ -104,14 +104,14 @@ class Reached:
     """Numbers of those drawn for the subset."""
     per_duel: float | None = None
     """log evidence of the subset at its end."""
-    counts: Counts = field(default_factory=Counts)
+    counts: EvaluationCounts = field(default_factory=EvaluationCounts)
     """What was spent."""
 
     @property
     def iterations(self) -> int:
         return sum(leg.iterations for leg in self.legs)
 
-    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays by name, and numbers and words for JSON."""
         arrays = {} if self.rows is None else {"rows": self.rows}
         for number, leg in enumerate(self.legs):
@@ -127,8 +127,8 @@ class Reached:
         return arrays, words
 
     @classmethod
-    def unpacked(cls, arrays: Mapping[str, np.ndarray], words: Mapping[str, Any]) -> Reached:
-        """What `packed` gave."""
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], words: Mapping[str, Any]) -> RunState:
+        """What `to_arrays` gave."""
         legs = []
         for number, (log_prior, ended, converged) in enumerate(words["legs"]):
             position, gradient, steps, changes, values, history = (
@@ -137,14 +137,14 @@ class Reached:
             )
             curvature, before = Curvature(steps, changes), tuple(values.tolist())
             known = (position, before[-1], gradient, log_prior, curvature, before)
-            legs.append(Climb(*known, tuple(history.tolist()), ended, converged))
+            legs.append(LbfgsState(*known, tuple(history.tolist()), ended, converged))
         evidence, prior = words["first"]
-        counts = Counts(**words["counts"])
+        counts = EvaluationCounts(**words["counts"])
         return cls((evidence, prior), tuple(legs), arrays.get("rows"), words["per_duel"], counts)
 
 
 @dataclass(frozen=True, eq=False)
-class Identity:
+class RunIdentity:
     """What tells whether a run is the one that left a checkpoint."""
 
     fingerprints: Mapping[str, str]
@@ -159,7 +159,7 @@ class Identity:
 
 def identify(
     model: PreferenceGP | StreamedGP, settings: dict[str, Any], meaning: str = "other settings"
-) -> Identity:
+) -> RunIdentity:
     """Fingerprints of data, model and settings, the starting parameters, a probe of the kernel.
 
     The kernel's class and its parameters do not say all it computes with (its `active_dims`, for
@@ -202,7 +202,7 @@ def identify(
         "settings": digest_of([json.dumps(settings, sort_keys=True).encode()]),
     }
     start = np.concatenate([np.ravel(v.numpy()).astype(float) for v in model.variables])
-    return Identity(fingerprints, start, probe, meaning)
+    return RunIdentity(fingerprints, start, probe, meaning)
 
 
 def _summed_up(stream: StreamedDuels) -> list[np.ndarray]:
@@ -230,7 +230,7 @@ def _prior(parameter: gpflow.Parameter) -> str | None:
     return f"{type(parameter.prior).__name__} {shown} {parameter.prior_on}{kind}"
 
 
-class Keeper:
+class CheckpointWriter:
     """The checkpoint of one run.
 
     :param checkpoint: where, how often, and whether to resume.
@@ -241,18 +241,20 @@ class Keeper:
         format or of another run.
     """
 
-    def __init__(self, checkpoint: Checkpoint, identity: Identity) -> None:
+    def __init__(self, checkpoint: Checkpoint, identity: RunIdentity) -> None:
         self.folder = checkpoint.folder
-        self.found: Reached | None = None
+        self.found: RunState | None = None
         self._every, self._identity = checkpoint.every, identity
         meanings = {**_MEANINGS, "settings": identity.meaning}
-        self._store = Store(self.folder, identity.fingerprints, meanings, checkpoint.resume, "run")
+        self._store = CheckpointFolder(
+            self.folder, identity.fingerprints, meanings, checkpoint.resume, "run"
+        )
         if self._store.there is not None:
             there = self._checked(*self._store.there)
             self.found = there if checkpoint.resume else None
         self._latest = self.found
 
-    def keep(self, latest: Reached, iteration: int | None = None) -> None:
+    def keep(self, latest: RunState, iteration: int | None = None) -> None:
         """What the run has reached, at hand for an interruption; on the disk where it is due.
 
         :param iteration: within the present leg; None at its beginning or end, which is due.
@@ -282,7 +284,7 @@ class Keeper:
             f"{again(self.folder)}."
         )
 
-    def _checked(self, arrays: dict[str, np.ndarray], words: dict[str, Any]) -> Reached:
+    def _checked(self, arrays: dict[str, np.ndarray], words: dict[str, Any]) -> RunState:
         """What is there, if the run began where this one does."""
         identity = self._identity
         start, probe = arrays.pop("start"), arrays.pop("probe")
@@ -290,11 +292,11 @@ class Keeper:
             raise of_something_else(self.folder, _OTHER_START)
         if not _close(probe, identity.probe, _SAME_KERNEL * np.max(np.abs(identity.probe))):
             raise of_something_else(self.folder, _MEANINGS["model"])
-        return Reached.unpacked(arrays, words)
+        return RunState.from_arrays(arrays, words)
 
     def _write(self) -> bool:
         assert self._latest is not None
-        arrays, words = self._latest.packed()
+        arrays, words = self._latest.to_arrays()
         arrays |= {"start": self._identity.start, "probe": self._identity.probe}
         return self._store.write(arrays, words)
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
-from sparse_prefgp.models.streaming.workplace import StreamProgress
+from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support.arrays import FloatArray
 
 Compiled = Callable[[], tuple[tf.Tensor, tf.Tensor]]
@@ -22,7 +22,7 @@ LOOSE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
-class Counts:
+class EvaluationCounts:
     """What was spent."""
 
     evaluations: int = 0
@@ -60,7 +60,7 @@ class _Flat:
         self._sizes = [int(np.prod(v.shape)) for v in variables]
         self._density = model.log_prior_density
         self._evaluations = self._failed = self._unconverged = 0
-        self._earlier = Counts()
+        self._earlier = EvaluationCounts()
         self._started = time.perf_counter()
 
     def get(self) -> FloatArray:
@@ -75,9 +75,9 @@ class _Flat:
         return float(self._density())
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> EvaluationCounts:
         before = self._earlier
-        return Counts(
+        return EvaluationCounts(
             before.evaluations + self._evaluations,
             before.failed + self._failed,
             before.unconverged + self._unconverged,
@@ -85,7 +85,7 @@ class _Flat:
             before.seconds + time.perf_counter() - self._started,
         )
 
-    def count_from(self, counts: Counts) -> None:
+    def count_from(self, counts: EvaluationCounts) -> None:
         """Add what an interrupted run had spent."""
         self._earlier = counts
 

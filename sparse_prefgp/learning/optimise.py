@@ -17,8 +17,8 @@ import numpy as np
 from sparse_prefgp.disk.checkpoint_folder import digest_of
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.learning.causes import REMEDIES, cause_and_remedies
-from sparse_prefgp.learning.checkpoint import Checkpoint, Keeper, Reached, identify
-from sparse_prefgp.learning.climb import NOT_FINITE, Climb, Curvature, go_on
+from sparse_prefgp.learning.checkpoint import Checkpoint, CheckpointWriter, RunState, identify
+from sparse_prefgp.learning.lbfgs import NOT_FINITE, Curvature, LbfgsState, go_on
 from sparse_prefgp.learning.limits import limits_of, warn_of_lengthscales
 from sparse_prefgp.learning.objective import (
     LOOSE_TOLERANCE,
@@ -32,7 +32,7 @@ from sparse_prefgp.learning.starts import perturb
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.models.streaming import StreamedGP
-from sparse_prefgp.models.streaming.workplace import StreamProgress
+from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_least_gain, check_mode
 from sparse_prefgp.support.words import shortened
@@ -210,7 +210,7 @@ class _Settings:
 
     def keeper(
         self, model: PreferenceGP | StreamedGP, others: dict[str, Any], meaning: str
-    ) -> Keeper | None:
+    ) -> CheckpointWriter | None:
         """Of what decides a run of the model."""
         place = self.checkpoint
         if place is None:
@@ -218,7 +218,7 @@ class _Settings:
         if not isinstance(place, Checkpoint):
             place = Checkpoint(place)
         decisive = {**others, "least_gain": self.least_gain}
-        return Keeper(place, identify(model, decisive, meaning))
+        return CheckpointWriter(place, identify(model, decisive, meaning))
 
 
 class _Run:
@@ -232,7 +232,7 @@ class _Run:
         self,
         main: InMemory | InChunks,
         settings: _Settings,
-        keeper: Keeper | None,
+        keeper: CheckpointWriter | None,
         limits: list[tuple[str, int, str]],
     ) -> None:
         self._main, self._settings, self._keeper = main, settings, keeper
@@ -240,7 +240,7 @@ class _Run:
         found = None if keeper is None else keeper.found
         if keeper is not None and found is not None:
             _check_limits(keeper, found, limits)
-        self._reached = Reached() if found is None else found
+        self._reached = RunState() if found is None else found
         self._resumed_at = self._reached.iterations
         main.count_from(self._reached.counts)
 
@@ -260,15 +260,15 @@ class _Run:
         if interrupted is not None and isinstance(error, KeyboardInterrupt):
             raise interrupted from error
 
-    def _place(self) -> Climb | None:
+    def _place(self) -> LbfgsState | None:
         """Where the model is to be left; None for where it was."""
         raise NotImplementedError
 
-    def _leg(self, number: int) -> Climb | None:
+    def _leg(self, number: int) -> LbfgsState | None:
         legs = self._reached.legs
         return legs[number] if number < len(legs) else None
 
-    def _keep(self, reached: Reached, iteration: int | None = None) -> None:
+    def _keep(self, reached: RunState, iteration: int | None = None) -> None:
         self._reached = replace(reached, counts=self._main.counts)
         if self._keeper is not None:
             self._keeper.keep(self._reached, iteration)
@@ -281,20 +281,20 @@ class _Run:
         duels: float,
         of: str = ALL,
         curvature: Curvature | None = None,
-    ) -> Climb:
+    ) -> LbfgsState:
         """Make a leg, or what is left of it; the model is left at its end."""
 
-        def with_leg(climb: Climb) -> Reached:
+        def with_leg(climb: LbfgsState) -> RunState:
             return replace(self._reached, legs=(*self._reached.legs[:number], climb))
 
-        def each(climb: Climb) -> None:
+        def each(climb: LbfgsState) -> None:
             self._keep(with_leg(climb), climb.iterations)
             if self._settings.callback is not None:
                 self._settings.callback(self._progress(number, climb, limit, duels, of))
 
         climb = self._leg(number)
         if climb is None:
-            climb = Climb.begin(objective, curvature)
+            climb = LbfgsState.begin(objective, curvature)
             if number == 0 and np.isnan(self._reached.first[0]):
                 first = (climb.log_evidence, climb.log_prior)
                 self._reached = replace(self._reached, first=first)
@@ -308,7 +308,9 @@ class _Run:
             self._keep(with_leg(end))
         return end
 
-    def _progress(self, number: int, climb: Climb, limit: int, duels: float, of: str) -> Progress:
+    def _progress(
+        self, number: int, climb: LbfgsState, limit: int, duels: float, of: str
+    ) -> Progress:
         counts, evidence, starts = self._main.counts, climb.history[-1], self._settings.starts
         return Progress(
             iteration=climb.iterations,
@@ -364,7 +366,7 @@ class _InMemory(_Run):
         # Of the best leg that was made here, at its end.
         self._sites: tuple[np.ndarray, np.ndarray] | None = None
 
-    def _place(self) -> Climb | None:
+    def _place(self) -> LbfgsState | None:
         legs = [leg for leg in self._reached.legs if leg.ended != NOT_FINITE]
         return min(legs, key=lambda leg: leg.value, default=None)  # of equal ones the first
 
@@ -408,7 +410,7 @@ class _InMemory(_Run):
             limits=limits_of(model),
         )
 
-    def _start_report(self, leg: Climb) -> StartReport:
+    def _start_report(self, leg: LbfgsState) -> StartReport:
         failed, limited = leg.ended == NOT_FINITE, not leg.ended
         return StartReport(
             leg.iterations,
@@ -453,14 +455,14 @@ class _InChunks(_Run):
         self._rows: IntArray | None = rows if found is None else found.rows
         self._rebuilt_before = len(model.rebuilt)
 
-    def _place(self) -> Climb | None:
+    def _place(self) -> LbfgsState | None:
         return self._reached.legs[-1] if self._reached.legs else None
 
     def made(self) -> OptimisationReport:
         model, settings = self._model, self._settings
         if np.isnan(self._reached.first[0]):
             first = (self._evidence_start(), self._objective.log_prior())
-            self._keep(Reached(first, rows=self._rows))
+            self._keep(RunState(first, rows=self._rows))
         place, total = self._place(), model.duels.num_duels
         if place is not None:
             self._objective.set(place.position)
@@ -535,7 +537,7 @@ class _InChunks(_Run):
         return Curvature(leg.curvature.steps, leg.curvature.changes / share)
 
 
-def _why(leg: Climb, limit: int) -> str:
+def _why(leg: LbfgsState, limit: int) -> str:
     return leg.ended or f"the limit of {limit} iterations was reached"
 
 
@@ -563,7 +565,9 @@ def _check_perturbable(objective: InMemory, settings: _Settings) -> None:
         )
 
 
-def _check_limits(keeper: Keeper, found: Reached, limits: list[tuple[str, int, str]]) -> None:
+def _check_limits(
+    keeper: CheckpointWriter, found: RunState, limits: list[tuple[str, int, str]]
+) -> None:
     """Refuse limits that would have ended elsewhere what is over, or are below what was done."""
     for number, (leg, (name, limit, what)) in enumerate(zip(found.legs, limits, strict=False), 1):
         if number < len(found.legs) and not leg.ended and leg.iterations != limit:

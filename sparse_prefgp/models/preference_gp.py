@@ -34,7 +34,7 @@ from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
-    Everything,
+    FullMarginals,
     InducingValues,
     LowerBounds,
     differentiable_log_evidence,
@@ -581,13 +581,13 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             )
 
 
-def _marginals_of(problem: DuelProblem, posterior: Posterior) -> Everything:
+def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
     """q(z) of each site of the problem's graph, without the prior mean, and its exact factors."""
     graph = problem.graph
     factors, offset = build_factors(problem, problem.noise)
     ends = tf.constant(graph.rows[np.stack([graph.losers, graph.winners], 1)], offset.dtype)
     both = in_chunks(posterior.difference, ends).numpy()
-    return Everything(both[:, 0] - offset.numpy(), np.maximum(both[:, 1], 0.0), factors)
+    return FullMarginals(both[:, 0] - offset.numpy(), np.maximum(both[:, 1], 0.0), factors)
 
 
 def _on_features(

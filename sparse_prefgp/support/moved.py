@@ -12,7 +12,19 @@ from typing import Any
 
 PACKAGE = __name__.partition(".")[0]
 # Old name: new name, of modules and rooms; what stands in a room has moved with it.
+# The first that fits counts, so that a module stands before the room it was in.
 MOVED = {
+    "studies.choices": "workflow.model_names",
+    "studies.figures": "workflow.fit_metrics",
+    "studies.sources": "workflow.fit_sources",
+    "selection.climb": "learning.lbfgs",
+    "parts.workplace": "models.streaming.inference",
+    "approximations.form": "approximations.layout",
+    "gpflow_blocks.data": "gpflow_blocks.stacking",
+    "benchmarks.figures": "lab.benchmarks.drawing",
+    "streams": "support.quiet",
+    "clusters": "support.workers",
+    "packed": "support.pickled_calls",
     "studies.ablation_report": "lab.report",
     "studies.ablation": "lab.ablation",
     "studies": "workflow",

@@ -12,18 +12,18 @@ import numpy as np
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable
-from sparse_prefgp.workflow.choices import (
-    AUTO,
-    Candidate,
-    candidates_from,
-    feature_groups,
-)
 from sparse_prefgp.workflow.comparison import (
     DEFAULT_ITERATIONS,
     CompareProgress,
     Comparison,
     compare,
     refuse_without_features,
+)
+from sparse_prefgp.workflow.model_names import (
+    AUTO,
+    Candidate,
+    candidates_from,
+    feature_groups,
 )
 from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, FitSettings, is_auto
 

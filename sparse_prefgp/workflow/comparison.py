@@ -23,16 +23,16 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_least_gain, check_noise_variance
-from sparse_prefgp.workflow.choices import (
+from sparse_prefgp.workflow.failures import failures, reason_of
+from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
+from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
+from sparse_prefgp.workflow.holdout import Training, fit_model
+from sparse_prefgp.workflow.model_names import (
     Candidate,
     FeatureGroup,
     feature_groups,
     single_columns,
 )
-from sparse_prefgp.workflow.failures import failures, reason_of
-from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
-from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
-from sparse_prefgp.workflow.holdout import Training, fit_model
 from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, LEAST_GAIN, FitSettings
 
 DEFAULT_FOLDS = 5

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.disk.checkpoint_folder import (
-    Store,
+    CheckpointFolder,
     digest_of,
     of_something_else,
 )
@@ -66,7 +66,9 @@ class FinishedFits:
         self._fits: dict[FitKey, FinishedFit] = {}
         self._store = None
         if folder is not None:
-            self._store = Store(folder, fingerprints or {}, _MEANINGS, resume, "comparison")
+            self._store = CheckpointFolder(
+                folder, fingerprints or {}, _MEANINGS, resume, "comparison"
+            )
             if resume and self._store.there is not None:
                 self._fits = _unpacked(folder, *self._store.there)
 

@@ -171,7 +171,7 @@ def write_fit(
 
     model, figures = output.model, dict(output.figures)
     write_model(folder, model, figures)
-    attempts = Attempts(folder)
+    attempts = OptionalOutputs(folder)
     ranking = None
     if model.duels.has_items:
         ranking = attempts.made(RANKING, lambda: rank_items(model, output.settings.seed, progress))
@@ -225,7 +225,7 @@ def command_line() -> str | None:
     return shlex.join([PROGRAM, *sys.argv[1:]]) if called else None
 
 
-class Attempts:
+class OptionalOutputs:
     """What is made after a fit, none of which may cost the fit.
 
     :ivar failed: the name of each thing that could not be made, and why.
@@ -264,7 +264,7 @@ def rank_items(
 def _complete(
     folder: Path,
     everything: dict[str, Any],
-    attempts: Attempts,
+    attempts: OptionalOutputs,
     names: list[str],
     write: Callable[[Path], None],
 ) -> tuple[list[str], dict[str, Any]]:

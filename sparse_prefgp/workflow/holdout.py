@@ -20,27 +20,27 @@ from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-from sparse_prefgp.workflow.choices import ADDITIVE, FeatureGroup, feature_groups
+from sparse_prefgp.workflow.model_names import ADDITIVE, FeatureGroup, feature_groups
 from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, FitSettings, in_chunks_never
 
 if TYPE_CHECKING:
     import gpflow
 
-    from sparse_prefgp.analysis.scoring import Baseline, HeldOut, Rows
+    from sparse_prefgp.analysis.scoring import Baseline, HeldOut, ScoredRows
     from sparse_prefgp.approximations import Approximation
     from sparse_prefgp.learning.checkpoint import Checkpoint
     from sparse_prefgp.learning.initial import AutoInputs
     from sparse_prefgp.learning.report import OptimisationReport
     from sparse_prefgp.models import PreferenceGP
     from sparse_prefgp.models.streaming import StreamedGP
-    from sparse_prefgp.models.streaming.workplace import StreamProgress
+    from sparse_prefgp.models.streaming.inference import StreamProgress
 
 
 # Training rows of a stream that the linear probit and the first inducing inputs are made of.
 _SAMPLE = 50_000
 
 
-class Watch(NamedTuple):
+class FitCallbacks(NamedTuple):
     """What looks on while a model is fitted: after each iteration, and after each chunk."""
 
     step: Callable[[Any], None] | None = None
@@ -127,7 +127,7 @@ class Training:
         _fix(model, settings)
         return model
 
-    def learning(self, watch: Watch, rng: np.random.Generator) -> dict[str, Any]:
+    def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
         """What `optimise` is told for duels in memory."""
         return {"starts": self.settings.starts, "seed": self.settings.seed}
 
@@ -199,7 +199,7 @@ class Holdout(Training):
         """What the linear probit is fitted to."""
         return self.train
 
-    def test_rows(self, model: PreferenceGP) -> Iterator[Rows]:
+    def test_rows(self, model: PreferenceGP) -> Iterator[ScoredRows]:
         """The test duels as the model takes them, ties too."""
         from sparse_prefgp.analysis.scoring import rows_between
         from sparse_prefgp.models.outcomes import known_blocks, known_labels
@@ -314,7 +314,7 @@ class StreamHoldout:
         _fix(model, settings)
         return model
 
-    def learning(self, watch: Watch, rng: np.random.Generator) -> dict[str, Any]:
+    def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
         """What `optimise` is told of duels in chunks alone."""
         settings = self.settings
         return {
@@ -329,7 +329,7 @@ class StreamHoldout:
         """What the linear probit is fitted to: at most 50,000 training rows."""
         return self.train.sample(_SAMPLE, rng)
 
-    def test_rows(self, model: StreamedGP) -> Iterator[Rows]:
+    def test_rows(self, model: StreamedGP) -> Iterator[ScoredRows]:
         """The test duels as the model takes them, ties too."""
         from sparse_prefgp.analysis.scoring import rows_of_stream
 
@@ -362,7 +362,7 @@ def hold(duels: DuelTable | StreamedDuels, settings: FitSettings) -> Holdout | S
 
 def fit_model(
     training: Training | StreamHoldout,
-    watch: Watch = Watch(),  # noqa: B008
+    watch: FitCallbacks = FitCallbacks(),  # noqa: B008
     checkpoint: Checkpoint | None = None,
     inputs: FloatArray | AutoInputs | None = None,
     rng: np.random.Generator | None = None,
@@ -395,7 +395,7 @@ def fit_model(
 def refit_model(
     holdout: Holdout,
     model: PreferenceGP,
-    watch: Watch = Watch(),  # noqa: B008
+    watch: FitCallbacks = FitCallbacks(),  # noqa: B008
     checkpoint: Checkpoint | None = None,
 ) -> tuple[PreferenceGP, OptimisationReport]:
     """Fit to all duels, going on from the parameters of a model fitted to the training duels."""

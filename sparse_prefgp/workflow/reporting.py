@@ -28,8 +28,8 @@ class Reporter(Protocol):
         :param stage: one of `STAGES`.
         :param about: when fitting, the duels as they are held.
         :return: a context that hands out what is to be called with its progress: when fitting a
-            `Watch`; when reading a stream and when writing a function of what is done and the
-            total; when comparing one of `CompareProgress`; else None.
+            `FitCallbacks`; when reading a stream and when writing a function of what is done and
+            the total; when comparing one of `CompareProgress`; else None.
         """
         ...
 
@@ -43,7 +43,7 @@ class Reporter(Protocol):
         ...
 
 
-class Silent:
+class SilentReporter:
     """Says nothing."""
 
     def started(self, stage: str, about: Any = None) -> AbstractContextManager[Any]:

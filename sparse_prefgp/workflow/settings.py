@@ -19,7 +19,7 @@ from sparse_prefgp.support.checks import (
     is_number,
 )
 from sparse_prefgp.support.words import shortened
-from sparse_prefgp.workflow.choices import (
+from sparse_prefgp.workflow.model_names import (
     AUTO,
     DEFAULT_APPROXIMATION,
     DEFAULT_ENGINE,

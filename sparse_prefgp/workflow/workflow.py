@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sparse_prefgp.learning.notes import fit_notes, notes_of
 from sparse_prefgp.workflow.automatic import Automatic, choose
-from sparse_prefgp.workflow.choices import DEFAULT_APPROXIMATION, DEFAULT_KERNEL
-from sparse_prefgp.workflow.figures import data_figures, fit_figures
+from sparse_prefgp.workflow.fit_metrics import data_figures, fit_figures
+from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.folder import (
     FIT_STAGE,
     REFIT_STAGE,
@@ -24,15 +24,16 @@ from sparse_prefgp.workflow.folder import (
     write_model,
 )
 from sparse_prefgp.workflow.holdout import (
+    FitCallbacks,
     Holdout,
     StreamHoldout,
-    Watch,
     fit_model,
     hold,
     predict_held_out,
     prepare,
     refit_model,
 )
+from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, DEFAULT_KERNEL
 from sparse_prefgp.workflow.reporting import (
     COMPARING,
     FITTING,
@@ -44,11 +45,10 @@ from sparse_prefgp.workflow.reporting import (
     SCORING,
     WRITING,
     Reporter,
-    Silent,
+    SilentReporter,
 )
 from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
 from sparse_prefgp.workflow.sites_files import sites_kept_if_done
-from sparse_prefgp.workflow.sources import Sources
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.scoring import HeldOut, Scores
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
 
 
-class Stages(Protocol):
+class FitCheckpoints(Protocol):
     """What a killed fit goes on from."""
 
     @property
@@ -74,7 +74,7 @@ class Stages(Protocol):
         ...
 
 
-class Fitted(NamedTuple):
+class FitResult(NamedTuple):
     """A fit as it is reported: figures as in `metrics.json`, and what the optimiser says."""
 
     figures: Mapping[str, Any]
@@ -163,7 +163,7 @@ def fit(
     overwrite: bool = False,
     html: bool = False,
     reporter: Reporter | None = None,
-    checkpoints: Stages | None = None,
+    checkpoints: FitCheckpoints | None = None,
     **options: Any,
 ) -> FitOutput:
     """Split duels, fit a model to the training ones, score it on the others, and say what to know.
@@ -215,7 +215,7 @@ def fit(
     _check_page(html, place, settings)
     if place is not None:
         check_folder(place, overwrite)  # before a large table is read in vain
-    work = _Work(reporter or Silent(), checkpoints or _NoCheckpoints(), place)
+    work = _OneFit(reporter or SilentReporter(), checkpoints or _NoCheckpoints(), place)
     with _heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
         with work.reporter.started(READING, sources) as progress:
             table = sources.read(settings, progress)
@@ -245,11 +245,11 @@ def fit(
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
+class _OneFit:
     """One fit on its way: who hears of it, and where it is kept."""
 
     reporter: Reporter
-    checkpoints: Stages
+    checkpoints: FitCheckpoints
     place: Path | None
     warned: list[str] = field(default_factory=list)
     """All warnings so far."""
@@ -286,7 +286,7 @@ class _Work:
             self.reporter.done(PLACING, inputs)
         with self.reporter.started(FITTING, holdout) as watch:
             checkpoint = self.checkpoints.stage(FIT_STAGE)
-            model, report = fit_model(holdout, watch or Watch(), checkpoint, inputs, rng)
+            model, report = fit_model(holdout, watch or FitCallbacks(), checkpoint, inputs, rng)
         self._keep("fit", holdout, model, report, figures)
         return model, report
 
@@ -296,7 +296,7 @@ class _Work:
         """The same of all duels."""
         with self.reporter.started(REFITTING, holdout) as watch:
             checkpoint = self.checkpoints.stage(REFIT_STAGE)
-            again, report = refit_model(holdout, model, watch or Watch(), checkpoint)
+            again, report = refit_model(holdout, model, watch or FitCallbacks(), checkpoint)
         self._keep("refit_fit", holdout, again, report, figures)
         return again, report
 
@@ -317,7 +317,7 @@ class _Work:
         figures["notes"] = self.notes(figures)
         if self.place is not None:
             write_model(self.place, model, figures)
-        self.reporter.done(FITTING, Fitted(found, report))
+        self.reporter.done(FITTING, FitResult(found, report))
         for note in notes_of(found):
             self.reporter.note(note)
 

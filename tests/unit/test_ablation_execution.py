@@ -24,7 +24,7 @@ from sparse_prefgp.lab.ablation import (
     study_from,
 )
 from sparse_prefgp.lab.ablation import data as data_module
-from sparse_prefgp.lab.ablation.configuration import Made, SplitSettings
+from sparse_prefgp.lab.ablation.configuration import SplitSettings, SyntheticData
 from sparse_prefgp.lab.ablation.data import left_out_group, made_duels, parted, split_rows
 from sparse_prefgp.lab.ablation.execution import execute
 from sparse_prefgp.lab.ablation.fitting import compared_items, held_out
@@ -330,7 +330,7 @@ def test_utilities_are_draws_of_the_process(
 ) -> None:
     """By the Cholesky factor, and by random features."""
     monkeypatch.setattr(data_module, "DRAWN_EXACTLY", limit)
-    made = Made(
+    made = SyntheticData(
         items=4, features=2, duels=2, kernel=kernel, variance=3.0, lengthscale=0.8, noise=0.5
     )
     rng = np.random.default_rng(0)
@@ -355,7 +355,7 @@ def test_utilities_are_draws_of_the_process(
 def test_larger_utilities_win_as_often_as_their_noise_says() -> None:
     from scipy.special import ndtr
 
-    made = Made(
+    made = SyntheticData(
         items=50, features=2, duels=8000, kernel="se", variance=1.0, lengthscale=1.0, noise=0.3
     )
     table, utility = made_duels(made, np.random.default_rng(0))

@@ -44,7 +44,7 @@ from sparse_prefgp.lab.report.statistics import (
 )
 from sparse_prefgp.lab.report.tables import (
     Cell,
-    Table,
+    ReportTable,
     digits,
     latex_text,
     metric_table,
@@ -600,7 +600,7 @@ def test_cells():
     assert Cell(text="a|b").markdown == "a\\|b"
 
 
-def rows_of(table: Table) -> dict[str, tuple[Cell, ...]]:
+def rows_of(table: ReportTable) -> dict[str, tuple[Cell, ...]]:
     ((_, rows),) = table.blocks
     return dict(rows)
 
@@ -634,7 +634,7 @@ def test_latex_is_escaped_and_complete():
     assert re.sub(r"\\[&%$#_{}]|\\text\w+\{\}", "", latex_text(hostile)).strip(" 501xab") == ""
     rows = ((hostile, (Cell(1.0, 0.5, True), Cell(text="λ_1"))),)
     text = to_latex(
-        Table("a_b", hostile, "100 %.", ("x", "y", "z"), ((hostile, rows),)), "one\ntwo"
+        ReportTable("a_b", hostile, "100 %.", ("x", "y", "z"), ((hostile, rows),)), "one\ntwo"
     )
     assert text.startswith("% one\n% two\n\\begin{table}")
     assert text.count("\\toprule") == text.count("\\bottomrule") == 1
@@ -647,7 +647,7 @@ def test_latex_is_escaped_and_complete():
 
 def test_markdown_has_equal_columns():
     rows = (("a|b", (Cell(1.0, 0.5), Cell(text="x"))),)
-    lines = to_markdown(Table("n", "T", "C", ("p", "q", "r"), (("set", rows),))).splitlines()
+    lines = to_markdown(ReportTable("n", "T", "C", ("p", "q", "r"), (("set", rows),))).splitlines()
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines[2:]} == {4}
 
 

@@ -185,8 +185,8 @@ def test_folders_that_belong_to_something_else(done: list[str], tmp_path: Path) 
 def test_references_are_kept_and_damaged_ones_told(
     done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sparse_prefgp.lab.ablation.fitting import Hyperparameters, Predictions
-    from sparse_prefgp.lab.ablation.reference import Learning
+    from sparse_prefgp.lab.ablation.fitting import KernelValues, Predictions
+    from sparse_prefgp.lab.ablation.reference import LearningRecord
 
     made: list[ReferenceKey] = []
 
@@ -196,9 +196,9 @@ def test_references_are_kept_and_damaged_ones_told(
         return Reference(
             key,
             "",
-            Hyperparameters({".variance": np.array(2.0)}),
+            KernelValues({".variance": np.array(2.0)}),
             predictions,
-            learning=Learning(1.0),
+            learning=LearningRecord(1.0),
         )
 
     monkeypatch.setattr(runner, "make_reference", make)

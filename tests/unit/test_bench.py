@@ -23,8 +23,8 @@ from sparse_prefgp.lab.benchmarks import (
     stream,
     sweep,
 )
-from sparse_prefgp.lab.benchmarks.figures import draw
-from sparse_prefgp.lab.benchmarks.point import Point
+from sparse_prefgp.lab.benchmarks.drawing import draw
+from sparse_prefgp.lab.benchmarks.point import BenchmarkPoint
 from sparse_prefgp.lab.benchmarks.problems import NOISE_VARIANCE, make_problem
 from sparse_prefgp.lab.benchmarks.svgp import (
     GaussHermiteLikelihood,
@@ -93,7 +93,7 @@ def test_sweep_runs():
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Points without a process each, which takes seconds to begin."""
-    monkeypatch.setattr(Point, "run", point.measure)
+    monkeypatch.setattr(BenchmarkPoint, "run", point.measure)
     memory = point._memory
     # What this process has used before may be enough for a point: its peak need not grow.
     monkeypatch.setattr(point, "_memory", lambda kind: memory(kind) + 4096 * (kind == "VmHWM"))
@@ -119,8 +119,8 @@ def test_product_of_many_rows_is_taken_on_a_tenth():
 
 
 def test_scaling_runs(in_this_process, tmp_path):
-    points = tuple(Point(60, 20, m) for m in (2, 4, 8))
-    parts = scaling.Series("P", "parts", (Point(60, 20, 4, parts=2),))
+    points = tuple(BenchmarkPoint(60, 20, m) for m in (2, 4, 8))
+    parts = scaling.Series("P", "parts", (BenchmarkPoint(60, 20, 4, parts=2),))
     report = scaling.measure([scaling.Series("m, made", "m", points), parts])
     _check_report(report)
     assert all(p["converged"] for s in report.figures["series"] for p in s["points"])
@@ -133,7 +133,7 @@ def test_scaling_runs(in_this_process, tmp_path):
 
 def test_a_gradient_that_does_not_fit_is_left_out(in_this_process, monkeypatch):
     monkeypatch.setattr(point, "free_memory", lambda: 2 * 14 * 8 * 20 * 4 - 2)
-    report = scaling.measure([scaling.Series("t", "t", (Point(60, 20, 4),))])
+    report = scaling.measure([scaling.Series("t", "t", (BenchmarkPoint(60, 20, 4),))])
     (found,) = report.figures["series"][0]["points"]
     assert found["gradient_seconds"] is None and found["memory_bytes"] > 0
 
@@ -170,10 +170,10 @@ def test_streams_on_workers_have_the_evidence_of_one_process():
 
 
 def test_a_point_has_a_process_of_its_own():
-    found = Point(40, 20, 4).run()
+    found = BenchmarkPoint(40, 20, 4).run()
     assert found["converged"] and found["memory_bytes"] > 0
     with pytest.raises(RuntimeError, match="ended with code 1"):
-        Point(40, 20, 400).run()
+        BenchmarkPoint(40, 20, 400).run()
 
 
 def test_engines_run(tmp_path):

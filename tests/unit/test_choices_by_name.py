@@ -8,7 +8,7 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.workflow.choices import (
+from sparse_prefgp.workflow.model_names import (
     ApproximationChoice,
     Candidate,
     FeatureGroup,

@@ -19,20 +19,20 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
-from sparse_prefgp.cli.fitting import column_lines
+from sparse_prefgp.cli.fit_printer import column_lines
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io import read_table
 from sparse_prefgp.learning.notes import idle_note
 from sparse_prefgp.support.quiet import held_back_stderr
-from sparse_prefgp.workflow.choices import (
-    APPROXIMATION_NAMES,
-    ApproximationChoice,
-    KernelChoice,
-)
-from sparse_prefgp.workflow.figures import fit_figures
+from sparse_prefgp.workflow.fit_metrics import fit_figures
 from sparse_prefgp.workflow.holdout import (
     fit_model,
     prepare,
+)
+from sparse_prefgp.workflow.model_names import (
+    APPROXIMATION_NAMES,
+    ApproximationChoice,
+    KernelChoice,
 )
 from sparse_prefgp.workflow.settings import FitSettings
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from sparse_prefgp.learning.climb import MEMORY, STOPPED, Climb, Curvature, go_on
+from sparse_prefgp.learning.lbfgs import MEMORY, STOPPED, Curvature, LbfgsState, go_on
 from sparse_prefgp.learning.settling import Settling
 from sparse_prefgp.support.arrays import FloatArray
 from tests.tolerances import FIXED_POINT
@@ -39,10 +39,10 @@ class Toy:
 
 def run(
     function: Function, start: FloatArray, limit: int = 500, curvature: Curvature | None = None
-) -> tuple[list[Climb], Toy]:
+) -> tuple[list[LbfgsState], Toy]:
     """The climb after each iteration, and at its end."""
     toy, seen = Toy(function, start), []
-    first = Climb.begin(toy, curvature)
+    first = LbfgsState.begin(toy, curvature)
     last = go_on(toy, first, limit, Settling(None, 1.0), seen.append)
     return [first, *seen, last], toy
 
@@ -212,10 +212,10 @@ def test_what_is_not_finite_at_the_start_has_ended() -> None:
 def test_each_can_end_the_run() -> None:
     toy = Toy(rosenbrock, np.array([-1.2, 1.0]))
 
-    def stop(climb: Climb) -> None:
+    def stop(climb: LbfgsState) -> None:
         np.testing.assert_array_equal(toy.here, climb.position)
         if climb.iterations == 3:
             raise StopIteration
 
-    last = go_on(toy, Climb.begin(toy), 100, Settling(None, 1.0), stop)
+    last = go_on(toy, LbfgsState.begin(toy), 100, Settling(None, 1.0), stop)
     assert last.iterations == 3 and last.ended == STOPPED and not last.converged

@@ -20,10 +20,10 @@ from sparse_prefgp.io import DuelTable, read_choice_table, read_table
 from sparse_prefgp.workflow import automatic as automatic_module
 from sparse_prefgp.workflow import comparison as compare_module
 from sparse_prefgp.workflow.automatic import automatic_candidates, choose
-from sparse_prefgp.workflow.choices import Candidate, KernelChoice
 from sparse_prefgp.workflow.comparison import Comparison, FoldFit, compare
 from sparse_prefgp.workflow.failures import MEMORY, reason_of
 from sparse_prefgp.workflow.folds import plan_folds
+from sparse_prefgp.workflow.model_names import Candidate, KernelChoice
 from sparse_prefgp.workflow.settings import FitSettings
 from tests.tolerances import IDENTITY
 

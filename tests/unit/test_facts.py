@@ -12,7 +12,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.workflow.choices import ApproximationChoice
+from sparse_prefgp.workflow.model_names import ApproximationChoice
 from sparse_prefgp.workflow.settings import SUMMED
 from tests.cases import random_duels, run_problem
 from tests.tolerances import EP_ERROR, IDENTITY, ROUNDING

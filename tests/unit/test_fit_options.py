@@ -14,7 +14,7 @@ from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning import initial, settling
 from sparse_prefgp.learning.initial import AutoInputs
 from sparse_prefgp.workflow import settings as module
-from sparse_prefgp.workflow.figures import fit_figures
+from sparse_prefgp.workflow.fit_metrics import fit_figures
 from sparse_prefgp.workflow.holdout import (
     fit_model,
     prepare,

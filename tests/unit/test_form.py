@@ -11,9 +11,9 @@ import tensorflow as tf
 from threadpoolctl import threadpool_limits
 
 import sparse_prefgp as spg
-from sparse_prefgp.approximations import form as form_module
-from sparse_prefgp.approximations.form import choose_form, choose_stream_form
+from sparse_prefgp.approximations import layout as form_module
 from sparse_prefgp.approximations.inducing import Whitened, features_of_duels, whitened
+from sparse_prefgp.approximations.layout import choose_layout, choose_stream_layout
 from sparse_prefgp.data.graph import DuelGraph, differences
 from sparse_prefgp.support import machine
 from tests.cases import random_duels
@@ -48,34 +48,34 @@ def free(monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_the_cheaper_form_is_taken(free, n: int, t: int, m: int, over_items: bool) -> None:
-    assert choose_form(None, Sizes(n, t), m, 8).over_items is over_items
+    assert choose_layout(None, Sizes(n, t), m, 8).over_items is over_items
     for over in ("items", "duels"):
-        assert choose_form(over, Sizes(n, t), m, 8).over_items is (over == "items")
+        assert choose_layout(over, Sizes(n, t), m, 8).over_items is (over == "items")
 
 
 def test_the_form_that_fits_into_memory_is_taken(free) -> None:
     sizes = Sizes(500_000, 1_000_000)
-    assert choose_form(None, sizes, 128, 8).over_items
+    assert choose_layout(None, sizes, 128, 8).over_items
     free(5 * GIB // 4)  # three arrays of half a million rows do not fit, one of a million does
-    assert not choose_form(None, sizes, 128, 8).over_items
+    assert not choose_layout(None, sizes, 128, 8).over_items
 
 
 def test_chunks_shrink_with_the_memory(free) -> None:
-    plenty = choose_form(None, Sizes(2000, 1000), 128, 8).chunk
+    plenty = choose_layout(None, Sizes(2000, 1000), 128, 8).chunk
     assert plenty == (96 << 20) // (2 * 128 * 8)
     free(GIB)
-    assert choose_form(None, Sizes(2000, 1000), 128, 8).chunk == GIB // 20 // (2 * 128 * 8)
+    assert choose_layout(None, Sizes(2000, 1000), 128, 8).chunk == GIB // 20 // (2 * 128 * 8)
     free(None)
-    assert choose_form(None, Sizes(2000, 1000), 128, 8).chunk == plenty
+    assert choose_layout(None, Sizes(2000, 1000), 128, 8).chunk == plenty
 
 
 def test_the_choice_is_said_and_too_little_memory_too(free, caplog) -> None:
     with caplog.at_level(logging.DEBUG, logger="sparse_prefgp"):
-        choose_form(None, Sizes(10_000, 1_000_000), 256, 8)
+        choose_layout(None, Sizes(10_000, 1_000_000), 256, 8)
     assert "over items: t = 1000000, n = 10000, m = 256, 0.06 GiB of 64.00 GiB" in caplog.text
     free(GIB // 2)
     with pytest.warns(UserWarning, match=r"take 1.0 GiB, but 0.50 GiB are free.*StreamedGP"):
-        choose_form(None, Sizes(2_000_000, 1_000_000), 128, 8)
+        choose_layout(None, Sizes(2_000_000, 1_000_000), 128, 8)
 
 
 @pytest.mark.parametrize(
@@ -98,16 +98,16 @@ def test_the_choice_is_said_and_too_little_memory_too(free, caplog) -> None:
 def test_forms_of_streams(free, monkeypatch, n, t, m, memory, over_items, chunk, at_once) -> None:
     monkeypatch.setattr(form_module, "usable_threads", lambda: 4)
     free(memory)
-    form = choose_stream_form(n, t, m, 1)
+    form = choose_stream_layout(n, t, m, 1)
     assert (form.over_items, form.chunk, form.at_once) == (over_items, chunk, at_once)
-    assert choose_stream_form(n, t, m, 1, 17).chunk == 17
+    assert choose_stream_layout(n, t, m, 1, 17).chunk == 17
 
 
 @pytest.mark.parametrize("n", [10_000, None])
 def test_many_features_mean_shorter_chunks(free, monkeypatch, n: int | None) -> None:
     monkeypatch.setattr(form_module, "usable_threads", lambda: 4)
     free(4 * GIB)
-    few, many = (choose_stream_form(n, 10**7, 128, columns) for columns in (4, 768))
+    few, many = (choose_stream_layout(n, 10**7, 128, columns) for columns in (4, 768))
     assert many.over_items is few.over_items is (n is not None)
     assert many.at_once * many.chunk < few.at_once * few.chunk
     assert 4 * 768 * many.at_once * many.chunk <= 4 * GIB // 16 and many.bytes <= 2 * GIB

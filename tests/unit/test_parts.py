@@ -16,7 +16,7 @@ import tensorflow as tf
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sparse_prefgp as spg
-from sparse_prefgp.approximations import form
+from sparse_prefgp.approximations import layout
 from sparse_prefgp.models.streaming import algebra
 from sparse_prefgp.models.streaming.gaussian import Natural, numbers_of
 from sparse_prefgp.models.streaming.threads import in_order
@@ -593,7 +593,7 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
 def test_the_number_of_threads_changes_nothing(case: Case, monkeypatch, schema: str) -> None:
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr(form, "usable_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(layout, "usable_threads", lambda threads=threads: threads)
         model = case.streamed(schema, spg.FITC(), parts=2, chunk=20, mean=True)
         evidence, gradient = model.evidence_and_gradient()
         assert model._work.pool._parts[0].algebra.at_once == threads

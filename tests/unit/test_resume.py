@@ -18,11 +18,11 @@ import pytest
 
 from sparse_prefgp.disk import folders
 from sparse_prefgp.disk.model_folder import CHECKPOINT, CHECKPOINT_FORMAT
-from sparse_prefgp.learning.climb import Climb
+from sparse_prefgp.learning.lbfgs import LbfgsState
 from sparse_prefgp.workflow import comparison as compare_module
-from sparse_prefgp.workflow.choices import Candidate
 from sparse_prefgp.workflow.comparison import FoldFit
 from sparse_prefgp.workflow.folder import CHECKPOINTS, check_folder, is_checkpoint
+from sparse_prefgp.workflow.model_names import Candidate
 
 pytest.importorskip("typer")
 pytest.importorskip("pandas")
@@ -69,18 +69,18 @@ def whole(tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, stage: str, iteration: int) -> Callable[[], None]:
     """Ctrl-C after an iteration of the stage "fit" or "refit"."""
-    real = Climb.moved
+    real = LbfgsState.moved
     runs: list[int] = []
 
-    def moved(climb: Climb, *point: Any) -> Climb:
+    def moved(climb: LbfgsState, *point: Any) -> LbfgsState:
         if climb.iterations == 0:
             runs.append(0)
         if len(runs) == (1 if stage == "fit" else 2) and climb.iterations == iteration:
             raise KeyboardInterrupt
         return real(climb, *point)
 
-    monkeypatch.setattr(Climb, "moved", moved)
-    return lambda: monkeypatch.setattr(Climb, "moved", real)
+    monkeypatch.setattr(LbfgsState, "moved", moved)
+    return lambda: monkeypatch.setattr(LbfgsState, "moved", real)
 
 
 @pytest.mark.parametrize(("stage", "iteration"), [("fit", 5), ("refit", 3)])

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.workflow import comparison as compare_module
-from sparse_prefgp.workflow.choices import Candidate
 from sparse_prefgp.workflow.comparison import FoldFit
+from sparse_prefgp.workflow.model_names import Candidate
 
 N, T = 10, 60
 

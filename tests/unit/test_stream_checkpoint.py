@@ -270,19 +270,19 @@ def test_duels_of_files_are_told_apart_by_their_checksums(tmp_path: Path) -> Non
 
 
 def test_what_was_reached_survives() -> None:
-    from sparse_prefgp.learning.checkpoint import Reached
-    from sparse_prefgp.learning.climb import Climb, Curvature
+    from sparse_prefgp.learning.checkpoint import RunState
+    from sparse_prefgp.learning.lbfgs import Curvature, LbfgsState
     from sparse_prefgp.learning.objective import Counts
 
     rng = np.random.default_rng(0)
     curvature = Curvature(*rng.normal(size=(2, 3, 4)))
     known = (rng.normal(size=4), 0.2, rng.normal(size=4), -1.0, curvature, (0.3, 0.2), (-0.1,))
-    legs = (Climb(*known, "settled", converged=True), Climb(*known))
-    many = Reached((1 / 3, -0.5), legs, np.arange(3), 0.7, Counts(3, 1, seconds=0.5))
-    for one in (many, Reached((0.1, 0.0)), Reached((0.1, 0.0), legs[:1])):
-        arrays, words = one.packed()
-        again = Reached.unpacked(arrays, json.loads(json.dumps(words)))
-        others, same = again.packed()
+    legs = (LbfgsState(*known, "settled", converged=True), LbfgsState(*known))
+    many = RunState((1 / 3, -0.5), legs, np.arange(3), 0.7, Counts(3, 1, seconds=0.5))
+    for one in (many, RunState((0.1, 0.0)), RunState((0.1, 0.0), legs[:1])):
+        arrays, words = one.to_arrays()
+        again = RunState.from_arrays(arrays, json.loads(json.dumps(words)))
+        others, same = again.to_arrays()
         assert words == same and arrays.keys() == others.keys()
         assert all(np.array_equal(arrays[name], others[name]) for name in arrays)
         assert again.iterations == one.iterations

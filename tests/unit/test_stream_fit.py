@@ -322,9 +322,9 @@ def test_interrupted_and_resumed(
     kept: int,
     of: str,
 ) -> None:
-    from sparse_prefgp.learning.climb import Climb
+    from sparse_prefgp.learning.lbfgs import LbfgsState
 
-    real, calls = Climb.moved, []
+    real, calls = LbfgsState.moved, []
 
     def stop(*arguments: Any) -> Any:
         calls.append(arguments)
@@ -334,7 +334,7 @@ def test_interrupted_and_resumed(
 
     out, sites = tmp_path / "out", tmp_path / "sites.npy"
     with monkeypatch.context() as patched:
-        patched.setattr(Climb, "moved", stop)
+        patched.setattr(LbfgsState, "moved", stop)
         result = run(*command(data, out, *more, "--sites", sites))
     assert result.exit_code == 130, result.output
     assert len(result.stderr.splitlines()) == 1 and not sites.exists()

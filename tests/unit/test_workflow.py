@@ -141,8 +141,8 @@ def test_memory_and_streams_give_the_same_scores(
     frames: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
     """One model, which has learned nothing: only how the duels are held differs."""
+    from sparse_prefgp.workflow.fit_sources import Sources
     from sparse_prefgp.workflow.holdout import hold, predict_held_out
-    from sparse_prefgp.workflow.sources import Sources
 
     found = []
     for stream in (False, True):

@@ -6,10 +6,10 @@ columns `winner_x`, `loser_x`, … hold the features x, … of both sides. Eithe
 own.
 """
 
+from sparse_prefgp.io.streams.blocks import Chunk
 from sparse_prefgp.io.streams.duels import StreamedDuels
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.opening import PARQUET, columns_of, is_stream, stream_duels
-from sparse_prefgp.io.streams.rows import Chunk
 
 __all__ = [
     "PARQUET",

@@ -8,7 +8,7 @@ from typing import Any
 from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
-from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows, remedy
+from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, StreamBlock, remedy
 
 # Counted at a time, where a dataset does not know how many it has.
 _ROWS = 1 << 18
@@ -83,11 +83,11 @@ class DatasetRows:
             self._rows = known
         return self._rows
 
-    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+    def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         for batch in self._batched(size, start, stop - start):
             weights = None if self._weights is None else batch[self._weights]
             flags = tuple(batch.get(str(kind.column)) for kind in FLAGGED.values())
-            yield Rows(batch[WINNER], batch[LOSER], batch.get(COUNT), weights, flags)
+            yield StreamBlock(batch[WINNER], batch[LOSER], batch.get(COUNT), weights, flags)
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
         import tensorflow as tf  # there already: somebody made the dataset

@@ -12,9 +12,9 @@ import numpy as np
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import parsed
-from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
 from sparse_prefgp.support.arrays import IntArray
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.io.streams.rows import Rows
+from sparse_prefgp.io.streams.blocks import StreamBlock
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +27,12 @@ class DuelRows:
     def edges(self) -> tuple[int, ...]:
         return (0, self.count_rows())
 
-    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+    def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         whole = self.duels.events
         for low in range(start, stop, size):
             part = whole.take(slice(low, min(low + size, stop)))
             won, lost = part.pairs.T
-            yield Rows(won, lost, part.counts, part.each_weight, said=part)
+            yield StreamBlock(won, lost, part.counts, part.each_weight, said=part)
 
     def where(self, row: int) -> str:
         return f"row {row} of the duels in memory (counted from 0)"

@@ -12,12 +12,12 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, TIE
+from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source
 from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.memory import DuelRows
 from sparse_prefgp.io.streams.parquet import ParquetRows
-from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Source
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
 
 PARQUET = (".parquet", ".pq")

@@ -14,7 +14,7 @@ from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.data.features import INSTALL_CLI
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
-from sparse_prefgp.io.streams.rows import SIDES, UNREAD, Rows, remedy
+from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, StreamBlock, remedy
 
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 
@@ -90,7 +90,7 @@ class ParquetRows:
         """The same with the number of rows of each file at hand."""
         return replace(self, sizes=self._sizes())
 
-    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+    def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         names = [*self._side_columns(0), *self._side_columns(1), COUNT, *_FLAGS]
         names += [] if self.weights is None else [self.weights]
         wanted = [name for name in names if name in self.columns]
@@ -108,7 +108,7 @@ class ParquetRows:
             return [SIDES[side]]
         return [f"{SIDES[side]}_{name}" for name in self.inline]
 
-    def _rows(self, batch: Any) -> Rows:
+    def _rows(self, batch: Any) -> StreamBlock:
         counts, *flags = (batch.column(c) if c in self.columns else None for c in (COUNT, *_FLAGS))
         weights = None if self.weights is None else batch.column(self.weights)
         won, lost = (
@@ -116,7 +116,7 @@ class ParquetRows:
             if self.inline is None
             else ([batch.column(name) for name in self._side_columns(k)] for k in (0, 1))
         )
-        return Rows(won, lost, counts, weights, tuple(flags))
+        return StreamBlock(won, lost, counts, weights, tuple(flags))
 
     def where(self, row: int) -> str:
         names = [Path(path).name for path in self.paths]

@@ -12,8 +12,8 @@ from sparse_prefgp.data.duels import MAX_COUNT
 from sparse_prefgp.data.events import FLAGGED, Events, Kind, kinds_of
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Source, StreamBlock
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.rows import SIDES, Chunk, Rows, Source
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 
@@ -21,7 +21,7 @@ def parsed(
     source: Source,
     items: ItemTable | None,
     transform: FeatureTransform | None,
-    rows: Rows,
+    rows: StreamBlock,
     position: int,
 ) -> tuple[Chunk, int]:
     """Rows as arrays, checked, and a checksum of them; `position` is that of the first.

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, regular
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import parsed
-from sparse_prefgp.io.streams.rows import Chunk, Source, ahead, regular
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 Report = Callable[[int, int], None]

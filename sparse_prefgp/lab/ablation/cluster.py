@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from sparse_prefgp.lab.ablation.checksums import check_unchanged
 from sparse_prefgp.lab.ablation.configuration import Study
 from sparse_prefgp.lab.ablation.execution import (
     Record,
@@ -18,7 +19,6 @@ from sparse_prefgp.lab.ablation.execution import (
 from sparse_prefgp.lab.ablation.records import StudyFolder
 from sparse_prefgp.lab.ablation.reference import Reference, make_reference
 from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings, reference_of
-from sparse_prefgp.lab.ablation.sources import check_unchanged
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.support.workers import local_cluster

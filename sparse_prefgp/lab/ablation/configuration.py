@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sparse_prefgp.data.splits import split_columns
-from sparse_prefgp.lab.ablation.sources import source_sums
-from sparse_prefgp.workflow.choices import (
+from sparse_prefgp.lab.ablation.checksums import source_sums
+from sparse_prefgp.workflow.model_names import (
     LEAST_LENGTHSCALE,
     LEAST_VARIANCE,
     STATIONARY_KERNELS,
@@ -55,7 +55,7 @@ class Files(_Strict):
     ignore: tuple[str, ...] = Field((), description="names of columns that are no features")
 
 
-class Made(_Strict):
+class SyntheticData(_Strict):
     """Items with normal features, a utility drawn from a Gaussian process, and random duels."""
 
     items: Annotated[int, Field(ge=2)] = Field(description="a whole number of at least 2")
@@ -85,7 +85,7 @@ class Data(_Strict):
 
     set: str | None = Field(None, description="the name of a data set, such as boston")
     files: Files | None = Field(None, description="items: and duels:, the paths of two tables")
-    made: Made | None = Field(None, description="items:, features:, duels: and so on")
+    made: SyntheticData | None = Field(None, description="items:, features:, duels: and so on")
     regression: Regression | None = Field(None, description="duels:, test_duels: and noise:")
     """For sets of features and targets."""
     test: Literal["gold"] | None = Field(None, description="gold")
@@ -493,7 +493,7 @@ def _model_at(place: list[int | str]) -> type[_Strict]:
         "data": Data,
         "split": SplitSettings,
         "files": Files,
-        "made": Made,
+        "made": SyntheticData,
         "regression": Regression,
     }
     found: type[_Strict] = Study

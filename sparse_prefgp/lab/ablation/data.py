@@ -16,8 +16,8 @@ from sparse_prefgp.data.splits import (
     split_duels,
 )
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.lab.ablation.configuration import Data, Files, Made, SplitSettings
-from sparse_prefgp.lab.ablation.sources import source_sums
+from sparse_prefgp.lab.ablation.checksums import source_sums
+from sparse_prefgp.lab.ablation.configuration import Data, Files, SplitSettings, SyntheticData
 from sparse_prefgp.support.arrays import FloatArray
 
 # Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
@@ -35,7 +35,7 @@ def stream(seed: int, number: int) -> np.random.Generator:
 
 
 @dataclass(frozen=True, eq=False)
-class Parted:
+class SplitTable:
     """A table and which of its rows are for training and for testing."""
 
     table: DuelTable
@@ -46,7 +46,7 @@ class Parted:
     """The label of the one that is left out, None where none is."""
 
 
-def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> Parted:
+def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> SplitTable:
     """The duels of one seed, parted; the same for every method that is tried on them.
 
     :raises ValueError: what reading, making and splitting raise.
@@ -57,7 +57,7 @@ def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -
 @lru_cache(maxsize=2)
 def _parted(
     data: Data, split: SplitSettings, max_train: int | None, seed: int, sums: Sums
-) -> Parted:
+) -> SplitTable:
     if data.made is not None:
         table, utilities = made_duels(data.made, stream(seed, DATA))
     elif data.files is not None:
@@ -67,7 +67,7 @@ def _parted(
 
         return named_duels(data, split, max_train, seed, sums)
     rows = split_rows(table, split, max_train, seed)
-    return Parted(table, rows, utilities, left_out_group(table, split, seed))
+    return SplitTable(table, rows, utilities, left_out_group(table, split, seed))
 
 
 def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, seed: int) -> Split:
@@ -107,7 +107,7 @@ def _read(files: Files, by: str, sums: Sums) -> DuelTable:
     )
 
 
-def made_duels(made: Made, rng: np.random.Generator) -> tuple[DuelTable, FloatArray]:
+def made_duels(made: SyntheticData, rng: np.random.Generator) -> tuple[DuelTable, FloatArray]:
     """Random duels between items with normal features, and the utilities that decided them.
 
     The larger utility wins, after either side has got normal noise of its own.
@@ -125,7 +125,9 @@ def made_duels(made: Made, rng: np.random.Generator) -> tuple[DuelTable, FloatAr
     return read_table(items, pd.DataFrame({"winner": winners, "loser": losers})), utility
 
 
-def drawn_utility(made: Made, features: FloatArray, rng: np.random.Generator) -> FloatArray:
+def drawn_utility(
+    made: SyntheticData, features: FloatArray, rng: np.random.Generator
+) -> FloatArray:
     """One draw from the Gaussian process at the features (n, D), (n,).
 
     Exact up to 2,000 items; above by random Fourier features (Rahimi & Recht 2007), whose

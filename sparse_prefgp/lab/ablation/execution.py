@@ -37,7 +37,7 @@ from sparse_prefgp.lab.ablation.measures import (
     hardware,
     metrics_of,
 )
-from sparse_prefgp.lab.ablation.reference import Learning, Reference, learned
+from sparse_prefgp.lab.ablation.reference import LearningRecord, Reference, learned
 from sparse_prefgp.lab.ablation.release import released
 from sparse_prefgp.lab.ablation.runs import COIN, RunSettings
 from sparse_prefgp.lab.kl import divergences
@@ -57,7 +57,7 @@ _SWEEP_TIMES = 3
 
 
 @dataclass(eq=False)
-class _Found:
+class _RunRecord:
     """What came of a run so far."""
 
     figures: dict[str, float] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def execute(study: Study, run: RunSettings, reference: Reference | None = None) 
     :param reference: the exact model of the same training duels, if the study has one.
     :return: A record of plain values; one that failed says why. Only an interruption is raised.
     """
-    found, clock = _Found(), Phases()
+    found, clock = _RunRecord(), Phases()
     status, reason, trace, fault = DONE, "", "", False
     started = time.time()
     # Whatever `released` imports is there before memory is looked at.
@@ -184,7 +184,7 @@ def _warnings_as_notes(notes: list[str]) -> Iterator[None]:
 
 
 def _prepared(
-    study: Study, run: RunSettings, found: _Found, clock: Phases
+    study: Study, run: RunSettings, found: _RunRecord, clock: Phases
 ) -> tuple[Holdout, FloatArray | None]:
     with clock("data"):
         holdout, utilities = held_out(study, run)
@@ -194,7 +194,7 @@ def _prepared(
     return holdout, utilities
 
 
-def _score(run: RunSettings, holdout: Holdout, log_p: FloatArray, found: _Found) -> None:
+def _score(run: RunSettings, holdout: Holdout, log_p: FloatArray, found: _RunRecord) -> None:
     if not np.all(log_p <= 0.0):  # NaN too
         raise ValueError("A prediction of a held-out duel is not a number.")
     counts = holdout.counts(holdout.decided_rows)
@@ -207,7 +207,7 @@ def _score(run: RunSettings, holdout: Holdout, log_p: FloatArray, found: _Found)
     found.bins = [asdict(one) for one in calibration_bins(log_p, counts)]
 
 
-def _baseline(study: Study, run: RunSettings, found: _Found, clock: Phases) -> None:
+def _baseline(study: Study, run: RunSettings, found: _RunRecord, clock: Phases) -> None:
     holdout, utilities = _prepared(study, run, found, clock)
     items = holdout.train.items
     with clock("fit"):
@@ -225,7 +225,7 @@ def _baseline(study: Study, run: RunSettings, found: _Found, clock: Phases) -> N
 
 
 def _model(
-    study: Study, run: RunSettings, reference: Reference | None, found: _Found, clock: Phases
+    study: Study, run: RunSettings, reference: Reference | None, found: _RunRecord, clock: Phases
 ) -> None:
     from sparse_prefgp.engines.base import Status
 
@@ -261,7 +261,7 @@ def _learned(
     holdout: Holdout,
     reference: Reference | None,
     clock: Phases,
-) -> tuple[PreferenceGP, Learning]:
+) -> tuple[PreferenceGP, LearningRecord]:
     """The model; exact EP with all learned is the reference, and not learned again."""
     given = None if reference is None else reference.hyperparameters
     if run.is_fixed and study.at is None and given is None:
@@ -282,7 +282,7 @@ def _is_reference(run: RunSettings) -> bool:
     return run.approximation == "exact" and run.engine == "ep"
 
 
-def _evidence(model: PreferenceGP, found: _Found) -> None:
+def _evidence(model: PreferenceGP, found: _RunRecord) -> None:
     value = model.log_evidence()
     found.figures["log_evidence"] = value
     found.figures["log_evidence_per_duel"] = value / model.num_duels_used
@@ -291,7 +291,7 @@ def _evidence(model: PreferenceGP, found: _Found) -> None:
 
 
 def _against_exact(
-    model: PreferenceGP, holdout: Holdout, here: Predictions, exact: Reference, found: _Found
+    model: PreferenceGP, holdout: Holdout, here: Predictions, exact: Reference, found: _RunRecord
 ) -> None:
     """Logit factors have utilities and an evidence on another scale: probabilities only."""
     there = exact.predictions
@@ -316,7 +316,7 @@ def _against_exact(
         found.figures["evidence_gap"] = found.figures["log_evidence"] - exact.log_evidence
 
 
-def _cost(model: PreferenceGP, learning: Learning, found: _Found) -> None:
+def _cost(model: PreferenceGP, learning: LearningRecord, found: _RunRecord) -> None:
     found.figures["fit_seconds"] = learning.fit_seconds
     found.figures["sweep_seconds"] = sweep_seconds(model)
     if learning.evaluations:

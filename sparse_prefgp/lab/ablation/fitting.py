@@ -12,8 +12,8 @@ from sparse_prefgp.lab.ablation.configuration import METHODS, Study
 from sparse_prefgp.lab.ablation.data import INPUTS, ITEMS, parted, stream
 from sparse_prefgp.lab.ablation.runs import RunSettings
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.workflow.choices import KernelChoice
 from sparse_prefgp.workflow.holdout import Holdout, prepare
+from sparse_prefgp.workflow.model_names import KernelChoice
 from sparse_prefgp.workflow.settings import FitSettings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ COMPARED_ITEMS = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Hyperparameters:
+class KernelValues:
     """Unconstrained values of the kernel's parameters by GPflow's paths, as one at a limit has no
     other, and the margin of ties, if any."""
 
@@ -35,7 +35,7 @@ class Hyperparameters:
     margin: float | None = None
 
     @classmethod
-    def of(cls, model: PreferenceGP) -> Hyperparameters:
+    def of(cls, model: PreferenceGP) -> KernelValues:
         """Those that a model has."""
         import gpflow
 
@@ -92,7 +92,7 @@ def held_out(study: Study, run: RunSettings) -> tuple[Holdout, FloatArray | None
 
 
 def start_model(
-    study: Study, run: RunSettings, holdout: Holdout, given: Hyperparameters | None
+    study: Study, run: RunSettings, holdout: Holdout, given: KernelValues | None
 ) -> PreferenceGP:
     """The model before anything is learned.
 

@@ -16,17 +16,17 @@ from sparse_prefgp.datasets import (
     load,
 )
 from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.ablation.configuration import Data, Regression, SplitSettings
 from sparse_prefgp.lab.ablation.data import (
     DATA,
     SPLIT,
-    Parted,
+    SplitTable,
     Sums,
     left_out_group,
     split_rows,
     stream,
 )
-from sparse_prefgp.lab.ablation.sources import source_sums
 
 _SOURCE = "source"  # of a duel, where training and test come from two tables
 
@@ -53,7 +53,7 @@ def check_named(data: Data) -> None:
 
 def named_duels(
     data: Data, split: SplitSettings, max_train: int | None, seed: int, sums: Sums
-) -> Parted:
+) -> SplitTable:
     """The duels of a set, parted for a seed; `sums` are those of its files.
 
     :raises ValueError: what reading, drawing and splitting raise.
@@ -67,7 +67,7 @@ def named_duels(
         return _gold_tested(found, split, max_train, seed)
     table = _table(data.set, split.by, sums)
     rows = split_rows(table, split, max_train, seed)
-    return Parted(table, rows, group=left_out_group(table, split, seed))
+    return SplitTable(table, rows, group=left_out_group(table, split, seed))
 
 
 @lru_cache(maxsize=1)
@@ -88,7 +88,7 @@ def _from_targets(
     split: SplitSettings,
     max_train: int | None,
     seed: int,
-) -> Parted:
+) -> SplitTable:
     """Items are parted first, then pairs are drawn within each part (Chu & Ghahramani 2005)."""
     rng = stream(seed, SPLIT)
     if split.standard:
@@ -114,10 +114,12 @@ def _from_targets(
         f"{len(test):,} test items"
     )
     parted = given_rows(rows[0], rows[1], told, rng, max_train=max_train)
-    return Parted(table, parted, made.utilities)
+    return SplitTable(table, parted, made.utilities)
 
 
-def _gold_tested(found: DuelSet, split: SplitSettings, max_train: int | None, seed: int) -> Parted:
+def _gold_tested(
+    found: DuelSet, split: SplitSettings, max_train: int | None, seed: int
+) -> SplitTable:
     """Votes to learn from, gold duels of what is held out to be tested on."""
     pd = require_pandas()
     both: Any = pd.concat(
@@ -141,4 +143,4 @@ def _gold_tested(found: DuelSet, split: SplitSettings, max_train: int | None, se
     rows = given_rows(
         train, test, told, stream(seed, SPLIT), max_train=max_train, dropped=whole.dropped
     )
-    return Parted(table, rows, group=left_out_group(table, split, seed))
+    return SplitTable(table, rows, group=left_out_group(table, split, seed))

@@ -9,7 +9,7 @@ from sparse_prefgp.lab.ablation.configuration import Study, Values, check_length
 from sparse_prefgp.lab.ablation.data import left_out_group, parted
 from sparse_prefgp.lab.ablation.fitting import held_out
 from sparse_prefgp.lab.ablation.runs import RunSettings, expand
-from sparse_prefgp.workflow.choices import ApproximationChoice
+from sparse_prefgp.workflow.model_names import ApproximationChoice
 
 
 def check_study(study: Study) -> None:

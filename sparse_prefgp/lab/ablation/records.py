@@ -12,11 +12,11 @@ from typing import Any
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.folders import check_place, contents, write_file
+from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.ablation.configuration import LAYOUT, Study
 from sparse_prefgp.lab.ablation.execution import FAILED, Record
 from sparse_prefgp.lab.ablation.reference import Reference, read_reference
 from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings
-from sparse_prefgp.lab.ablation.sources import source_sums
 
 PROGRAM = "sparse-prefgp ablate"
 STUDY, RUNS, REFERENCES = "study.json", "runs", "references"

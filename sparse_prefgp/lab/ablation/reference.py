@@ -13,7 +13,7 @@ import numpy as np
 
 from sparse_prefgp.lab.ablation.configuration import FIXED, JOINT, Study
 from sparse_prefgp.lab.ablation.fitting import (
-    Hyperparameters,
+    KernelValues,
     Predictions,
     compared_items,
     held_out,
@@ -36,7 +36,7 @@ _FREE = "free"
 
 
 @dataclass(frozen=True)
-class Learning:
+class LearningRecord:
     """How a model was learned."""
 
     fit_seconds: float
@@ -60,14 +60,14 @@ class Reference:
 
     key: ReferenceKey
     reason: str = ""
-    hyperparameters: Hyperparameters | None = None
+    hyperparameters: KernelValues | None = None
     """None without a model."""
     predictions: Predictions | None = None
     """None without a model."""
     log_evidence: float = float("nan")
     """None without a model."""
     converged: bool = False
-    learning: Learning | None = None
+    learning: LearningRecord | None = None
     """None without a model."""
     seconds: dict[str, float] = field(default_factory=dict)
     """By phase."""
@@ -108,14 +108,14 @@ class Reference:
             return cls(
                 ReferenceKey(**words["key"]),
                 "",
-                Hyperparameters(
+                KernelValues(
                     {name.removeprefix(_FREE): value for name, value in arrays.items()},
                     words["margin"],
                 ),
                 predicted,
                 words["log_evidence"],
                 words["converged"],
-                Learning(**words["learning"], notes=notes),
+                LearningRecord(**words["learning"], notes=notes),
                 words["seconds"],
             )
         except (ValueError, OSError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
@@ -159,7 +159,7 @@ def _fitted(study: Study, run: RunSettings, holdout: Holdout, clock: Phases) -> 
         raise ValueError("A prediction or the evidence of the exact model is not a finite number.")
     return Reference(
         reference_of(study, run),
-        hyperparameters=Hyperparameters.of(model),
+        hyperparameters=KernelValues.of(model),
         predictions=found,
         log_evidence=value,
         converged=model.infer().converged,
@@ -171,9 +171,9 @@ def learned(
     study: Study,
     run: RunSettings,
     holdout: Holdout,
-    given: Hyperparameters | None,
+    given: KernelValues | None,
     clock: Phases,
-) -> tuple[Any, Learning]:
+) -> tuple[Any, LearningRecord]:
     """A model with everything learned that the run learns, and with converged sites.
 
     :param given: as for `start_model`.
@@ -194,7 +194,7 @@ def learned(
     if result.jitter > 0.0:
         notes.append(f"{result.jitter:.1e} was added to a diagonal to factorise it.")
     if report is None:
-        return model, Learning(seconds, sweeps=model.total_sweeps(), notes=tuple(notes))
+        return model, LearningRecord(seconds, sweeps=model.total_sweeps(), notes=tuple(notes))
     notes += report.limits
     if report.failed_evaluations:
         notes.append(f"{report.failed_evaluations} failed evaluations were backed off from.")
@@ -204,7 +204,7 @@ def learned(
         )
     # Nothing but the evaluations takes time worth the name.
     each = (report.seconds - report.compile_seconds) / max(report.evaluations, 1)
-    return model, Learning(
+    return model, LearningRecord(
         fit_seconds=seconds,
         iterations=report.iterations,
         evaluations=report.evaluations,

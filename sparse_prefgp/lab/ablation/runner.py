@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparse_prefgp.lab.ablation.checksums import check_unchanged
 from sparse_prefgp.lab.ablation.configuration import Study
 from sparse_prefgp.lab.ablation.execution import FAILED, Record, execute
 from sparse_prefgp.lab.ablation.preflight import check_study
@@ -18,7 +19,6 @@ from sparse_prefgp.lab.ablation.runs import (
     expand,
     reference_of,
 )
-from sparse_prefgp.lab.ablation.sources import check_unchanged
 
 SECONDS_BETWEEN_TABLES = 10.0
 TABLES_SHARE = 20.0  # times what the last one took, so that tables take 5 % of the time at most

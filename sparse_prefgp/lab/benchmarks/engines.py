@@ -10,7 +10,7 @@ import numpy as np
 from sparse_prefgp.approximations import VFE
 from sparse_prefgp.engines import Engine, Laplace, ParallelEP, SequentialEP, Variational
 from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, make_problem
-from sparse_prefgp.lab.benchmarks.report import Bars, Report, Table, milliseconds, seconds
+from sparse_prefgp.lab.benchmarks.report import Bars, BenchmarkTable, Report, milliseconds, seconds
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 
 BASE = "ParallelEP"
@@ -91,7 +91,7 @@ def _bars(figures: dict[str, Any]) -> Bars:
     return Bars(f"time, of {BASE}; {figures['t']:,} duels", values)
 
 
-def _table(figures: dict[str, Any], notes: tuple[str, ...]) -> Table:
+def _table(figures: dict[str, Any], notes: tuple[str, ...]) -> BenchmarkTable:
     rows = tuple(
         (
             name,
@@ -103,7 +103,7 @@ def _table(figures: dict[str, Any], notes: tuple[str, ...]) -> Table:
         )
         for name, each in figures["engines"].items()
     )
-    return Table(
+    return BenchmarkTable(
         title=f"To the fixed point, {figures['t']:,} duels, {figures['n']:,} items, "
         f"{figures['m']} inducing inputs",
         columns=("engine", "time", f"of {BASE}", "sweeps", "a sweep", "converged"),

@@ -15,7 +15,7 @@ from sparse_prefgp.lab.benchmarks.problems import (
     SPREAD,
     make_problem,
 )
-from sparse_prefgp.lab.benchmarks.report import Report, Table, median_seconds
+from sparse_prefgp.lab.benchmarks.report import BenchmarkTable, Report, median_seconds
 from sparse_prefgp.models import PreferenceGP
 
 
@@ -64,7 +64,7 @@ def measure(t: int, repeats: int) -> Report:
                 f"{ratio / result.sweeps:.2f}",
             )
         )
-    table = Table(
+    table = BenchmarkTable(
         title=f"Exact EP, {t:,} disjoint pairs, {2 * t:,} items",
         columns=("tolerance", "sweeps", "converged", "time", "dense inverses", "per sweep"),
         rows=tuple(rows),

@@ -15,7 +15,7 @@ from sparse_prefgp.engines import Engine, FixedPoint, ParallelEP
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.sites import Factors, Sites
 from sparse_prefgp.lab.benchmarks.problems import FEATURES, NOISE_VARIANCE, Problem, make_problem
-from sparse_prefgp.lab.benchmarks.report import Report, Table
+from sparse_prefgp.lab.benchmarks.report import BenchmarkTable, Report
 from sparse_prefgp.learning.objective import LOOSE_TOLERANCE
 from sparse_prefgp.learning.optimise import OptimisationReport, Progress, optimise
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
@@ -77,7 +77,7 @@ class ColdEP(Engine):
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class OptimiserTrace:
     """One run: seconds and parameters after each iteration, without the time for compiling."""
 
     seconds: np.ndarray
@@ -88,9 +88,9 @@ class Trace:
 
 def _case(
     problem: Problem, start: np.ndarray, smooth: bool, name: str, iterations: int, repeats: int
-) -> tuple[Table, dict[str, Any]]:
+) -> tuple[BenchmarkTable, dict[str, Any]]:
     t = len(problem.duels.winners)
-    runs: dict[str, list[Trace]] = {WARM: [], COLD: []}
+    runs: dict[str, list[OptimiserTrace]] = {WARM: [], COLD: []}
     for _ in range(repeats):
         for way, traces in runs.items():
             traces.append(_trace(_model(problem, start, smooth), way, iterations))
@@ -145,7 +145,7 @@ def _case(
             for key, (_, report) in places.items()
         ),
     ]
-    table = Table(
+    table = BenchmarkTable(
         title=f"{t:,} duels between {len(problem.duels.items):,} items, {len(start)} inducing "
         f"inputs, {name}",
         columns=(
@@ -184,7 +184,7 @@ def _model(problem: Problem, start: np.ndarray, smooth: bool) -> PreferenceGP:
     )
 
 
-def _trace(model: PreferenceGP, way: str, iterations: int) -> Trace:
+def _trace(model: PreferenceGP, way: str, iterations: int) -> OptimiserTrace:
     seconds: list[float] = []
     values: list[list[np.ndarray]] = []
     started = time.perf_counter()
@@ -197,10 +197,10 @@ def _trace(model: PreferenceGP, way: str, iterations: int) -> Trace:
         model.engine = ColdEP(ParallelEP())
     report = optimise(model, iterations, callback=keep, least_gain=None)
     # Both have compiled all they need when the first iteration ends.
-    return Trace(np.asarray(seconds) - report.compile_seconds, values, report, model)
+    return OptimiserTrace(np.asarray(seconds) - report.compile_seconds, values, report, model)
 
 
-def _evidence(model: PreferenceGP, trace: Trace) -> np.ndarray:
+def _evidence(model: PreferenceGP, trace: OptimiserTrace) -> np.ndarray:
     """Log evidence at converged sites after each iteration, nats."""
     model.engine = ParallelEP(tolerance=LOOSE_TOLERANCE)
     found = []

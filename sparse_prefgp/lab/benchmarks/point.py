@@ -26,7 +26,7 @@ _COMPILED_BEFORE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Point:
+class BenchmarkPoint:
     """t duels between n items (2 t: all distinct) with m inducing inputs, VFE."""
 
     t: int
@@ -71,7 +71,7 @@ def _same_threads() -> dict[str, str]:
     return {**os.environ, **({name: str(threads) for name in names} if threads else {})}
 
 
-def measure(point: Point) -> dict[str, Any]:
+def measure(point: BenchmarkPoint) -> dict[str, Any]:
     """From cold sites to 1e-4, kernel matrices included, compilation apart; memory above imports.
 
     sweep_seconds is the whole divided by the sweeps. gradient_seconds: of the evidence with its
@@ -142,7 +142,7 @@ def measure(point: Point) -> dict[str, Any]:
     }
 
 
-def _gradient_seconds(model: Any, point: Point) -> float | None:
+def _gradient_seconds(model: Any, point: BenchmarkPoint) -> float | None:
     import tensorflow as tf
 
     free = free_memory()
@@ -171,4 +171,4 @@ def _memory(kind: str) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(Point(**json.loads(sys.argv[1])))))
+    print(json.dumps(measure(BenchmarkPoint(**json.loads(sys.argv[1])))))

@@ -13,10 +13,10 @@ import numpy as np
 from sparse_prefgp.approximations import VFE, Approximation, PriorPower
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.lab.benchmarks.problems import FEATURES, NOISE_VARIANCE, Problem, make_problem
-from sparse_prefgp.lab.benchmarks.report import Report, Table
+from sparse_prefgp.lab.benchmarks.report import BenchmarkTable, Report
 from sparse_prefgp.lab.benchmarks.svgp import (
     NaturalGradients,
-    Trace,
+    SvgpTrace,
     make_svgp,
     scorer,
     train_lbfgs,
@@ -85,7 +85,7 @@ def measure(cases: list[Case], m: int, held_out: int, budget: float) -> Report:
 
 def _race(
     case: Case, problem: Problem, start: np.ndarray, budget: float
-) -> tuple[Table, dict[str, Any]]:
+) -> tuple[BenchmarkTable, dict[str, Any]]:
     t, n, m = len(problem.duels.winners), len(problem.duels.items), len(start)
     traces = {name: train_ours(case, problem, start, budget, a) for name, a in OURS.items()}
     for name in RIVALS:
@@ -122,7 +122,7 @@ def _race(
         )
         for name, (trace, curve) in runs
     )
-    table = Table(
+    table = BenchmarkTable(
         title=f"{t:,} duels between {n:,} items, {m} inducing inputs, {case.kernel_name}",
         columns=(
             "method",
@@ -144,7 +144,7 @@ def _race(
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RaceResult:
     """One of ours against the better SVGP."""
 
     name: str
@@ -175,7 +175,7 @@ class Comparison:
         )
 
 
-def compare(curves: dict[str, Curve], name: str) -> Comparison:
+def compare(curves: dict[str, Curve], name: str) -> RaceResult:
     """Time to the score that both the method `name` and the better SVGP reach."""
     best = {method: float(np.nanmin(scores)) for method, (_, scores) in curves.items()}
     target = max(best[name], min(best[rival] for rival in RIVALS)) + MARGIN
@@ -185,12 +185,12 @@ def compare(curves: dict[str, Curve], name: str) -> Comparison:
         hits = np.flatnonzero(scores <= target)  # NaN compares false
         return float(seconds[hits[0]]) if len(hits) else float("inf")
 
-    return Comparison(name, target, reached(name), min(map(reached, RIVALS)))
+    return RaceResult(name, target, reached(name), min(map(reached, RIVALS)))
 
 
 def train_ours(
     case: Case, problem: Problem, start: np.ndarray, budget: float, approximation: Approximation
-) -> tuple[Trace, Curve]:
+) -> tuple[SvgpTrace, Curve]:
     """Our fit from the inducing inputs `start`, and its held-out score along the way."""
     model = PreferenceGP(
         problem.duels,
@@ -199,7 +199,7 @@ def train_ours(
         inducing_variable=start.copy(),
         noise_variance=NOISE_VARIANCE,
     )
-    trace = Trace(list(model.trainable_variables), budget)
+    trace = SvgpTrace(list(model.trainable_variables), budget)
     trace.begin()
     started = time.perf_counter()
     report = optimise(
@@ -225,7 +225,7 @@ def train_ours(
 
 def train_rival(
     case: Case, problem: Problem, start: np.ndarray, budget: float, name: str
-) -> tuple[Trace, Curve]:
+) -> tuple[SvgpTrace, Curve]:
     """The same by one of `RIVALS`."""
     duels = problem.duels
     pairs = np.concatenate([duels.items[duels.winners], duels.items[duels.losers]], 1)
@@ -241,7 +241,7 @@ def _batches(duels: int) -> NaturalGradients:
     return NaturalGradients(batch=min(1000, max(duels // 5, 1)))
 
 
-def _score(trace: Trace, score: Callable[[], float]) -> Curve:
+def _score(trace: SvgpTrace, score: Callable[[], float]) -> Curve:
     scores = []
     for index in range(len(trace.values)):
         trace.restore(index)

@@ -14,7 +14,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Table:
+class BenchmarkTable:
     """One table to print: title, column headings, rows of text, and remarks below it."""
 
     title: str
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Panel:
+class LogAxes:
     """Lines on log-log axes; without lines, an empty place."""
 
     x_label: str
@@ -53,10 +53,10 @@ class Report:
     """Result of one benchmark: tables for people, figures for programs, panels for a picture."""
 
     name: str
-    tables: tuple[Table, ...]
+    tables: tuple[BenchmarkTable, ...]
     figures: dict[str, Any]
     machine: dict[str, Any] = field(default_factory=lambda: machine())
-    panels: tuple[Panel | Bars, ...] = ()
+    panels: tuple[LogAxes | Bars, ...] = ()
 
     def as_markdown(self) -> str:
         """The tables with their remarks."""

@@ -14,9 +14,9 @@ from sparse_prefgp.approximations import VFE, DuelPrior
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.propagation import evaluate
 from sparse_prefgp.factors.sites import Sites
-from sparse_prefgp.lab.benchmarks.point import TOLERANCE, Point
+from sparse_prefgp.lab.benchmarks.point import TOLERANCE, BenchmarkPoint
 from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, make_problem
-from sparse_prefgp.lab.benchmarks.report import Bars, Report, Table, in_turns, milliseconds
+from sparse_prefgp.lab.benchmarks.report import Bars, BenchmarkTable, Report, in_turns, milliseconds
 from sparse_prefgp.lab.benchmarks.sweep import parts_of_a_sweep
 from sparse_prefgp.models import PreferenceGP
 
@@ -37,7 +37,7 @@ def run(*, quick: bool = False, budget: float | None = None) -> Report:
 
 def measure(t: int, n: int, m: int, repeats: int) -> Report:
     load = os.getloadavg()[0]
-    memory = Point(t, n, m).run()["memory_bytes"]
+    memory = BenchmarkPoint(t, n, m).run()["memory_bytes"]
     model, single = _model(t, n, m), _model(t, n, m, single_precision=True)
     for each in (model, single):
         each.infer()
@@ -123,11 +123,11 @@ def dense_product(t: int, m: int) -> tuple[Callable[[], Any], float]:
     return lambda: phi.T @ (tau[:, None] * phi), rows / t
 
 
-def _table(figures: dict[str, Any], ratios: dict[str, float], repeats: int) -> Table:
+def _table(figures: dict[str, Any], ratios: dict[str, float], repeats: int) -> BenchmarkTable:
     t, n, m = (figures[x] for x in "tnm")
     share, error = figures["rows_of_product"], figures["single_precision_error"]
     note = "on all rows" if share == t else f"on {share:,} rows, times {t / share:g}"
-    return Table(
+    return BenchmarkTable(
         title=f"{t:,} duels, {n:,} items, {m} inducing inputs",
         columns=("what", "time", "of the dense product"),
         rows=tuple(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sparse_prefgp.lab.benchmarks.point import Point
-from sparse_prefgp.lab.benchmarks.report import Line, Panel, Report, Table
+from sparse_prefgp.lab.benchmarks.point import BenchmarkPoint
+from sparse_prefgp.lab.benchmarks.report import BenchmarkTable, Line, LogAxes, Report
 from sparse_prefgp.lab.report.statistics import power_law
 
 # Below so many duels what is the same for all sizes hides how time grows.
@@ -20,7 +20,7 @@ class Series:
 
     name: str
     axis: str
-    points: tuple[Point, ...]
+    points: tuple[BenchmarkPoint, ...]
 
 
 def run(*, quick: bool = False, budget: float | None = None) -> Report:
@@ -30,11 +30,11 @@ def run(*, quick: bool = False, budget: float | None = None) -> Report:
 
 
 def _full() -> list[Series]:
-    shared = tuple(Point(t, max(t // 20, 600), 128) for t in _DUELS)
-    distinct = tuple(Point(t, 2 * t, 128) for t in _DUELS)
-    items = tuple(Point(100_000, n, 128) for n in (1_000, 3_000, 10_000, 30_000, 100_000))
-    inducing = tuple(Point(100_000, 5_000, m) for m in (32, 64, 128, 256, 512))
-    parts = tuple(Point(100_000, 5_000, 128, parts=p) for p in (1, 2, 4, 8))
+    shared = tuple(BenchmarkPoint(t, max(t // 20, 600), 128) for t in _DUELS)
+    distinct = tuple(BenchmarkPoint(t, 2 * t, 128) for t in _DUELS)
+    items = tuple(BenchmarkPoint(100_000, n, 128) for n in (1_000, 3_000, 10_000, 30_000, 100_000))
+    inducing = tuple(BenchmarkPoint(100_000, 5_000, m) for m in (32, 64, 128, 256, 512))
+    parts = tuple(BenchmarkPoint(100_000, 5_000, 128, parts=p) for p in (1, 2, 4, 8))
     return [
         Series("t, shared items (n = t / 20), m = 128", "t", shared),
         Series("t, distinct items (n = 2 t), m = 128", "t", distinct),
@@ -46,8 +46,8 @@ def _full() -> list[Series]:
 
 def _quick() -> list[Series]:
     return [
-        Series("t, m = 8", "t", (Point(500, 100, 8), Point(1_000, 200, 8))),
-        Series("P, t = 500, m = 8", "parts", (Point(500, 100, 8, parts=2),)),
+        Series("t, m = 8", "t", (BenchmarkPoint(500, 100, 8), BenchmarkPoint(1_000, 200, 8))),
+        Series("P, t = 500, m = 8", "parts", (BenchmarkPoint(500, 100, 8, parts=2),)),
     ]
 
 
@@ -59,8 +59,8 @@ def exponent(x: list[float], y: list[float]) -> tuple[float, float] | None:
 
 def measure(series: list[Series]) -> Report:
     """Each point in a process of its own."""
-    tables: list[Table] = []
-    panels: list[Panel] = []
+    tables: list[BenchmarkTable] = []
+    panels: list[LogAxes] = []
     figures: list[dict[str, Any]] = []
     for each in series:
         found = [point.run() for point in each.points]
@@ -72,7 +72,7 @@ def measure(series: list[Series]) -> Report:
         for axis in dict.fromkeys(each.axis for each in series):
             own = [f for f in figures if f["axis"] == axis and _known(f["points"], key)]
             panels.append(
-                Panel(
+                LogAxes(
                     x_label=_LABELS[axis],
                     y_label=label,
                     lines=tuple(_line(f, axis, key, scale) for f in own),
@@ -122,7 +122,7 @@ _EXPONENTS = {
 }
 
 
-def _table(series: Series, found: list[dict[str, Any]], fitted: dict[str, Any]) -> Table:
+def _table(series: Series, found: list[dict[str, Any]], fitted: dict[str, Any]) -> BenchmarkTable:
     rows = tuple(
         (
             f"{p[series.axis]:,}",
@@ -147,7 +147,7 @@ def _table(series: Series, found: list[dict[str, Any]], fitted: dict[str, Any]) 
         )
         if slope is not None
     ]
-    return Table(
+    return BenchmarkTable(
         title=f"Against {series.name}",
         columns=(
             _LABELS[series.axis],

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.lab.benchmarks.point import Point
+from sparse_prefgp.lab.benchmarks.point import BenchmarkPoint
 from sparse_prefgp.lab.benchmarks.problems import NOISE_VARIANCE, write_duels
-from sparse_prefgp.lab.benchmarks.report import Line, Panel, Report, Table
+from sparse_prefgp.lab.benchmarks.report import BenchmarkTable, Line, LogAxes, Report
 
 ITEMS, INDUCING = 10_000, 128
 HERE, WORKERS = "", "local"
@@ -40,14 +40,14 @@ def measure(sizes: Sizes, n: int, m: int, prefix: int) -> Report:
             folder = Path(name)
             write_duels(folder, t, n)
             for place, parts in places.items():
-                own = [Point(t, n, m, p, name, place).run() for p in parts]
+                own = [BenchmarkPoint(t, n, m, p, name, place).run() for p in parts]
                 label = f"t = {t:,}, {'Dask workers' if place else 'one process'}"
                 lines.append(Line(label, tuple(map(float, parts)), tuple(map(_rate, own))))
                 found += own
             apart = prefix_difference(folder, m, prefix)
         tables.append(_table(t, n, m, found, prefix, apart))
         figures.append({"t": t, "points": found, "prefix": prefix, "prefix_difference": apart})
-    panel = Panel(x_label="parts", y_label="duels a second", lines=tuple(lines))
+    panel = LogAxes(x_label="parts", y_label="duels a second", lines=tuple(lines))
     numbers = m * (m + 1) // 2 + m
     return Report("stream", tuple(tables), {"series": figures, "numbers": numbers}, panels=(panel,))
 
@@ -84,7 +84,9 @@ def _rate(point: dict[str, Any]) -> float:
     return point["t"] * point["sweeps"] / point["seconds"]
 
 
-def _table(t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apart: float) -> Table:
+def _table(
+    t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apart: float
+) -> BenchmarkTable:
     numbers = m * (m + 1) // 2 + m
     rows = []
     for p in found:
@@ -102,7 +104,7 @@ def _table(t: int, n: int, m: int, found: list[dict[str, Any]], prefix: int, apa
                 f"{max(sent, received) / (8 * numbers):.3f}",
             )
         )
-    return Table(
+    return BenchmarkTable(
         title=f"{t:,} duels from eight Parquet files, {n:,} items, {m} inducing inputs",
         columns=(
             "in",

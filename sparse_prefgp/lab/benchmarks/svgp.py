@@ -47,7 +47,7 @@ def make_svgp(
 
 
 @dataclass
-class Trace:
+class SvgpTrace:
     """Where an optimiser was, and when, by a clock that excludes compilation.
 
     Values are copied at most once in 0.05 s and in 3 % of the time so far, which costs nothing next
@@ -91,13 +91,13 @@ class Trace:
             variable.assign(value)
 
 
-def train_lbfgs(model: gpflow.models.SVGP, pairs: np.ndarray, budget: float) -> Trace:
+def train_lbfgs(model: gpflow.models.SVGP, pairs: np.ndarray, budget: float) -> SvgpTrace:
     """Everything at once by full-batch L-BFGS."""
     data = _data(pairs)
     variables = tuple(model.trainable_variables)
     loss = model.training_loss_closure(data, compile=False)
     optimiser = gpflow.optimizers.Scipy()
-    trace = Trace(list(variables), budget)
+    trace = SvgpTrace(list(variables), budget)
     trace.begin()
 
     started = time.perf_counter()
@@ -136,7 +136,7 @@ class NaturalGradients:
 
 def train_natural(
     model: gpflow.models.SVGP, pairs: np.ndarray, budget: float, settings: NaturalGradients
-) -> Trace:
+) -> SvgpTrace:
     """Natural gradients on q(u), Adam on kernel and Z, in turns."""
     t = len(pairs)
     everything = _data(pairs)
@@ -146,7 +146,7 @@ def train_natural(
     adam = tf.keras.optimizers.Adam(settings.rate)
     gpflow.set_trainable(model.q_mu, False)
     gpflow.set_trainable(model.q_sqrt, False)
-    trace = Trace(list(model.variables), budget)
+    trace = SvgpTrace(list(model.variables), budget)
     trace.begin()
 
     @tf.function(autograph=False)

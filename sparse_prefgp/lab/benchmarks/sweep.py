@@ -21,8 +21,8 @@ from sparse_prefgp.lab.benchmarks.problems import (
     make_problem,
 )
 from sparse_prefgp.lab.benchmarks.report import (
+    BenchmarkTable,
     Report,
-    Table,
     median_seconds,
     milliseconds,
 )
@@ -87,7 +87,7 @@ def measure(t: int, n: int, m: int, repeats: int) -> Report:
         (f"    {name}", milliseconds(value), f"{value / product:.3f}")
         for name, value in parts.items()
     ]
-    table = Table(
+    table = BenchmarkTable(
         title=f"One sweep over items, {t:,} duels, {n:,} items, {m} inducing inputs",
         columns=("what", "time", "of the dense product"),
         rows=tuple(rows),

@@ -11,7 +11,7 @@ import numpy as np
 from sparse_prefgp.analysis.metrics import CalibrationBin
 from sparse_prefgp.lab.report.methods import Arrangement, Key
 from sparse_prefgp.lab.report.statistics import points_of
-from sparse_prefgp.lab.report.vocabulary import Metric
+from sparse_prefgp.lab.report.vocabulary import ReportedMetric
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Reliability:
     bins: tuple[PooledBin, ...]
 
 
-def reliabilities(arrangement: Arrangement, metric: Metric) -> list[Reliability]:
+def reliabilities(arrangement: Arrangement, metric: ReportedMetric) -> list[Reliability]:
     """Of every point of the calibration error whose runs recorded bins, over the same seeds."""
     found = []
     for point in points_of(arrangement, metric):

@@ -20,8 +20,8 @@ from sparse_prefgp.lab.report.methods import (
     Panel,
 )
 from sparse_prefgp.lab.report.statistics import (
+    CurvePoint,
     Exponent,
-    Point,
     exponents_of,
     notes_of,
     notes_of_memory,
@@ -33,7 +33,7 @@ from sparse_prefgp.lab.report.vocabulary import (
     FIT_SECONDS,
     HIGHER,
     LOWER,
-    Metric,
+    ReportedMetric,
     approximation_label,
     setting_label,
 )
@@ -71,7 +71,7 @@ MOST_CURVES_WITH_BARS = 4  # of reliability, in one panel
 LINEAR_WITHIN = 1.0  # of an axis that is logarithmic on both sides of 0
 
 
-class Drawn(NamedTuple):
+class DrawnFigure(NamedTuple):
     """A figure, and the words that go with it."""
 
     name: str
@@ -99,7 +99,7 @@ class Facet(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """Of the line of a method."""
 
     colour: str
@@ -108,8 +108,8 @@ class Look:
 
 
 def draw_all(
-    arrangement: Arrangement, metrics: Sequence[Metric], quality: Sequence[Metric]
-) -> Iterator[Drawn]:
+    arrangement: Arrangement, metrics: Sequence[ReportedMetric], quality: Sequence[ReportedMetric]
+) -> Iterator[DrawnFigure]:
     """All figures of a report, one after the other.
 
     :param quality: metrics to be drawn against the time to fit.
@@ -124,7 +124,7 @@ def draw_all(
         yield from draw_against_duels(arrangement, metric)
 
 
-def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
+def draw_metric(arrangement: Arrangement, metric: ReportedMetric) -> Iterator[DrawnFigure]:
     """A metric against m; cost on log-log axes with fitted exponents in the legend."""
     points = [point for point in points_of(arrangement, metric) if not _idle(point, metric)]
     if not any(point.key.m is not None and point.seeds for point in points):
@@ -153,7 +153,7 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
         what = "Mean and standard error over paired seeds" + (
             "" if metric.direction == "none" else f"; {metric.direction} is better"
         )
-        yield Drawn(
+        yield DrawnFigure(
             metric.name + ("" if number == 1 else f"_{number}"),
             metric.group,
             f"{_title(metric)} against m",
@@ -162,7 +162,7 @@ def draw_metric(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
         )
 
 
-def draw_reliability(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
+def draw_reliability(arrangement: Arrangement, metric: ReportedMetric) -> Iterator[DrawnFigure]:
     """Share won against predicted confidence, at the smallest and the largest m.
 
     :param metric: the calibration error, whose points say which seeds are paired.
@@ -202,7 +202,7 @@ def draw_reliability(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn
         _label(figure, axes, "confidence of the prediction", "share won", columns)
         _legend(figure, axes)
         _footnote(figure, notes)
-        yield Drawn(
+        yield DrawnFigure(
             "reliability" + ("" if number == 1 else f"_{number}"),
             metric.group,
             "Reliability of predictions",
@@ -220,7 +220,7 @@ def draw_reliability(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn
         )
 
 
-def draw_against_time(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
+def draw_against_time(arrangement: Arrangement, metric: ReportedMetric) -> Iterator[DrawnFigure]:
     """Quality against the time to fit: a path for each method, along m."""
     times = {key: seeds for key, seeds in arrangement.cells.get(FIT_SECONDS, {}).items()}
     points = [
@@ -250,7 +250,7 @@ def draw_against_time(arrangement: Arrangement, metric: Metric) -> Iterator[Draw
         _legend(figure, axes)
         notes = notes_of_scale(points, metric, scale)
         _footnote(figure, notes)
-        yield Drawn(
+        yield DrawnFigure(
             f"{metric.name}_against_time" + ("" if number == 1 else f"_{number}"),
             COST,
             f"{_title(metric)} against time",
@@ -265,7 +265,7 @@ def draw_against_time(arrangement: Arrangement, metric: Metric) -> Iterator[Draw
         )
 
 
-def draw_against_duels(arrangement: Arrangement, metric: Metric) -> Iterator[Drawn]:
+def draw_against_duels(arrangement: Arrangement, metric: ReportedMetric) -> Iterator[DrawnFigure]:
     """A cost against the number of training duels, where that was varied, on log-log axes."""
     exponents = [e for e in exponents_of(arrangement, metric) if e.variable == "t"]
     if not exponents:
@@ -298,7 +298,7 @@ def draw_against_duels(arrangement: Arrangement, metric: Metric) -> Iterator[Dra
         )
         if not several_m and len(shown) < len(exponents):
             caption += " Each method at its largest m; the table of exponents has all."
-        yield Drawn(
+        yield DrawnFigure(
             f"{metric.name}_against_t" + ("" if number == 1 else f"_{number}"),
             COST,
             f"{_title(metric)} against the number of duels",
@@ -307,7 +307,7 @@ def draw_against_duels(arrangement: Arrangement, metric: Metric) -> Iterator[Dra
         )
 
 
-def _ends(points: Sequence[Point], panel: Panel) -> tuple[int | None, ...]:
+def _ends(points: Sequence[CurvePoint], panel: Panel) -> tuple[int | None, ...]:
     """The smallest and the largest m that all methods of a panel have, or that any has."""
     by_method: dict[Method, set[int]] = {}
     for point in points:
@@ -319,7 +319,7 @@ def _ends(points: Sequence[Point], panel: Panel) -> tuple[int | None, ...]:
     return tuple(sorted({min(ms), max(ms)}))
 
 
-def scale_of(metric: Metric, points: Iterable[Point]) -> Scale:
+def scale_of(metric: ReportedMetric, points: Iterable[CurvePoint]) -> Scale:
     """Logarithmic for what falls by orders, on both sides of 0 for a wide signed range."""
     means = np.array([p.mean for p in points if math.isfinite(p.mean)]) * metric.factor
     if metric.falls and (means > 0.0).any():
@@ -329,7 +329,7 @@ def scale_of(metric: Metric, points: Iterable[Point]) -> Scale:
     return Scale("linear")
 
 
-def notes_of_scale(points: Sequence[Point], metric: Metric, scale: Scale) -> list[str]:
+def notes_of_scale(points: Sequence[CurvePoint], metric: ReportedMetric, scale: Scale) -> list[str]:
     """What an axis cuts off or bends."""
     if scale.kind == "symlog":
         return [f"The axis is linear within ±{LINEAR_WITHIN:g} and logarithmic beyond."]
@@ -343,7 +343,7 @@ def notes_of_scale(points: Sequence[Point], metric: Metric, scale: Scale) -> lis
     return [f"Values cut off at the lower edge (triangles): {' and '.join(parts)}."]
 
 
-def facets_of(arrangement: Arrangement, points: Sequence[Point]) -> list[Facet]:
+def facets_of(arrangement: Arrangement, points: Sequence[CurvePoint]) -> list[Facet]:
     """Axes: one for each panel, or with many methods one for each panel and setting."""
     position = _coloured(arrangement)
     facets = []
@@ -370,7 +370,7 @@ def facets_of(arrangement: Arrangement, points: Sequence[Point]) -> list[Facet]:
     return facets
 
 
-def looks_of(arrangement: Arrangement) -> Mapping[Method, Look]:
+def looks_of(arrangement: Arrangement) -> Mapping[Method, LineStyle]:
     """The line of each method, the same in all figures."""
     position = _coloured(arrangement)
     others = [m for m in arrangement.methods if not (m.is_baseline or m.is_exact)]
@@ -381,13 +381,15 @@ def looks_of(arrangement: Arrangement) -> Mapping[Method, Look]:
     exact = [m for m in arrangement.methods if m.is_exact]
     for i, method in enumerate(exact):
         # Where settings have axes of their own, each has but one of them.
-        looks[method] = Look(BLACK, "*", "--" if position is not None else ("--", "-.", ":")[i % 3])
+        looks[method] = LineStyle(
+            BLACK, "*", "--" if position is not None else ("--", "-.", ":")[i % 3]
+        )
     baselines = [m for m in arrangement.methods if m.is_baseline]
-    return looks | {m: Look(GREY, "x", ":" if m.is_coin else "-.") for m in baselines}
+    return looks | {m: LineStyle(GREY, "x", ":" if m.is_coin else "-.") for m in baselines}
 
 
-def _look(i: int) -> Look:
-    return Look(
+def _look(i: int) -> LineStyle:
+    return LineStyle(
         COLOURS[i % len(COLOURS)],
         MARKERS[i % len(MARKERS)],
         DASHES[i // len(COLOURS) % len(DASHES)],
@@ -432,7 +434,7 @@ def _without(settings: tuple[str, ...], position: int) -> tuple[str, ...]:
     return settings[:position] + settings[position + 1 :]
 
 
-def _idle(point: Point, metric: Metric) -> bool:
+def _idle(point: CurvePoint, metric: ReportedMetric) -> bool:
     """The cost of a baseline: next to none, it would only stretch the axis."""
     return metric.group == COST and point.key.method.is_baseline
 
@@ -440,10 +442,10 @@ def _idle(point: Point, metric: Metric) -> bool:
 def _draw_curves(
     ax: Axes,
     facet: Facet,
-    points: Sequence[Point],
-    metric: Metric,
+    points: Sequence[CurvePoint],
+    metric: ReportedMetric,
     scale: Scale,
-    looks: Mapping[Method, Look],
+    looks: Mapping[Method, LineStyle],
     slopes: Mapping[tuple[str, Method], Exponent],
 ) -> None:
     _set_scale(ax, scale)
@@ -484,10 +486,10 @@ def _equal_limits(axes: Sequence[Axes], facets: Sequence[Facet]) -> None:
 
 def _curve(
     ax: Axes,
-    points: Sequence[Point],
-    metric: Metric,
+    points: Sequence[CurvePoint],
+    metric: ReportedMetric,
     scale: Scale,
-    look: Look,
+    look: LineStyle,
     label: str,
     bottom: float,
 ) -> None:
@@ -522,7 +524,7 @@ def _curve(
     _cut_marks(ax, ms[~fine], look)
 
 
-def _cut_marks(ax: Axes, x: Any, look: Look) -> None:
+def _cut_marks(ax: Axes, x: Any, look: LineStyle) -> None:
     """Triangles at the lower edge, for values that a logarithmic axis does not reach."""
     if not len(x):
         return
@@ -538,7 +540,7 @@ def _cut_marks(ax: Axes, x: Any, look: Look) -> None:
     )
 
 
-def _bottom(curves: Iterable[Sequence[Point]], metric: Metric, scale: Scale) -> float:
+def _bottom(curves: Iterable[Sequence[CurvePoint]], metric: ReportedMetric, scale: Scale) -> float:
     """Where error bars end on a logarithmic axis, which has no 0."""
     if scale.kind != "log":
         return -math.inf
@@ -550,10 +552,10 @@ def _bottom(curves: Iterable[Sequence[Point]], metric: Metric, scale: Scale) -> 
 def _draw_levels(
     ax: Axes,
     facet: Facet,
-    points: Sequence[Point],
-    metric: Metric,
+    points: Sequence[CurvePoint],
+    metric: ReportedMetric,
     scale: Scale,
-    looks: Mapping[Method, Look],
+    looks: Mapping[Method, LineStyle],
 ) -> None:
     """Horizontal lines, and the name of the axis with those that are too far from the curves.
 
@@ -585,11 +587,11 @@ def _draw_levels(
 def _path(
     ax: Axes,
     name: str,
-    points: Sequence[Point],
+    points: Sequence[CurvePoint],
     seconds: Mapping[Any, float],
-    metric: Metric,
+    metric: ReportedMetric,
     scale: Scale,
-    look: Look,
+    look: LineStyle,
 ) -> None:
     fine = [p for p in points if p.mean * metric.factor > scale.floor]
     x = [seconds[p.key] for p in fine]
@@ -601,7 +603,7 @@ def _path(
     _cut_marks(ax, [seconds[p.key] for p in points if p not in fine], look)
 
 
-def _reliability(ax: Axes, curve: Reliability, look: Look, label: str, bars: bool) -> None:
+def _reliability(ax: Axes, curve: Reliability, look: LineStyle, label: str, bars: bool) -> None:
     x = [one.confidence for one in curve.bins]
     y = [one.share_won for one in curve.bins]
     duels = np.array([one.duels for one in curve.bins])
@@ -615,7 +617,7 @@ def _reliability(ax: Axes, curve: Reliability, look: Look, label: str, bars: boo
     ax.plot([], [], look.dashes, marker=look.marker, markersize=4.5, label=label, **line)
 
 
-def _draw_slope(ax: Axes, exponent: Exponent, look: Look) -> None:
+def _draw_slope(ax: Axes, exponent: Exponent, look: LineStyle) -> None:
     """The line of one exponent, and the geometric means of the runs it is fitted to."""
     x, means, low, high = np.array(exponent.means).T
     (drawn, *_) = ax.errorbar(
@@ -763,7 +765,7 @@ def _font(size: float) -> dict[str, Any]:
     return {"size": size, "family": list(font_names())}
 
 
-def _about_lines(points: Sequence[Point]) -> str:
+def _about_lines(points: Sequence[CurvePoint]) -> str:
     flat = [p for p in points if p.key.m is None and p.seeds]
     return "Horizontal lines: methods without inducing inputs." if flat else ""
 
@@ -778,6 +780,6 @@ def _parts(items: Sequence[Any], most: int = MOST_PANELS) -> Iterator[Sequence[A
         yield items[start : start + most]
 
 
-def _title(metric: Metric) -> str:
+def _title(metric: ReportedMetric) -> str:
     text = metric.label if metric.name != "nlp_bits" else f"{metric.label} in bits"
     return text[:1].upper() + text[1:]

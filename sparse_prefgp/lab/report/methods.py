@@ -14,7 +14,7 @@ import numpy as np
 from sparse_prefgp.analysis.metrics import CalibrationBin
 from sparse_prefgp.lab.report.reading import FAILED, Results
 from sparse_prefgp.lab.report.vocabulary import (
-    Metric,
+    ReportedMetric,
     approximation_label,
     setting_label,
 )
@@ -113,11 +113,11 @@ class Arrangement:
                 found.setdefault((name, key.panel, key.method), []).append(key.m)
         return found
 
-    def ms(self, metric: Metric, panel: Panel, method: Method) -> list[int | None]:
+    def ms(self, metric: ReportedMetric, panel: Panel, method: Method) -> list[int | None]:
         """The m at which a method has a metric, None for a method without inducing inputs."""
         return self._ms.get((metric.name, panel, method), [])
 
-    def has(self, metric: Metric, method: Method) -> bool:
+    def has(self, metric: ReportedMetric, method: Method) -> bool:
         """Whether a method has a metric anywhere."""
         return any(self.ms(metric, panel, method) for panel in self.panels)
 

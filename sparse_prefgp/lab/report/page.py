@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparse_prefgp.lab.report.reading import Results
-from sparse_prefgp.lab.report.tables import Table
+from sparse_prefgp.lab.report.tables import ReportTable
 from sparse_prefgp.lab.report.vocabulary import GROUPS
 from sparse_prefgp.workflow.pages import page_template
 
@@ -18,7 +18,7 @@ FAILURES_SHOWN = 40
 DIGITS_OF_FINGERPRINT = 12
 
 
-class Shown(NamedTuple):
+class SavedFigure(NamedTuple):
     """A figure in a file, with its words."""
 
     file: Path
@@ -33,7 +33,7 @@ class Section(NamedTuple):
 
     title: str
     figures: list[dict[str, str]]
-    tables: list[Table]
+    tables: list[ReportTable]
 
 
 def render_page(
@@ -42,10 +42,10 @@ def render_page(
     title: str,
     summary: Sequence[str],
     notes: Sequence[str],
-    first: Sequence[Table],
-    tables: Mapping[str, Sequence[Table]],
-    last: Sequence[Table],
-    figures: Sequence[Shown],
+    first: Sequence[ReportTable],
+    tables: Mapping[str, Sequence[ReportTable]],
+    last: Sequence[ReportTable],
+    figures: Sequence[SavedFigure],
 ) -> str:
     """The text of the page, everything escaped and embedded.
 
@@ -146,7 +146,7 @@ def _configuration(values: Mapping[str, Any]) -> str:
     return json.dumps(values, indent=2, ensure_ascii=False) if values else ""
 
 
-def _embedded(figure: Shown) -> dict[str, str]:
+def _embedded(figure: SavedFigure) -> dict[str, str]:
     data = base64.b64encode(figure.file.read_bytes()).decode("ascii")
     return {"title": figure.title, "caption": figure.caption, "data": data}
 

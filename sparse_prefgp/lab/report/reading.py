@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.analysis.metrics import CalibrationBin
-from sparse_prefgp.lab.report.vocabulary import CALIBRATION, DIRECTIONS, Metric
+from sparse_prefgp.lab.report.vocabulary import CALIBRATION, DIRECTIONS, ReportedMetric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ DONE, FAILED = STATUSES = ("done", "failed")
 
 
 @dataclass(frozen=True)
-class Study:
+class StudyRecord:
     """What `study.json` says, and where the study is."""
 
     folder: Path
@@ -62,14 +62,14 @@ class Study:
 class Results:
     """The results of one study or several."""
 
-    studies: tuple[Study, ...]
+    studies: tuple[StudyRecord, ...]
     frame: pd.DataFrame
     """Long form, one row per run and metric, columns `COLUMNS`; numbers are float64. A failed run
     has one row without a metric.
     """
     records: tuple[Mapping[str, Any], ...]
     """What each run wrote of itself."""
-    metrics: tuple[Metric, ...]
+    metrics: tuple[ReportedMetric, ...]
     """Those of the frame, in the order of a report."""
     notes: tuple[str, ...] = ()
     """What there is to know about the reading."""
@@ -92,7 +92,7 @@ class Results:
         """The rows that hold a metric."""
         return self.frame[self.frame["metric"] != ""]
 
-    def metric(self, name: str) -> Metric:
+    def metric(self, name: str) -> ReportedMetric:
         """The metric of that name.
 
         :raises ValueError: there is none; the message has the nearest name.
@@ -142,7 +142,7 @@ def read_results(folders: Iterable[str | Path]) -> Results:
     return Results(tuple(studies), frame, tuple(records), _metrics(frame), (*notes, *told), bins)
 
 
-def _read_study(folder: Path) -> Study:
+def _read_study(folder: Path) -> StudyRecord:
     if not folder.is_dir():
         raise ValueError(
             f"The folder {str(folder)!r} does not exist; give one that sparse-prefgp ablate wrote "
@@ -162,7 +162,7 @@ def _read_study(folder: Path) -> Study:
         )
     name = str(values.get("name", folder.name))
     configuration = values.get("configuration", {})
-    return Study(
+    return StudyRecord(
         folder,
         name,
         str(values.get("title") or name),
@@ -346,15 +346,15 @@ def _check_disjoint(places: Sequence[Path], frames: Sequence[pd.DataFrame]) -> N
         seen |= dict.fromkeys(runs, place)
 
 
-def _metrics(frame: pd.DataFrame) -> tuple[Metric, ...]:
+def _metrics(frame: pd.DataFrame) -> tuple[ReportedMetric, ...]:
     """The metrics of a frame.
 
     :raises ValueError: one metric with two units or two directions.
     """
-    found: dict[str, Metric] = {}
+    found: dict[str, ReportedMetric] = {}
     columns = ["metric", "unit", "direction", "group"]
     for row in frame.loc[frame["metric"] != "", columns].drop_duplicates().itertuples(index=False):
-        metric = Metric(*row)
+        metric = ReportedMetric(*row)
         other = found.setdefault(metric.name, metric)
         if other != metric:
             raise ValueError(

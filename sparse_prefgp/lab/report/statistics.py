@@ -16,7 +16,7 @@ from sparse_prefgp.lab.report.vocabulary import (
     HIGHER,
     NEITHER,
     PEAK_MEMORY,
-    Metric,
+    ReportedMetric,
 )
 
 LEVEL = 0.95
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """One point of a curve."""
 
     key: Key
@@ -50,7 +50,7 @@ class Difference:
     where: str
     """Data set, or several of them together, of which each then counts once."""
     m: tuple[int | None, int | None]
-    metric: Metric
+    metric: ReportedMetric
     mean: float
     error: float
     interval: tuple[float, float]
@@ -83,7 +83,7 @@ class Exponent:
 
     where: str
     method: Method
-    metric: Metric
+    metric: ReportedMetric
     variable: str
     m: int | None
     slope: float
@@ -126,7 +126,7 @@ def paired_seeds(seeds: Mapping[T, frozenset[int]]) -> tuple[frozenset[int], fro
     return frozenset(), frozenset(outside)
 
 
-def points_of(arrangement: Arrangement, metric: Metric) -> list[Point]:
+def points_of(arrangement: Arrangement, metric: ReportedMetric) -> list[CurvePoint]:
     """All points of a metric, seeds paired within each panel.
 
     Points whose runs all failed are among them where their method has the metric elsewhere.
@@ -148,11 +148,11 @@ def points_of(arrangement: Arrangement, metric: Metric) -> list[Point]:
             seeds = sorted(common if paired else own[key])
             mean, error = mean_and_error(own[key][seed] for seed in seeds)
             missing = tuple(sorted(everything - own[key].keys()))
-            points.append(Point(key, mean, error, tuple(seeds), missing, paired))
+            points.append(CurvePoint(key, mean, error, tuple(seeds), missing, paired))
     return points
 
 
-def notes_of(points: Sequence[Point]) -> list[str]:
+def notes_of(points: Sequence[CurvePoint]) -> list[str]:
     """What is missing among the points of a metric, and what that did to the others."""
     notes = []
     for panel in dict.fromkeys(point.key.panel for point in points):
@@ -201,7 +201,7 @@ def best_of(values: Mapping[T, BySeed], direction: str) -> frozenset[T]:
 
 
 def compare_methods(
-    arrangement: Arrangement, metric: Metric, first: Method, second: Method
+    arrangement: Arrangement, metric: ReportedMetric, first: Method, second: Method
 ) -> list[Difference]:
     """First less second on the same seeds of the same data, for every m that both have.
 
@@ -228,7 +228,7 @@ def compare_methods(
 
 
 def notes_of_comparison(
-    arrangement: Arrangement, metric: Metric, first: Method, second: Method
+    arrangement: Arrangement, metric: ReportedMetric, first: Method, second: Method
 ) -> list[str]:
     """Where two methods are not compared, because what they take tells nothing of methods."""
     left_out: dict[str, list[str]] = {}
@@ -250,7 +250,7 @@ def at_largest_m(rows: Iterable[Difference]) -> list[Difference]:
     return list({(row.metric, row.where): row for row in rows if row.pairs}.values())
 
 
-def exponents_of(arrangement: Arrangement, metric: Metric) -> list[Exponent]:
+def exponents_of(arrangement: Arrangement, metric: ReportedMetric) -> list[Exponent]:
     """Slopes of a cost in m, and in t where the number of training duels was varied.
 
     What `is_flat` has none.
@@ -282,12 +282,12 @@ def exponents_of(arrangement: Arrangement, metric: Metric) -> list[Exponent]:
     return sorted(found, key=lambda e: (e.variable, e.where, order[e.method], e.m or 0))
 
 
-def is_flat(metric: Metric, values: Sequence[float]) -> bool:
+def is_flat(metric: ReportedMetric, values: Sequence[float]) -> bool:
     """Whether these values, in the unit shown, are memory that may be all of graphs."""
     return metric.name == PEAK_MEMORY and 0.0 < max(values, default=0.0) <= MEMORY_OF_GRAPHS
 
 
-def notes_of_memory(arrangement: Arrangement, metric: Metric) -> list[str]:
+def notes_of_memory(arrangement: Arrangement, metric: ReportedMetric) -> list[str]:
     """Which data have no exponents and no ranks, because all may be the memory of graphs."""
     by_data: dict[str, list[float]] = {}
     for key, by_seed in arrangement.cells.get(metric.name, {}).items():
@@ -357,7 +357,9 @@ class _Line(NamedTuple):
     m: int | None
 
 
-def _lines(arrangement: Arrangement, metric: Metric) -> dict[_Line, list[tuple[float, float]]]:
+def _lines(
+    arrangement: Arrangement, metric: ReportedMetric
+) -> dict[_Line, list[tuple[float, float]]]:
     """(x, cost) of all single runs along each line; baselines cost next to nothing."""
     if metric.group != COST:
         return {}
@@ -377,7 +379,7 @@ def _lines(arrangement: Arrangement, metric: Metric) -> dict[_Line, list[tuple[f
 
 
 def largest_common_m(
-    arrangement: Arrangement, metric: Metric, panel: Panel
+    arrangement: Arrangement, metric: ReportedMetric, panel: Panel
 ) -> dict[Method, int | None]:
     """For each method of a panel the m to compare at: the largest that all have which have any.
 
@@ -405,7 +407,7 @@ def largest_common_m(
 def _difference(
     where: str,
     ms: tuple[int | None, int | None],
-    metric: Metric,
+    metric: ReportedMetric,
     differences: Sequence[float],
     unmatched: tuple[int, ...],
 ) -> Difference:
@@ -429,7 +431,9 @@ def _difference(
 
 
 def _over_data_sets(
-    rows: Sequence[tuple[Panel, Difference]], metric: Metric, ms: tuple[int | None, int | None]
+    rows: Sequence[tuple[Panel, Difference]],
+    metric: ReportedMetric,
+    ms: tuple[int | None, int | None],
 ) -> list[Difference]:
     """A row over data sets for each split and size that several of them have."""
     means: dict[str, list[float]] = {}
@@ -446,7 +450,7 @@ def _over_data_sets(
 
 
 def _meetings(
-    arrangement: Arrangement, metric: Metric, first: Method, second: Method
+    arrangement: Arrangement, metric: ReportedMetric, first: Method, second: Method
 ) -> Iterator[tuple[Panel, tuple[int | None, int | None], BySeed, BySeed]]:
     """Where two methods meet: panel, the m of both, and the values by seed of both."""
     cells = arrangement.cells.get(metric.name, {})
@@ -460,7 +464,7 @@ def _meetings(
 
 
 def _matched(
-    arrangement: Arrangement, metric: Metric, panel: Panel, first: Method, second: Method
+    arrangement: Arrangement, metric: ReportedMetric, panel: Panel, first: Method, second: Method
 ) -> list[tuple[int | None, int | None]]:
     """The m of both to compare at."""
     pairs = [
@@ -489,7 +493,7 @@ def _without_size(arrangement: Arrangement, panel: Panel) -> str:
     return f"{panel.data}, {panel.split}" if len(several) > 1 else panel.data
 
 
-def _places(points: Sequence[Point]) -> str:
+def _places(points: Sequence[CurvePoint]) -> str:
     return _listed([_at(point.key.method, point.key.m) for point in points])
 
 
@@ -502,7 +506,7 @@ def _listed(names: Sequence[str], most: int = 3) -> str:
     return "; ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _range(values: Sequence[float], metric: Metric) -> str:
+def _range(values: Sequence[float], metric: ReportedMetric) -> str:
     return f"{min(values):,.0f} to {max(values):,.0f} {metric.shown_unit}"
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from sparse_prefgp.lab.report.methods import Arrangement, Key, Method
 from sparse_prefgp.lab.report.statistics import (
     LEVEL,
+    CurvePoint,
     Difference,
     Exponent,
-    Point,
     at_largest_m,
     best_of,
     compare_methods,
@@ -23,7 +23,7 @@ from sparse_prefgp.lab.report.vocabulary import (
     HIGHER,
     LOWER,
     NEITHER,
-    Metric,
+    ReportedMetric,
 )
 
 LARGE, SMALL = 1e6, 1e-3  # outside, numbers are written with a power of ten
@@ -103,7 +103,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table for people."""
 
     name: str
@@ -141,7 +141,7 @@ def digits(mean: float, error: float) -> tuple[str, str, int | None]:
     return f"{mean:z.{decimals}f}", shown, exponent
 
 
-def metric_table(arrangement: Arrangement, metric: Metric) -> Table:
+def metric_table(arrangement: Arrangement, metric: ReportedMetric) -> ReportTable:
     """A metric: rows are methods, columns m, parts the data sets; those without m come last."""
     points = {point.key: point for point in points_of(arrangement, metric)}
     ms: list[int | None] = [*sorted({key.m for key in points if key.m is not None})]
@@ -164,7 +164,7 @@ def metric_table(arrangement: Arrangement, metric: Metric) -> Table:
             cells = tuple(_cell(points.get(key), metric, key in best) for key in keys_of_row)
             rows.append((method.label, cells))
         blocks.append((panel.label, tuple(rows)))
-    return Table(
+    return ReportTable(
         metric.name,
         _sentence_case(metric.axis),
         f"{MEANING}{_direction(metric)}{_bold(metric)}{_legend(points.values())}.",
@@ -173,13 +173,13 @@ def metric_table(arrangement: Arrangement, metric: Metric) -> Table:
     )
 
 
-def summary_table(arrangement: Arrangement, metrics: Sequence[Metric]) -> Table:
+def summary_table(arrangement: Arrangement, metrics: Sequence[ReportedMetric]) -> ReportTable:
     """Some metrics of every method, at the largest m that methods share."""
     points = {
         metric: {point.key: point for point in points_of(arrangement, metric)} for metric in metrics
     }
     blocks = []
-    used: list[Point] = []
+    used: list[CurvePoint] = []
     for panel in arrangement.panels:
         chosen: dict[Method, int | None] = {}
         for metric in metrics:
@@ -197,7 +197,7 @@ def summary_table(arrangement: Arrangement, metrics: Sequence[Metric]) -> Table:
             ]
             rows.append((method.label, (Cell(text="–" if m is None else f"{m:,}"), *cells)))
         blocks.append((panel.label, tuple(rows)))
-    return Table(
+    return ReportTable(
         "summary",
         "At the largest m that all methods with inducing inputs have",
         f"{MEANING}; {BOLD}, a coin apart{_legend(used)}.",
@@ -208,7 +208,7 @@ def summary_table(arrangement: Arrangement, metrics: Sequence[Metric]) -> Table:
 
 def difference_table(
     rows: Sequence[Difference], first: Method, second: Method, name: str = "comparison"
-) -> Table:
+) -> ReportTable:
     """A paired comparison of two methods, a part for each metric."""
     blocks = []
     for metric in dict.fromkeys(row.metric for row in rows):
@@ -228,7 +228,7 @@ def difference_table(
             if row.metric == metric
         ]
         blocks.append((f"{metric.axis}{_direction(metric)}", tuple(own)))
-    return Table(
+    return ReportTable(
         name,
         f"{first.label} less {second.label}",
         "Mean difference ± standard error over the seeds that both have, with its "
@@ -239,7 +239,7 @@ def difference_table(
     )
 
 
-def pairs_table(arrangement: Arrangement, metric: Metric) -> Table:
+def pairs_table(arrangement: Arrangement, metric: ReportedMetric) -> ReportTable:
     """Every two methods by one metric, at the largest m they share: row less column."""
     methods = [method for method in arrangement.methods if arrangement.has(metric, method)]
     blocks: dict[str, list[tuple[str, tuple[Cell, ...]]]] = {}
@@ -253,7 +253,7 @@ def pairs_table(arrangement: Arrangement, metric: Metric) -> Table:
             if any(rows):
                 cells = tuple(Cell() if row is None else _difference_cell(row) for row in rows)
                 blocks.setdefault(panel.label, []).append((first.label, cells))
-    return Table(
+    return ReportTable(
         "pairs",
         f"Every two methods: {metric.axis}",
         f"Row less column at the largest m that both have, mean ± standard error of the paired "
@@ -264,7 +264,7 @@ def pairs_table(arrangement: Arrangement, metric: Metric) -> Table:
     )
 
 
-def exponent_table(exponents: Sequence[Exponent]) -> Table:
+def exponent_table(exponents: Sequence[Exponent]) -> ReportTable:
     """Fitted exponents of cost."""
     blocks = []
     for metric in dict.fromkeys(exponent.metric for exponent in exponents):
@@ -284,7 +284,7 @@ def exponent_table(exponents: Sequence[Exponent]) -> Table:
             if exponent.metric == metric
         ]
         blocks.append((metric.axis, tuple(rows)))
-    return Table(
+    return ReportTable(
         "exponents",
         "Fitted exponents of cost",
         "Slopes of least squares on log-log axes ± standard error. Where a fixed cost weighs, the "
@@ -294,7 +294,7 @@ def exponent_table(exponents: Sequence[Exponent]) -> Table:
     )
 
 
-def to_markdown(table: Table) -> str:
+def to_markdown(table: ReportTable) -> str:
     """Title, caption and table; parts have a row of their own."""
     heads = [heading.replace("|", "\\|") for heading in table.columns]
     lines = [
@@ -311,7 +311,7 @@ def to_markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def to_latex(table: Table, comment: str = "") -> str:
+def to_latex(table: ReportTable, comment: str = "") -> str:
     """A `table` environment to \\input; it needs the package booktabs."""
     width = len(table.columns)
     lines = [f"% {line}" for line in comment.splitlines()]
@@ -340,7 +340,7 @@ def latex_text(text: str) -> str:
 
 
 def _best(
-    arrangement: Arrangement, metric: Metric, keys: Mapping[Method, Key]
+    arrangement: Arrangement, metric: ReportedMetric, keys: Mapping[Method, Key]
 ) -> frozenset[Method]:
     """What is in bold; nothing where no value tells anything of its method."""
     cells = arrangement.cells.get(metric.name, {})
@@ -354,7 +354,7 @@ def _best(
     return frozenset() if is_flat(metric, known) else best_of(values, metric.direction)
 
 
-def _cell(point: Point | None, metric: Metric, best: bool) -> Cell:
+def _cell(point: CurvePoint | None, metric: ReportedMetric, best: bool) -> Cell:
     if point is None:
         return Cell()
     mean, error = point.mean * metric.factor, point.error * metric.factor
@@ -362,7 +362,7 @@ def _cell(point: Point | None, metric: Metric, best: bool) -> Cell:
 
 
 def _compared(
-    arrangement: Arrangement, metric: Metric, first: Method, second: Method
+    arrangement: Arrangement, metric: ReportedMetric, first: Method, second: Method
 ) -> list[Difference]:
     return [] if first == second else compare_methods(arrangement, metric, first, second)
 
@@ -380,7 +380,7 @@ def _is_clear(row: Difference) -> bool:
     )
 
 
-def _interval(row: Difference, metric: Metric) -> str:
+def _interval(row: Difference, metric: ReportedMetric) -> str:
     """To as many digits as the difference itself."""
     low, high = (value * metric.factor for value in row.interval)
     if not math.isfinite(low):
@@ -401,19 +401,19 @@ def _ms(ms: tuple[int | None, int | None]) -> str:
     return f"{known[0]:,}" if known else "–"
 
 
-def _direction(metric: Metric) -> str:
+def _direction(metric: ReportedMetric) -> str:
     return "" if metric.direction == NEITHER else f"; {metric.direction} is better"
 
 
-def _bold(metric: Metric) -> str:
+def _bold(metric: ReportedMetric) -> str:
     return "" if metric.direction == NEITHER else f"; {BOLD} at that m"
 
 
-def _arrow(metric: Metric) -> str:
+def _arrow(metric: ReportedMetric) -> str:
     return {HIGHER: "\u00a0↑", LOWER: "\u00a0↓"}.get(metric.direction, "")
 
 
-def _legend(points: Iterable[Point]) -> str:
+def _legend(points: Iterable[CurvePoint]) -> str:
     alone = any(point.seeds and not point.paired for point in points)
     return "; *: over fewer seeds than the others" if alone else ""
 

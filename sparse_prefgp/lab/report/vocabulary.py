@@ -102,7 +102,7 @@ SETTING_VALUES = {"ep": "EP", "laplace": "Laplace", "kmeans": "k-means"}
 
 
 @dataclass(frozen=True)
-class Metric:
+class ReportedMetric:
     """A metric as its rows in the results say: name, unit, direction that is better, family."""
 
     name: str

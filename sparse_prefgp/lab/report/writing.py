@@ -11,10 +11,10 @@ from typing import Any
 
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
 from sparse_prefgp.lab.report.calibration import reliabilities
-from sparse_prefgp.lab.report.figures import Drawn, draw_all
+from sparse_prefgp.lab.report.figures import DrawnFigure, draw_all
 from sparse_prefgp.lab.report.methods import Arrangement, Method, arrange
 from sparse_prefgp.lab.report.page import (
-    Shown,
+    SavedFigure,
     circumstances,
     failure_rows,
     render_page,
@@ -32,7 +32,7 @@ from sparse_prefgp.lab.report.statistics import (
     points_of,
 )
 from sparse_prefgp.lab.report.tables import (
-    Table,
+    ReportTable,
     difference_table,
     exponent_table,
     metric_table,
@@ -47,7 +47,7 @@ from sparse_prefgp.lab.report.vocabulary import (
     CALIBRATION,
     HEADLINES,
     SUMMARY,
-    Metric,
+    ReportedMetric,
 )
 from sparse_prefgp.workflow.folder import PROGRAM, as_json_text
 
@@ -68,7 +68,7 @@ class StudyReport:
     """What it reports."""
     arrangement: Arrangement
     """What it reports."""
-    brief: Table
+    brief: ReportTable
     """Some metrics for the terminal."""
     differences: tuple[Difference, ...] = ()
     """Of the comparison that was asked for."""
@@ -195,7 +195,7 @@ def _pair(arrangement: Arrangement, first: str, second: str) -> tuple[Method, Me
 def _write(
     results: Results,
     arrangement: Arrangement,
-    metrics: Sequence[Metric],
+    metrics: Sequence[ReportedMetric],
     pair: tuple[Method, Method] | None,
     target: Path,
     progress: Callable[[str], None],
@@ -275,9 +275,9 @@ def _write(
 def _draw(
     folder: Path,
     arrangement: Arrangement,
-    metrics: Sequence[Metric],
+    metrics: Sequence[ReportedMetric],
     progress: Callable[[str], None],
-) -> list[Shown]:
+) -> list[SavedFigure]:
     from sparse_prefgp.plotting.canvas import save
 
     folder.mkdir()
@@ -289,27 +289,27 @@ def _draw(
         save(drawn.figure, path)
         drawn.figure.set_layout_engine("none")  # the PDF has the layout that the PNG was given
         _save_pdf(drawn, path.with_suffix(".pdf"))
-        shown.append(Shown(path, drawn.group, drawn.title, drawn.caption))
+        shown.append(SavedFigure(path, drawn.group, drawn.title, drawn.caption))
     return shown
 
 
-def _save_pdf(drawn: Drawn, path: Path) -> None:
+def _save_pdf(drawn: DrawnFigure, path: Path) -> None:
     """A PDF whose bytes depend on the picture alone, not on the time."""
     metadata = {"CreationDate": None, "Producer": None, "Creator": None, "Title": drawn.title}
     drawn.figure.savefig(path, format="pdf", metadata=metadata)
 
 
-def _headline(metrics: Sequence[Metric]) -> Metric | None:
+def _headline(metrics: Sequence[ReportedMetric]) -> ReportedMetric | None:
     by_name = {metric.name: metric for metric in metrics}
     return next((by_name[name] for name in HEADLINES if name in by_name), None)
 
 
-def _among(metrics: Sequence[Metric], names: Sequence[str]) -> list[Metric]:
+def _among(metrics: Sequence[ReportedMetric], names: Sequence[str]) -> list[ReportedMetric]:
     """Those of these names; the first few where none is."""
     return [metric for metric in metrics if metric.name in names] or list(metrics[: len(BRIEF)])
 
 
-def _answers(arrangement: Arrangement, headline: Metric | None) -> list[str]:
+def _answers(arrangement: Arrangement, headline: ReportedMetric | None) -> list[str]:
     """Which method is best by the main metric, a sentence for each panel."""
     if headline is None or headline.direction not in ("higher", "lower"):
         return []
@@ -333,8 +333,8 @@ def _answers(arrangement: Arrangement, headline: Metric | None) -> list[str]:
     return sentences
 
 
-def _by_group(tables: dict[Metric, Table]) -> dict[str, list[Table]]:
-    groups: dict[str, list[Table]] = {}
+def _by_group(tables: dict[ReportedMetric, ReportTable]) -> dict[str, list[ReportTable]]:
+    groups: dict[str, list[ReportTable]] = {}
     for metric, table in tables.items():
         groups.setdefault(metric.group, []).append(table)
     return groups

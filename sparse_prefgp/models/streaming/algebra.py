@@ -19,7 +19,6 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import CompiledKernel, DuelPrior, DuelProblem
-from sparse_prefgp.approximations.form import Form
 from sparse_prefgp.approximations.inducing import (
     InducingApproximation,
     SummedApproximation,
@@ -27,12 +26,13 @@ from sparse_prefgp.approximations.inducing import (
     related_to_pairs,
     whitened,
 )
+from sparse_prefgp.approximations.layout import FeatureLayout
 from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
-from sparse_prefgp.covariances.low_rank_base import InducingPosterior, KeptLowRank
+from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRankIntermediates
 from sparse_prefgp.data.events import Doors
 from sparse_prefgp.data.graph import ChunkLinks, DuelGraph
-from sparse_prefgp.engines.base import Evaluation
+from sparse_prefgp.engines.base import SweepState
 from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
@@ -121,7 +121,7 @@ class Algebra:
     Chunks differ in their duels alone. The *source* is what the prior of each is made of: L with
     K_uu = L L', and where sums go over shared items their features B.
 
-    :param form: over what sums go, how long chunks are, and how many are worked on at a time.
+    :param layout: over what sums go, how long chunks are, and how many are worked on at a time.
     :param stream: of a part: for its items.
     """
 
@@ -129,16 +129,16 @@ class Algebra:
         self,
         parameters: Hyperparameters,
         approximation: SummedApproximation,
-        form: Form,
+        layout: FeatureLayout,
         stream: StreamedDuels,
     ) -> None:
         self.parameters = parameters
         self._compiled: CompiledKernel | None = None
-        self.size, self.at_once, self.over_items = form.chunk, form.at_once, form.over_items
+        self.size, self.at_once, self.over_items = layout.chunk, layout.at_once, layout.over_items
         self.items = None if stream.items is None else stream.items.features
         self._approximation = approximation
         self._rows = None
-        if form.over_items:
+        if layout.over_items:
             assert self.items is not None
             self._rows = as_float(self.items)
         alone = self._problem()
@@ -233,13 +233,13 @@ class Algebra:
         seen = _seen(found, log_z_of(found, factors), prior)
         return np.stack([new.nu.numpy(), new.tau.numpy()]), seen, sums
 
-    def _step(self, covariance: LowRank, factors: Factors, sites: Sites) -> Evaluation:
+    def _step(self, covariance: LowRank, factors: Factors, sites: Sites) -> SweepState:
         """An undamped sweep under the posterior of this pass."""
         u, own = self._posterior, covariance.own(*totals(sites, factors.counts))
         mean, variance = covariance.marginals_under(u, own)
         # ½ log|P| of u is that of all chunks, and of all parts.
         half_log_det = covariance.own_half_log_det(own)
-        marginals = Marginals(mean, variance, half_log_det, KeptLowRank(u, own))
+        marginals = Marginals(mean, variance, half_log_det, LowRankIntermediates(u, own))
         return step(marginals, factors, sites)
 
     def pull(self, chunk: ChunkGraph, sites: FloatArray) -> tuple[FloatArray, SiteSums, FloatArray]:
@@ -275,7 +275,7 @@ def _sites(sites: FloatArray) -> Sites:
     return Sites(*map(as_float, sites))
 
 
-def _seen(found: Evaluation, evidence: tf.Tensor, prior: DuelPrior) -> SiteSums:
+def _seen(found: SweepState, evidence: tf.Tensor, prior: DuelPrior) -> SiteSums:
     return SiteSums(*map(float, (found.change, evidence, prior.correction, prior.clipped)))
 
 

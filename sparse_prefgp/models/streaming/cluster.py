@@ -29,7 +29,7 @@ from sparse_prefgp.models.streaming.part import Part, Reply, Seen, Task, algebra
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Answer, wire_size
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import usable_cores
-from sparse_prefgp.support.sending import call as unpacked_call
+from sparse_prefgp.support.pickled_calls import run_pickled
 from sparse_prefgp.support.workers import local_cluster
 
 _log = logging.getLogger(__name__)
@@ -172,7 +172,7 @@ def _let_go(distributed: Any, client: Any, cluster: Any, run: str) -> None:
             alive = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER)
             for worker in alive:
                 call = client.submit(
-                    unpacked_call, pickle.dumps((_forget, (run,))), workers=[worker], pure=False
+                    run_pickled, pickle.dumps((_forget, (run,))), workers=[worker], pure=False
                 )
                 distributed.fire_and_forget(call)
     with suppress(Exception):
@@ -371,7 +371,7 @@ class Cluster:
     def _submit(self, function: Callable[..., Any], worker: str, *arguments: Any) -> Any:
         try:
             return self._client.submit(
-                unpacked_call,
+                run_pickled,
                 pickle.dumps((function, arguments)),
                 workers=[worker],
                 allow_other_workers=False,

@@ -61,7 +61,7 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
 
 def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> StreamedGP:
     """The model that `described` has described."""
-    from sparse_prefgp.models.streaming.model import Kept, StreamedGP, StreamedResult
+    from sparse_prefgp.models.streaming.model import LoadedPosterior, StreamedGP, StreamedResult
 
     data, inference = description["duels"], dict(description["inference"])
     inference |= {"status": Status[inference["status"]], "rounds": ()}
@@ -76,7 +76,7 @@ def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Strea
         None if transform is None else FeatureTransform.from_dict(transform),
         data.get("ties", 0),
     )
-    kept = Kept(
+    kept = LoadedPosterior(
         seen,
         Natural.unpacked(arrays["natural"]),
         description["log_evidence"],

@@ -36,9 +36,14 @@ from sparse_prefgp.models.protocols import NotInMemory, SampledWins
 from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
+from sparse_prefgp.models.streaming.inference import (
+    PartsOptions,
+    RowProgress,
+    StreamInference,
+    StreamProgress,
+)
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
-from sparse_prefgp.models.streaming.workplace import Place, StreamProgress, Watch, Workplace
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
@@ -72,7 +77,7 @@ class StreamedResult(InferenceResult):
         return "; ".join([text, *self.rebuilt])
 
 
-class Kept(NamedTuple):
+class LoadedPosterior(NamedTuple):
     """What a model without its duels predicts from."""
 
     seen: SeenDuels
@@ -84,7 +89,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
+class SolvedParts:
     """Where inference in parts ended."""
 
     parameters: Hyperparameters
@@ -123,7 +128,7 @@ class _Watching(NamedTuple):
     report: Callable[[Round], None] | None = None
 
 
-class StreamedGP(DuelGP[Summed, StreamedResult]):
+class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     """A Gaussian-process utility learned from duels that are read in chunks, or by other machines.
 
     Only the sums over m inducing inputs and two numbers for each duel stay. The posterior is that
@@ -183,7 +188,7 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
         check_parts(kernel, mean_function, approximation, engine, seen)
         summed = _check_approximation(approximation)
         _check_engine(engine)
-        place = Place.of(sites, chunk, scheduler, timeout)
+        place = PartsOptions.of(sites, chunk, scheduler, timeout)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
             assert duels.blocks is not None
@@ -201,7 +206,7 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
         self.inducing_variable = _inducing_variable(inducing_variable, duels)
         # Neither of these is a parameter, nor does tf.Module look for any in them.
         self._given = _Given(duels, seen, summed, engine)
-        self._work: Workplace | None = Workplace(duels, summed, engine, place)
+        self._work: StreamInference | None = StreamInference(duels, summed, engine, place)
 
     @classmethod
     def without_duels(
@@ -209,7 +214,7 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
         parameters: Hyperparameters,
         approximation: SummedApproximation,
         engine: PartitionedEP,
-        kept: Kept,
+        kept: LoadedPosterior,
     ) -> StreamedGP:
         """A model that predicts from what was kept, and cannot learn."""
         model = cls.__new__(cls)
@@ -218,14 +223,16 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
         model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
         model.inducing_variable = parameters.inducing_variable
         model._given, model._work = _Given(None, kept.seen, approximation, engine), None
-        summed = Summed(copy.deepcopy(parameters), kept.total, kept.log_evidence)
+        summed = SolvedParts(copy.deepcopy(parameters), kept.total, kept.log_evidence)
         model._known = Inferred(Fingerprint.of(model), summed, kept.result)
         return model
 
-    def kept(self) -> Kept:
+    def kept(self) -> LoadedPosterior:
         """What `save` keeps, after inference."""
         known = self._inferred()
-        return Kept(self.duels, known.solution.total, known.solution.log_evidence, known.result)
+        return LoadedPosterior(
+            self.duels, known.solution.total, known.solution.log_evidence, known.result
+        )
 
     # What the model was made of.
 
@@ -355,7 +362,7 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
         work, parameters = self._workplace("learning"), self.hyperparameters()
         fingerprint, values = Fingerprint.of(self), parameters.values()
         coordinator = work.coordinator(parameters)
-        with Watch(work.parts(parameters), coordinator, progress):
+        with RowProgress(work.parts(parameters), coordinator, progress):
             outcome = coordinator.run(values, tolerance)
             self._known = self._outcome(fingerprint, outcome)
             if outcome.status is Status.NOT_FINITE:
@@ -449,24 +456,24 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
             )
         return stream
 
-    def _workplace(self, what: str) -> Workplace:
+    def _workplace(self, what: str) -> StreamInference:
         self._stream(what)
         assert self._work is not None  # there is one where there are duels
         return self._work
 
     def _infer(
         self, fingerprint: Fingerprint, restart: bool, watch: _Watching | None
-    ) -> Inferred[Summed, StreamedResult]:
+    ) -> Inferred[SolvedParts, StreamedResult]:
         progress, report = watch or _Watching()
         work, parameters = self._workplace("inference at other parameters"), self.hyperparameters()
         coordinator = work.coordinator(parameters)
-        with Watch(work.parts(parameters), coordinator, progress):
+        with RowProgress(work.parts(parameters), coordinator, progress):
             outcome = coordinator.run(parameters.values(), restart=restart, report=report)
         return self._outcome(fingerprint, outcome)
 
     def _outcome(
         self, fingerprint: Fingerprint, outcome: Outcome
-    ) -> Inferred[Summed, StreamedResult]:
+    ) -> Inferred[SolvedParts, StreamedResult]:
         work, parameters = self._workplace("inference"), self.hyperparameters()
         work.rebuilt += [text for round_ in outcome.rounds for text in round_.rebuilt]
         result = StreamedResult(
@@ -482,7 +489,7 @@ class StreamedGP(DuelGP[Summed, StreamedResult]):
             sites=work.place.of_sites,
             duels=self.duels.num_duels,
         )
-        summed = Summed(copy.deepcopy(parameters), outcome.total, outcome.log_evidence)
+        summed = SolvedParts(copy.deepcopy(parameters), outcome.total, outcome.log_evidence)
         return Inferred(fingerprint, summed, result)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from sparse_prefgp.approximations import SummedApproximation
-from sparse_prefgp.approximations.form import choose_stream_form
+from sparse_prefgp.approximations.layout import choose_stream_layout
 from sparse_prefgp.engines.partitioned import MAX_LOCAL_SWEEPS
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.streaming.algebra import Algebra, ChunkGraph, SiteSums, chunk_graph
@@ -123,14 +123,14 @@ def algebra_for(
     :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
     table = streams[0].items
-    form = choose_stream_form(
+    layout = choose_stream_layout(
         None if table is None or approximation.has_blocks else table.num_items,
         max(stream.num_sites for stream in streams),
         parameters.size,
         streams[0].num_features,
         size,
     )
-    return Algebra(parameters, approximation, form, streams[0])
+    return Algebra(parameters, approximation, layout, streams[0])
 
 
 class Part:

@@ -155,7 +155,7 @@ class Round:
         return "; ".join([text, *self.rebuilt])
 
 
-class Stage(NamedTuple):
+class PassLabel(NamedTuple):
     """What is being done: in words, in which round, and the change that the last one saw."""
 
     what: str
@@ -198,7 +198,7 @@ class Coordinator:
         self._news: list[str] = []
         self._sent: tuple[int, ...] = ()
         self._received: tuple[int, ...] = ()
-        self.at = Stage("", 0, math.nan)
+        self.at = PassLabel("", 0, math.nan)
 
     @property
     def total(self) -> Natural:
@@ -226,14 +226,14 @@ class Coordinator:
         if restart and not self._fresh:
             self._sites = [Natural.zeros(self._size) for _ in self._sites]
         elif not self._fresh and not all(_equal(known, values) for known in self._values):
-            self.at = Stage("sums", 0, math.nan)
+            self.at = PassLabel("sums", 0, math.nan)
             self._ask(values, sweeps=0)  # the same sites mean other sums now
         begin = restart or self._fresh
         self._fresh = False
         pace = Pace.start(settings.damping, tf.float64)
         rounds: list[Round] = []
         while True:
-            self.at = Stage("sweep", len(rounds) + 1, rounds[-1].change if rounds else math.nan)
+            self.at = PassLabel("sweep", len(rounds) + 1, rounds[-1].change if rounds else math.nan)
             round_, jitter, clipped = self._round(
                 values, len(rounds) + 1, float(pace.damping), tolerance, begin
             )
@@ -276,7 +276,7 @@ class Coordinator:
         while True:
             lost = self._lost
             half_log_det = float(self.total.posterior().half_log_det)
-            self.at = Stage("gradient", 0, self.at.change)
+            self.at = PassLabel("gradient", 0, self.at.change)
             replies = self._ask(values, gradient=True)
             if self._lost == lost:
                 break

@@ -98,7 +98,7 @@ class Curvature:
 
 
 @dataclass(frozen=True, eq=False)
-class Climb:
+class LbfgsState:
     """Where a run is after some iterations; nothing in it is ever changed."""
 
     position: FloatArray
@@ -119,7 +119,7 @@ class Climb:
     """At an optimum, or settled."""
 
     @classmethod
-    def begin(cls, objective: Objective, curvature: Curvature | None = None) -> Climb:
+    def begin(cls, objective: Objective, curvature: Curvature | None = None) -> LbfgsState:
         """At the parameters of the objective; ended if that is not finite there."""
         here = objective.get()
         value, gradient = objective(here)
@@ -151,14 +151,16 @@ class Climb:
         """Whether nothing more is to be done under a limit of iterations."""
         return bool(self.ended) or self.iterations >= limit
 
-    def moved(self, to: FloatArray, value: float, gradient: FloatArray, log_prior: float) -> Climb:
+    def moved(
+        self, to: FloatArray, value: float, gradient: FloatArray, log_prior: float
+    ) -> LbfgsState:
         """After one more iteration."""
         curvature = self.curvature.with_step(to - self.position, gradient - self.gradient)
         values = (*self.values, value)
         history = (*self.history, -value - log_prior)
-        return Climb(to, value, gradient, log_prior, curvature, values, history)
+        return LbfgsState(to, value, gradient, log_prior, curvature, values, history)
 
-    def judged(self, settling: Settling) -> Climb:
+    def judged(self, settling: Settling) -> LbfgsState:
         """The same, ended where a rule says so."""
         before, here = self.values[-2], self.value
         why = ""
@@ -175,11 +177,11 @@ class Climb:
 
 def go_on(
     objective: Objective,
-    climb: Climb,
+    climb: LbfgsState,
     limit: int,
     settling: Settling,
-    each: Callable[[Climb], None],
-) -> Climb:
+    each: Callable[[LbfgsState], None],
+) -> LbfgsState:
     """The run at its end, by itself or at a limit of iterations.
 
     :param each: called after each iteration, the model being at its parameters; it may raise
@@ -211,9 +213,9 @@ class _Search:
     def __init__(
         self,
         objective: Objective,
-        climb: Climb,
+        climb: LbfgsState,
         settling: Settling,
-        each: Callable[[Climb], None],
+        each: Callable[[LbfgsState], None],
     ) -> None:
         self.climb = climb
         self._objective, self._settling, self._each = objective, settling, each

@@ -13,7 +13,7 @@ from sparse_prefgp.support.quiet import held_back_stderr
 _lock = threading.Lock()
 
 
-def call(packed: bytes) -> Any:
+def run_pickled(pickled: bytes) -> Any:
     """Call a function pickled with its arguments.
 
     A Dask scheduler unpickles what it passes on. This module needs nothing beyond Python and what
@@ -22,8 +22,8 @@ def call(packed: bytes) -> Any:
     """
     with _lock:
         if "tensorflow" in sys.modules:
-            function, arguments = pickle.loads(packed)
+            function, arguments = pickle.loads(pickled)
         else:
             with held_back_stderr():  # the first call imports TensorFlow, which prints notices
-                function, arguments = pickle.loads(packed)
+                function, arguments = pickle.loads(pickled)
     return function(*arguments)

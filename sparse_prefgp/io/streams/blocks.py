@@ -27,7 +27,7 @@ def remedy(column: str) -> str:
     return f"give weights={column!r} (--weight {column})"
 
 
-class Rows(NamedTuple):
+class StreamBlock(NamedTuple):
     """Some rows as they are read."""
 
     winners: Any
@@ -104,16 +104,16 @@ class Source(Protocol):
     def edges(self) -> tuple[int, ...]:
         """The first row of each file, and how many rows there are."""
 
-    def read(self, start: int, stop: int, size: int) -> Iterator[Rows]:
+    def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         """Rows start to stop, at most `size` at a time."""
 
     def where(self, row: int) -> str:
         """How a message names a row."""
 
 
-def regular(blocks: Iterator[Rows], sizes: Sequence[int]) -> Iterator[Rows]:
+def regular(blocks: Iterator[StreamBlock], sizes: Sequence[int]) -> Iterator[StreamBlock]:
     """The same rows in blocks of these sizes; what is left where there are fewer rows."""
-    held: list[Rows] = []
+    held: list[StreamBlock] = []
     rows, wanted = 0, list(reversed(sizes))
     for block in blocks:
         held.append(block)
@@ -129,12 +129,12 @@ def regular(blocks: Iterator[Rows], sizes: Sequence[int]) -> Iterator[Rows]:
         yield _concatenated(held)
 
 
-def _length(block: Rows) -> int:
+def _length(block: StreamBlock) -> int:
     side = block.winners
     return len(side[0]) if isinstance(side, list) else len(side)
 
 
-def _cut(block: Rows, start: int, stop: int) -> Rows:
+def _cut(block: StreamBlock, start: int, stop: int) -> StreamBlock:
     def one(values: Any) -> Any:
         if isinstance(values, list | tuple):
             return type(values)(one(column) for column in values)
@@ -142,10 +142,10 @@ def _cut(block: Rows, start: int, stop: int) -> Rows:
             return values.take(slice(start, stop))
         return None if values is None else values[start:stop]
 
-    return Rows(*map(one, block))
+    return StreamBlock(*map(one, block))
 
 
-def _concatenated(blocks: list[Rows]) -> Rows:
+def _concatenated(blocks: list[StreamBlock]) -> StreamBlock:
     if len(blocks) == 1:
         return blocks[0]
 
@@ -164,7 +164,7 @@ def _concatenated(blocks: list[Rows]) -> Rows:
         chunked = pa.chunked_array(values)
         return chunked.combine_chunks()
 
-    return Rows(*(one(list(values)) for values in zip(*blocks, strict=True)))
+    return StreamBlock(*(one(list(values)) for values in zip(*blocks, strict=True)))
 
 
 def joined(chunks: list[Chunk]) -> Chunk:

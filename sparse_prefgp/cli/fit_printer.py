@@ -26,9 +26,9 @@ from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.support.words import counted
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.automatic import NUMBER_NOTE, Automatic
-from sparse_prefgp.workflow.choices import DEFAULT_ENGINE
-from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, Watch
-from sparse_prefgp.workflow.workflow import Fitted
+from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
+from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
+from sparse_prefgp.workflow.workflow import FitResult
 
 NAMES_SHOWN = 10
 
@@ -109,7 +109,7 @@ class Printer:
 
 
 @contextmanager
-def _steps(console: Output, holdout: Holdout, again: bool) -> Iterator[Watch]:
+def _steps(console: Output, holdout: Holdout, again: bool) -> Iterator[FitCallbacks]:
     """A bar over the steps of the optimiser."""
     settings = holdout.settings
     # As how many duels those of the evidence count, known before the model is there.
@@ -117,7 +117,7 @@ def _steps(console: Output, holdout: Holdout, again: bool) -> Iterator[Watch]:
     duels = settings.approximation_choice.size or float(whole.effective_counts.sum())
     label = "Fitting to all duels" if again else "Fitting"
     with progress_bar(console, label, settings.max_iterations, duels) as bar:
-        yield Watch(bar)
+        yield FitCallbacks(bar)
 
 
 def _print_choice(console: Output, chosen: Automatic) -> None:
@@ -178,7 +178,7 @@ def _shortened(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMES_SHOWN])} and {rest} more"
 
 
-def _print_fit(console: Output, fitted: Fitted) -> None:
+def _print_fit(console: Output, fitted: FitResult) -> None:
     fit, report = fitted
     how = ""
     if fit.get("gradients"):

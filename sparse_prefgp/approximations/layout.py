@@ -29,7 +29,7 @@ _LEAST_STREAM, _LEAST_ITEM_CHUNK, _MOST_STREAM = 1 << 12, 1 << 14, 1 << 18
 
 
 @dataclass(frozen=True)
-class Form:
+class FeatureLayout:
     """How the algebra of inducing values goes over the data."""
 
     over_items: bool
@@ -44,7 +44,7 @@ class Form:
     """Chunks worked on at a time, each by a thread of its own."""
 
 
-def choose_form(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -> Form:
+def choose_layout(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -> FeatureLayout:
     """The form for n items and t sites of `graph` and m inducing values.
 
     A sweep takes 2 n m² multiplications in dense products over items, 1.5 t m² over duels; the form
@@ -66,15 +66,17 @@ def choose_form(over: str | None, graph: DuelGraph, m: int, number_bytes: int) -
     if free is not None:
         room = free // (2 * _ARRAYS_OF_A_CHUNK)
         chunk_bytes = min(_CHUNK_BYTES, max(room, _LEAST_CHUNK_BYTES))
-    form = Form(over_items, max(1, chunk_bytes // (2 * m * number_bytes)), needs[over_items], free)
-    _tell(form, n, t, m)
-    _warn_of_too_little(form, n, t, m)
-    return form
+    layout = FeatureLayout(
+        over_items, max(1, chunk_bytes // (2 * m * number_bytes)), needs[over_items], free
+    )
+    _tell(layout, n, t, m)
+    _warn_of_too_little(layout, n, t, m)
+    return layout
 
 
-def choose_stream_form(
+def choose_stream_layout(
     n: int | None, t: int, m: int, columns: int, chunk: int | None = None
-) -> Form:
+) -> FeatureLayout:
     """The form for at most t streamed duels in a part, m inducing inputs and n items in memory.
 
     Over items where duels share them and six (n, m) arrays, and two for each thread, fit into half
@@ -108,33 +110,33 @@ def choose_stream_form(
     at_once = min(threads, -(-t // length))
     if room is not None:
         at_once = max(1, min(at_once, (room - once) // each))
-    form = Form(over_items, length, 8 * (once + at_once * each), free, at_once)
-    _tell(form, n, t, m)
-    return form
+    layout = FeatureLayout(over_items, length, 8 * (once + at_once * each), free, at_once)
+    _tell(layout, n, t, m)
+    return layout
 
 
-def _tell(form: Form, n: int | None, t: int, m: int) -> None:
-    free = "unknown" if form.free is None else f"{form.free / 2**30:.2f} GiB"
+def _tell(layout: FeatureLayout, n: int | None, t: int, m: int) -> None:
+    free = "unknown" if layout.free is None else f"{layout.free / 2**30:.2f} GiB"
     _log.debug(
         "over %s: t = %s, n = %s, m = %s, %.2f GiB of %s free, chunks of %s duels, %s at "
         "a time, %s threads",
-        "items" if form.over_items else "duels",
+        "items" if layout.over_items else "duels",
         t,
         n,
         m,
-        form.bytes / 2**30,
+        layout.bytes / 2**30,
         free,
-        form.chunk,
-        form.at_once,
+        layout.chunk,
+        layout.at_once,
         tf.config.threading.get_intra_op_parallelism_threads() or usable_threads(),
     )
 
 
-def _warn_of_too_little(form: Form, n: int, t: int, m: int) -> None:
-    if form.free is not None and form.bytes > form.free:
+def _warn_of_too_little(layout: FeatureLayout, n: int, t: int, m: int) -> None:
+    if layout.free is not None and layout.bytes > layout.free:
         warnings.warn(
             f"The features of {t:,} duels between {n:,} items with {m} inducing values take "
-            f"{form.bytes / 2**30:.1f} GiB, but {form.free / 2**30:.2f} GiB are free; use fewer "
-            "inducing inputs, or StreamedGP, which reads duels in chunks.",
+            f"{layout.bytes / 2**30:.1f} GiB, but {layout.free / 2**30:.2f} GiB are free; use "
+            "fewer inducing inputs, or StreamedGP, which reads duels in chunks.",
             stacklevel=3,
         )

@@ -43,7 +43,7 @@ class StreamProgress:
 
 
 @dataclass(frozen=True)
-class Place:
+class PartsOptions:
     """Where the parts work, and how."""
 
     sites: str | os.PathLike[str] | None = None
@@ -52,7 +52,7 @@ class Place:
     timeout: float | None = None
 
     @classmethod
-    def of(cls, sites: Any, chunk: Any, scheduler: Any, timeout: Any) -> Place:
+    def of(cls, sites: Any, chunk: Any, scheduler: Any, timeout: Any) -> PartsOptions:
         """What people gave, checked."""
         if sites is not None and not isinstance(sites, str | os.PathLike):
             raise ValueError(f"sites is {sites!r}; give the path of a new .npy file.")
@@ -89,7 +89,7 @@ class Place:
         return path if parts == 1 else path.with_name(f"{path.stem}.{number}{path.suffix}")
 
 
-class Workplace:
+class StreamInference:
     """The parts of a stream, with their sites, and the coordinator of their rounds.
 
     They are made when they are first needed.
@@ -103,7 +103,7 @@ class Workplace:
         stream: StreamedDuels,
         approximation: SummedApproximation,
         engine: PartitionedEP,
-        place: Place,
+        place: PartsOptions,
     ) -> None:
         self._stream, self._approximation, self._engine = stream, approximation, engine
         self.place = place
@@ -167,7 +167,7 @@ class Workplace:
         return algebra_for(parts, copied, self._approximation, self.place.chunk)
 
 
-class Watch:
+class RowProgress:
     """Tells of the rows of each pass while it is entered."""
 
     def __init__(

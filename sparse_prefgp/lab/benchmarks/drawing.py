@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparse_prefgp.lab.benchmarks.report import Bars, Panel, Report
+from sparse_prefgp.lab.benchmarks.report import Bars, LogAxes, Report
 from sparse_prefgp.plotting.canvas import SMALL, axes_or_new, new_figure, save, set_rows
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9")
@@ -32,7 +32,7 @@ def draw(report: Report, path: Path) -> None:
     save(figure, path)
 
 
-def _lines(ax: Any, panel: Panel) -> None:
+def _lines(ax: Any, panel: LogAxes) -> None:
     for line, colour, marker in zip(panel.lines, _COLOURS, _MARKERS, strict=False):
         ax.loglog(line.x, line.y, marker + "-", color=colour, label=line.name, markersize=4)
     ticks = sorted({x for line in panel.lines for x in line.x})

@@ -46,7 +46,7 @@ Level = Annotated[float, typer.Option(help="Of the intervals, for example 0.9.")
 
 
 @dataclass(frozen=True)
-class Manners:
+class OutputOptions:
     """How a command speaks and computes.
 
     :raises ValueError: threads below 1.
