@@ -66,8 +66,9 @@ test-data: setup
 	sh tools/without_data.sh $(abspath $(BIN))/python -m pytest -n $(WORKERS) -m "data and not slow"
 
 # What everything else stands on: normals, reference cases of EP, gradients, files, commands.
-CENTRAL := $(addprefix tests/,integration/test_readme.py $(patsubst %,unit/test_%.py,\
-	truncated_normal evidence gradients plain_numbers saving io commands))
+CENTRAL := $(patsubst %,tests/%.py,$(addprefix integration/test_,readme commands) \
+	$(addprefix unit/,factors/test_truncated_normal evidence/test_evidence models/test_gradients \
+	support/test_plain_numbers disk/test_saving io/test_io))
 # Of its own, so that what pip does today is seen, and removed when all went well.
 SMOKE := build/smoke-$(VERSION)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sparse_prefgp.learning.optimise import optimise
 from sparse_prefgp.learning.tensorboard import to_tensorboard
-from tests.unit.test_checkpoint import build
+from tests.unit.learning.test_checkpoint import build
 
 
 def test_without_tensorboard_there_is_one_sentence(

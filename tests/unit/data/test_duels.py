@@ -11,7 +11,7 @@ import pytest
 
 from sparse_prefgp.data.duels import Duels
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 X = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]])
 
 

@@ -38,7 +38,7 @@ from sparse_prefgp.lab.ablation.records import COLUMNS, results_frame
 from sparse_prefgp.lab.ablation.reference import Reference, ReferenceKey
 from tests.conftest import ROOT
 from tests.tolerances import ROUNDING
-from tests.unit.test_ablation_configuration import GOOD, changed
+from tests.unit.lab.test_ablation_configuration import GOOD, changed
 
 SMOKE = ROOT / "configs" / "smoke" / "inducing_points.yaml"
 Snapshot = dict[Path, bytes]

@@ -27,7 +27,14 @@ from tests.reference.slow_engines import (
     slow_predictions,
 )
 from tests.tolerances import FIXED_POINT, GRADIENT, GRADIENT_SOLVER, IDENTITY
-from tests.unit.test_gradients import STEP, Case, Variables, random_direction, stationary, steepest
+from tests.unit.models.test_gradients import (
+    STEP,
+    Case,
+    Variables,
+    random_direction,
+    stationary,
+    steepest,
+)
 
 LINKS = ("probit", "logit")
 NOISE = 0.3

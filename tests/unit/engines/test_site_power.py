@@ -16,8 +16,8 @@ from sparse_prefgp.data.graph import DuelGraph
 from tests.cases import DUEL_CASES, ROWS, case_model, random_duels, run_problem
 from tests.reference.slow_engines import dense_problem, slow_power_ep
 from tests.tolerances import EVIDENCE, FIXED_POINT, GRADIENT_SOLVER, IDENTITY, SMALL_POWER, SOLVER
-from tests.unit.test_gradients import Case, random_direction, stationary, steepest
-from tests.unit.test_laplace import NOISE, PLACES, Z, boxed
+from tests.unit.engines.test_laplace import NOISE, PLACES, Z, boxed
+from tests.unit.models.test_gradients import Case, random_direction, stationary, steepest
 
 
 @pytest.mark.parametrize("limits", ["wins", "both"])

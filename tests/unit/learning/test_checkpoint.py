@@ -24,7 +24,7 @@ from sparse_prefgp.learning.checkpoint import Checkpoint, Interrupted
 from sparse_prefgp.learning.optimise import OptimisationReport, Progress, optimise
 from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def build(seed: int = 0, approximation: object = None, item: bool = False) -> spg.PreferenceGP:
@@ -296,7 +296,7 @@ def test_other_formats_and_damage_are_refused(kept: Path, tmp_path: Path) -> Non
 
 KILLED = """
 import sys
-from tests.unit.test_checkpoint import build
+from tests.unit.learning.test_checkpoint import build
 from sparse_prefgp.learning.optimise import optimise
 from sparse_prefgp.learning.checkpoint import Checkpoint
 import time

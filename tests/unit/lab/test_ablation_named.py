@@ -18,8 +18,8 @@ from sparse_prefgp.lab.ablation.data import parted
 from sparse_prefgp.lab.ablation.fitting import held_out
 from sparse_prefgp.lab.ablation.named import check_named
 from tests.conftest import ROOT
-from tests.unit.test_ablation_configuration import changed
-from tests.unit.test_ablation_runner import stub_record
+from tests.unit.lab.test_ablation_configuration import changed
+from tests.unit.lab.test_ablation_runner import stub_record
 
 pytestmark = pytest.mark.data
 

@@ -38,8 +38,8 @@ from tests.tolerances import (
     PARTS,
     SOLVER,
 )
-from tests.unit.test_gradients import Case, random_direction, stationary, steepest
-from tests.unit.test_laplace import NOISE, PLACES, Z, boxed
+from tests.unit.engines.test_laplace import NOISE, PLACES, Z, boxed
+from tests.unit.models.test_gradients import Case, random_direction, stationary, steepest
 
 ITEMS = np.array([[0.0], [1.0]])
 WEIGHTS = np.array([0.05, 0.3, 0.6, 0.999, 1.0, 1.6, 3.0])

@@ -19,7 +19,7 @@ from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
 from sparse_prefgp.workflow.settings import FitSettings
 from tests.reference.slow_approximations import SlowPosterior, slow_posterior, squared_exponential
 from tests.tolerances import FIXED_POINT, IDENTITY
-from tests.unit.test_pitc import build, contradictory, given
+from tests.unit.approximations.test_pitc import build, contradictory, given
 
 NOISE = 0.3  # 2 sigma² of `build`
 WON, LOST = np.array([0, 3, 5, 2, 1, 4]), np.array([1, 2, 0, 4, 5, 3])

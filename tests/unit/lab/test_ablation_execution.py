@@ -33,7 +33,7 @@ from sparse_prefgp.lab.ablation.reference import Reference, make_reference
 from sparse_prefgp.lab.ablation.runs import reference_of
 from sparse_prefgp.lab.kl import divergences
 from tests.tolerances import FIXED_POINT, IDENTITY, MONTE_CARLO_STANDARD_ERRORS, ROUNDING
-from tests.unit.test_ablation_configuration import changed
+from tests.unit.lab.test_ablation_configuration import changed
 
 AT = {"se": {"variance": 4.0, "lengthscales": [1.0, 1.5]}}
 

@@ -29,7 +29,7 @@ from tests.reference.slow_approximations import (
 )
 from tests.reference.slow_lower_bound import slow_lower_bounds
 from tests.tolerances import EVIDENCE, FIXED_POINT, GRADIENT, IDENTITY, ROUNDING, SOLVER
-from tests.unit.test_gradients import Case, every_component, stationary, steepest
+from tests.unit.models.test_gradients import Case, every_component, stationary, steepest
 
 TIGHT = spg.ParallelEP(tolerance=SOLVER)
 ENGINES = {"parallel": TIGHT, "sequential": spg.SequentialEP(tolerance=SOLVER)}

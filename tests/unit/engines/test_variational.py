@@ -24,8 +24,8 @@ from tests.tolerances import (
     SVGP_BOUND,
     SVGP_PROBABILITY,
 )
-from tests.unit.test_gradients import Case, random_direction, stationary, steepest
-from tests.unit.test_laplace import NOISE, PLACES, Z, boxed
+from tests.unit.engines.test_laplace import NOISE, PLACES, Z, boxed
+from tests.unit.models.test_gradients import Case, random_direction, stationary, steepest
 
 
 def engine() -> spg.Variational:
