@@ -18,14 +18,17 @@ SECTIONS = {
     "approximations": "Approximations",
     "engines": "Inference",
     "learning": "Learning",
-    "gpflow_blocks": "Blocks for GPflow",
+    "gpflow_blocks": "`spg.gpflow`: with GPflow's own models",
+    "gpflow": "`spg.gpflow`: with GPflow's own models",
     "workflow": "Choosing",
     "analysis": "Using a model",
     "sampling": "Using a model",
-    "plotting": "Pictures",
     "disk": "Using a model",
-    "lab": "Studies",
-    "datasets": "Data sets",
+    "exact": "`spg.exact`: how far a model is from the truth",
+    "plotting": "`spg.plotting`: pictures",
+    "datasets": "`spg.datasets`: public data sets",
+    "lab": "`spg.lab`: studies",
+    "results": "`spg.results`: what is returned",
 }
 
 
@@ -88,19 +91,20 @@ def names() -> str:
     import griffe
 
     import sparse_prefgp
+    from sparse_prefgp.support.public import declared
 
     package = griffe.load("sparse_prefgp")
     sections: dict[str, list[str]] = {title: [] for title in SECTIONS.values()}
-    for name in sparse_prefgp.__all__:
-        if name in sparse_prefgp._HOME:  # all but the version
-            home = sparse_prefgp._HOME[name]
-            first = home.partition(".")[0]
-            title = SECTIONS.get(first, f"From `sparse_prefgp.{first}`")
-            sections.setdefault(title, []).append(_place(package, home, name))
+    for name, home in declared("sparse_prefgp").items():
+        room = home.split(".")[1]
+        title = SECTIONS.get(room, f"From `sparse_prefgp.{room}`")
+        sections.setdefault(title, []).append(_place(package, home.partition(".")[2], name))
     # Used as `plotting.utilities(...)`, not under the names of the package.
-    for module in ("plotting", "datasets"):
-        places = sections.setdefault(SECTIONS[module], [])
-        places += [_place(package, module, name) for name in package[module].exports or ()]
+    shown = {path for paths in sections.values() for path in paths}
+    for module in sparse_prefgp.MODULES:
+        places = {_place(package, module, name) for name in getattr(sparse_prefgp, module).__all__}
+        title = SECTIONS.get(module, f"`spg.{module}`")
+        sections.setdefault(title, []).extend(places - shown)
     parts = []
     for title, paths in sections.items():
         if paths:

@@ -50,7 +50,7 @@ class AskedPairs:
         self.duel_noise = 2.0 * float(model.noise_variance.numpy())
         self.ratios = model.new_ratios()
         self.margin = 0.0 if model.margin is None else float(model.margin.numpy())
-        self._posterior = model.posterior
+        self._posterior = model.posterior()
         self._inputs = numbered_inputs(model, pairs.items)
         width = int(self._posterior.terms.reduction.shape[0])
         self._features: FloatArray | None = None

@@ -510,9 +510,9 @@ def _draws(graph: _Pairs, duels: Duels, model: Predicts, rng: np.random.Generato
     mean, covariance = (np.asarray(x) for x in model.predict_f(inputs, full_cov=True))
     shared = covariance[0]
     if share:
-        a = np.asarray(model.posterior.features(inputs))
+        a = np.asarray(model.posterior().features(inputs))
         shared = shared - share * (
-            np.asarray(kernel_matrix(model.posterior.kernel, inputs)) - a @ a.T
+            np.asarray(kernel_matrix(model.posterior().kernel, inputs)) - a @ a.T
         )
     factor, jitter = (np.asarray(x) for x in cholesky_with_jitter(shared))
     if not np.isfinite(factor).all():
@@ -560,7 +560,7 @@ def _residuals(model: Predicts, first: FloatArray, second: FloatArray) -> FloatA
     from sparse_prefgp.covariances.kernels import pair_difference_variance
     from sparse_prefgp.models.posterior import in_chunks
 
-    posterior = model.posterior
+    posterior = model.posterior()
 
     def residual(pairs: Any) -> Any:
         explained = posterior.features(pairs[:, 0]) - posterior.features(pairs[:, 1])

@@ -294,7 +294,7 @@ def _differences(model: Predicts, pairs: FloatArray) -> tuple[FloatArray, FloatA
     import tensorflow as tf
 
     stacked = _unknown(model, pairs)
-    found = model.posterior.difference(tf.constant(stacked, gpflow.default_float())).numpy()
+    found = model.posterior().difference(tf.constant(stacked, gpflow.default_float())).numpy()
     return found[:, 0], found[:, 1]
 
 
@@ -332,7 +332,7 @@ def _effects(
     # Two unknown items have two effects.
     apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
     pair = np.column_stack([np.stack([features, features]), apart])[None]
-    found = model.posterior.difference(tf.constant(pair, gpflow.default_float())).numpy()
+    found = model.posterior().difference(tf.constant(pair, gpflow.default_float())).numpy()
     return found[:, 0], found[:, 1]
 
 
@@ -367,7 +367,7 @@ def _integrated(
     step = sides[0] - sides[1]
     points = sides[1] + (0.5 * (node + 1.0))[:, None] * step
     inputs = tf.constant(_unknown(model, points), gpflow.default_float())
-    posterior = model.posterior
+    posterior = model.posterior()
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         mean = posterior.marginal(inputs)[:, 0]

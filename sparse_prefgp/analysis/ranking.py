@@ -275,7 +275,7 @@ def rank(
         if progress is not None:
             progress(count, total)
 
-    centred = Centred.on(model.posterior, rows, row_of_item[chosen])
+    centred = Centred.on(model.posterior(), rows, row_of_item[chosen])
     mean, variance = centred.marginals(rows, done)
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))

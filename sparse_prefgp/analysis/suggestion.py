@@ -337,8 +337,8 @@ def _drawn(
 ) -> _Picks:
     """For each pick two joint draws of the utilities, and the pair of the largest sum of both."""
     inputs = as_float(numbered_inputs(model, pairs.items))
-    mean, covariance = (x.numpy() for x in model.posterior.joint(inputs))
-    scale = float(np.mean(model.posterior.kernel(inputs, full_cov=False)))
+    mean, covariance = (x.numpy() for x in model.posterior().joint(inputs))
+    scale = float(np.mean(model.posterior().kernel(inputs, full_cov=False)))
     root, jitter = factorised(covariance, scale)
     picked, scores = np.empty(batch, dtype=np.int64), np.empty(batch)
     turned = np.empty(batch, dtype=bool)

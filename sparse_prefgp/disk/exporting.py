@@ -73,7 +73,7 @@ def _predictions(model: PreferenceGP) -> tf.Module:
             "Inference has not come to finite values, so the model cannot predict and is not "
             f"exported: {model.infer()}."
         )
-    posterior = model.posterior
+    posterior = model.posterior()
     rows = int(posterior.terms.weights.shape[0])
     if rows > _MOST_ROWS:
         raise ValueError(

@@ -30,7 +30,7 @@ from sparse_prefgp.engines.base import SweepState, describe
 from sparse_prefgp.engines.propagation import cavities
 from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, Tilted, totals
-from sparse_prefgp.models.posterior import Posterior, predictions
+from sparse_prefgp.models.posterior import Posterior, posterior_method, predictions
 from sparse_prefgp.models.protocols import SampledWins
 
 
@@ -214,7 +214,7 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
         jitter, clipped = float(prior.jitter), float(prior.clipped)
         return describe(point, self.engine.tolerance, jitter=jitter, clipped=clipped)
 
-    @property
+    @posterior_method
     def posterior(self) -> Posterior:
         """q(f) for the parameters as they are now, on rows (N, D + 1) that end in 1."""
         # On copies, so that what is held does not change with the parameters.
@@ -235,7 +235,7 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
         """Mean (N, 1) and variance (N, 1) of the function, or its covariance (1, N, N)."""
         inputs = tf.convert_to_tensor(Xnew, dtype=gpflow.default_float())
         rows = tf.concat([inputs, tf.ones_like(inputs[:, :1])], 1)
-        return predictions(self.posterior, rows, full_cov)
+        return predictions(self.posterior(), rows, full_cov)
 
     # What `optimise` asks any model.
 

@@ -101,7 +101,7 @@ def _runaway(model: Learns) -> Iterator[str]:
     ratio = float(np.mean(prior / noise))
     if not ratio > NOISELESS:
         return
-    both = in_chunks(model.posterior.difference, tf.stack([ahead, behind], 1)).numpy()
+    both = in_chunks(model.posterior().difference, tf.stack([ahead, behind], 1)).numpy()
     if np.any(both[:, 0] <= 0.0):
         return
     yield (

@@ -84,7 +84,6 @@ def optimise(
     that is not finite) is backed off from and counted. A start whose first parameters fail is a
     line of the report; only where that is so of every start there is nothing to report.
 
-    `optimise_streamed` is another name of this function.
 
     :param max_iterations: of L-BFGS, for each start; 200, or 100 for a `StreamedGP`.
     :param free_scale: let kernel variance and noise variance both move; duels determine only
@@ -583,7 +582,3 @@ def _not_finite(objective: InMemory, starts: int) -> NotFinite:
         f"The {objective.failure} is not finite {where}{because}; "
         f"{cause_and_remedies(objective.model.problem())}."
     )
-
-
-# The name that it had for duels in chunks.
-optimise_streamed = optimise

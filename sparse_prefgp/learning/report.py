@@ -172,7 +172,3 @@ class OptimisationReport:
         if self.subset is not None:
             how = f"gradients from {self.subset:,} random rows"
         return f"{how}, {self.evaluations} evaluations of all duels"
-
-
-# The name that it had for duels in chunks.
-StreamedReport = OptimisationReport

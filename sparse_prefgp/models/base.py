@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.engines import InferenceResult
-from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.models.posterior import Posterior, posterior_method
 from sparse_prefgp.models.predicting import DuelPredictions
 
 
@@ -104,7 +104,7 @@ class DuelGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin, Gene
         """Log evidence in nats, with the approximation's correction, over all duels."""
         return self._inferred().solution.log_evidence
 
-    @property
+    @posterior_method
     def posterior(self) -> Posterior:
         """q(f) for the parameters as they are now; what is held does not change with them."""
         return self._inferred().solution.posterior

@@ -39,7 +39,6 @@ class DuelPredictions:
         @property
         def has_item_effect(self) -> bool: ...
 
-        @property
         def posterior(self) -> Posterior: ...
 
     @check_shapes(
@@ -61,7 +60,7 @@ class DuelPredictions:
         :param full_output_cov: there is one output, so it changes nothing.
         """
         inputs = self._inputs(Xnew)  # told before anything slow, if it is wrong
-        return predictions(self.posterior, inputs, full_cov)
+        return predictions(self.posterior(), inputs, full_cov)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
@@ -162,7 +161,7 @@ class DuelPredictions:
     def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each."""
         pairs = self._pairs(Xa, Xb)
-        both = in_chunks(self.posterior.difference, pairs)
+        both = in_chunks(self.posterior().difference, pairs)
         return both[:, 0], both[:, 1]
 
     def scale_is_free(self) -> bool:

@@ -51,7 +51,13 @@ from sparse_prefgp.models.checks import (
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import margin_parameter, ratio_parameter
-from sparse_prefgp.models.posterior import Posterior, in_chunks, posteriors_in_blocks, predictions
+from sparse_prefgp.models.posterior import (
+    Posterior,
+    in_chunks,
+    posterior_method,
+    posteriors_in_blocks,
+    predictions,
+)
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
@@ -351,7 +357,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     # Prediction.
 
-    @property
+    @posterior_method
     def posterior(self) -> Posterior:
         """q(f) for the parameters as they are now; what is held does not change with them.
 
@@ -442,7 +448,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         where = np.array([number.get(block, -1) for block in asked])
         for block in np.unique(where):
             here = np.flatnonzero(where == block)
-            posterior = self.posterior if joining is None or block < 0 else joining(int(block))
+            posterior = self.posterior() if joining is None or block < 0 else joining(int(block))
             found[here] = in_chunks(posterior.difference, tf.gather(pairs, here))
         return tf.constant(found[:, 0]), tf.constant(found[:, 1])
 

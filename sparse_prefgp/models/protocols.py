@@ -112,7 +112,6 @@ class Learns(Protocol):
             its noise; a stream is not read for them where it is not, and there are none then.
         """
 
-    @property
     def posterior(self) -> Posterior: ...
 
 
@@ -151,7 +150,6 @@ class Predicts(Protocol):
     @property
     def num_duels_used(self) -> int: ...
 
-    @property
     def posterior(self) -> Posterior: ...
 
     def infer(self, restart: bool = False) -> InferenceResult: ...

@@ -99,8 +99,15 @@ def test_the_reference_has_every_public_name(site):
 
     (page,) = (page for path, page in site.items() if path.name == "reference.html")
     shown = {anchor.rpartition(".")[2] for anchor in page.anchors}
-    names = set(sparse_prefgp.__all__) - {"__version__"}
+    names = set(sparse_prefgp.__all__) - {"__version__", *sparse_prefgp.MODULES}
+    names |= {name for module in sparse_prefgp.MODULES for name in _names_in(module)}
     assert names - shown == set()
+
+
+def _names_in(module: str) -> list[str]:
+    import sparse_prefgp
+
+    return list(getattr(sparse_prefgp, module).__all__)
 
 
 def test_no_docstring_field_is_left_raw(site):

@@ -36,13 +36,15 @@ ROOMS = (
     "cli",
 )
 LEVEL = {room: level for level, room in enumerate(ROOMS)}
-TOP = "__init__"  # the list of public names may import anything, and nobody imports it
+TOP = "__init__"  # the public names may be of any room, and no room imports them
+# Modules of public names beside those of the package itself.
+FACADES = ("asking", "exact", "gpflow", "results")
 
 
 def _room(path: Path) -> str:
     """The top-level module or subpackage a file belongs to."""
-    first = path.relative_to(PACKAGE).parts[0]
-    return first.removesuffix(".py")
+    first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return TOP if first in FACADES else first
 
 
 def _imported_rooms(path: Path) -> set[tuple[str, int]]:
@@ -62,7 +64,7 @@ def _imported_rooms(path: Path) -> set[tuple[str, int]]:
         for name in names:
             parts = name.split(".")
             if parts[0] == "sparse_prefgp":
-                known = len(parts) > 1 and _exists(parts[1])
+                known = len(parts) > 1 and parts[1] not in FACADES and _exists(parts[1])
                 rooms.add((parts[1] if known else TOP, node.lineno))
     return rooms
 
@@ -125,6 +127,11 @@ def _loaded(module: str, unwanted: tuple[str, ...]) -> list[str]:
     ("module", "unwanted"),
     [
         ("sparse_prefgp", ("tensorflow", "gpflow", "tensorflow_probability", "pandas", "sklearn")),
+        (
+            "sparse_prefgp.asking, sparse_prefgp.exact, sparse_prefgp.gpflow, sparse_prefgp.lab, "
+            "sparse_prefgp.results",
+            ("tensorflow", "gpflow", "pandas"),
+        ),
         ("sparse_prefgp.cli", ("tensorflow", "gpflow", "tensorflow_probability", "sklearn")),
     ],
 )
@@ -166,3 +173,38 @@ def test_modules_are_found_by_the_names_that_they_had() -> None:
         found = importlib.import_module("sparse_prefgp.metrics")
     assert found is importlib.import_module("sparse_prefgp.analysis.metrics")
     assert found.__spec__ is not None and found.__spec__.name == "sparse_prefgp.analysis.metrics"
+
+
+def test_public_names_are_where_they_are_declared() -> None:
+    import sparse_prefgp as spg
+    from sparse_prefgp.support.public import declared
+
+    assert spg.plotting.__name__ == "sparse_prefgp.plotting"
+    for module in ("sparse_prefgp", *(f"sparse_prefgp.{name}" for name in spg.MODULES)):
+        for name, home in declared(module).items():
+            here = getattr(importlib.import_module(module), name)
+            assert here is getattr(importlib.import_module(home), name)
+    assert set(declared("sparse_prefgp")) < set(spg.__all__) and set(spg.__all__) == set(dir(spg))
+    assert "Ranking" in dir(spg.results) and "Ranking" not in dir(spg)
+    for module in (spg, spg.results):
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            _ = module.nothing
+
+
+def test_names_that_have_moved_warn_and_say_where_they_are() -> None:
+    import sparse_prefgp as spg
+
+    for old, new in (
+        ("Ranking", "results.Ranking"),
+        ("importance_sampling", "exact.importance_sampling"),
+        ("stacked_duels", "gpflow.stacked_duels"),
+        ("study_report", "lab.study_report"),
+        ("optimise_streamed", "optimise"),
+        ("candidates_from", "workflow.candidates_from"),
+    ):
+        with pytest.warns(
+            DeprecationWarning, match=rf"sparse_prefgp\.{old} is sparse_prefgp\.{new} "
+        ):
+            found = getattr(spg, old)
+        module, _, name = f"sparse_prefgp.{new}".rpartition(".")
+        assert found is getattr(importlib.import_module(module), name)

@@ -344,7 +344,7 @@ def test_sampling_with_ties_and_noise_by_group_gives_the_box() -> None:
     truth = multivariate_normal(np.zeros(5), covariance, abseps=1e-8, releps=1e-8).cdf(
         np.where(ties, 0.4, -0.4), lower_limit=np.where(ties, -0.4, -np.inf)
     )
-    found = spg.importance_sampling(model, samples=20_000)
+    found = spg.exact.importance_sampling(model, samples=20_000)
     allowed = MONTE_CARLO_STANDARD_ERRORS * found.standard_error
     assert found.log_evidence == pytest.approx(math.log(truth), abs=allowed)
     assert model.lower_bound() < found.log_evidence + allowed
@@ -403,7 +403,7 @@ def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
     duels = read_table(*frames(), weights="worth").to_duels()
     model = made(duels, noise_by_group=False)
     with pytest.raises(ValueError, match="weights that are whole"):
-        spg.importance_sampling(model)
+        spg.exact.importance_sampling(model)
     report = spg.evidence_report(model, samples=100)
     assert report.sampled is None and "weights" in report.skipped[0]
     # What is said of a duel is said of a whole one.

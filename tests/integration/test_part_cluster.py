@@ -151,11 +151,11 @@ def test_what_was_lost_while_it_learned_is_told(duels, workers) -> None:
             pool = model._work.parts(model.hyperparameters())
             os.kill(pool._client.run(os.getpid)[pool._place[0]], signal.SIGKILL)
 
-    report = spg.optimise_streamed(model, 3, callback=kill)
+    report = spg.optimise(model, 3, callback=kill)
     assert report.rebuilt and "was rebuilt from its last message" in report.rebuilt[0]
     assert "a part was lost and made anew" in str(report)
     assert report.log_evidence == pytest.approx(
-        spg.optimise_streamed(whole, 3).log_evidence, rel=FIXED_POINT
+        spg.optimise(whole, 3).log_evidence, rel=FIXED_POINT
     )
     model.close()
 

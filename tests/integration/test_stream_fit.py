@@ -408,12 +408,12 @@ def test_a_subset_of_all_rows_costs_nothing(data: Path) -> None:
         gpflow.kernels.Matern52(),
         inducing_variable=np.random.default_rng(0).normal(size=(5, 2)),
     )
-    report = spg.optimise_streamed(model, 1, gradients="subset", rng=np.random.default_rng(0))
+    report = spg.optimise(model, 1, gradients="subset", rng=np.random.default_rng(0))
     assert "The subset cost" not in str(report)
     assert "Further iterations would gain about" in str(report)
     for wrong in ({"subset": 1.5}, {"max_iterations": 2.5}, {"polish": True}):
         with pytest.raises(ValueError, match="must be a whole number of at least"):
-            spg.optimise_streamed(model, **wrong)
+            spg.optimise(model, **wrong)
 
 
 def test_without_stream_ids_are_needed(data: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def model() -> spg.PreferenceGP:
     return made()
 
 
-def chosen(found: spg.Suggestions) -> list[tuple[int, int]]:
+def chosen(found: spg.results.Suggestions) -> list[tuple[int, int]]:
     return list(zip(found.frame["first"], found.frame["second"], strict=True))
 
 
@@ -337,7 +337,7 @@ def test_logit_factors_are_refused() -> None:
         lambda: spg.hallucination_believer(model, pool=model.duels.items, rng=rng()),
         lambda: spg.sample_posterior(model, 10, rng()),
         lambda: model.check_against_sampling(rng=rng()),
-        lambda: spg.importance_sampling(model),
+        lambda: spg.exact.importance_sampling(model),
     ):
         with pytest.raises(ValueError, match=r"needs probit factors, .*Laplace\(\)\.$"):
             call()

@@ -172,7 +172,7 @@ def test_one_sweep_is_not_called_converged() -> None:
     for engine in (spg.ParallelEP(max_sweeps=1), spg.SequentialEP(max_sweeps=1)):
         r = spg.truncated_normal_ep(0.0, covariance, lower, upper, engine=engine)
         assert not r.converged
-        assert r.inference.status is spg.Status.MAX_SWEEPS
+        assert r.inference.status is spg.results.Status.MAX_SWEEPS
 
 
 I2 = np.eye(2)

@@ -47,7 +47,7 @@ def test_engines_are_values(engine: type) -> None:
 def test_one_sweep_is_reported_as_too_few(engine: type) -> None:
     result = case_model(DUEL_CASES[1], spg.VFE(), engine(max_sweeps=1)).infer()
     assert not result.converged
-    assert result.status is spg.Status.MAX_SWEEPS
+    assert result.status is spg.results.Status.MAX_SWEEPS
     assert result.sweeps == 1
     assert result.largest_change > 1e-8
     assert "raise max_sweeps" in str(result)
@@ -64,7 +64,7 @@ def test_sweeps_are_never_more_than_asked(engine: type) -> None:
 def test_convergence_is_reported(engine: type) -> None:
     result = case_model(DUEL_CASES[1], spg.VFE(), engine()).infer()
     assert result.converged
-    assert result.status is spg.Status.CONVERGED
+    assert result.status is spg.results.Status.CONVERGED
     assert result.largest_change <= 1e-8
     assert 2 <= result.sweeps < 60
     assert "converged" in str(result)
@@ -100,7 +100,7 @@ def test_broken_kernel_matrix_is_reported_without_an_exception(engine: type) -> 
     )
     result = model.infer()
     assert not result.converged
-    assert result.status is spg.Status.NOT_FINITE
+    assert result.status is spg.results.Status.NOT_FINITE
     assert "not finite" in str(result)
     assert not np.isfinite(model.log_evidence())
 
@@ -112,7 +112,7 @@ def test_broken_inducing_matrix_is_reported() -> None:
         approximation=spg.VFE(),
         inducing_variable=np.random.default_rng(0).normal(size=(3, 2)),
     )
-    assert model.infer().status is spg.Status.NOT_FINITE
+    assert model.infer().status is spg.results.Status.NOT_FINITE
     assert not np.isfinite(model.log_evidence())
 
 
@@ -120,7 +120,7 @@ def test_a_model_recovers_after_a_failed_inference() -> None:
     model = case_model(DUEL_CASES[1], spg.FITC())
     before = model.log_evidence()
     model.kernel.variance.unconstrained_variable.assign(np.nan)
-    assert model.infer().status is spg.Status.NOT_FINITE
+    assert model.infer().status is spg.results.Status.NOT_FINITE
     model.kernel.variance.assign(DUEL_CASES[1]["variance"])
     assert model.infer().converged
     assert model.log_evidence() == pytest.approx(before, abs=IDENTITY)

@@ -215,9 +215,9 @@ def test_too_few_steps_are_reported() -> None:
     model = case_model(DUEL_CASES[3], spg.VFE(), spg.Laplace(max_sweeps=2))
     result = model.infer()
     assert not result.converged and result.sweeps == 2
-    assert result.status is spg.Status.MAX_SWEEPS
+    assert result.status is spg.results.Status.MAX_SWEEPS
     model.kernel.variance.unconstrained_variable.assign(np.nan)
-    assert model.infer(restart=True).status is spg.Status.NOT_FINITE
+    assert model.infer(restart=True).status is spg.results.Status.NOT_FINITE
 
 
 def test_compiled_gradient_is_the_eager_one() -> None:

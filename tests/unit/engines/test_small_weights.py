@@ -462,7 +462,7 @@ def test_streams_have_the_same_evidence_and_gradient(approximation: Approximatio
 def test_samplers_refuse() -> None:
     model = one_duel(4.0, 0.5)
     with pytest.raises(ValueError, match=r"whole duels, but duels weigh 0\.5 .*whole numbers"):
-        spg.importance_sampling(model, 100)
+        spg.exact.importance_sampling(model, 100)
     with pytest.raises(ValueError, match=r"whole duels, but duels weigh 0\.5 .*whole numbers"):
         spg.sample_posterior(model, 100, np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"duels weigh 0\.5"):

@@ -213,10 +213,10 @@ def test_settings_are_checked(make: Callable[..., object]) -> None:
 
 def test_too_few_sweeps_and_broken_parameters_are_reported() -> None:
     model = case_model(DUEL_CASES[1], spg.VFE(), spg.Variational(max_sweeps=2))
-    assert model.infer().status is spg.Status.MAX_SWEEPS
+    assert model.infer().status is spg.results.Status.MAX_SWEEPS
     good = case_model(DUEL_CASES[1], spg.VFE(), engine())
     before = good.log_evidence()
     good.kernel.variance.unconstrained_variable.assign(np.nan)
-    assert good.infer().status is spg.Status.NOT_FINITE
+    assert good.infer().status is spg.results.Status.NOT_FINITE
     good.kernel.variance.assign(DUEL_CASES[1]["variance"])
     assert good.log_evidence() == pytest.approx(before, abs=IDENTITY)

@@ -56,11 +56,11 @@ def repeated_duels() -> spg.Duels:
 def test_stacked_duels_keep_weights_and_refuse_what_the_likelihood_does_not_know() -> None:
     items = np.arange(6.0).reshape(3, 2)
     weighed = spg.Duels(items, [0, 1, 0], [1, 2, 1], weights=[0.5, 2.0, 0.5])
-    np.testing.assert_array_equal(spg.stacked_duels(weighed)[1], [[1.0, 1.0], [1.0, 2.0]])
+    np.testing.assert_array_equal(spg.gpflow.stacked_duels(weighed)[1], [[1.0, 1.0], [1.0, 2.0]])
     with pytest.raises(ValueError, match="1 of the duels are ties"):
-        spg.stacked_duels(spg.Duels(items, [0, 1], [1, 2], ties=[0, 1]))
+        spg.gpflow.stacked_duels(spg.Duels(items, [0, 1], [1, 2], ties=[0, 1]))
     with pytest.raises(ValueError, match="The duels have groups"):
-        spg.stacked_duels(spg.Duels(items, [0, 1], [1, 2], groups=["a", "b"]))
+        spg.gpflow.stacked_duels(spg.Duels(items, [0, 1], [1, 2], groups=["a", "b"]))
 
 
 def test_covariance_is_that_of_differences() -> None:
@@ -428,7 +428,7 @@ def test_svgp_by_lbfgs_reaches_the_best_bound(exact_jitter: None) -> None:
         case_duels(CASE), case_kernel(CASE), approximation=spg.Exact(),
         noise_variance=CASE["noise_variance"],
     )  # fmt: skip
-    truth = spg.importance_sampling(exact, samples=2000).log_evidence
+    truth = spg.exact.importance_sampling(exact, samples=2000).log_evidence
     assert at_ep < bound < truth
     # At the best q the two agree in what they predict, as far as EP and KL do.
     X, _ = stacked_duels(case_duels(CASE))

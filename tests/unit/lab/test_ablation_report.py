@@ -513,7 +513,9 @@ def test_memory_that_may_be_all_of_graphs_is_told_and_not_ranked(tmp_path):
     frame.loc[memory & (m == 128), "value"] = 8e7
     (note_of_all,) = notes_of_memory(arrange(results_of(frame, tmp_path / "all")), metric)
     assert "boston: memory taken is 76 to 79 MiB whatever the method: all values" in note_of_all
-    report = spg.study_report(tmp_path / "study", compare=("FITC", "VFE"), metrics=[metric.name])
+    report = spg.lab.study_report(
+        tmp_path / "study", compare=("FITC", "VFE"), metrics=[metric.name]
+    )
     assert told.split(". ")[0] in " ".join(report.notes) and note in report.notes
 
 
@@ -702,7 +704,7 @@ def written(small, tmp_path_factory):
     frame = small.assign(data=ATTACK)
     frame["reason"] = frame["reason"].where(frame["reason"] == "", ATTACK)
     write_study(folder / "study", frame, title=ATTACK)
-    return spg.study_report(
+    return spg.lab.study_report(
         folder / "study", compare=("FITC", "vfe"), metrics=["nlp_nats", "fit_seconds"]
     )
 
@@ -748,23 +750,23 @@ def test_the_files(written):
 
 def test_a_report_is_replaced_and_nothing_foreign_is_lost(small, tmp_path):
     folder = write_study(tmp_path / "study", small)
-    first = spg.study_report(folder, metrics=["brier"])
+    first = spg.lab.study_report(folder, metrics=["brier"])
     assert (first.folder / "figures" / "brier.png").is_file()
     pictures = {path.name: path.read_bytes() for path in (first.folder / "figures").iterdir()}
-    spg.study_report(folder, metrics=["brier"])
+    spg.lab.study_report(folder, metrics=["brier"])
     for path in (first.folder / "figures").iterdir():
         assert path.read_bytes() == pictures[path.name]  # no clock in PNG or PDF
-    spg.study_report(folder, metrics=["accuracy"])
+    spg.lab.study_report(folder, metrics=["accuracy"])
     assert not (first.folder / "figures" / "brier.png").exists()
     (first.folder / "figures" / "mine.txt").write_text("keep me")
     with pytest.raises(ValueError, match=r"'figures/mine\.txt'"):
-        spg.study_report(folder, metrics=["accuracy"])
+        spg.lab.study_report(folder, metrics=["accuracy"])
     assert (first.folder / "figures" / "mine.txt").read_text() == "keep me"
     with pytest.raises(ValueError, match="holds a study"):
-        spg.study_report(folder, folder)
+        spg.lab.study_report(folder, folder)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="is a file"):
-        spg.study_report(folder, tmp_path / "file")
+        spg.lab.study_report(folder, tmp_path / "file")
 
 
 def call(*arguments: Any) -> Any:

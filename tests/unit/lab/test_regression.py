@@ -262,7 +262,7 @@ def test_compiled_functions_follow_the_parameters() -> None:
 
 def test_posterior_does_not_change_with_the_parameters() -> None:
     model = build(spg.VFE())
-    posterior, rows = model.posterior, np.column_stack([X[:3], np.ones(3)])
+    posterior, rows = model.posterior(), np.column_stack([X[:3], np.ones(3)])
     before = posterior.marginal(tf.constant(rows)).numpy()
     model.kernel.kernels[0].variance.assign(2.0)
     np.testing.assert_array_equal(posterior.marginal(tf.constant(rows)), before)

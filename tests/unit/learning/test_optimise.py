@@ -46,7 +46,7 @@ def build(approximation: object = None, **settings: object) -> spg.PreferenceGP:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> tuple[spg.PreferenceGP, spg.OptimisationReport, list[Progress], float]:
+def fitted() -> tuple[spg.PreferenceGP, spg.results.OptimisationReport, list[Progress], float]:
     model = build(engine=spg.ParallelEP(tolerance=1e-9))
     before = model.log_evidence()
     seen: list[Progress] = []

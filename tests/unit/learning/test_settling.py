@@ -152,7 +152,7 @@ def test_resumed_settles_too(before: int, tmp_path: Path) -> None:
 def test_streamed(gradients: dict, tmp_path: Path) -> None:
     coarse = 1e-2
 
-    def learn(limit: int = 60, **more: object) -> spg.StreamedReport:
+    def learn(limit: int = 60, **more: object) -> spg.results.OptimisationReport:
         data = duels()
         model = spg.StreamedGP(
             spg.stream_duels(data),
@@ -161,7 +161,7 @@ def test_streamed(gradients: dict, tmp_path: Path) -> None:
             inducing_variable=data.items[:6].copy(),
         )
         rng = np.random.default_rng(0)
-        return spg.optimise_streamed(model, limit, rng=rng, **gradients, **more)
+        return spg.optimise(model, limit, rng=rng, **gradients, **more)
 
     steps = []
     whole = learn(least_gain=coarse, callback=steps.append)

@@ -43,7 +43,7 @@ def build(duels: spg.StreamedDuels | None = None, **more: Any) -> spg.StreamedGP
 
 
 def learn(model: spg.StreamedGP, limit: int = LIMIT, seed: int = 5, **more: Any) -> Any:
-    return spg.optimise_streamed(model, limit, rng=np.random.default_rng(seed), **more)
+    return spg.optimise(model, limit, rng=np.random.default_rng(seed), **more)
 
 
 def stop_at(of: str, iteration: int) -> Callable[[Progress], None]:
@@ -185,11 +185,9 @@ def test_interrupted_between_iterations(
 def test_rows_drawn_by_no_seed_are_drawn_once(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     with pytest.raises(Interrupted):
-        spg.optimise_streamed(
-            build(), 3, checkpoint=folder, callback=stop_at("subset", 1), **SUBSET
-        )
+        spg.optimise(build(), 3, checkpoint=folder, callback=stop_at("subset", 1), **SUBSET)
     resumed = spg.Checkpoint(folder, resume=True)
-    one, other = (spg.optimise_streamed(build(), 3, checkpoint=resumed, **SUBSET) for _ in range(2))
+    one, other = (spg.optimise(build(), 3, checkpoint=resumed, **SUBSET) for _ in range(2))
     assert one.subset_per_duel == pytest.approx(other.subset_per_duel, rel=FIXED_POINT)
 
 
@@ -272,13 +270,13 @@ def test_duels_of_files_are_told_apart_by_their_checksums(tmp_path: Path) -> Non
 def test_what_was_reached_survives() -> None:
     from sparse_prefgp.learning.checkpoint import RunState
     from sparse_prefgp.learning.lbfgs import Curvature, LbfgsState
-    from sparse_prefgp.learning.objective import Counts
+    from sparse_prefgp.learning.objective import EvaluationCounts
 
     rng = np.random.default_rng(0)
     curvature = Curvature(*rng.normal(size=(2, 3, 4)))
     known = (rng.normal(size=4), 0.2, rng.normal(size=4), -1.0, curvature, (0.3, 0.2), (-0.1,))
     legs = (LbfgsState(*known, "settled", converged=True), LbfgsState(*known))
-    many = RunState((1 / 3, -0.5), legs, np.arange(3), 0.7, Counts(3, 1, seconds=0.5))
+    many = RunState((1 / 3, -0.5), legs, np.arange(3), 0.7, EvaluationCounts(3, 1, seconds=0.5))
     for one in (many, RunState((0.1, 0.0)), RunState((0.1, 0.0), legs[:1])):
         arrays, words = one.to_arrays()
         again = RunState.from_arrays(arrays, json.loads(json.dumps(words)))

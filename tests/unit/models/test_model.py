@@ -226,7 +226,7 @@ def test_infer_twice_is_cached_and_restart_is_not() -> None:
     assert model.infer() is first
     model.log_evidence()
     model.predict_f(Z)
-    assert model.posterior is model.posterior
+    assert model.posterior() is model.posterior()
     assert model.total_sweeps() == swept
     again = model.infer(restart=True)
     assert again.sweeps == first.sweeps  # from cold sites: the same way again
@@ -474,7 +474,7 @@ def small_model(**settings: object) -> tuple[spg.PreferenceGP, np.ndarray]:
 def test_copies_and_held_posteriors_keep_their_parameters(approximation) -> None:
     model, new = small_model(approximation=approximation)
     before = model.predict_f(new)[0].numpy()
-    copied, held = copy.deepcopy(model), model.posterior
+    copied, held = copy.deepcopy(model), model.posterior()
     model.kernel.lengthscales.assign([0.3, 0.3])
     assert np.abs(model.predict_f(new)[0] - before).max() > 0.01
     np.testing.assert_array_equal(copied.predict_f(new)[0], before)
@@ -525,7 +525,7 @@ def test_what_was_inferred_is_one_value_replaced_whole() -> None:
     model.infer()
     known = model._known
     assert known is not None and model.log_evidence() == known.solution.log_evidence
-    assert model.posterior is known.solution.posterior and model._known is known
+    assert model.posterior() is known.solution.posterior and model._known is known
     with pytest.raises(dataclasses.FrozenInstanceError):
         known.result = model.infer()  # type: ignore[misc]
     prior = weakref.ref(known.solution.prior)

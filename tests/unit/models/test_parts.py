@@ -294,7 +294,7 @@ def test_a_failed_run_is_not_gone_on_from(case: Case) -> None:
     good = model.log_evidence()
     kept = model.inducing_variable.Z.numpy()
     model.inducing_variable.Z.unconstrained_variable.assign(np.full_like(kept, np.nan))
-    assert model.infer().status is spg.Status.NOT_FINITE
+    assert model.infer().status is spg.results.Status.NOT_FINITE
     value, gradient = model.evidence_and_gradient()
     assert np.isnan(value) and all(np.all(np.isnan(g)) for g in gradient)
     model.inducing_variable.Z.assign(kept)
@@ -387,7 +387,7 @@ def test_rounds_that_end_too_early_are_told(case: Case) -> None:
     model = spg.StreamedGP(case.stream("ids"), engine=engine, **case.settings(spg.VFE()))
     with pytest.warns(UserWarning, match="did not converge"):
         model.log_evidence()
-    assert model.infer().status is spg.Status.MAX_SWEEPS
+    assert model.infer().status is spg.results.Status.MAX_SWEEPS
 
 
 def test_progress_counts_duels(case: Case) -> None:
@@ -541,14 +541,21 @@ def test_hyperparameters_are_learned_from_chunks_and_from_a_subset(case: Case) -
     reference = spg.optimise(whole, max_iterations=8)
     chunks = case.streamed("ids", spg.VFE(), tolerance=1e-8)
     steps: list[Any] = []
-    report = spg.optimise_streamed(chunks, max_iterations=8, callback=steps.append)
+    report = spg.optimise(chunks, max_iterations=8, callback=steps.append)
     assert report.gradients == "chunks" and report.subset is None
     assert report.iterations == len(steps) == len(report.history)
     assert report.log_evidence == pytest.approx(reference.log_evidence, rel=1e-3)
     assert report.log_evidence > report.log_evidence_start
 
+    def enough(progress: Any) -> None:
+        if progress.iteration == 2:
+            raise StopIteration
+
+    stopped = spg.optimise(case.streamed("ids", spg.VFE()), 8, callback=enough)
+    assert stopped.iterations == 2 and stopped.message == "stopped by the callback"
+
     subset = case.streamed("ids", spg.VFE(), tolerance=1e-8)
-    report = spg.optimise_streamed(
+    report = spg.optimise(
         subset,
         max_iterations=8,
         gradients="subset",
@@ -570,7 +577,7 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
         ({"subset": 0}, "subset must be a whole number of at least 1"),
     ):
         with pytest.raises(ValueError, match=words):
-            spg.optimise_streamed(model, **more)
+            spg.optimise(model, **more)
     for more in ({"starts": 1}, {"seed": 0}, {"free_scale": True}):
         with pytest.raises(ValueError, match=r"is for duels in memory, and these .* leave"):
             spg.optimise(model, **more)
@@ -579,14 +586,13 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
         with pytest.raises(
             ValueError, match="is for a StreamedGP, and these duels are in memory; leave"
         ):
-            spg.optimise_streamed(whole, **more)
-    assert spg.optimise_streamed is spg.optimise and spg.StreamedReport is spg.OptimisationReport
+            spg.optimise(whole, **more)
     gpflow.set_trainable(model.noise_variance, True)
     with pytest.raises(ValueError, match="only their ratio"):
-        spg.optimise_streamed(model)
+        spg.optimise(model)
     gpflow.set_trainable(model, False)
     with pytest.raises(ValueError, match="no trainable parameter"):
-        spg.optimise_streamed(model)
+        spg.optimise(model)
 
 
 @pytest.mark.parametrize("schema", ["ids", "inline"])

@@ -142,7 +142,7 @@ def test_saved_ordinary_and_learned(judged: Judged, tmp_path: Path) -> None:
 def test_the_margin_is_learned(judged: Judged, gradients: str) -> None:
     model = judged.streamed("ids", "VFE")
     gpflow.set_trainable(model.inducing_variable, False)
-    report = spg.optimise_streamed(
+    report = spg.optimise(
         model,
         60,
         gradients=gradients,

@@ -27,7 +27,7 @@ from sparse_prefgp.sampling.diagnostics import (
     split_rhat,
     standard_error,
 )
-from sparse_prefgp.sampling.draws import sample_posterior, summarise
+from sparse_prefgp.sampling.draws import PosteriorDraws, sample_posterior, summarise
 from sparse_prefgp.sampling.proposals import TruncatedNormal, independence_metropolis, propose
 from sparse_prefgp.sampling.target import duel_features
 from sparse_prefgp.sampling.truncated import standard_draws, truncated_normals
@@ -61,7 +61,7 @@ def within(found: Any, truth: Any, error: Any) -> None:
     assert np.max(away) < SE, f"{np.max(away):.2f} standard errors"
 
 
-def posterior_of(model: Any, draws: int = 1000, seed: int = 0, **more: Any) -> spg.PosteriorDraws:
+def posterior_of(model: Any, draws: int = 1000, seed: int = 0, **more: Any) -> PosteriorDraws:
     return sample_posterior(model, draws, np.random.default_rng(seed), **more)
 
 
@@ -319,7 +319,7 @@ def test_far_items_have_the_prior_and_equal_items_no_difference() -> None:
 # Other samplers.
 
 
-def parts_of(draws: spg.PosteriorDraws) -> tuple[np.ndarray, ...]:
+def parts_of(draws: PosteriorDraws) -> tuple[np.ndarray, ...]:
     """Features, noise and limits of every single duel, and the prior mean."""
     graph, prior = draws.graph, draws._prior
     site, offset = draws.site, prior.offset[draws.site]
@@ -328,7 +328,7 @@ def parts_of(draws: spg.PosteriorDraws) -> tuple[np.ndarray, ...]:
     return prior.loadings[site], noise, *limits, offset
 
 
-def same_posterior(draws: spg.PosteriorDraws, other: np.ndarray, offset: np.ndarray) -> None:
+def same_posterior(draws: PosteriorDraws, other: np.ndarray, offset: np.ndarray) -> None:
     """First three moments of every v, within the errors of both samplers."""
     ours, theirs = draws.v, other + offset
     centre = ours.mean((0, 1))

@@ -40,7 +40,7 @@ def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def whole(frames: tuple[pd.DataFrame, pd.DataFrame]) -> spg.FitOutput:
+def whole(frames: tuple[pd.DataFrame, pd.DataFrame]) -> spg.results.FitOutput:
     return spg.fit(*frames, **SMALL)
 
 
@@ -61,7 +61,7 @@ def check_same(mine: Any, theirs: Any, at: str = "") -> None:
 
 
 def test_what_is_said_per_duel_divides_by_weights(
-    frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.FitOutput, tmp_path: Path
+    frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.results.FitOutput, tmp_path: Path
 ) -> None:
     items, duels = frames
     assert whole.figures["fit"]["weight"] is None
@@ -81,9 +81,9 @@ def test_what_is_said_per_duel_divides_by_weights(
     assert f"per unit of weight (weights add up to {0.25 * fit['duels']:,.4g})" in printed
 
 
-def test_what_comes_back(whole: spg.FitOutput) -> None:
+def test_what_comes_back(whole: spg.results.FitOutput) -> None:
     assert isinstance(whole.model, spg.PreferenceGP)
-    assert isinstance(whole.report, spg.OptimisationReport)
+    assert isinstance(whole.report, spg.results.OptimisationReport)
     assert whole.settings.kernel == "se" and not whole.streamed
     assert set(whole.scores) == {"model", "linear_probit", "coin"}
     assert whole.scores == whole.figures["held_out"]
@@ -94,7 +94,7 @@ def test_what_comes_back(whole: spg.FitOutput) -> None:
 
 
 def test_the_folder_is_that_of_the_command(
-    frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.FitOutput, tmp_path: Path
+    frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.results.FitOutput, tmp_path: Path
 ) -> None:
     for frame, name in zip(frames, ("items", "duels"), strict=True):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
@@ -120,7 +120,7 @@ def test_the_folder_is_that_of_the_command(
 
 
 def test_arrays_and_duels_are_taken_too(
-    frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.FitOutput
+    frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.results.FitOutput
 ) -> None:
     items, duels = frames
     decided = duels[duels.tie == 0]
