@@ -14,8 +14,8 @@ from typing import Any
 
 from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.io import DuelTable, read_table
+from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.workflow.automatic import automatic_candidates, choose
-from sparse_prefgp.workflow.folder import as_json_text
 from sparse_prefgp.workflow.holdout import fit_model, predict_held_out, prepare
 from sparse_prefgp.workflow.settings import FitSettings
 

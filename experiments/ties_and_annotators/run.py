@@ -22,7 +22,7 @@ from sparse_prefgp.io import DuelTable, read_table
 from sparse_prefgp.learning.optimise import optimise
 from sparse_prefgp.learning.report import OptimisationReport
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
-from sparse_prefgp.workflow.folder import as_json_text
+from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.workflow.model_names import ApproximationChoice, KernelChoice
 
 INDUCING, MARGIN, SEED = 128, 0.3, 0

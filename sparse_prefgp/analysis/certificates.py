@@ -9,6 +9,7 @@ import numpy as np
 
 from sparse_prefgp.analysis.importance import SampledEvidence, sample_evidence
 from sparse_prefgp.sampling import SAMPLED_UP_TO
+from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.words import counted
 
 if TYPE_CHECKING:
@@ -121,31 +122,29 @@ class EvidenceReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings, ready for JSON; None for what is not finite."""
-
-        def plain(values: dict[str, float]) -> dict[str, float | None]:
-            return {name: _finite(value) for name, value in values.items()}
-
-        return {
-            "approximation": self.approximation,
-            "duels": self.duels,
-            "duels_used": self.duels_used,
-            "weight": self.weight,
-            "weight_used": self.weight_used,
-            "log_evidence": _finite(self.log_evidence),
-            "log_evidence_per_duel": _finite(self.log_evidence / self.weight_used),
-            "lower_bound": _finite(self.lower_bound),
-            "lower_bound_per_duel": _finite(self.lower_bound / self.weight),
-            "lower_bound_row": self.lower_bound_row,
-            "lower_bounds": plain(self.lower_bounds),
-            "refitted_bounds": plain(self.refitted_bounds),
-            "bounds": plain(self.bounds),
-            "exact": None if self.exact is None else _finite(self.exact),
-            "exact_converged": self.exact_converged,
-            "sampled": None if self.sampled is None else self.sampled.to_dict(),
-            "gap": _finite(self.gap),
-            "skipped": list(self.skipped),
-            "warnings": list(self.warnings),
-        }
+        return plain(
+            {
+                "approximation": self.approximation,
+                "duels": self.duels,
+                "duels_used": self.duels_used,
+                "weight": self.weight,
+                "weight_used": self.weight_used,
+                "log_evidence": self.log_evidence,
+                "log_evidence_per_duel": self.log_evidence / self.weight_used,
+                "lower_bound": self.lower_bound,
+                "lower_bound_per_duel": self.lower_bound / self.weight,
+                "lower_bound_row": self.lower_bound_row,
+                "lower_bounds": self.lower_bounds,
+                "refitted_bounds": self.refitted_bounds,
+                "bounds": self.bounds,
+                "exact": self.exact,
+                "exact_converged": self.exact_converged,
+                "sampled": None if self.sampled is None else self.sampled.to_dict(),
+                "gap": self.gap,
+                "skipped": self.skipped,
+                "warnings": self.warnings,
+            }
+        )
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -376,7 +375,3 @@ def _warnings(
             text += ", unless the bound is loose"
         found.append(f"{text}. Judge this model by held-out duels, not by its evidence.")
     return found
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None

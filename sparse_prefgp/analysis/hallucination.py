@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.analysis.ranking import factorised
 from sparse_prefgp.approximations import DuelPrior, DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.factors.sites import Sites, totals
@@ -21,6 +20,7 @@ from sparse_prefgp.sampling import SAMPLED_UP_TO, sample_posterior
 from sparse_prefgp.sampling.target import check_whole
 from sparse_prefgp.sampling.truncated import truncated_normals
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.linalg import factorised
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import HoldsDuels

@@ -73,15 +73,19 @@ class CalibrationBin:
 
 
 def calibration_bins(
-    log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = None
+    log_probabilities: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+    *,
+    probabilities: npt.ArrayLike | None = None,
 ) -> tuple[CalibrationBin, ...]:
     """The bins behind the calibration error of `score`, those that have duels.
 
     :param log_probabilities: (t,) natural logarithms of P(observed winner wins).
     :param counts: (t,) how often each duel was seen; default all 1.
+    :param probabilities: (t,) in place of their logarithms.
     :raises ValueError: what `score` raises.
     """
-    p, _, weights = _checked(None, counts, log_probabilities)
+    p, _, weights = _checked(probabilities, counts, log_probabilities)
     return _bins(p, weights)
 
 
@@ -124,6 +128,8 @@ def auc(
     :param rng: of the coins.
     :raises ValueError: what `score` raises.
     """
+    from sklearn.metrics import roc_auc_score
+
     p, log_p, weights = _checked(None, counts, log_probabilities)
     with np.errstate(divide="ignore"):
         log_odds = log_p - np.log(-np.expm1(log_p))  # apart where p rounds to 1
@@ -133,12 +139,9 @@ def auc(
     if yes.sum() == 0.0 or no.sum() == 0.0:
         return float("nan")
     values = np.concatenate([log_odds, -log_odds])
-    levels, level = np.unique(values, return_inverse=True)
-    level = level.reshape(-1)
-    above = np.bincount(level[: len(p)], weights=yes, minlength=len(levels))
-    below = np.bincount(level[len(p) :], weights=no, minlength=len(levels))
-    lower = np.cumsum(below) - below
-    return float(above @ (lower + 0.5 * below) / (yes.sum() * no.sum()))
+    _, level = np.unique(values, return_inverse=True)  # scikit-learn takes no infinities
+    won = np.repeat([True, False], len(p))
+    return float(roc_auc_score(won, level.reshape(-1), sample_weight=np.concatenate([yes, no])))
 
 
 def kendall_tau(utilities: npt.ArrayLike, predicted: npt.ArrayLike) -> float:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gpflow
 import numpy as np
 import tensorflow as tf
-from scipy import linalg, special
+from scipy import special
 
 from sparse_prefgp.analysis.items import numbered_inputs, resolve_items
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
+from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.words import agreeing, counted
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ _CHUNK_NUMBERS = 2_000_000
 _TRACE_FROM = 16
 # Below, it is no more than the rounding of the sums that a covariance is made of.
 _JITTER_WORTH_A_NOTE = 1e-10
-_FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -521,28 +521,6 @@ def likely_rows(mean: FloatArray, sd: FloatArray, top_k: int, count: int) -> Int
     # Those at or above the limit come first, whatever their sd.
     chosen = np.lexsort((-mean, -distance, mean < limit))
     return np.sort(chosen[:count])
-
-
-def factorised(covariance: FloatArray, scale: float) -> tuple[FloatArray, float]:
-    """Lower Cholesky factor of a covariance (c, c), and the jitter that it took.
-
-    The jitter is the first of 0 and scale · (1e-14, 1e-13, …, 1e-4) that is enough: the centred
-    covariance is singular wherever all items are candidates, or the kernel cannot tell two apart.
-
-    :raises ValueError: not even the largest is enough.
-    """
-    jitter = 0.0
-    while jitter <= _LAST_JITTER * scale * 1.01:
-        try:
-            factor = linalg.cholesky(covariance + jitter * np.eye(len(covariance)), lower=True)
-            return factor, jitter
-        except linalg.LinAlgError:
-            jitter = max(10.0 * jitter, _FIRST_JITTER * scale)
-    raise ValueError(
-        f"The covariance of {len(covariance)} candidates is not positive definite, even with "
-        f"{_LAST_JITTER:g} of the prior variance added; raise the noise variance, or remove "
-        "inducing inputs that nearly coincide."
-    )
 
 
 def sample_places(

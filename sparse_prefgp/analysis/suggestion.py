@@ -22,12 +22,12 @@ from sparse_prefgp.analysis.challenger import best_of
 from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.analysis.prediction import TIE, predicted
-from sparse_prefgp.analysis.ranking import factorised
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.models.protocols import holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.linalg import factorised
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts

@@ -69,7 +69,7 @@ def evaluate(
         fitted = open_model(console, model)
         from sparse_prefgp.analysis.evaluation import evaluate as score_model
         from sparse_prefgp.analysis.scoring import LINEAR_PROBIT
-        from sparse_prefgp.workflow.folder import as_json_text
+        from sparse_prefgp.support.plain import as_json_text
 
         with console.status("Scoring …"):
             scores = score_model(fitted, duels, items, seed=seed, groups=noise_by, blocks=blocks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import typer
 
 from sparse_prefgp.disk.folders import check_place
 from sparse_prefgp.disk.folders import write_file as write_file  # commands take it from here
+from sparse_prefgp.support.plain import as_json_text
 
 Quiet = Annotated[
     bool, typer.Option("--quiet", metavar="", help="Print nothing but mistakes and warnings.")
@@ -86,9 +86,7 @@ class OutputOptions:
     def emit(self, result: Any) -> None:
         """Print the result, if as JSON; infinities and NaN become null."""
         if self.as_json:
-            from sparse_prefgp.workflow.folder import plain
-
-            typer.echo(json.dumps(plain(result), indent=2, allow_nan=False))
+            typer.echo(as_json_text(result), nl=False)
 
 
 def check_file(

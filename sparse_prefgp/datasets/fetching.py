@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile
+from sparse_prefgp.disk.folders import write_file
 
 DATA_VARIABLE = "SPARSE_PREFGP_DATA"
 CACHE_VARIABLE = "SPARSE_PREFGP_CACHE"
@@ -111,18 +112,9 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2, sort_keys=True)
-            file.write("\n")
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+def as_record(content: Any) -> str:
+    """JSON in an order that does not depend on what was first."""
+    return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 
 def _check(path: Path, expected: str | None) -> None:
@@ -159,7 +151,7 @@ def _download(path: Path, file: RemoteFile, root: Path, key: str) -> None:
         os.replace(fetched, path)
     if file.sha256 is None and expected is None:
         entry = {"sha256": found, "url": file.url, "date": date.today().isoformat()}
-        write_json(root / RECORD, recorded(root) | {key: entry})
+        write_file(root / RECORD, as_record(recorded(root) | {key: entry}))
 
 
 def _retrieve(url: str, scratch: Path) -> Path:

@@ -16,11 +16,11 @@ from sparse_prefgp.datasets import arguments, choices, tables, tennis
 from sparse_prefgp.datasets.fetching import (
     DATA_VARIABLE,
     Progress,
+    as_record,
     cache_folder,
     data_folder,
     download,
     sha256,
-    write_json,
 )
 from sparse_prefgp.datasets.registry import (
     DUELS,
@@ -32,7 +32,7 @@ from sparse_prefgp.datasets.registry import (
     describe,
 )
 from sparse_prefgp.datasets.sets import DuelSet, RegressionSet
-from sparse_prefgp.disk.folders import replaced_folder
+from sparse_prefgp.disk.folders import replaced_folder, write_file
 
 MADE = "made.json"  # of the tidy files in the cache: how they were made, and their checksums
 FORM = 1  # raised whenever a converter gives something else
@@ -187,7 +187,7 @@ def _make(known: DataSet, raw: Mapping[str, Path], tidy: Path) -> None:
         for file, table in content.items():
             _write(new / file, table)
         sums = {file: sha256(new / file) for file in content}
-        write_json(new / MADE, {"form": FORM, "sha256": sums})
+        write_file(new / MADE, as_record({"form": FORM, "sha256": sums}))
 
 
 def _write(path: Path, table: Any) -> None:

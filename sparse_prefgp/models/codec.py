@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from sparse_prefgp.covariances import ItemEffect
+from sparse_prefgp.support.plain import plain
 
 Json = dict[str, Any]
 Class = TypeVar("Class", bound=type)
@@ -163,7 +164,7 @@ class Encoder:
             self.arrays[name] = _numbers(np.asarray(value), where)
             return {"array": name}
         if _is_plain(value) or isinstance(value, (list, tuple)):
-            return {"value": _plain(value)}
+            return {"value": plain(value, float)}
         raise ValueError(
             f"{where} has {value!r} of type {type(value).__name__}, which a saved model cannot "
             "hold; use numbers, text, arrays, parameters or kernels."
@@ -294,7 +295,7 @@ def _encode_number(value: Any, module: Any, where: str) -> Any:
         array = _numbers(np.asarray(value), where)
         return {"numbers": array.tolist(), "dtype": array.dtype.name}
     if _is_plain(value) or isinstance(value, (list, tuple)):
-        return {"value": _plain(value)}
+        return {"value": plain(value, float)}
     raise ValueError(
         f"{where} has {value!r} of type {type(value).__name__}, which a saved model cannot hold; "
         "use numbers."
@@ -330,9 +331,3 @@ def _numbers(array: np.ndarray, where: str) -> np.ndarray:
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.generic))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    return value.item() if isinstance(value, np.generic) else value

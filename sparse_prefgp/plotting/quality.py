@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.analysis.metrics import calibration_bins, score
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from sparse_prefgp.learning.report import OptimisationReport
 
-BINS = 10
 Z_95 = 1.959963984540054  # of the standard normal
 
 
@@ -51,19 +50,11 @@ def reliability(
     :raises ValueError: what `metrics.score` raises.
     """
     error = score(probabilities, counts, log_probabilities=log_probabilities)["calibration_error"]
-    if probabilities is None:
-        p = np.exp(np.asarray(log_probabilities, dtype=np.float64))
-    else:
-        p = np.asarray(probabilities, dtype=np.float64)
-    weights = np.ones(len(p)) if counts is None else np.asarray(counts, dtype=np.float64)
-    confidence = np.maximum(p, 1.0 - p)
-    won = np.where(p > 0.5, 1.0, np.where(p == 0.5, 0.5, 0.0))
-    bins = np.minimum(((confidence - 0.5) * 2 * BINS).astype(int), BINS - 1)
-    number: FloatArray = np.bincount(bins, weights, BINS).astype(np.float64)
-    used = number > 0
-    x = np.bincount(bins, weights * confidence, BINS)[used] / number[used]
-    share = np.bincount(bins, weights * won, BINS)[used] / number[used]
-    lower, upper = wilson(share, number[used])
+    bins = calibration_bins(log_probabilities, counts, probabilities=probabilities)
+    x, share, number, start, end = np.array(
+        [[one.confidence, one.accuracy, one.duels, one.lower, one.upper] for one in bins]
+    ).T
+    lower, upper = wilson(share, number)
 
     ax = axes_or_new(ax)
     bottom = min(0.4, np.floor(10 * lower.min()) / 10)
@@ -81,10 +72,10 @@ def reliability(
         linewidth=1.2,
         label="duels, with 95 % interval",
     )
-    centres = 0.5 + (np.flatnonzero(used) + 0.5) / (2 * BINS)
-    heights = 0.6 * strip * number[used] / number.max()
+    centres = 0.5 * (start + end)
+    heights = 0.6 * strip * number / number.max()
     ax.bar(centres, heights, width=0.045, bottom=bottom - strip, color=PALE, zorder=0.5)
-    for centre, height, count in zip(centres, heights, number[used], strict=True):
+    for centre, height, count in zip(centres, heights, number, strict=True):
         ax.text(
             centre,
             bottom - strip + height,

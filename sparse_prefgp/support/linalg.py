@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import scipy.linalg
 import tensorflow as tf
+
+from sparse_prefgp.support.arrays import FloatArray
 
 MAX_CONDITION = 1e14
 _FIRST_JITTER, _LAST_JITTER = 1e-14, 1e-4
@@ -48,6 +51,30 @@ def cholesky_with_jitter(
     jitter, _ = tf.while_loop(another, more, start)
     jitter = tf.stop_gradient(jitter)
     return tf.linalg.cholesky(add_to_diagonal(matrix, jitter)), jitter
+
+
+def factorised(covariance: FloatArray, scale: float) -> tuple[FloatArray, float]:
+    """The same of a covariance (c, c) to be drawn from, by NumPy.
+
+    The jitter is the first of 0 and scale · (1e-14, 1e-13, …, 1e-4) that is enough: a centred
+    covariance is singular wherever all items are in it, or the kernel cannot tell two apart.
+
+    :raises ValueError: not even the largest is enough.
+    """
+    jitter = 0.0
+    while jitter <= _LAST_JITTER * scale * 1.01:
+        try:
+            factor = scipy.linalg.cholesky(
+                covariance + jitter * np.eye(len(covariance)), lower=True
+            )
+            return factor, jitter
+        except scipy.linalg.LinAlgError:
+            jitter = max(10.0 * jitter, _FIRST_JITTER * scale)
+    raise ValueError(
+        f"The covariance of {len(covariance)} candidates is not positive definite, even with "
+        f"{_LAST_JITTER:g} of the prior variance added; raise the noise variance, or remove "
+        "inducing inputs that nearly coincide."
+    )
 
 
 # Multiplications from which on the detour pays.

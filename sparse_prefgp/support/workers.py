@@ -1,4 +1,4 @@
-"""Dask workers on this machine."""
+"""Dask: workers on this machine, or those of a scheduler."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 # Where a process reads how many threads it is to take.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+LOCAL = "local"
+SECONDS_TO_ANSWER = 10
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
@@ -32,6 +34,42 @@ def local_cluster(distributed: Any, workers: int, threads: int, env: dict[str, s
             memory_limit=0,  # sites are in memory for good, which is no leak
             env={**_QUIET, **dict.fromkeys(_THREADS, str(threads)), **env},
         )
+
+
+def dask() -> Any:
+    """`distributed`.
+
+    :raises ModuleNotFoundError: it is not installed.
+    """
+    try:
+        import distributed
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "Working on a scheduler needs dask and distributed; install them with pip install "
+            '"sparse_prefgp[scale]".'
+        ) from None
+    return distributed
+
+
+def connect(distributed: Any, address: str, **options: Any) -> Any:
+    """A `distributed.Client` of a scheduler that runs already.
+
+    :raises ConnectionError: none answers there.
+    :raises ValueError: what is no address.
+    """
+    try:
+        return distributed.Client(address, timeout=SECONDS_TO_ANSWER, **options)
+    except OSError as error:
+        raise ConnectionError(
+            f"There is no Dask scheduler at {address!r}; start one (dask scheduler) and its "
+            f"workers (dask worker), or give the address it prints, or {LOCAL!r}."
+        ) from error
+    except ValueError as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(
+            f"{address!r} is no address of a Dask scheduler ({reason}); give one such as "
+            f"tcp://10.0.0.1:8786, or {LOCAL!r}."
+        ) from None
 
 
 @contextmanager

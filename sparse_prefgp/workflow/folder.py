@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 import shutil
@@ -13,11 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import checkpoint_foreign_files, foreign_files
 from sparse_prefgp.learning.notes import fit_notes
+from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.workflow.pictures import PICTURE_NAMES, Picture
 
@@ -285,21 +283,3 @@ def _complete(
     order = (METRICS, RANKING, f"{MODEL}/", f"{PICTURES}/", REPORT)
     there = {METRICS, f"{MODEL}/", *names} - lost
     return [name for name in order if name in there], everything
-
-
-def as_json_text(values: dict[str, Any]) -> str:
-    """JSON as files hold it."""
-    return json.dumps(plain(values), indent=2, allow_nan=False) + "\n"
-
-
-def plain(value: Any) -> Any:
-    """What JSON can hold; it has no infinities or NaN, which become null."""
-    if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -21,10 +21,8 @@ from sparse_prefgp.lab.ablation.reference import Reference, make_reference
 from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings, reference_of
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.quiet import held_back_stderr
-from sparse_prefgp.support.workers import local_cluster
+from sparse_prefgp.support.workers import LOCAL, connect, dask, local_cluster
 
-LOCAL = "local"
-SECONDS_TO_ANSWER = 10
 SECONDS_FOR_A_WORKER = 60
 # How often a run is begun again when it was lost on the way.
 RETRIES = 2
@@ -43,7 +41,8 @@ def records_of(
 
     Exact models are made by workers too, each once, and kept in the folder by this process.
 
-    :raises ValueError: a scheduler that does not answer, has no workers or goes away.
+    :raises ConnectionError: a scheduler that does not answer.
+    :raises ValueError: one that has no workers or goes away; what is no address.
     """
     from distributed import as_completed
 
@@ -137,12 +136,7 @@ def _record(study: Study, run: RunSettings, future: Any) -> Record:
 @contextmanager
 def _client(address: str, workers: int | None) -> Iterator[Any]:
     """A client of a cluster of our own, or of a scheduler that runs already."""
-    try:
-        import distributed
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "Clusters need dask.distributed; install it with pip install 'sparse_prefgp[scale]'."
-        ) from None
+    distributed = dask()
     if address == LOCAL:
         with (
             local_cluster(distributed, workers or usable_cores(), 1, _ONE_OPERATION) as cluster,
@@ -154,7 +148,7 @@ def _client(address: str, workers: int | None) -> Iterator[Any]:
     level = loud.level
     loud.setLevel(logging.CRITICAL)  # a refused connection is told by us, in one sentence
     try:
-        client = _connected(distributed, address)
+        client = connect(distributed, address)
         try:
             _wait_for_worker(client, address)
             yield client
@@ -162,22 +156,6 @@ def _client(address: str, workers: int | None) -> Iterator[Any]:
             client.close()
     finally:
         loud.setLevel(level)
-
-
-def _connected(distributed: Any, address: str) -> Any:
-    try:
-        return distributed.Client(address, timeout=SECONDS_TO_ANSWER)
-    except (OSError, TimeoutError):
-        raise ValueError(
-            f"No dask scheduler answers at {address!r} within {SECONDS_TO_ANSWER} seconds; start "
-            "one with dask scheduler and workers with dask worker, or give --dask alone."
-        ) from None
-    except ValueError as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(
-            f"{address!r} is no address of a dask scheduler ({reason}); give one such as "
-            "tcp://10.0.0.1:8786."
-        ) from None
 
 
 def _wait_for_worker(client: Any, address: str) -> None:

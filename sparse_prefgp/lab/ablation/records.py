@@ -17,6 +17,7 @@ from sparse_prefgp.lab.ablation.configuration import LAYOUT, Study
 from sparse_prefgp.lab.ablation.execution import FAILED, Record
 from sparse_prefgp.lab.ablation.reference import Reference, read_reference
 from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings
+from sparse_prefgp.support.plain import plain
 
 PROGRAM = "sparse-prefgp ablate"
 STUDY, RUNS, REFERENCES = "study.json", "runs", "references"
@@ -74,7 +75,7 @@ class StudyFolder:
 
     def keep(self, record: Record) -> None:
         """Write the record of a run, with the checksums of the files that it is of."""
-        text = json.dumps(_plain({**record, "sources": self.sums}), indent=1, allow_nan=False)
+        text = json.dumps(plain({**record, "sources": self.sums}, str), indent=1, allow_nan=False)
         write_file(self._record(record["name"]), text + "\n")
 
     def reference(self, key: ReferenceKey) -> Reference | None:
@@ -189,14 +190,3 @@ def results_frame(records: Sequence[Record]) -> Any:
             rows.append({**common, **named, "value": float(named["value"])})
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     return frame.astype({**dict.fromkeys(WHOLE, "Int64"), "value": "float64"})
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold; numbers that are not finite become `inf`, `-inf` and `nan` as text."""
-    if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value

@@ -49,7 +49,8 @@ from sparse_prefgp.lab.report.vocabulary import (
     SUMMARY,
     ReportedMetric,
 )
-from sparse_prefgp.workflow.folder import PROGRAM, as_json_text
+from sparse_prefgp.support.plain import as_json_text
+from sparse_prefgp.workflow.folder import PROGRAM
 
 REPORT, PAGE, FIGURES, TABLES = "report", "report.html", "figures", "tables"
 FIGURES_JSON = "report.json"

@@ -30,11 +30,9 @@ from sparse_prefgp.models.streaming.rounds import NOT_HERE, Answer, wire_size
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.pickled_calls import run_pickled
-from sparse_prefgp.support.workers import local_cluster
+from sparse_prefgp.support.workers import LOCAL, connect, dask, local_cluster
 
 _log = logging.getLogger(__name__)
-INSTALL = 'pip install "sparse_prefgp[scale]"'
-LOCAL = "local"
 # Seconds: between two looks at the workers, for the scheduler's answer, for a part to be made (it
 # imports TensorFlow), for a worker to turn up, and the least that a part has for an answer.
 _POLL, _SCHEDULER, _BUILD, _WORKER, _LEAST = 0.5, 15.0, 600.0, 60.0, 60.0
@@ -207,13 +205,9 @@ class Cluster:
         scheduler: str,
         timeout: float | None,
     ) -> None:
-        try:
-            import cloudpickle  # type: ignore[import-untyped]
-            import dask.distributed as distributed
-        except ImportError as error:
-            raise ModuleNotFoundError(
-                f"Working on a scheduler needs dask and distributed; install them with {INSTALL}."
-            ) from error
+        distributed = dask()
+        import cloudpickle  # type: ignore[import-untyped]  # Dask has it
+
         self._dask = distributed
         # What calls end with when the scheduler goes away, or the client after it.
         self._cut_off = (distributed.client.CancelledError, distributed.client.ClosedClientError)
@@ -260,13 +254,7 @@ class Cluster:
             return
         # That a scheduler goes away is told here, in one sentence.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-        try:
-            self._client = self._dask.Client(scheduler, timeout=_SCHEDULER, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise ConnectionError(
-                f"There is no Dask scheduler at {scheduler!r}; start one (dask scheduler), or give "
-                f"the address it prints, or {LOCAL!r}."
-            ) from error
+        self._client = connect(self._dask, scheduler, set_as_default=False)
 
     @property
     def rows(self) -> tuple[int, ...]:

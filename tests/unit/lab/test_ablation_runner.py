@@ -36,6 +36,7 @@ from sparse_prefgp.lab.ablation import (
 from sparse_prefgp.lab.ablation.execution import failed_record
 from sparse_prefgp.lab.ablation.records import COLUMNS, results_frame
 from sparse_prefgp.lab.ablation.reference import Reference, ReferenceKey
+from sparse_prefgp.support import workers
 from tests.conftest import ROOT
 from tests.tolerances import ROUNDING
 from tests.unit.lab.test_ablation_configuration import GOOD, changed
@@ -337,8 +338,8 @@ def test_interruptions_of_the_command(
         (["--dask", "--workers", "0"], {}, "number of workers is 0"),
         ([], {"approximations": ["subset:5000"]}, "more than the 45 training duels"),
         ([], {"inducing": [64]}, "64 inducing inputs are more than the"),
-        (["--dask", "tcp://127.0.0.1:1"], {}, "No dask scheduler answers at 'tcp://127.0.0.1:1'"),
-        (["--dask", "spaces://x:1"], {}, "is no address of a dask scheduler"),
+        (["--dask", "tcp://127.0.0.1:1"], {}, "There is no Dask scheduler at 'tcp://127.0.0.1:1'"),
+        (["--dask", "spaces://x:1"], {}, "is no address of a Dask scheduler"),
         ([], {"data": {"set": "bostn"}}, "'boston'"),
         ([], {"sedes": [1]}, "unknown key 'sedes'; did you mean 'seeds'?"),
     ],
@@ -351,9 +352,7 @@ def test_mistakes_of_the_command(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from sparse_prefgp.lab.ablation import cluster
-
-    monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr(workers, "SECONDS_TO_ANSWER", 1)
     config.write_text(yaml.safe_dump(changed(**values)))
     result = call(config, "--out", tmp_path / "out", *arguments)
     assert result.exit_code == 2, result.output
