@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.plotting.canvas import chance_text
-from sparse_prefgp.workflow.pages import page_template
+from sparse_prefgp.workflow.pages import embedded, page_template
 from sparse_prefgp.workflow.pictures import TOP, Picture
 
 if TYPE_CHECKING:
@@ -99,7 +98,10 @@ def render_report(
         split=figures.get("split_description", ""),
         score_tables=_score_tables(figures),
         top=None if ranking is None else _top(ranking),
-        pictures=[_embedded(folder, Picture(*picture)) for picture in pictures],
+        pictures=[
+            embedded(folder / shown.file, shown.title, shown.caption)
+            for shown in (Picture(*picture) for picture in pictures)
+        ],
         data=_data(figures, data_rows),
         fits=[(headings[name], _fit_rows(fit)) for name, fit in fits],
         command=command if command is None or isinstance(command, str) else shlex.join(command),
@@ -240,11 +242,6 @@ def _ranking_cell(name: str, value: Any) -> str:
     if name in ("p_best", "p_top_k"):
         return chance_text(value)
     return _signed(f"{float(value):z.3f}")
-
-
-def _embedded(folder: Path, picture: Picture) -> dict[str, str]:
-    data = base64.b64encode((folder / picture.file).read_bytes()).decode("ascii")
-    return {"title": picture.title, "caption": picture.caption, "data": data}
 
 
 def _data(

@@ -1,7 +1,9 @@
-"""Templates of the pages that studies write."""
+"""Templates of the pages that studies write, and what goes into them."""
 
 from __future__ import annotations
 
+import base64
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparse_prefgp.data.features import INSTALL_CLI
@@ -29,3 +31,12 @@ def page_template(name: str) -> Template:
         lstrip_blocks=True,
     )
     return environment.get_template(name)
+
+
+def embedded(file: Path, title: str, caption: str) -> dict[str, str]:
+    """A PNG as the pages show it.
+
+    :raises OSError: it cannot be read.
+    """
+    data = base64.b64encode(file.read_bytes()).decode("ascii")
+    return {"title": title, "caption": caption, "data": data}

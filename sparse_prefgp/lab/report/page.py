@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 from sparse_prefgp.lab.report.reading import Results
 from sparse_prefgp.lab.report.tables import ReportTable
 from sparse_prefgp.lab.report.vocabulary import GROUPS
-from sparse_prefgp.workflow.pages import page_template
+from sparse_prefgp.workflow.pages import embedded, page_template
 
 FAILURES_SHOWN = 40
 DIGITS_OF_FINGERPRINT = 12
@@ -65,7 +64,7 @@ def render_page(
     sections = [
         Section(
             GROUPS.get(group, group),
-            [_embedded(figure) for figure in figures if figure.group == group],
+            [embedded(f.file, f.title, f.caption) for f in figures if f.group == group],
             [table for table in tables.get(group, ()) if not table.is_empty],
         )
         for group in groups
@@ -144,11 +143,6 @@ def _study_rows(results: Results, name: str) -> list[tuple[str, str]]:
 
 def _configuration(values: Mapping[str, Any]) -> str:
     return json.dumps(values, indent=2, ensure_ascii=False) if values else ""
-
-
-def _embedded(figure: SavedFigure) -> dict[str, str]:
-    data = base64.b64encode(figure.file.read_bytes()).decode("ascii")
-    return {"title": figure.title, "caption": figure.caption, "data": data}
 
 
 def _merged(records: Sequence[Mapping[str, Any]], key: str) -> list[tuple[str, str]]:
