@@ -18,12 +18,13 @@ PYTEST := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 # Beside NumPy 2, which Python 3.13 needs, pip installs GPflow only without its requirements.
 WITHOUT_REQUIREMENTS := $(if $(filter 3.13,$(VERSION)),$(shell grep '^gpflow==' $(CONSTRAINTS)))
 
-.PHONY: help setup demo lint test test-all test-data smoke smoke-tests docs clean
+.PHONY: help setup demo lint test test-all durations test-data smoke smoke-tests docs clean
 
 help:
 	@echo "make demo       set up, then fit and score a model on duels made without any download"
 	@echo "make test       set up, then lint, type check and run the tests"
 	@echo "make test-all   as make test, with the slow tests"
+	@echo "make durations  set up, then name the tests that take long but are not marked slow"
 	@echo "make test-data  set up, then run the tests that touch data with none within reach"
 	@echo "make smoke      install into a fresh environment, then run the demo and the main tests"
 	@echo "make lint       set up, then lint and type check"
@@ -60,6 +61,15 @@ test: lint
 
 test-all: lint
 	$(PYTEST)
+
+# Processor time, which tells less of what else the machine does than the time on the wall; the
+# median of three runs, which stay in build/ until the next time.
+DURATIONS := $(patsubst %,build/durations-%.csv,1 2 3)
+
+durations: setup
+	rm -f $(DURATIONS)
+	for file in $(DURATIONS); do $(PYTEST) -q -m "not slow" --processor-times $$file || exit 1; done
+	$(BIN)/python -m tests.processor_time $(DURATIONS)
 
 # Copied to where no folder with data lies beside it: what a stranger's clone has.
 test-data: setup

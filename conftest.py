@@ -4,6 +4,8 @@ import os
 
 from hypothesis import settings
 
+pytest_plugins = ["tests.processor_time"]
+
 # TensorFlow reads these when it is first imported; `make test` sets the numbers of threads.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 

@@ -1,0 +1,149 @@
+"""Processor time of each test, written by `pytest --processor-times FILE`, and what it says.
+
+A fixture that several tests share is counted by itself, not with the test that came first.
+`python -m tests.processor_time FILE...` takes the median of several runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import pytest
+
+LIMIT = 2.0  # seconds, for tests that are not marked slow
+FIXTURE = "fixture"
+FIELDS = ("kind", "name", "seconds")
+
+_began = pytest.StashKey[float]()
+_shared = pytest.StashKey[dict[str, float]]()
+
+
+def processor_seconds() -> float:
+    """Of this process, all its threads, and those of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+class Times(NamedTuple):
+    """Seconds by name: of tests that are not slow, of slow ones, and of shared fixtures."""
+
+    test: dict[str, float]
+    slow: dict[str, float]
+    fixture: dict[str, float]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--processor-times", metavar="FILE", help="write each test's processor time")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("--processor-times")
+    if path and not hasattr(config, "workerinput"):  # the workers of xdist report to the first
+        config.pluginmanager.register(Recorder(Path(path).resolve()))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    item.stash[_shared] = {}
+    item.stash[_began] = processor_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, Any, Any]:
+    item = getattr(request, "_pyfuncitem", None)
+    if fixturedef.scope == "function" or item is None:
+        return (yield)
+    begun, within = processor_seconds(), sum(item.stash[_shared].values())
+    try:
+        return (yield)
+    finally:
+        # What a fixture asks for in turn has been counted already.
+        nested = sum(item.stash[_shared].values()) - within
+        name = f"{fixturedef.baseid or '.'}::{fixturedef.argname}"
+        spent = processor_seconds() - begun - nested
+        item.stash[_shared][name] = item.stash[_shared].get(name, 0.0) + spent
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    report = yield
+    now = processor_seconds()
+    shared = item.stash[_shared]
+    report.processor = {
+        "seconds": now - item.stash[_began] - sum(shared.values()),
+        "shared": dict(shared),
+    }
+    shared.clear()
+    item.stash[_began] = now
+    return report
+
+
+class Recorder:
+    """Collects what the reports of all workers say, and writes it when the run ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seconds: Counter[tuple[str, str]] = Counter()
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        kind = "slow" if "slow" in report.keywords else "test"
+        self.seconds[kind, report.nodeid] += report.processor["seconds"]
+        for name, seconds in report.processor["shared"].items():
+            self.seconds[FIXTURE, name] += seconds
+
+    def pytest_sessionfinish(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file)
+            rows.writerow(FIELDS)
+            for (kind, name), seconds in sorted(self.seconds.items()):
+                rows.writerow((kind, name, f"{seconds:.3f}"))
+
+
+def medians(paths: Sequence[Path]) -> Times:
+    """The median of each name over the runs that have it."""
+    runs: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for path in paths:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                runs[row["kind"], row["name"]].append(float(row["seconds"]))
+    times = Times({}, {}, {})
+    for (kind, name), seconds in runs.items():
+        getattr(times, kind)[name] = median(seconds)
+    return times
+
+
+def lines(times: Times) -> list[str]:
+    """What is spent altogether and by file, and every test without the mark above the limit."""
+    files: Counter[str] = Counter()
+    for name, seconds in times.test.items():
+        files[name.partition("::")[0]] += seconds
+
+    def listed(values: dict[str, float]) -> list[str]:
+        return [f"  {s:7.1f} s  {name}" for name, s in sorted(values.items(), key=lambda v: -v[1])]
+
+    above = {name: seconds for name, seconds in times.test.items() if seconds > LIMIT}
+    written = [
+        f"Processor time: {sum(times.test.values()):.0f} s for {len(times.test)} tests, "
+        f"{sum(times.slow.values()):.0f} s for {len(times.slow)} marked slow, "
+        f"{sum(times.fixture.values()):.0f} s for the fixtures they share.",
+        "The files that take most, without what is marked slow:",
+        *listed(dict(files.most_common(10))),
+        "The shared fixtures that take most:",
+        *listed(dict(Counter(times.fixture).most_common(10))),
+        f"Tests above {LIMIT:g} s that are not marked slow: {len(above) or 'none'}.",
+        *listed(above),
+    ]
+    return written
+
+
+if __name__ == "__main__":
+    print("\n".join(lines(medians([Path(name) for name in sys.argv[1:]]))))
