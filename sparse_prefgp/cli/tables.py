@@ -11,7 +11,7 @@ ItemTable = Annotated[
     Path,
     typer.Option(
         "--items",
-        help="Items: CSV, gzipped CSV or Parquet, a row each. The id is the column item_id, "
+        help="Items: CSV, Excel (.xlsx) or Parquet, a row each. The id is the column item_id, "
         "else the first; other numeric or categorical columns are features.",
     ),
 ]
@@ -19,7 +19,7 @@ OptionalItems = Annotated[
     Path | None,
     typer.Option(
         "--items",
-        help="Items: CSV, gzipped CSV or Parquet, a row each. The id is the column item_id, "
+        help="Items: CSV, Excel (.xlsx) or Parquet, a row each. The id is the column item_id, "
         "else the first; other numeric or categorical columns are features. Without it, or "
         "without features, each item has an effect of its own (Bradley-Terry).",
         show_default=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ from sparse_prefgp.data.duels import IMPUTATION_HINT
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import shortened
 
+# What a date begins with; numbers such as 20240131 are numbers.
+_ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
 INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
 
 
@@ -34,6 +37,8 @@ class FeatureTransform:
     """The known levels of each, one 0/1 output column per level."""
     dropped: tuple[str, ...] = ()
     """Names of raw columns left out because they were constant."""
+    dates: tuple[str, ...] = ()
+    """Those of the numeric columns that hold dates, in days since 1970-01-01."""
 
     @classmethod
     def fit(
@@ -56,8 +61,10 @@ class FeatureTransform:
         means: list[float] = []
         scales: list[float] = []
         dropped: list[str] = []
+        dates: list[str] = []
         for name in numeric:
-            values = numeric_column(frame, name, where)
+            is_date = name in frame and holds_dates(frame[name])
+            values = numeric_column(frame, name, where, is_date)
             low, high = float(values.min()), float(values.max())
             # Relative, so that rounding noise on one value is not blown up to unit variance.
             if high - low <= 1e-14 * max(-low, high):
@@ -71,6 +78,7 @@ class FeatureTransform:
                     "cannot be standardised in double precision; rescale it or leave it out."
                 )
             kept.append(name)
+            dates += [name] if is_date else []
             means.append(mean)
             scales.append(scale)
         coded: list[str] = []
@@ -89,7 +97,13 @@ class FeatureTransform:
                 "so the items cannot be told apart; add a feature that varies."
             )
         return cls(
-            tuple(kept), tuple(means), tuple(scales), tuple(coded), tuple(levels), tuple(dropped)
+            tuple(kept),
+            tuple(means),
+            tuple(scales),
+            tuple(coded),
+            tuple(levels),
+            tuple(dropped),
+            tuple(dates),
         )
 
     @property
@@ -114,7 +128,7 @@ class FeatureTransform:
             a number.
         """
         columns = [
-            (numeric_column(frame, name, where)[:, None] - mean) / scale
+            (numeric_column(frame, name, where, name in self.dates)[:, None] - mean) / scale
             for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True)
         ]
         for name, levels in zip(self.categorical, self.categories, strict=True):
@@ -143,6 +157,12 @@ class FeatureTransform:
         columns = []
         for name, mean, scale in zip(self.numeric, self.mean, self.scale, strict=True):
             j = made_by._place(name, made_by.numeric)
+            if (name in self.dates) != (name in made_by.dates):
+                kinds = ("numbers", "dates")
+                raise ValueError(
+                    f"The model has {kinds[name in self.dates]} in the feature {name!r}, but the "
+                    f"duels have {kinds[name in made_by.dates]}; give both alike."
+                )
             values, (their_mean, their_scale) = features[:, j], (made_by.mean[j], made_by.scale[j])
             if (their_mean, their_scale) != (mean, scale):
                 values = ((their_mean - mean) + their_scale * values) / scale
@@ -187,6 +207,7 @@ class FeatureTransform:
             "categorical": list(self.categorical),
             "categories": [list(levels) for levels in self.categories],
             "dropped": list(self.dropped),
+            "dates": list(self.dates),
         }
 
     @classmethod
@@ -203,6 +224,7 @@ class FeatureTransform:
                 tuple(values["categorical"]),
                 tuple(tuple(levels) for levels in values["categories"]),
                 tuple(values["dropped"]),
+                tuple(values.get("dates", ())),
             )
         except KeyError as error:
             raise ValueError(
@@ -235,11 +257,28 @@ def require_pandas() -> Any:
     return pandas
 
 
-def numeric_column(frame: Any, name: str, where: Callable[[int], str] | None = None) -> FloatArray:
+def holds_dates(column: Any) -> bool:
+    """Whether a column holds dates: stored as such, or as texts of which most are in ISO form."""
+    kind = getattr(getattr(column, "dtype", None), "kind", "O")
+    if kind in "biufcm":
+        return False
+    if kind == "M":
+        return True
+    present = [value for value in column if not _is_missing(value)]
+    dates = sum(_ISO_DATE.match(str(value)) is not None for value in present)
+    return 2 * dates > len(present)
+
+
+def numeric_column(
+    frame: Any, name: str, where: Callable[[int], str] | None = None, dates: bool = False
+) -> FloatArray:
     """One raw column as (n,) finite float64.
 
+    :param dates: it holds dates, of which days since 1970-01-01 are taken.
     :raises ValueError: the column is missing, holds text, or has a value that is not finite.
     """
+    if dates:
+        return _days(_column(frame, name), name, _plain_row if where is None else where)
     raw = _column(frame, name)
     locate = _plain_row if where is None else where
     try:
@@ -266,6 +305,38 @@ def numeric_column(frame: Any, name: str, where: Callable[[int], str] | None = N
             f"Column {name!r} has {shown} in {locate(int(bad[0]))}; {IMPUTATION_HINT}."
         )
     return values
+
+
+def _days(column: Any, name: str, where: Callable[[int], str]) -> FloatArray:
+    """Days since 1970-01-01, (n,); a date with a zone is taken in UTC."""
+    pd = require_pandas()
+    values = pd.Series(column)
+    missing = np.flatnonzero(np.asarray(values.isna(), dtype=bool))
+    if missing.size:
+        raise ValueError(
+            f"Column {name!r} has a missing value in {where(int(missing[0]))}; {IMPUTATION_HINT}."
+        )
+    if values.dtype.kind in "biuf":
+        raise ValueError(
+            f"Column {name!r} has {shortened(values.iloc[0])} in {where(0)} where a date is "
+            "needed; give dates such as 2024-01-31, as the model was fitted to."
+        )
+    stamps = values
+    if values.dtype.kind != "M":
+        texts = values.astype(str).str.strip()
+        stamps = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+        shaped = np.asarray(texts.str.match(_ISO_DATE), dtype=bool)
+        bad = np.flatnonzero(np.asarray(stamps.isna(), dtype=bool) | ~shaped)
+        if bad.size:
+            row = int(bad[0])
+            raise ValueError(
+                f"Column {name!r} has {shortened(texts.iloc[row])} in {where(row)} where a date is "
+                "needed; write dates such as 2024-01-31, or leave the column out with ignore= "
+                "(--ignore)."
+            )
+    zone = getattr(stamps.dt, "tz", None)
+    plain = stamps if zone is None else stamps.dt.tz_convert(None)
+    return np.asarray((plain - pd.Timestamp(0)) / pd.Timedelta(days=1), dtype=np.float64)
 
 
 def text_column(

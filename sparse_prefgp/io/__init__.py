@@ -1,4 +1,4 @@
-"""Reading items, duels, choices and rankings: CSV, gzipped CSV, Parquet and data frames."""
+"""Reading items, duels, choices and rankings: CSV, Excel, Parquet and data frames."""
 
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.choices import (

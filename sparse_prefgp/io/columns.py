@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,12 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.duels import MAX_COUNT, check_total
-from sparse_prefgp.data.features import numeric_column, require_pandas, text_column
+from sparse_prefgp.data.features import (
+    holds_dates,
+    numeric_column,
+    require_pandas,
+    text_column,
+)
 from sparse_prefgp.io.files import Table, column_names, id_text, listing
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.words import shortened
@@ -21,6 +27,8 @@ WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
 MISSING_NUMBERS = ("nan", "na", "n/a", "none", "null", "<na>")
 YES_AND_NO = {"1": True, "true": True, "0": False, "false": False}
 DECIMAL_COMMA = r"-?\d+,\d+"
+# Dates whose day and month nobody can tell apart, or that sort by neither.
+OTHER_DATE = r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?|\d{4}([./])\d{1,2}\4\d{1,2}( .*)?"
 
 
 # Names that say of a column of whole numbers that it counts or names the rows.
@@ -104,6 +112,8 @@ def item_columns(
 
 def _refuse_id(items: Table, name: str, named: bool) -> None:
     """Refuse an only feature that is evidently an id; `named`: somebody asked for it by name."""
+    if holds_dates(items.frame[name]):
+        return
     values = numeric_column(items.frame, name, items.row)
     n = len(values)
     if n < 2 or not (values == np.floor(values)).all() or len(np.unique(values)) < n:
@@ -127,15 +137,20 @@ def feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list
     pd = require_pandas()
     numeric: list[str] = []
     categorical: list[str] = []
+    dates: list[str] = []
     for name in columns:
         column = table.frame[name]
-        if isinstance(column.dtype, pd.CategoricalDtype):
+        if holds_dates(column):
+            numeric.append(name)
+            dates.append(name)
+        elif isinstance(column.dtype, pd.CategoricalDtype):
             _check_levels(table, name, column)
             categorical.append(name)
         elif pd.api.types.is_numeric_dtype(column.dtype) and column.dtype.kind != "c":
             numeric.append(name)
         elif pd.api.types.is_string_dtype(column.dtype) or column.dtype == object:
             _check_cells(table, name, column)
+            _refuse_other_dates(table, name, column)
             if _is_numeric_text(table, name, column):
                 numeric.append(name)
             else:
@@ -149,9 +164,15 @@ def feature_kinds(table: Table, columns: Sequence[str]) -> tuple[list[str], list
             )
     # Values are checked before anybody fits anything, in the training and the test part alike.
     for name in numeric:
-        numeric_column(table.frame, name, table.row)
+        numeric_column(table.frame, name, table.row, name in dates)
     for name in categorical:
         text_column(table.frame, name, table.row)
+    if dates:
+        which = ", ".join(map(repr, dates))
+        warnings.warn(
+            f"The dates in {which} of {table.name} are read as days since 1970-01-01.",
+            stacklevel=2,
+        )
     return numeric, categorical
 
 
@@ -170,6 +191,20 @@ def _check_cells(table: Table, name: str, column: Any) -> None:
         )
 
 
+def _refuse_other_dates(table: Table, name: str, column: Any) -> None:
+    """Refuse dates that are not in ISO form: 05/03/2020 is in March or in May."""
+    texts = column[column.notna()].astype(str).str.strip()
+    other = np.asarray(texts.str.fullmatch(OTHER_DATE), dtype=bool)
+    if 2 * other.sum() <= len(texts):
+        return
+    i = int(texts.index[np.flatnonzero(other)[0]])
+    raise ValueError(
+        f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, which is no date in "
+        f"ISO form; use dates such as 2024-01-31, or leave the column out "
+        f"{table.omit.format(name)}."
+    )
+
+
 def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
     """Whether a text column holds numbers: all of it does, or it is refused for the odd one out."""
     pd = require_pandas()
@@ -180,12 +215,22 @@ def _is_numeric_text(table: Table, name: str, column: Any) -> bool:
     written = column.astype(str).str.strip()
     commas = texts & np.asarray(written.str.fullmatch(DECIMAL_COMMA), dtype=bool)
     if commas.any() and 2 * (commas | parsed).sum() > present.sum():
-        i = int(np.flatnonzero(commas)[0])
-        raise ValueError(
-            f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, a number with a "
-            f"decimal comma; write decimal points, or leave the column out "
-            f"{table.omit.format(name)}."
-        )
+        i, points = int(np.flatnonzero(commas)[0]), parsed & written.str.contains(".", regex=False)
+        if points.any():
+            j = int(np.flatnonzero(points)[0])
+            raise ValueError(
+                f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, with a "
+                f"decimal comma, and {str(column.iloc[j])!r} in {table.row(j)}, with a point; "
+                f"write points throughout, or leave the column out {table.omit.format(name)}."
+            )
+        if not table.decimal_commas:
+            raise ValueError(
+                f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, a number with "
+                f"a decimal comma; write decimal points, or leave the column out "
+                f"{table.omit.format(name)}."
+            )
+        parsed |= commas
+        texts &= ~commas
     if not parsed.any():
         return not present.any()
     texts &= ~np.asarray(written.str.lower().isin(MISSING_NUMBERS), dtype=bool)

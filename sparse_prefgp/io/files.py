@@ -1,18 +1,19 @@
-"""Tables from CSV, gzipped CSV and Parquet files and data frames, whose rows can be named."""
+"""Tables whose rows can be named, from files and data frames, and the ids in them."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.features import INSTALL_CLI, require_pandas
+from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import RowNames
+from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
 
 Source = Any  # a path, or a pandas data frame
 
@@ -21,17 +22,18 @@ ITEM_ID = "item_id"
 
 @dataclass(frozen=True)
 class Table:
-    """A data frame as it was read.
-
-    `row` names its rows, `id_column` is that of the items, `omit` is how a message tells to leave
-    out the column `{0}`.
-    """
+    """A data frame as it was read."""
 
     frame: Any
     name: str
     row: RowNames
+    """Names its rows in messages."""
     id_column: Any = None
+    """That of the items."""
     omit: str = "with --ignore {0} (ignore=[{0!r}])"
+    """How a message tells to leave out the column `{0}`."""
+    decimal_commas: bool = False
+    """Whether numbers may have decimal commas."""
 
     def require(self, column: str) -> None:
         """Refuse a table without this column."""
@@ -66,7 +68,7 @@ def load_items(source: Source) -> Table:
     id_column = _item_id(list(table.frame.columns))
     if len(table.frame) == 0:
         raise ValueError(f"There are no items in {table.name}; give at least one row.")
-    return Table(table.frame, table.name, table.row, id_column)
+    return replace(table, id_column=id_column)
 
 
 def items_named_in(table: Table, columns: Sequence[str]) -> Table:
@@ -81,8 +83,8 @@ def items_named_in(table: Table, columns: Sequence[str]) -> Table:
     return Table(pd.DataFrame({ITEM_ID: list(ids)}), name, RowNames(name, None), ITEM_ID)
 
 
-def load(source: Source, role: str, id_columns: Callable[[list[str]], Sequence[str]]) -> Table:
-    """A table with plain row numbers.
+def load(source: Source, role: str, id_columns: IdColumns) -> Table:
+    """A table whose rows can be named.
 
     :param source: path or data frame.
     :param role: what the rows are, for messages.
@@ -92,136 +94,34 @@ def load(source: Source, role: str, id_columns: Callable[[list[str]], Sequence[s
     """
     pd = require_pandas()
     if isinstance(source, pd.DataFrame):
-        frame = source.reset_index() if source.index.name == ITEM_ID else source
-        frame = frame.reset_index(drop=True)
-        table = Table(frame, f"the {role} frame", RowNames(f"the {role} frame", None))
+        loaded, name = Loaded(source), f"the {role} frame"
     else:
         try:
             path = Path(source)
         except TypeError:
             raise ValueError(
-                f"The {role} are of type {type(source).__name__}; give the path of a CSV or "
-                "Parquet file, or a pandas data frame."
+                f"The {role} are of type {type(source).__name__}; give the path of a file "
+                f"({FORMATS}), or a pandas data frame."
             ) from None
-        if path.is_dir():
-            raise ValueError(f"The {role} path {str(path)!r} is a folder; give one table.")
-        if not path.is_file():
-            raise ValueError(f"The {role} file {str(path)!r} does not exist; correct the path.")
-        if path.stat().st_size == 0:
-            raise ValueError(f"The {role} file {str(path)!r} is empty; give a header and rows.")
-        if path.suffix.lower() in (".parquet", ".pq"):
-            try:
-                frame = pd.read_parquet(path)
-            except ImportError as error:
-                raise ModuleNotFoundError(
-                    f"Reading Parquet needs pyarrow; install it with {INSTALL_CLI}."
-                ) from error
-            except Exception as error:
-                raise _unreadable(path, role, error) from None
-            if frame.index.name == ITEM_ID:
-                frame = frame.reset_index()
-            frame = frame.reset_index(drop=True)
-            table = Table(frame, path.name, RowNames(path.name, None))
-        else:
-            table = _load_csv(path, role, id_columns)
-    columns = [str(column) for column in table.frame.columns]
+        loaded, name = read_file(path, role, id_columns), path.name
+    frame = loaded.frame
+    frame = (frame.reset_index() if frame.index.name == ITEM_ID else frame).reset_index(drop=True)
+    columns = [str(column) for column in frame.columns]
     if not columns:
-        raise ValueError(f"{table.name} has no columns, so it is empty; give a header and rows.")
-    _refuse_repeated(columns, table.name)
-    return Table(table.frame.set_axis(columns, axis=1), table.name, table.row)
+        raise ValueError(f"{name} has no columns, so it is empty; give a header and rows.")
+    refuse_repeated(columns, name)
+    if loaded.said:
+        warnings.warn(loaded.said, stacklevel=3)
+    return Table(
+        frame.set_axis(columns, axis=1),
+        name,
+        RowNames(name, loaded.numbers),
+        decimal_commas=loaded.decimal_commas,
+    )
 
 
 def _item_id(columns: list[str]) -> str:
     return ITEM_ID if ITEM_ID in columns or not columns else columns[0]
-
-
-def _load_csv(path: Path, role: str, id_columns: Callable[[list[str]], Sequence[str]]) -> Table:
-    pd = require_pandas()
-    # Blank lines are kept at first, so that messages can give the row of the file.
-    options: dict[str, Any] = {
-        "encoding": "utf-8-sig",
-        "index_col": False,
-        "skip_blank_lines": False,
-        "skipinitialspace": True,
-        "low_memory": False,
-    }
-    try:
-        # As a row, not as a header: pandas would rename a repeated column.
-        first = pd.read_csv(path, header=None, nrows=1, dtype=str, **options)
-        written = [name for name in first.iloc[0] if isinstance(name, str)]
-        header = [name.strip() for name in written]
-        _refuse_other_separator(header, path, role)
-        # Ids are read as they are written: 007 is not 7, and NA may be a name.
-        as_written = set(id_columns(header))
-        converters = {name: str.strip for name in written if name.strip() in as_written}
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(path, converters=converters, **options)
-            # In texts NA, None and null may be names; only empty cells are missing there.
-            texts = [
-                name
-                for name in frame.columns
-                if name in written
-                and name not in converters
-                and pd.api.types.infer_dtype(frame[name], skipna=True) == "string"
-                and frame[name].isna().any()
-            ]
-            if texts and len(set(written)) == len(written):
-                only_empty = {"keep_default_na": False, "na_values": [""], "dtype": str}
-                again = pd.read_csv(path, usecols=texts, **only_empty, **options)
-                frame[texts] = again[texts]
-    except pd.errors.EmptyDataError:
-        raise ValueError(
-            f"The {role} file {str(path)!r} is empty; give a header and rows."
-        ) from None
-    except _WrongSeparator:
-        raise
-    except (OSError, EOFError, ValueError, pd.errors.ParserWarning) as error:
-        raise _unreadable(path, role, error) from None
-    _refuse_repeated(header, path.name)
-    numbers = np.arange(2, len(frame) + 2)
-    # Texts read by a converter are empty, not NaN, on a blank line.
-    blank = np.ones(len(frame), dtype=bool)
-    for name in frame.columns:
-        if not blank.any():
-            break
-        column = frame[name]
-        blank &= np.asarray((column == "") if name in converters else column.isna(), dtype=bool)
-    if blank.any():
-        kept = ~blank
-        frame = frame[kept].reset_index(drop=True).infer_objects()
-        numbers = numbers[kept]
-    frame.columns = [str(name).strip() for name in frame.columns]
-    return Table(frame, path.name, RowNames(path.name, numbers))
-
-
-class _WrongSeparator(ValueError):
-    """A header that is not separated by commas; says more than the reader's own error."""
-
-
-def _refuse_other_separator(header: Sequence[str], path: Path, role: str) -> None:
-    for mark, what in ((";", "semicolons"), ("\t", "tabs")):
-        if len(header) == 1 and mark in header[0]:
-            raise _WrongSeparator(
-                f"The {role} file {str(path)!r} has the header {header[0]!r}, separated by {what}; "
-                "separate the columns by commas (and write decimal points in numbers)."
-            )
-
-
-def _refuse_repeated(columns: Sequence[str], table: str) -> None:
-    twice = next((name for i, name in enumerate(columns) if name in columns[:i]), None)
-    if twice is not None:
-        raise ValueError(f"{table} has the column {twice!r} twice; rename one of them.")
-
-
-def _unreadable(path: Path, role: str, error: BaseException) -> ValueError:
-    # The reader's own message may run over several sentences; the first one says it.
-    text = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
-    reason = text.split(". ")[0].rstrip(".")
-    return ValueError(
-        f"The {role} file {str(path)!r} cannot be read ({reason}); give a comma-separated UTF-8 "
-        "file (.csv, .csv.gz) or Parquet."
-    )
 
 
 def id_text(value: Any) -> str:

@@ -43,10 +43,10 @@ def read_table(
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
-    :param items: path of a CSV, gzipped CSV or Parquet file, or a data frame, with one row per
-        item. The id is the column `item_id`, else the first. Every other numeric, boolean or
-        categorical (text) column is a feature unless ignored; there may be none. None for the items
-        that the duels name, without features.
+    :param items: path of a CSV, Excel or Parquet file (docs/tables.md), or a data frame, with one
+        row per item. The id is the column `item_id`, else the first. Every other numeric, boolean,
+        date or categorical (text) column is a feature unless ignored; there may be none. None for
+        the items that the duels name, without features.
     :param duels: the same with one row per duel: columns `winner` and `loser` hold item ids; an
         optional column `count` says how often, and an optional column `tie` (1 or 0) which duels
         were tied between the two, in either order; the others are context.
@@ -190,7 +190,7 @@ def read_duels(
 def read_items(path: Source, like: Any) -> FloatArray:
     """Features (n, D) of raw items, in the units of `duels.items`.
 
-    :param path: CSV, gzipped CSV or Parquet file, or a data frame, with the feature columns.
+    :param path: of a file as `read_table` takes, or a data frame, with the feature columns.
     :param like: `Duels` made by `read_duels`, a model of such duels, or a `FeatureTransform`.
     :raises ValueError: `like` records no transform; a missing feature column; a value that is
         missing or not a number; an unreadable or empty file.

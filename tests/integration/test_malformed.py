@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +63,8 @@ class Case(NamedTuple):
     command: str
     words: tuple[str, ...]
     breaks: Callable[[Path], Any] = lambda folder: None
+    without: str | None = None
+    """A package that is not installed."""
 
 
 FIT = "fit --out {}/new --max-iterations 2 --items {}/items.csv --duels {}/duels.csv"
@@ -119,6 +122,22 @@ def newer(folder: Path) -> None:
     path.write_text(json.dumps({**values, "checksum": checksum(values)}))
 
 
+def sheets(name: str, *rows: list[list[Any]]) -> Callable[[Path], Any]:
+    """A spreadsheet, each sheet with these rows."""
+
+    def make(folder: Path) -> None:
+        openpyxl = pytest.importorskip("openpyxl")
+        book = openpyxl.Workbook()
+        book.remove(book.active)
+        for number, cells in enumerate(rows, 1):
+            sheet = book.create_sheet(f"Sheet{number}")
+            for row in cells:
+                sheet.append(row)
+        book.save(folder / name)
+
+    return make
+
+
 def binary(name: str) -> Callable[[Path], Any]:
     return lambda folder: (folder / name).write_bytes(bytes(range(256)) * 4)
 
@@ -159,9 +178,82 @@ CASES: dict[str, Case] = {
     "items not parquet": Case(
         FIT.replace("items.csv", "items.parquet"), ("cannot be read",), binary("items.parquet")
     ),
-    "semicolons": Case(FIT, ("semicolons",), write("items.csv", "item_id;height\ni0;1\n")),
     "decimal comma": Case(
         FIT, ("decimal comma",), write("items.csv", 'item_id,a\ni0,"1,5"\ni1,"2,5"\n')
+    ),
+    "decimal commas between tabs": Case(
+        FIT,
+        ("'1,5'", "row 2 of items.csv", "write decimal points"),
+        write("items.csv", "item_id\ta\ni0\t1,5\ni1\t2,5\n"),
+    ),
+    "decimal commas and points": Case(
+        FIT,
+        ("'1,5' in row 2", "'2.5' in row 3", "write points throughout"),
+        write("items.csv", "item_id;a\ni0;1,5\ni1;2.5\ni2;3,5\n"),
+    ),
+    "decimal commas and a word": Case(
+        FIT,
+        ("'tall'", "row 3 of items.csv", "--ignore a"),
+        write("items.csv", "item_id;a\ni0;1,5\ni1;tall\ni2;3,5\n"),
+    ),
+    "semicolons, a duel with nobody": Case(
+        FIT, ("'i99'", "ow 3 of duels.csv"), write("duels.csv", "winner;loser\ni1;i2\ni1;i99\n")
+    ),
+    "a weight with a comma among columns": Case(
+        FIT + " --weight worth",
+        ("'worth'", "row 2 of duels.csv", "'1,5'"),
+        write("duels.csv", 'winner,loser,worth\ni1,i2,"1,5"\n'),
+    ),
+    "an old spreadsheet": Case(
+        FIT.replace("items.csv", "items.xls"),
+        ("items.xls", "save it as .xlsx or as CSV"),
+        write("items.xls", "item_id,a"),
+    ),
+    "no spreadsheet": Case(
+        FIT.replace("items.csv", "items.xlsx"),
+        ("items.xlsx", "cannot be read"),
+        binary("items.xlsx"),
+    ),
+    "a spreadsheet without its reader": Case(
+        FIT.replace("items.csv", "items.xlsx"),
+        ("needs openpyxl", 'pip install "sparse_prefgp[cli]"'),
+        binary("items.xlsx"),
+        without="openpyxl",
+    ),
+    "a first sheet without anything": Case(
+        FIT.replace("items.csv", "items.xlsx"),
+        ("items.xlsx", "its first sheet, 'Sheet1'", "give a header and rows"),
+        sheets("items.xlsx", [], [["item_id", "a"], ["i0", 1]]),
+    ),
+    "a sheet with a duel of nobody": Case(
+        FIT.replace("duels.csv", "duels.xlsx"),
+        ("'i99'", "ow 4 of duels.xlsx"),
+        sheets("duels.xlsx", [["winner", "loser"], ["i0", "i1"], [], ["i99", "i1"]]),
+    ),
+    "a sheet with a column twice": Case(
+        FIT.replace("duels.csv", "duels.xlsx"),
+        ("'winner' twice",),
+        sheets("duels.xlsx", [["winner", "winner"], ["i0", "i1"]]),
+    ),
+    "a date that is none": Case(
+        FIT,
+        ("'2020-13-04'", "row 4 of items.csv", "2024-01-31", "--ignore"),
+        write("items.csv", "item_id,day\ni0,2020-01-05\ni1,2020-01-06\ni2,2020-13-04\n"),
+    ),
+    "a date that is missing": Case(
+        FIT,
+        ("'day'", "missing value", "row 3 of items.csv"),
+        write("items.csv", "item_id,day\ni0,2020-01-05\ni1,\ni2,2020-03-04\n"),
+    ),
+    "dates of March or of May": Case(
+        FIT,
+        ("'05/03/2020'", "row 2 of items.csv", "2024-01-31"),
+        write("items.csv", "item_id,day\ni0,05/03/2020\ni1,05/03/2020\ni2,06/03/2020\n"),
+    ),
+    "a context of dates with a word": Case(
+        FIT + " --context day",
+        ("'soon'", "row 3 of duels.csv"),
+        write("duels.csv", "winner,loser,day\ni0,i1,2020-01-01\ni1,i2,soon\ni2,i3,2020-01-09\n"),
     ),
     "id twice": Case(FIT, ("'i0'", "used before"), replace("items.csv", "\ni1,", "\ni0,")),
     "id missing": Case(FIT, ("is missing",), replace("items.csv", "\ni1,", "\n,")),
@@ -556,8 +648,12 @@ def test_there_are_at_least_fifty() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_sentence_and_nothing_touched(name: str, source: Path, tmp_path: Path) -> None:
+def test_one_sentence_and_nothing_touched(
+    name: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = CASES[name]
+    if case.without is not None:
+        monkeypatch.setitem(sys.modules, case.without, None)
     folder = tmp_path / "work"
     shutil.copytree(source, folder)
     case.breaks(folder)

@@ -63,7 +63,7 @@ def test_survives_json_to_the_last_bit():
     again = FeatureTransform.from_dict(json.loads(json.dumps(transform.to_dict())))
     assert again == transform
     np.testing.assert_array_equal(again.apply(awkward), transform.apply(awkward))
-    for name in transform.to_dict():
+    for name in set(transform.to_dict()) - {"dates"}:  # which models saved before lack
         entries = transform.to_dict()
         del entries[name]
         with pytest.raises(ValueError, match=f"no entry '{name}'"):

@@ -222,8 +222,8 @@ def test_text_columns_that_are_no_features():
     assert read_duels(many, duels, ignore=["town"]).num_features == 1
     fifty = many.assign(town=[f"town {i % 50}" for i in range(200)])
     assert read_duels(fifty, duels).num_features == 51
-    dates = many.assign(town=pd.Timestamp("2024-01-01"))
-    refused(dates, duels, "'town'", "datetime64", "--ignore")
+    spans = many.assign(town=pd.Timedelta(days=1))
+    refused(spans, duels, "'town'", "timedelta64", "--ignore")
 
 
 def test_an_id_is_no_feature():
@@ -282,8 +282,7 @@ def test_bad_ids(tmp_path):
     refused(items, duels("winner,loser\n1,2\n2,2\n"), "row 3 of d.csv", "'2'", "itself")
     refused(items, duels("winner,loser\n"), "no duels", "d.csv")
     refused(items, duels("a,b\n1,2\n"), "'winner'", "a, b")
-    refused(items, duels("winner;loser\n1;2\n"), "d.csv", "winner;loser", "by commas")
-    refused(items, duels("winner\tloser\n1\t2\n"), "d.csv", "tabs", "by commas")
+    refused(items, duels("winner:loser\n1:2\n"), "d.csv", "'winner'", "winner:loser")
     refused(ITEMS, DUELS.assign(winner=[99, 10, 12]), "99", "Row 0")
     twice = write(tmp_path / "t.csv", "item_id,x\n1,1\n2,2\n1,3\n")
     refused(twice, duels("winner,loser\n1,2\n"), "'1'", "row 4", "row 2")
@@ -323,8 +322,6 @@ def test_commas_that_are_not_separators(tmp_path):
     duels = write(tmp_path / "d.csv", "winner,loser\n1,2\n")
     lines = 'item_id,x\n1,"1,5"\n2,"-2,5"\n3,3\n'
     refused(write(tmp_path / "i.csv", lines), duels, "'x'", "'1,5'", "row 2", "decimal points")
-    semicolons = write(tmp_path / "s.csv", "item_id;x\n1;1,5\n2;2,5\n")
-    refused(semicolons, duels, "s.csv", "item_id;x", "semicolons", "by commas")
 
 
 def test_constant_features_are_refused():
@@ -348,7 +345,8 @@ def test_tennis(data_dir):
     table = read_table(*paths, ignore=["player_id", "date"])
     assert table.num_items == 304_881 and table.num_rows == 296_256
     assert len(table.numeric) == 14 and not table.categorical
-    refused(*paths, "'date'", "--ignore", ignore=["player_id"])
+    with pytest.warns(UserWarning, match="dates in 'date' of items"):
+        assert "date" in read_table(*paths, ignore=["player_id"]).numeric
 
 
 def test_convincing_arguments(data_dir):

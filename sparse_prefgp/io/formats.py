@@ -1,0 +1,214 @@
+"""Files of tables as data frames: CSV by any of three separators, Parquet and Excel."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparse_prefgp.data.features import INSTALL_CLI, require_pandas
+from sparse_prefgp.support.arrays import IntArray
+
+FORMATS = "CSV (also gzipped), Parquet or Excel (.xlsx)"
+PARQUET = (".parquet", ".pq")
+EXCEL = (".xlsx", ".xlsm")
+# Sheets that no installed package reads.
+OTHER_SHEETS = (".xls", ".xlsb", ".ods")
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+# Whole numbers too, which a column with decimal commas may hold.
+_COMMA_NUMBER = r"\s*[+-]?(\d+(,\d*)?|,\d+)([eE][+-]?\d+)?\s*"
+
+IdColumns = Callable[[list[str]], Sequence[str]]
+
+
+class Loaded(NamedTuple):
+    """What a file holds."""
+
+    frame: Any
+    numbers: IntArray | None = None
+    """The row of the file that each row stands in, the header being row 1; None where nobody sees
+    rows by number.
+    """
+    decimal_commas: bool = False
+    """Whether a decimal comma is a number here."""
+    said: str = ""
+    """A sentence on what was recognised."""
+
+
+def read_file(path: Path, role: str, id_columns: IdColumns) -> Loaded:
+    """A file as a data frame; texts, and ids whatever they look like, as they are written.
+
+    :param role: what the rows are, for messages.
+    :param id_columns: from the names of the columns to those that hold ids.
+    :raises ValueError: a file that is missing, empty, not readable or of another kind; a column
+        twice.
+    :raises ModuleNotFoundError: the package that reads such files is not installed.
+    """
+    if path.is_dir():
+        raise ValueError(f"The {role} path {str(path)!r} is a folder; give one table.")
+    if not path.is_file():
+        raise ValueError(f"The {role} file {str(path)!r} does not exist; correct the path.")
+    if path.stat().st_size == 0:
+        raise ValueError(f"The {role} file {str(path)!r} is empty; give a header and rows.")
+    ending = path.suffix.lower()
+    if ending in OTHER_SHEETS:
+        raise ValueError(
+            f"The {role} file {str(path)!r} is a spreadsheet of the kind {ending}; save it as "
+            ".xlsx or as CSV."
+        )
+    if ending in PARQUET:
+        return _read_parquet(path, role)
+    if ending in EXCEL:
+        return _read_excel(path, role)
+    return _read_csv(path, role, id_columns)
+
+
+def refuse_repeated(columns: Sequence[str], table: str) -> None:
+    """Refuse a column that is there twice.
+
+    :raises ValueError: naming it.
+    """
+    twice = next((name for i, name in enumerate(columns) if name in columns[:i]), None)
+    if twice is not None:
+        raise ValueError(f"{table} has the column {twice!r} twice; rename one of them.")
+
+
+def _read_parquet(path: Path, role: str) -> Loaded:
+    try:
+        frame = require_pandas().read_parquet(path)
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"Reading Parquet needs pyarrow; install it with {INSTALL_CLI}."
+        ) from error
+    except Exception as error:
+        raise _unreadable(path, role, error) from None
+    return Loaded(frame)
+
+
+def _read_excel(path: Path, role: str) -> Loaded:
+    pd = require_pandas()
+    # In texts NA, None and null may be names; only empty cells are missing.
+    only_empty: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
+    try:
+        with pd.ExcelFile(path, engine="openpyxl") as book:
+            sheets = [str(name) for name in book.sheet_names]
+            first = book.parse(0, header=None, nrows=1, dtype=str, **only_empty)
+            frame = book.parse(0, **only_empty) if len(first) else pd.DataFrame()
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            f"Reading Excel files needs openpyxl; install it with {INSTALL_CLI}."
+        ) from error
+    except Exception as error:
+        raise _unreadable(path, role, error) from None
+    if not len(first):
+        where = f" (its first sheet, {sheets[0]!r})" if len(sheets) > 1 else ""
+        raise ValueError(f"The {role} file {str(path)!r} is empty{where}; give a header and rows.")
+    written = [name for name in first.iloc[0] if isinstance(name, str)]
+    refuse_repeated([name.strip() for name in written], path.name)
+    said = ""
+    if len(sheets) > 1:
+        said = f"Of the {len(sheets)} sheets of {path.name} the first, {sheets[0]!r}, is read."
+    blank = np.asarray(frame.isna().all(axis=1), dtype=bool)
+    return _without_blank(frame, blank, Loaded(frame, said=said))
+
+
+def _read_csv(path: Path, role: str, id_columns: IdColumns) -> Loaded:
+    pd = require_pandas()
+    # Blank lines are kept at first, so that messages can give the row of the file.
+    options: dict[str, Any] = {
+        "encoding": "utf-8-sig",
+        "index_col": False,
+        "skip_blank_lines": False,
+        "skipinitialspace": True,
+        "low_memory": False,
+    }
+    commas: list[str] = []
+    try:
+        options["sep"], written = _header(path, options)
+        header = [name.strip() for name in written]
+        # Ids are read as they are written: 007 is not 7, and NA may be a name.
+        as_written = set(id_columns(header))
+        converters = {name: str.strip for name in written if name.strip() in as_written}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(path, converters=converters, **options)
+            texts = [
+                name
+                for name in frame.columns
+                if name in written
+                and name not in converters
+                and pd.api.types.infer_dtype(frame[name], skipna=True) == "string"
+            ]
+            if len(set(written)) < len(written):
+                texts = []  # refused below
+            if options["sep"] == ";":
+                commas = [name for name in texts if _has_decimal_commas(frame[name])]
+            if commas:
+                frame[commas] = pd.read_csv(path, usecols=commas, decimal=",", **options)[commas]
+            # In texts NA, None and null may be names; only empty cells are missing there.
+            texts = [name for name in texts if name not in commas and frame[name].isna().any()]
+            if texts:
+                only_empty = {"keep_default_na": False, "na_values": [""], "dtype": str}
+                again = pd.read_csv(path, usecols=texts, **only_empty, **options)
+                frame[texts] = again[texts]
+    except pd.errors.EmptyDataError:
+        raise ValueError(
+            f"The {role} file {str(path)!r} is empty; give a header and rows."
+        ) from None
+    except (OSError, EOFError, ValueError, pd.errors.ParserWarning) as error:
+        raise _unreadable(path, role, error) from None
+    refuse_repeated(header, path.name)
+    # Texts read by a converter are empty, not NaN, on a blank line.
+    blank = np.ones(len(frame), dtype=bool)
+    for name in frame.columns:
+        if not blank.any():
+            break
+        column = frame[name]
+        blank &= np.asarray((column == "") if name in converters else column.isna(), dtype=bool)
+    said = ""
+    if options["sep"] != ",":
+        names = ", ".join(repr(name.strip()) for name in commas)
+        with_commas = f", with decimal commas in {names}" if commas else ""
+        said = f"{path.name} is read as separated by {SEPARATORS[options['sep']]}{with_commas}."
+    return _without_blank(frame, blank, Loaded(frame, None, options["sep"] == ";", said))
+
+
+def _header(path: Path, options: dict[str, Any]) -> tuple[str, list[str]]:
+    """The separator that makes most columns of the first line, and their names as written."""
+    pd = require_pandas()
+    found: dict[str, list[str]] = {}
+    for separator in SEPARATORS:
+        # As a row, not as a header: pandas would rename a repeated column.
+        first = pd.read_csv(path, header=None, nrows=1, dtype=str, sep=separator, **options)
+        found[separator] = [name for name in first.iloc[0] if isinstance(name, str)]
+    separator = max(found, key=lambda one: len(found[one]))  # the first of equal ones
+    return separator, found[separator]
+
+
+def _has_decimal_commas(column: Any) -> bool:
+    """Whether all texts are numbers, and some of them have a decimal comma."""
+    texts = column[column.notna()].astype(str)
+    return bool(texts.str.fullmatch(_COMMA_NUMBER).all() and texts.str.contains(",").any())
+
+
+def _without_blank(frame: Any, blank: Any, loaded: Loaded) -> Loaded:
+    """Without blank rows, and with the row of the file that each of the others stands in."""
+    numbers = np.arange(2, len(frame) + 2)
+    if blank.any():
+        kept = ~blank
+        frame = frame[kept].reset_index(drop=True).infer_objects()
+        numbers = numbers[kept]
+    frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
+    return loaded._replace(frame=frame, numbers=numbers)
+
+
+def _unreadable(path: Path, role: str, error: BaseException) -> ValueError:
+    # The reader's own message may run over several sentences; the first one says it.
+    text = " ".join(str(error).split()).removeprefix("Error tokenizing data. C error: ")
+    reason = text.split(". ")[0].rstrip(".")
+    return ValueError(
+        f"The {role} file {str(path)!r} cannot be read ({reason}); give UTF-8 {FORMATS}."
+    )
