@@ -114,7 +114,7 @@ def measured(which: tuple[int, float, bool]) -> dict[str, Any] | None:
         margin=given["margin"],
         engine=spg.ParallelEP(tolerance=1e-6, max_sweeps=2000),
     )
-    truth = spg.exact.importance_sampling(model, samples=SAMPLES, seed=seed)
+    truth = spg.exact.importance_sampling(model, samples=SAMPLES, rng=np.random.default_rng(seed))
     prior = np.mean(2.0 - 2.0 * given["k"][given["winners"], given["losers"]])
     row = {
         "seed": seed,

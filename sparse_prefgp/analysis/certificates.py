@@ -10,6 +10,7 @@ import numpy as np
 from sparse_prefgp.analysis.importance import SampledEvidence, sample_evidence
 from sparse_prefgp.sampling import SAMPLED_UP_TO
 from sparse_prefgp.support.plain import plain
+from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.support.words import counted
 
 if TYPE_CHECKING:
@@ -172,11 +173,12 @@ class EvidenceReport:
         return "\n".join(lines)
 
 
+@takes_seed
 def evidence_report(
     model: PreferenceGP,
     *,
     samples: int = SAMPLES,
-    seed: int = 0,
+    rng: np.random.Generator | None = None,
     exact_up_to: int = EXACT_UP_TO,
     sample_up_to: int = 500,
 ) -> EvidenceReport:
@@ -184,7 +186,7 @@ def evidence_report(
 
     :param model: with its parameters as they are; its own inference is run if need be.
     :param samples: of `importance_sampling`; 0 samples leaves it out.
-    :param seed: of `importance_sampling`; 0 samples leaves it out.
+    :param rng: of `importance_sampling`.
     :param exact_up_to: exact EP is run for at most so many distinct items (or, where they are
         fewer, distinct duels): O(n³) a sweep, half a minute at 2,000.
     :param sample_up_to: the truth is sampled for at most so many duels, 2,000 at most.
@@ -229,7 +231,7 @@ def evidence_report(
         why = f"{duels:,} duels are more than {sample_up_to:,}."
     else:
         try:
-            sampled = sample_evidence(model, samples, seed)
+            sampled = sample_evidence(model, samples, seed_of(rng))
         except ValueError as error:  # parameters at which it cannot be
             why = str(error)
     if why:

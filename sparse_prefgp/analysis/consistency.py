@@ -15,6 +15,7 @@ from sparse_prefgp.models.outcomes import group_numbers
 from sparse_prefgp.models.protocols import holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.randomness import generator, takes_seed
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
@@ -241,8 +242,13 @@ class Consistency:
         return "\n".join(lines)
 
 
+@takes_seed
 def consistency(
-    duels: Duels, model: Predicts | None = None, *, simulations: int = 200, seed: int = 0
+    duels: Duels,
+    model: Predicts | None = None,
+    *,
+    simulations: int = 200,
+    rng: np.random.Generator | None = None,
 ) -> Consistency:
     """Count contradictions and intransitive triples; with a model, say whether it explains them.
 
@@ -276,12 +282,12 @@ def consistency(
     :param model: its features must be those of `duels`, which are converted to its units where they
         record another transform; usually `duels` is `model.duels`.
     :param simulations: how often data are redrawn.
-    :param seed: of the draws, and of the order of equal figures.
-    :raises ValueError: fewer than 100 simulations, which decide nothing; a negative seed; features
-        that are not the model's, or cannot be converted to its units; only ties.
+    :param rng: of the draws, and of the order of equal figures.
+    :raises ValueError: fewer than 100 simulations, which decide nothing; an `rng` that is none;
+        features that are not the model's, or cannot be converted to its units; only ties.
     """
     simulations = whole_number("simulations", simulations, MIN_SIMULATIONS)
-    seed = whole_number("seed", seed, 0)
+    rng = generator(rng)
     if not duels.decided.any():
         raise ValueError(
             "All duels are ties, which neither contradict nor agree; give some that one side won."
@@ -302,7 +308,6 @@ def consistency(
     )
     if model is None:
         return result
-    rng = np.random.default_rng(seed)
     draws = _draws(graph, duels, model, rng)
     votes = _Votes.of(graph, duels, model, draws.residual)
     fixed = draws.draw() if draws.once else None

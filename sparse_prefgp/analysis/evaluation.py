@@ -39,19 +39,20 @@ from sparse_prefgp.models.outcomes import (
 )
 from sparse_prefgp.models.protocols import holding_duels
 from sparse_prefgp.support.arrays import BoolArray
-from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.randomness import generator, takes_seed
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.protocols import Predicts
 
 
+@takes_seed
 def evaluate(
     model: Predicts,
     duels: Any,
     items: Any = None,
     *,
-    seed: int = 0,
+    rng: np.random.Generator | None = None,
     groups: str | None = None,
     blocks: str | Sequence[Any] | None = None,
 ) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def evaluate(
         converted to its units by way of the raw values; without a recorded one they are taken to be
         in its units.
     :param items: raw items, as `predict`; not for a `Duels`, which has its own.
-    :param seed: of the folds that choose the width of the linear probit's prior.
+    :param rng: of the folds that choose the width of the linear probit's prior.
     :param groups: name of the column that says who judged, for a model with noise by group.
     :param blocks: name of the column that holds each duel's block, for a model with `PITC(labels)`;
         for a `Duels` one label for each duel as it was given, None where it is not known. Duels of
@@ -89,17 +90,17 @@ def evaluate(
     :raises ValueError: no duels, none that one side won, an unknown id (with its row), an item
         against itself, counts that are not whole and positive, ties that are neither 0 nor 1,
         groups for a model with one noise for all, blocks for a model without any that were given, a
-        block that is missing (with its row), a negative seed, features that cannot be converted to
-        the units of the model, and what `resolve_items` raises.
+        block that is missing (with its row), an `rng` that is none, features that cannot be
+        converted to the units of the model, and what `resolve_items` raises.
     """
-    seed = whole_number("seed", seed, 0)
+    rng = generator(rng)
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
     given = read(model, duels, items, groups, blocks)
     if given.ties == given.duels:
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
     baselines: dict[str, LinearProbit | Coin] = {COIN: Coin()}
     if model.duels.held:  # the duels of a stream are not kept
-        probit = LinearProbit.of(holding_duels(model).duels, np.random.default_rng(seed))
+        probit = LinearProbit.of(holding_duels(model).duels, rng)
         baselines = {LINEAR_PROBIT: probit, **baselines}
     outcomes = asks_for_outcomes(model, given.ties)
     found = score_rows(model, baselines, given.rows, outcomes=outcomes, unseen=given.unseen)

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sparse_prefgp.sampling.proposals import proposals
 from sparse_prefgp.sampling.target import exact_target, num_single_duels
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.randomness import seed_of, takes_seed
 
 if TYPE_CHECKING:
     from sparse_prefgp.models import PreferenceGP
@@ -67,8 +68,9 @@ class SampledEvidence:
         )
 
 
+@takes_seed
 def importance_sampling(
-    model: PreferenceGP, samples: int = 10_000, seed: int = 0
+    model: PreferenceGP, samples: int = 10_000, rng: np.random.Generator | None = None
 ) -> SampledEvidence:
     """Estimate the true log evidence of all duels under the exact prior, whatever approximates it.
 
@@ -77,12 +79,12 @@ def importance_sampling(
 
     :param model: its kernel, noise, mean function and duels; approximation and Z do not matter.
     :param samples: how many. 10,000 take 2 seconds for 300 duels, 10 for 1,000.
-    :param seed: of the draws.
+    :param rng: of the draws.
     :raises ValueError: fewer than 2 samples, more than 2,000 duels, weights that are not whole,
         logit factors, a prior variance of more than 1e8 times the noise, or a kernel that is not
         positive semi-definite.
     """
-    result = sample_evidence(model, samples, seed)
+    result = sample_evidence(model, samples, seed_of(rng))
     if not result.reliable:
         warnings.warn(result.doubt, stacklevel=2)
     return result

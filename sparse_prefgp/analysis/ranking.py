@@ -26,6 +26,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.linalg import factorised
+from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.support.words import agreeing, counted
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ class Ranking:
         return self.items == len(self.frame)
 
 
+@takes_seed
 def rank(
     model: Predicts,
     items: Any = None,
@@ -201,13 +203,13 @@ def rank(
     level: float = 0.95,
     candidates: int = 1000,
     samples: int = 10_000,
-    seed: int = 0,
+    rng: np.random.Generator | None = None,
     progress: Report | None = None,
 ) -> Ranking:
     """Rank items by utility, with uncertainty.
 
-    Utilities are centred on all items that are ranked up to 2,000, else on 2,000 drawn with the
-    seed. Items with equal inputs have one utility, and so one row. Memory does not grow with the
+    Utilities are centred on all items that are ranked up to 2,000, else on 2,000 drawn by
+    `rng`. Items with equal inputs have one utility, and so one row. Memory does not grow with the
     number of items beyond some columns of numbers.
 
     :param model: whose posterior counts.
@@ -223,7 +225,7 @@ def rank(
         exceed the `top_k`-th largest expected utility; takes memory by its square, time by its
         cube.
     :param samples: joint samples.
-    :param seed: of samples and reference.
+    :param rng: of samples and reference.
     :param progress: called with how much is done and the total, now and then.
     :raises ValueError: an unknown order; `top_k` above the number of rows or of candidates, another
         number that makes no sense; no item with so many duels; what `resolve_items` raises.
@@ -236,7 +238,7 @@ def rank(
         top_k = whole_number("top_k", top_k, 1)
     candidates = whole_number("candidates", candidates, 1)
     samples = whole_number("samples", samples, MIN_SAMPLES)
-    seed = whole_number("seed", seed, 0)
+    seed = seed_of(rng)
     found = resolve_items(model, items)
     inputs = numbered_inputs(model, found)
     rows, row_of_item, multiplicity = distinct_rows(inputs)

@@ -26,6 +26,7 @@ from sparse_prefgp.cli.output_options import (
     check_file,
     write_file,
 )
+from sparse_prefgp.support.randomness import seeded
 
 EXAMPLE = "Example: sparse-prefgp evaluate --model fitted --duels new_duels.csv"
 
@@ -72,7 +73,9 @@ def evaluate(
         from sparse_prefgp.support.plain import as_json_text
 
         with console.status("Scoring …"):
-            scores = score_model(fitted, duels, items, seed=seed, groups=noise_by, blocks=blocks)
+            scores = score_model(
+                fitted, duels, items, rng=seeded(seed), groups=noise_by, blocks=blocks
+            )
         if out is not None:
             write_file(out, as_json_text(scores))
         title = "Scores of duels that one side won" if scores["ties"] else "Scores"

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from sparse_prefgp.cli.console import open_model, sentences
 from sparse_prefgp.cli.output_options import AsJson, Items, Model, Quiet, Seed, Threads
+from sparse_prefgp.support.randomness import seeded
 
 EXAMPLE = "Example: sparse-prefgp explain --model fitted --first 12 --second 7"
 
@@ -42,7 +43,7 @@ def explain(
             from sparse_prefgp.analysis.consistency import consistency
 
             with console.status("Redrawing the votes …"):
-                found = consistency(fitted.duels, fitted, simulations=simulations, seed=seed)
+                found = consistency(fitted.duels, fitted, simulations=simulations, rng=seeded(seed))
             console.print(Text(str(found)))
             console.manners.emit(found.to_dict())
             return

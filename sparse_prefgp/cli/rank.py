@@ -29,6 +29,7 @@ from sparse_prefgp.cli.output_options import (
     check_file,
     write_file,
 )
+from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.words import counted
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def rank(
                 level=level,
                 candidates=candidates,
                 samples=samples,
-                seed=seed,
+                rng=seeded(seed),
                 progress=progress,
             )
         frame = ranking.frame

@@ -36,6 +36,7 @@ from sparse_prefgp.cli.tables import (
     names,
     optional_names,
 )
+from sparse_prefgp.support.randomness import seeded
 
 if TYPE_CHECKING:
     from sparse_prefgp.workflow.comparison import CompareProgress, Comparison
@@ -162,7 +163,7 @@ def select(
                     table,
                     folds=folds,
                     by=split,
-                    seed=seed,
+                    rng=seeded(seed),
                     max_iterations=max_iterations,
                     least_gain=least_gain or None,
                     max_train=max_train,

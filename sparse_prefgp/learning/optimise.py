@@ -35,6 +35,7 @@ from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_least_gain, check_mode
+from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.support.words import shortened
 
 __all__ = [
@@ -57,6 +58,7 @@ class NotFinite(ValueError):
     """No start has a log evidence and a gradient that are finite: there is nothing to improve."""
 
 
+@takes_seed
 def optimise(
     model: PreferenceGP | StreamedGP,
     max_iterations: int | None = None,
@@ -65,7 +67,6 @@ def optimise(
     callback: Callable[[Progress], None] | None = None,
     mode: str = "nested",
     starts: int | None = None,
-    seed: int | None = None,
     gradients: str | None = None,
     subset: int | None = None,
     polish: int | None = None,
@@ -84,7 +85,6 @@ def optimise(
     that is not finite) is backed off from and counted. A start whose first parameters fail is a
     line of the report; only where that is so of every start there is nothing to report.
 
-
     :param max_iterations: of L-BFGS, for each start; 200, or 100 for a `StreamedGP`.
     :param free_scale: let kernel variance and noise variance both move; duels determine only
         their ratio, so that something else (a prior) must pin the scale. In memory.
@@ -93,14 +93,13 @@ def optimise(
     :param mode: "nested" alone: inference converges for every gradient.
     :param starts: how many first parameters to try: the model's own (1, the default), and perturbed
         ones with other inducing inputs (`selection/starts.py`); the best result is kept. In memory.
-    :param seed: of the perturbations, 0 by default.
     :param gradients: of a `StreamedGP`. "chunks", the default: the exact gradient of all duels,
         summed chunk by chunk; each costs some sweeps over all of them. "subset": that of a random
         subset in memory, with inference on all duels at the end; the report says what that cost in
         evidence.
     :param subset: rows of the subset, 20,000 by default.
     :param polish: exact iterations after those on the subset, 0 by default.
-    :param rng: draws the subset.
+    :param rng: perturbs the starts, begun by seed 0 by default; or draws the subset.
     :param progress: called after each chunk of a stream, in this process.
     :param least_gain: a start has settled, and ends, when its last ten iterations together brought
         less than this in log evidence and log prior, in nats a duel (a duel counts as often as its
@@ -128,12 +127,11 @@ def optimise(
     streamed = isinstance(model, StreamedGP)
     _check_kind(
         streamed,
-        in_memory={"free_scale": free_scale or None, "starts": starts, "seed": seed},
+        in_memory={"free_scale": free_scale or None, "starts": starts},
         in_chunks={
             "gradients": gradients,
             "subset": subset,
             "polish": polish,
-            "rng": rng,
             "progress": progress,
         },
     )
@@ -144,7 +142,7 @@ def optimise(
         callback=callback,
         checkpoint=checkpoint,
         starts=1 if starts is None else starts,
-        seed=0 if seed is None else seed,
+        seed=0 if streamed else seed_of(rng),
         gradients=CHUNKS if gradients is None else gradients,
         subset=DEFAULT_SUBSET if subset is None else subset,
         polish=0 if polish is None else polish,

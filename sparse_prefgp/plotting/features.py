@@ -19,6 +19,7 @@ from sparse_prefgp.plotting.canvas import (
     utility_label,
 )
 from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.randomness import generator, takes_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,8 +61,9 @@ def compared_items(duels: Duels) -> IntArray:
     return np.unique(np.concatenate([duels.winners, duels.losers]))
 
 
+@takes_seed
 def feature_relevance(
-    model: PreferenceGP, *, swaps: int | None = None, seed: int | np.random.Generator = 0
+    model: PreferenceGP, *, swaps: int | None = None, rng: np.random.Generator | None = None
 ) -> tuple[tuple[str, ...], FloatArray]:
     """How much the mean utility depends on each feature, in units of utility.
 
@@ -75,7 +77,7 @@ def feature_relevance(
     :param model: any model; with item effects, of items it does not know.
     :param swaps: pairs of items per feature; when all pairs are no more than that, each is used.
         None is 2,000, and fewer, at least 200, from 100 features on.
-    :param seed: of the choice of pairs.
+    :param rng: of the choice of pairs.
     :return: Names (G,) and relevances (G,), raw columns in the order of the features.
     :raises ValueError: fewer than 1 swap.
     """
@@ -84,7 +86,7 @@ def feature_relevance(
         swaps = max(LEAST_SWAPS, min(SWAPS, MOST_PREDICTIONS // len(groups)))
     if swaps < 1:
         raise ValueError(f"The number of swaps is {swaps}; give at least 1.")
-    rows = np.random.default_rng(seed).permutation(compared_items(model.duels))
+    rows = generator(rng).permutation(compared_items(model.duels))
     n = len(rows)
     # Neighbours at distance 1, 2, … in random order: all pairs are distinct, none is of one item.
     rounds = min(n - 1, max(1, swaps // n))
@@ -106,18 +108,19 @@ def feature_relevance(
     return tuple(name for name, _ in groups), values
 
 
+@takes_seed
 def relevance(
     model: PreferenceGP,
     *,
     top: int = 20,
-    seed: int | np.random.Generator = 0,
+    rng: np.random.Generator | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Bars of `feature_relevance`, the largest on top.
 
     :param model: any model.
     :param top: at most so many features; the title says how many there are.
-    :param seed: of `feature_relevance`.
+    :param rng: of `feature_relevance`.
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: fewer than 1 feature asked for; items without features.
     """
@@ -125,7 +128,7 @@ def relevance(
         raise ValueError(f"The number of features to show is {top}; give at least 1.")
     if not model.duels.num_features:
         raise ValueError("The items have no features to show; plot utilities in their place.")
-    names, values = feature_relevance(model, seed=seed)
+    names, values = feature_relevance(model, rng=rng)
     order = np.argsort(-values, kind="stable")[:top]
     ax = axes_or_new(ax)
     ax.grid(visible=False, axis="y")

@@ -25,6 +25,7 @@ from sparse_prefgp.plotting.canvas import (
 from sparse_prefgp.plotting.features import compared_items, feature_scales
 from sparse_prefgp.plotting.quality import Z_95
 from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.randomness import generator, takes_seed
 
 # In standardised units: what reading a number back may cost.
 ROUNDING = 1e-9
@@ -111,8 +112,9 @@ def utilities(
     return ax
 
 
+@takes_seed
 def inducing_inputs(
-    model: PreferenceGP, *, seed: int | np.random.Generator = 0, ax: Axes | None = None
+    model: PreferenceGP, *, rng: np.random.Generator | None = None, ax: Axes | None = None
 ) -> Axes:
     """Where the inducing inputs lie among the items that were compared.
 
@@ -123,7 +125,7 @@ def inducing_inputs(
     beside the 0 and 1 of a level.
 
     :param model: one that has inducing inputs.
-    :param seed: of the 5,000 items drawn where there are more.
+    :param rng: of the 5,000 items drawn where there are more.
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: the model has no inducing inputs.
     """
@@ -141,7 +143,7 @@ def inducing_inputs(
     scales = feature_scales(model.duels)
     shown = items
     if len(rows) > MOST_POINTS:
-        kept = np.random.default_rng(seed).choice(len(rows), MOST_POINTS, replace=False)
+        kept = generator(rng).choice(len(rows), MOST_POINTS, replace=False)
         shown = items[np.sort(kept)]
     some = f"{len(shown):,} of {len(rows):,} items" if len(shown) < len(rows) else "items"
 

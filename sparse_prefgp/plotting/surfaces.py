@@ -27,6 +27,7 @@ from sparse_prefgp.plotting.canvas import (
 from sparse_prefgp.plotting.features import FeatureScale, compared_items, feature_scales, noise_of
 from sparse_prefgp.plotting.items import inducing_points
 from sparse_prefgp.plotting.quality import Z_95
+from sparse_prefgp.support.randomness import generator, takes_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,8 +40,9 @@ _AT_ONCE = 600
 MARGIN = 0.05  # of the range of the items, on either side
 
 
+@takes_seed
 def utility_1d(
-    model: PreferenceGP, *, seed: int | np.random.Generator = 0, ax: Axes | None = None
+    model: PreferenceGP, *, rng: np.random.Generator | None = None, ax: Axes | None = None
 ) -> Axes:
     """Utility over the only feature, above that of the average item, with a 95 % band.
 
@@ -48,14 +50,14 @@ def utility_1d(
     utilities have no zero of their own.
 
     :param model: one whose items have one feature; with item effects, the utility of new items.
-    :param seed: of the 300 items that stand for the average where there are more.
+    :param rng: of the 300 items that stand for the average where there are more.
     :param ax: the axis to draw on; None makes a figure.
     :raises ValueError: the items have another number of features.
     """
     _check_features(model, (1,), "utility_1d")
     scale = feature_scales(model.duels)[0]
     grid = _side(model, 0, CURVE)
-    mean, sd = utility_above_average(model, grid[:, None], seed=seed)
+    mean, sd = utility_above_average(model, grid[:, None], rng=rng)
     ax = axes_or_new(ax)
     x = scale.raw(grid)
     ax.fill_between(
@@ -68,18 +70,19 @@ def utility_1d(
     return ax
 
 
+@takes_seed
 def utility_2d(
     model: PreferenceGP,
     *,
     show: Literal["mean", "sd"] = "mean",
-    seed: int | np.random.Generator = 0,
+    rng: np.random.Generator | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Contours of the utility over both features, above that of the average item.
 
     :param model: one whose items have two features; with item effects, the utility of new items.
     :param show: the posterior mean, or the standard deviation, of that difference.
-    :param seed: as for `utility_1d`.
+    :param rng: as for `utility_1d`.
     :param ax: the axis to draw on, which loses some room to a colour bar; None makes a figure.
     :raises ValueError: the items have another number of features, or `show` is neither.
     """
@@ -88,7 +91,7 @@ def utility_2d(
         raise ValueError(f"show is {show!r}; give 'mean' or 'sd'.")
     sides = [_side(model, j, SIDE) for j in (0, 1)]
     points = np.stack(np.meshgrid(*sides), -1).reshape(-1, 2)
-    mean, sd = utility_above_average(model, points, seed=seed)
+    mean, sd = utility_above_average(model, points, rng=rng)
     ax = axes_or_new(ax)
     label = "utility above the average item" if show == "mean" else "sd of that utility"
     label = utility_label(label, noise_of(model)) if show == "mean" else label
@@ -140,17 +143,18 @@ def probability_to_beat(
     return ax
 
 
+@takes_seed
 def utility_above_average(
-    model: PreferenceGP, points: FloatArray, *, seed: int | np.random.Generator = 0
+    model: PreferenceGP, points: FloatArray, *, rng: np.random.Generator | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and sd (N,) of f(x) minus the mean utility of the compared items, x of points (N, D).
 
-    At most 300 compared items, drawn with the seed, stand for all of them. A variance that
+    At most 300 compared items, drawn by `rng`, stand for all of them. A variance that
     rounding made negative counts as 0, with a warning.
     """
     rows = compared_items(model.duels)
     if len(rows) > REFERENCE:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, REFERENCE, replace=False))
+        rows = np.sort(generator(rng).choice(rows, REFERENCE, replace=False))
     average = model.duels.items[rows]
     mean, variance = np.empty(len(points)), np.empty(len(points))
     for start in range(0, len(points), _AT_ONCE):

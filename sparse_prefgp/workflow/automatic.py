@@ -152,7 +152,7 @@ def choose(
         train,
         folds=FOLDS,
         by=settings.split,
-        seed=settings.seed,
+        rng=np.random.default_rng(settings.seed),
         max_iterations=min(settings.max_iterations, DEFAULT_ITERATIONS),
         least_gain=settings.least_gain,
         noise_variance=settings.noise_variance,

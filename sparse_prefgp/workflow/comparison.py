@@ -23,6 +23,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import check_least_gain, check_noise_variance
+from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
 from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
@@ -212,13 +213,14 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
         )
 
 
+@takes_seed
 def compare(
     candidates: Iterable[Candidate | str],
     duels: Duels | DuelTable,
     *,
     folds: int = DEFAULT_FOLDS,
     by: str | npt.ArrayLike = "duels",
-    seed: int = 0,
+    rng: np.random.Generator | None = None,
     max_iterations: int = DEFAULT_ITERATIONS,
     least_gain: float | None = LEAST_GAIN,
     max_train: int | None = DEFAULT_MAX_TRAIN,
@@ -247,7 +249,7 @@ def compare(
     :param by: `duels`, `items` (duels between two items of the held-out part are scored, those
         between two others are fitted to, mixed ones left out), for a table `group:COLUMN` and
         `time:COLUMN`; or an array with the group of each row, which is `duels.winners`'.
-    :param seed: of folds, thinning and first inducing inputs.
+    :param rng: of folds, thinning and first inducing inputs.
     :param max_iterations: of the optimiser, for each fit; see `optimise`.
     :param least_gain: of the optimiser, for each fit; see `optimise`.
     :param max_train: the training duels of a fold are thinned to so many at random, the latest ones
@@ -286,6 +288,7 @@ def compare(
         raise ValueError("resume=True needs the folder of a checkpoint; give checkpoint=.")
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     refuse_without_features(duels)
+    seed = seed_of(rng)
     plan = plan_folds(duels, folds, by, np.random.default_rng(seed), max_train)
     _check_candidates(listed, plan)
     _check_groups(listed, plan, groups)
@@ -418,7 +421,7 @@ def fit_candidate(
     :param losers: (k,) items of `train` that won and lost the duels to be predicted.
     :param inducing: m, None where there is none.
     :param groups: of features, for additive kernels.
-    :param seed: as for `compare`.
+    :param seed: of thinning and first inducing inputs.
     :param max_iterations: as for `compare`.
     :param least_gain: as for `compare`.
     :param noise_variance: as for `compare`.

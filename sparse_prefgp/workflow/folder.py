@@ -16,6 +16,7 @@ from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import checkpoint_foreign_files, foreign_files
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.support.plain import as_json_text
+from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
 from sparse_prefgp.workflow.pictures import PICTURE_NAMES, Picture
 
@@ -256,7 +257,7 @@ def rank_items(
     """All items of the model."""
     from sparse_prefgp.analysis.ranking import rank
 
-    return rank(model, seed=seed, progress=progress)
+    return rank(model, rng=seeded(seed), progress=progress)
 
 
 def _complete(

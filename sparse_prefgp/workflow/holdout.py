@@ -129,7 +129,7 @@ class Training:
 
     def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
         """What `optimise` is told for duels in memory."""
-        return {"starts": self.settings.starts, "seed": self.settings.seed}
+        return {"starts": self.settings.starts, "rng": np.random.default_rng(self.settings.seed)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,7 +122,10 @@ def test_its_own_noise_explains_a_transitive_utility(transitive):
     assert str(found).endswith(found.conclusion)
     again = consistency(transitive.duels, transitive, simulations=100)
     assert again == found
-    assert consistency(transitive.duels, transitive, simulations=100, seed=1) != found
+    assert (
+        consistency(transitive.duels, transitive, simulations=100, rng=np.random.default_rng(1))
+        != found
+    )
 
 
 def test_which_votes_the_model_has_learned_from(transitive):
@@ -164,7 +167,7 @@ def test_tails_are_uniform_under_the_model():
             sets.append(spg.Duels(x, edges[:, 0], edges[:, 1], counts))
         model = spg.PreferenceGP(sets[0], kernel)
         for name, duels in zip(tails, sets, strict=True):
-            found = consistency(duels, model, simulations=200, seed=seed)
+            found = consistency(duels, model, simulations=200, rng=np.random.default_rng(seed))
             assert found.draws == JOINTLY + (ONCE if name == "learned from" else ANEW)
             tails[name].append([check.tail for check in found.checks])
     for name, rows in tails.items():

@@ -40,7 +40,7 @@ def close(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def test_scores_of_model_and_baselines(model: spg.PreferenceGP) -> None:
-    found = evaluate(model, TEST, seed=3)
+    found = evaluate(model, TEST, rng=np.random.default_rng(3))
     x, training, counts = model.duels.items, model.duels, TEST["count"].to_numpy()
     won, lost = TEST["winner"].to_numpy() - 100, TEST["loser"].to_numpy() - 100
     probit = LinearProbit.fit(training.differences(), training.counts, rng=np.random.default_rng(3))

@@ -107,7 +107,7 @@ def test_a_drawn_reference_and_chunks_change_only_the_reference(
     monkeypatch.setattr(module, "_CHUNK_NUMBERS", 7 * 5)
     monkeypatch.setattr(module, "_TRACE_FROM", trace_from)
     items = np.concatenate([NEW, NEW[:3]])
-    found = rank(model, items, top_k=2, samples=100, seed=4)
+    found = rank(model, items, top_k=2, samples=100, rng=np.random.default_rng(4))
     assert found.reference == "7 items drawn with seed 4"
     assert found.reference_items == 7
     weights = np.zeros(15)
@@ -172,7 +172,7 @@ def test_probabilities_against_brute_force() -> None:
     for row in np.argsort(-draws, axis=1):
         best[row[0]] += 1.0 / samples
         top[row[:k]] += 1.0 / samples
-    found = rank(model, NEW, top_k=k, samples=samples, seed=1)
+    found = rank(model, NEW, top_k=k, samples=samples, rng=np.random.default_rng(1))
     table = by_id(found.frame)
     for name, expected in (("p_best", best), ("p_top_k", top)):
         error = np.sqrt(2 * expected * (1 - expected) / samples) + 1.0 / samples
@@ -352,11 +352,17 @@ def test_factors_of_singular_and_of_wrong_matrices() -> None:
 def test_same_seed_same_numbers_and_progress() -> None:
     model = build()
     calls: list[tuple[int, int]] = []
-    first = rank(model, NEW, samples=300, seed=2, progress=lambda i, n: calls.append((i, n)))
-    again = rank(model, NEW, samples=300, seed=2)
+    first = rank(
+        model,
+        NEW,
+        samples=300,
+        rng=np.random.default_rng(2),
+        progress=lambda i, n: calls.append((i, n)),
+    )
+    again = rank(model, NEW, samples=300, rng=np.random.default_rng(2))
     assert first.frame.equals(again.frame)
     assert first.figures() == again.figures()
-    other = rank(model, NEW, samples=300, seed=3)
+    other = rank(model, NEW, samples=300, rng=np.random.default_rng(3))
     assert not first.frame["p_best"].equals(other.frame["p_best"])
     assert calls == sorted(calls)
     assert calls[-1] == (312, 312)
@@ -406,7 +412,7 @@ def test_top_k_is_ten_or_all() -> None:
         ({"min_comparisons": -1}, "min_comparisons is -1"),
         ({"min_comparisons": 1}, "no item has more than 0 duels"),
         ({"samples": 99}, "samples is 99; give a whole number of at least 100"),
-        ({"seed": -1}, "seed is -1"),
+        ({"rng": -1}, r"rng is -1; give a generator"),
         ({"level": 1.0}, "level is 1.0; give a number between 0 and 1"),
         ({"level": float("nan")}, "level is nan"),
     ],

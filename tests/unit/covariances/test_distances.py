@@ -262,7 +262,7 @@ def test_models_are_the_same_wherever_the_items_lie(name: str) -> None:
         there.predict_duel(y[:2], y[2:]), here.predict_duel(x[:2], x[2:]), atol=IDENTITY
     )
     assert there.lower_bound() == pytest.approx(here.lower_bound(), abs=IDENTITY)
-    ranks = [spg.rank(model, seed=0).frame for model in (here, there)]
+    ranks = [spg.rank(model, rng=np.random.default_rng(0)).frame for model in (here, there)]
     np.testing.assert_allclose(ranks[1]["utility"], ranks[0]["utility"], atol=IDENTITY)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

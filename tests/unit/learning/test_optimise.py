@@ -385,7 +385,7 @@ def test_the_callback_can_end_a_run() -> None:
 def test_several_starts_keep_the_best() -> None:
     seen: list[Progress] = []
     model = build()
-    report = spg.optimise(model, 8, starts=3, seed=1, callback=seen.append)
+    report = spg.optimise(model, 8, starts=3, rng=np.random.default_rng(1), callback=seen.append)
     assert len(report.starts) == 3
     evidences = [start.log_evidence for start in report.starts]
     assert len(set(evidences)) == 3
@@ -398,13 +398,13 @@ def test_several_starts_keep_the_best() -> None:
     alone = spg.optimise(build(), 8)
     assert evidences[0] == pytest.approx(alone.log_evidence, abs=FIXED_POINT)
     assert report.log_evidence_start == pytest.approx(alone.log_evidence_start, abs=FIXED_POINT)
-    again = spg.optimise(build(), 8, starts=2, seed=1)
+    again = spg.optimise(build(), 8, starts=2, rng=np.random.default_rng(1))
     assert [start.log_evidence for start in again.starts] == evidences[:2]
 
 
 def test_a_start_that_fails_is_reported() -> None:
     """With this seed some perturbed lengthscales lie beyond the wall, some do not."""
-    report = spg.optimise(build(Fragile()), 3, starts=4, seed=0)
+    report = spg.optimise(build(Fragile()), 3, starts=4, rng=np.random.default_rng(0))
     failed = [start.log_evidence is None for start in report.starts]
     assert any(failed) and not all(failed)
     assert "not finite at the first parameters of start" in str(report)

@@ -110,7 +110,7 @@ def test_a_duel_counts_as_often_as_its_count_and_weight() -> None:
 
 
 def test_every_start_ends_by_itself() -> None:
-    report = optimise(build(), 160, starts=3, seed=1, least_gain=COARSE)
+    report = optimise(build(), 160, starts=3, rng=np.random.default_rng(1), least_gain=COARSE)
     assert len({start.iterations for start in report.starts}) > 1
     assert all(start.message.startswith("settled") for start in report.starts)
 

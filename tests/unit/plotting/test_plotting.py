@@ -248,7 +248,7 @@ def test_relevance_of_a_linear_utility_is_weight_times_sd():
     model = spg.PreferenceGP(
         duels, gpflow.kernels.Linear(variance=np.ones(3)), approximation=spg.Exact()
     )
-    names, values = plotting.feature_relevance(model, seed=rng)
+    names, values = plotting.feature_relevance(model, rng=rng)
     used = np.unique(np.concatenate([duels.winners, duels.losers]))
     base = np.zeros((4, 3))
     base[1:] = np.eye(3)

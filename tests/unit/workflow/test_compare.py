@@ -445,7 +445,7 @@ def test_without_resume_it_begins_again(
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"seed": 1}, "of other duels, items or folds"),
+        ({"rng": np.random.default_rng(1)}, "of other duels, items or folds"),
         ({"folds": 4}, "of other duels, items or folds"),
         ({"by": "group:person"}, "of other duels, items or folds"),
         ({"max_train": 30}, "of other duels, items or folds"),
@@ -733,8 +733,8 @@ def test_nothing_is_chosen_when_all_fail(table: DuelTable, fits: dict[str, Any])
 def test_same_seed_same_choice(table: DuelTable, fits: dict[str, Any]) -> None:
     fits["nats"] = {"se/vfe/4": 0.5}
     for _ in range(2):
-        compare(["se/vfe/4"], table, folds=3, seed=4)
-    compare(["se/vfe/4"], table, folds=3, seed=5)
+        compare(["se/vfe/4"], table, folds=3, rng=np.random.default_rng(4))
+    compare(["se/vfe/4"], table, folds=3, rng=np.random.default_rng(5))
     first, second, other = (fits["calls"][k : k + 3] for k in (0, 3, 6))
     for a, b in zip(first, second, strict=True):
         assert np.array_equal(a[2], b[2]) and np.array_equal(a[1].winners, b[1].winners)
