@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-PLAIN = "import sparse_prefgp.cli.app, sparse_prefgp.models"
+PLAIN = "import sparse_prefgp.cli.app, sparse_prefgp.models.preference_gp"
 LEAN = (
     "import sparse_prefgp.cli.app\n"
     "from sparse_prefgp.cli.console import import_packages\n"

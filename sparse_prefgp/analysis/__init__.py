@@ -1,1 +1,11 @@
 """What a fitted model says: rankings, predictions, scores and reasons."""
+
+from typing import TYPE_CHECKING
+
+from sparse_prefgp.support.public import public
+
+if TYPE_CHECKING:
+    from sparse_prefgp.analysis import ranking as ranking
+    from sparse_prefgp.analysis import scoring as scoring
+
+__getattr__, __dir__ = public(__name__)

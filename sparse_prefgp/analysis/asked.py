@@ -8,7 +8,6 @@ one column of covariances, O(m) a candidate, is all that a pick costs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -18,11 +17,8 @@ from sparse_prefgp.analysis.candidates import CandidatePairs
 from sparse_prefgp.analysis.items import numbered_inputs
 from sparse_prefgp.analysis.prediction import predicted
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
+from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import Predicts
-
 
 # Items in TensorFlow, and pairs in NumPy, at a time.
 _CHUNK = 2048

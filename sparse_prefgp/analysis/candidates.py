@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,8 @@ from sparse_prefgp.analysis.items import ItemSet, known_items, numbered_inputs, 
 from sparse_prefgp.analysis.prediction import predicted, sides_of
 from sparse_prefgp.analysis.ranking import distinct_rows
 from sparse_prefgp.io.files import load
+from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import Predicts
 
 
 @dataclass(frozen=True, eq=False)

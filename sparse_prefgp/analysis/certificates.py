@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from sparse_prefgp.analysis.importance import SampledEvidence, sample_evidence
+from sparse_prefgp.approximations import DTC, FITC, Approximation, DuelPrior, Exact
+from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.engines.base import FixedPoint, describe
+from sparse_prefgp.evidence import LowerBounds, lower_bounds, residual_corrections
+from sparse_prefgp.factors.sites import Sites
+from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling import SAMPLED_UP_TO
 from sparse_prefgp.support.plain import plain
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.support.words import counted
-
-if TYPE_CHECKING:
-    from sparse_prefgp.approximations import Approximation, DuelPrior
-    from sparse_prefgp.data.graph import DuelGraph
-    from sparse_prefgp.engines.base import FixedPoint
-    from sparse_prefgp.evidence import LowerBounds
-    from sparse_prefgp.models import PreferenceGP
 
 EXACT_UP_TO = 2000
 SAMPLES = 10_000
@@ -193,8 +194,6 @@ def evidence_report(
     :raises ValueError: not a PreferenceGP; 1 sample or a negative number; a limit beyond what
         sampling takes.
     """
-    from sparse_prefgp.models import PreferenceGP
-
     if not isinstance(model, PreferenceGP):
         raise ValueError(
             f"evidence_report takes a PreferenceGP, not {type(model).__name__}; ordinary "
@@ -271,9 +270,6 @@ def _with_inducing_inputs(
 
     The sites are the model's own where its noise is 2 sigma² already; then None in their place.
     """
-    from sparse_prefgp.approximations import DTC, FITC
-    from sparse_prefgp.evidence import lower_bounds, residual_corrections
-
     if not model.approximation.needs_inducing:
         return {}, None, True
     problem = model.problem()
@@ -291,8 +287,6 @@ def _with_inducing_inputs(
 
 def _exact(model: PreferenceGP) -> tuple[float, bool]:
     """Exact EP's log evidence of all duels, and whether it converged."""
-    from sparse_prefgp.approximations import Exact
-
     graph = model.all_duels
     prior = Exact().prior(model.problem()._replace(graph=graph, inducing_variable=None))
     point, converged = _run(model, prior, graph)
@@ -301,11 +295,6 @@ def _exact(model: PreferenceGP) -> tuple[float, bool]:
 
 def _run(model: PreferenceGP, prior: DuelPrior, graph: DuelGraph) -> tuple[FixedPoint, bool]:
     """The model's engine on another prior, from the model's sites where they are of this graph."""
-    import tensorflow as tf
-
-    from sparse_prefgp.engines.base import describe
-    from sparse_prefgp.factors.sites import Sites
-
     sites = Sites.zeros(graph.num_sites, prior.factors.upper.dtype)
     nu, tau = model.sites()
     if graph is model.graph and np.all(np.isfinite(nu)) and np.all(np.isfinite(tau)):
@@ -319,8 +308,6 @@ def ep_error(model: PreferenceGP) -> float:
 
     The largest error that was measured at the noise of each duel (`EP_ERROR_PER_DUEL`), summed.
     """
-    from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
-
     graph = model.all_duels
     problem = model.problem()._replace(graph=graph)
     ends = (as_float(graph.rows[side]) for side in (graph.winners, graph.losers))

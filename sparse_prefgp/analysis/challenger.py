@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -24,11 +24,9 @@ from sparse_prefgp.analysis.items import (
 )
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.factors.truncated_normal import log_cdf
+from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.posterior import in_chunks
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
 
 # From mean and variance of f given v, (N,) each, and the mean of the incumbent, to what is
 # maximised, (N,).

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gpflow
 import numpy as np
+import tensorflow as tf
+from scipy.sparse import csr_array
+from scipy.special import log_ndtr, logsumexp
 
 from sparse_prefgp.analysis.items import ItemSet, items_of
+from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.factors.noise import ONE_NOISE
 from sparse_prefgp.models.outcomes import group_numbers
-from sparse_prefgp.models.protocols import holding_duels
+from sparse_prefgp.models.posterior import in_chunks
+from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
+from sparse_prefgp.support.linalg import cholesky_with_jitter
 from sparse_prefgp.support.randomness import generator, takes_seed
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import Predicts
-
 
 JOINT_UP_TO = 2000
 WORST_SHOWN = 5
@@ -412,8 +415,6 @@ class _Pairs:
 
     def _matrix(self, mask: BoolArray) -> Any:
         """Sparse (k, k) with 1 at (first, second) of the pairs of a mask."""
-        from scipy.sparse import csr_array
-
         k = len(self.items)
         ones = np.ones(int(mask.sum()), dtype=np.int64)
         return csr_array((ones, (self.first[mask], self.second[mask])), shape=(k, k))
@@ -509,9 +510,6 @@ def _draws(graph: _Pairs, duels: Duels, model: Predicts, rng: np.random.Generato
             once,
             negative_variances=negative,
         )
-    from sparse_prefgp.covariances.kernels import kernel_matrix
-    from sparse_prefgp.support.linalg import cholesky_with_jitter
-
     mean, covariance = (np.asarray(x) for x in model.predict_f(inputs, full_cov=True))
     shared = covariance[0]
     if share:
@@ -559,12 +557,6 @@ def _ends(duels: Duels) -> IntArray:
 
 def _residuals(model: Predicts, first: FloatArray, second: FloatArray) -> FloatArray:
     """Prior variance of f(first) - f(second) that the inducing variables leave, (p,)."""
-    import gpflow
-    import tensorflow as tf
-
-    from sparse_prefgp.covariances.kernels import pair_difference_variance
-    from sparse_prefgp.models.posterior import in_chunks
-
     posterior = model.posterior()
 
     def residual(pairs: Any) -> Any:
@@ -616,8 +608,6 @@ class _Votes:
 
     def wins(self, difference: FloatArray, rng: np.random.Generator) -> IntArray:
         """Votes for the first of each pair, (p,), for utility differences (p,)."""
-        from scipy.special import log_ndtr, logsumexp
-
         z = difference[self.pair]
         won, lost = (
             logsumexp(log_ndtr((x - self.margin) / self.noise), axis=0, b=self.weights)

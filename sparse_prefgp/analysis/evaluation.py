@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -37,13 +37,10 @@ from sparse_prefgp.models.outcomes import (
     known_labels,
     warn_without_blocks,
 )
-from sparse_prefgp.models.protocols import holding_duels
+from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray
 from sparse_prefgp.support.randomness import generator, takes_seed
 from sparse_prefgp.support.words import shortened
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import Predicts
 
 
 @takes_seed

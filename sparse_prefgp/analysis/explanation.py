@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gpflow
 import numpy as np
+import tensorflow as tf
 
 from sparse_prefgp.analysis.items import feature_columns, known_items
+from sparse_prefgp.covariances import ItemEffect
 from sparse_prefgp.data.duels import check_features
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import agreeing, shortened
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import KnownDuels, Predicts
-
 
 EXACT = "exact: the utility is additive over the features"
 PATH = "integrated path"
@@ -290,9 +290,6 @@ def _differences(model: Predicts, pairs: FloatArray) -> tuple[FloatArray, FloatA
 
     With item effects all are of one unknown item, so that its effect cancels.
     """
-    import gpflow
-    import tensorflow as tf
-
     stacked = _unknown(model, pairs)
     found = model.posterior().difference(tf.constant(stacked, gpflow.default_float())).numpy()
     return found[:, 0], found[:, 1]
@@ -326,9 +323,6 @@ def _effects(
     model: Predicts, features: FloatArray, numbers: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of the difference of two item effects, (1,) each."""
-    import gpflow
-    import tensorflow as tf
-
     # Two unknown items have two effects.
     apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
     pair = np.column_stack([np.stack([features, features]), apart])[None]
@@ -360,9 +354,6 @@ def _integrated(
     model: Predicts, sides: FloatArray, columns: dict[str, IntArray], steps: int
 ) -> FloatArray:
     """(first - second) × the integral of the gradient of E f from second to first, by feature."""
-    import gpflow
-    import tensorflow as tf
-
     node, weight = np.polynomial.legendre.leggauss(steps)
     step = sides[0] - sides[1]
     points = sides[1] + (0.5 * (node + 1.0))[:, None] * step
@@ -396,10 +387,6 @@ def _is_additive(model: Predicts, columns: dict[str, IntArray]) -> bool:
 
 
 def _additive_kernel(kernel: Any, feature: IntArray) -> bool:
-    import gpflow
-
-    from sparse_prefgp.covariances import ItemEffect
-
     kinds = gpflow.kernels
     if isinstance(kernel, kinds.Sum):
         return all(_additive_kernel(part, feature) for part in kernel.kernels)
@@ -410,8 +397,6 @@ def _additive_kernel(kernel: Any, feature: IntArray) -> bool:
 
 def _features_seen(kernel: Any, feature: IntArray) -> set[int]:
     """The raw features that a kernel looks at."""
-    import gpflow
-
     kinds = gpflow.kernels
     if isinstance(kernel, kinds.Constant):
         return set()
@@ -423,8 +408,6 @@ def _features_seen(kernel: Any, feature: IntArray) -> set[int]:
 
 
 def _additive_mean(function: Any) -> bool:
-    import gpflow
-
     kinds = gpflow.functions
     if isinstance(function, kinds.Additive):
         return _additive_mean(function.add_1) and _additive_mean(function.add_2)

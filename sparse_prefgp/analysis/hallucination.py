@@ -7,7 +7,7 @@ that prediction is that of any inferred model.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,15 +16,12 @@ from sparse_prefgp.approximations import DuelPrior, DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.factors.sites import Sites, totals
 from sparse_prefgp.models.posterior import Posterior, in_chunks
+from sparse_prefgp.models.protocols import HoldsDuels
 from sparse_prefgp.sampling import SAMPLED_UP_TO, sample_posterior
 from sparse_prefgp.sampling.target import check_whole
 from sparse_prefgp.sampling.truncated import truncated_normals
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.linalg import factorised
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import HoldsDuels
-
 
 # Draws of each of four chains, from which those that are believed are taken.
 _DRAWS, _CHAINS = 1000, 4

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
+from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling.proposals import proposals
 from sparse_prefgp.sampling.target import exact_target, num_single_duels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.randomness import seed_of, takes_seed
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
-
 
 # Below this share of the samples, or this number (or half of them, where there are few), the
 # standard error itself is not to be trusted.

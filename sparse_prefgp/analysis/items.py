@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.events import Codes, Events
-from sparse_prefgp.data.features import NO_FEATURES
+from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform
 from sparse_prefgp.io.columns import Ids, match, parse_counts, rows_by_number
 from sparse_prefgp.io.files import Source, Table, id_text, load, load_items
 from sparse_prefgp.io.judgements import (
@@ -24,12 +24,8 @@ from sparse_prefgp.io.judgements import (
     labels_in,
     weights_in,
 )
+from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from sparse_prefgp.data.features import FeatureTransform
-    from sparse_prefgp.models.protocols import KnownDuels, Predicts
-
 
 # Standardised values of one raw value, read or computed twice, differ by less.
 ROUNDING = 1e-9

@@ -8,6 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.lazy import late
+
+metrics = late("sklearn.metrics")
+stats = late("scipy.stats")
 
 # As tables for people call them.
 PREDICTOR_NAMES = {
@@ -128,8 +132,6 @@ def auc(
     :param rng: of the coins.
     :raises ValueError: what `score` raises.
     """
-    from sklearn.metrics import roc_auc_score
-
     p, log_p, weights = _checked(None, counts, log_probabilities)
     with np.errstate(divide="ignore"):
         log_odds = log_p - np.log(-np.expm1(log_p))  # apart where p rounds to 1
@@ -141,7 +143,9 @@ def auc(
     values = np.concatenate([log_odds, -log_odds])
     _, level = np.unique(values, return_inverse=True)  # scikit-learn takes no infinities
     won = np.repeat([True, False], len(p))
-    return float(roc_auc_score(won, level.reshape(-1), sample_weight=np.concatenate([yes, no])))
+    return float(
+        metrics.roc_auc_score(won, level.reshape(-1), sample_weight=np.concatenate([yes, no]))
+    )
 
 
 def kendall_tau(utilities: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
@@ -151,12 +155,10 @@ def kendall_tau(utilities: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
 
     :raises ValueError: arrays of unequal length, or nothing in them.
     """
-    from scipy.stats import kendalltau
-
     known, guess = _vector(utilities, "utilities"), _vector(predicted, "predicted")
     if len(known) != len(guess):
         raise ValueError(f"{len(known)} utilities for {len(guess)} predictions; give as many.")
-    return float(kendalltau(known, guess).statistic)
+    return float(stats.kendalltau(known, guess).statistic)
 
 
 def _right(p: FloatArray) -> FloatArray:

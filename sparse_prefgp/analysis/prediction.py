@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from sparse_prefgp.analysis.items import ItemSet, known_items
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.io.files import load
 from sparse_prefgp.io.judgements import LOSER, WINNER, labels_in
 from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import Predicts
-
 
 FIRST, SECOND = "first", "second"
 TIE = "tie_probability"
@@ -135,8 +133,6 @@ def predicted(
 
     :param groups: (N,) labels of who judges; a warning tells of unknown ones.
     """
-    from sparse_prefgp.covariances.kernels import as_float
-
     count = len(first)
     result = Outcomes(*(np.empty(count) for _ in Outcomes._fields))
     labels = None if groups is None else known_labels(model, groups)

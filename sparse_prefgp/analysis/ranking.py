@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
@@ -23,15 +23,13 @@ from scipy import special
 from sparse_prefgp.analysis.items import numbered_inputs, resolve_items
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval, whole_number
 from sparse_prefgp.support.linalg import factorised
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.support.words import agreeing, counted
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.posterior import Posterior
-    from sparse_prefgp.models.protocols import Predicts
 
 Report = Callable[[int, int], None]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +16,12 @@ import numpy.typing as npt
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
 from sparse_prefgp.analysis.prediction import outcomes_of
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
-from sparse_prefgp.models.protocols import holding_duels
+from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from sparse_prefgp.data.duels import Duels
-    from sparse_prefgp.io.streams import StreamedDuels
-    from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.models.protocols import Predicts
 
 Baseline = LinearProbit | Coin
 Scores = dict[str, dict[str, float | int]]

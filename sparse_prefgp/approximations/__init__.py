@@ -1,32 +1,23 @@
 """Approximations: what each makes of the prior over z, and what it adds to the log evidence."""
 
-from sparse_prefgp.approximations.base import Approximation, DuelPrior, DuelProblem
-from sparse_prefgp.approximations.exact import Exact, SubsetOfData
-from sparse_prefgp.approximations.inducing import (
-    DTC,
-    FITC,
-    VFE,
-    HeteroscedasticVFE,
-    InducingApproximation,
-    PriorPower,
-    SummedApproximation,
-    TightVFE,
-)
-from sparse_prefgp.approximations.pitc import PITC
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DTC",
-    "FITC",
-    "PITC",
-    "VFE",
-    "Approximation",
-    "DuelPrior",
-    "DuelProblem",
-    "Exact",
-    "HeteroscedasticVFE",
-    "InducingApproximation",
-    "PriorPower",
-    "SubsetOfData",
-    "SummedApproximation",
-    "TightVFE",
-]
+from sparse_prefgp.support.public import public
+
+if TYPE_CHECKING:
+    from sparse_prefgp.approximations.base import Approximation as Approximation
+    from sparse_prefgp.approximations.base import DuelPrior as DuelPrior
+    from sparse_prefgp.approximations.base import DuelProblem as DuelProblem
+    from sparse_prefgp.approximations.exact import Exact as Exact
+    from sparse_prefgp.approximations.exact import SubsetOfData as SubsetOfData
+    from sparse_prefgp.approximations.inducing import DTC as DTC
+    from sparse_prefgp.approximations.inducing import FITC as FITC
+    from sparse_prefgp.approximations.inducing import VFE as VFE
+    from sparse_prefgp.approximations.inducing import HeteroscedasticVFE as HeteroscedasticVFE
+    from sparse_prefgp.approximations.inducing import InducingApproximation as InducingApproximation
+    from sparse_prefgp.approximations.inducing import PriorPower as PriorPower
+    from sparse_prefgp.approximations.inducing import SummedApproximation as SummedApproximation
+    from sparse_prefgp.approximations.inducing import TightVFE as TightVFE
+    from sparse_prefgp.approximations.pitc import PITC as PITC
+
+__getattr__, __dir__ = public(__name__)

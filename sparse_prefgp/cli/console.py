@@ -157,7 +157,7 @@ def import_packages(prepare: Callable[[], None]) -> None:
         from check_shapes import set_rewrite_docstrings
 
         set_rewrite_docstrings(None)  # those of GPflow's functions, which take it a second to parse
-        import sparse_prefgp.models  # noqa: F401
+        import sparse_prefgp.models.preference_gp  # noqa: F401
 
 
 @contextmanager

@@ -4,30 +4,24 @@ Every class here offers the same door to the engines (`Covariance` in `base.py`)
 asks which one it got.
 """
 
-from sparse_prefgp.covariances.base import (
-    Column,
-    Covariance,
-    Marginals,
-    SequentialCovariance,
-    SequentialState,
-)
-from sparse_prefgp.covariances.dense import DenseOverDuels, DenseOverItems
-from sparse_prefgp.covariances.item_effect import ItemEffect
-from sparse_prefgp.covariances.low_rank import LowRankOverDuels, LowRankOverItems
-from sparse_prefgp.covariances.low_rank_base import LowRank
-from sparse_prefgp.covariances.low_rank_blocks import LowRankPlusBlocks
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Column",
-    "Covariance",
-    "DenseOverDuels",
-    "DenseOverItems",
-    "ItemEffect",
-    "LowRank",
-    "LowRankOverDuels",
-    "LowRankOverItems",
-    "LowRankPlusBlocks",
-    "Marginals",
-    "SequentialCovariance",
-    "SequentialState",
-]
+from sparse_prefgp.support.public import public
+
+if TYPE_CHECKING:
+    from gpflow.kernels import Kernel as Kernel
+
+    from sparse_prefgp.covariances.base import Column as Column
+    from sparse_prefgp.covariances.base import Covariance as Covariance
+    from sparse_prefgp.covariances.base import Marginals as Marginals
+    from sparse_prefgp.covariances.base import SequentialCovariance as SequentialCovariance
+    from sparse_prefgp.covariances.base import SequentialState as SequentialState
+    from sparse_prefgp.covariances.dense import DenseOverDuels as DenseOverDuels
+    from sparse_prefgp.covariances.dense import DenseOverItems as DenseOverItems
+    from sparse_prefgp.covariances.item_effect import ItemEffect as ItemEffect
+    from sparse_prefgp.covariances.low_rank import LowRankOverDuels as LowRankOverDuels
+    from sparse_prefgp.covariances.low_rank import LowRankOverItems as LowRankOverItems
+    from sparse_prefgp.covariances.low_rank_base import LowRank as LowRank
+    from sparse_prefgp.covariances.low_rank_blocks import LowRankPlusBlocks as LowRankPlusBlocks
+
+__getattr__, __dir__ = public(__name__)

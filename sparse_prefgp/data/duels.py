@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.data.events import TIE, WIN, Codes, Events, by_appearance
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -345,9 +347,6 @@ class Duels:
     def summary(self) -> DuelsSummary:
         """What the duels look like: sizes, contradictions, and how the items are connected."""
         # Kept out of the module: this import is slow, and only this method needs it.
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
         n = self.num_items
         low = np.minimum(self.winners, self.losers)
         high = np.maximum(self.winners, self.losers)

@@ -14,10 +14,13 @@ import numpy.typing as npt
 
 from sparse_prefgp.data.duels import IMPUTATION_HINT
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
 
 # What a date begins with; numbers such as 20240131 are numbers.
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
+preprocessing = late("sklearn.preprocessing")
+
 INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
 
 
@@ -399,10 +402,6 @@ def _one_hot(
 
 
 def _encoder(categories: Any = "auto") -> Any:
-    try:
-        from sklearn.preprocessing import OneHotEncoder
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"Categorical columns need scikit-learn; install it with {INSTALL_CLI}."
-        ) from error
-    return OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)
+    return preprocessing.OneHotEncoder(
+        categories=categories, handle_unknown="ignore", sparse_output=False
+    )

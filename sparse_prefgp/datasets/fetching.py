@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -14,6 +15,9 @@ from typing import Any
 
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile
 from sparse_prefgp.disk.folders import write_file
+from sparse_prefgp.support.lazy import late
+
+requests = late("requests")  # which pooch brings
 
 DATA_VARIABLE = "SPARSE_PREFGP_DATA"
 CACHE_VARIABLE = "SPARSE_PREFGP_CACHE"
@@ -106,8 +110,6 @@ def recorded(root: Path) -> dict[str, dict[str, str]]:
 
 def sha256(path: Path) -> str:
     """Checksum of a file."""
-    import hashlib
-
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -160,8 +162,6 @@ def _retrieve(url: str, scratch: Path) -> Path:
     :raises ConnectionError: the address does not answer with the file.
     """
     pooch = _pooch()
-    import requests
-
     try:
         with _quiet(pooch.get_logger()):
             return Path(pooch.retrieve(url, known_hash=None, fname="file", path=scratch))

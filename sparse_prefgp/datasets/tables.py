@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.io import arff, loadmat
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.datasets.registry import TARGET
@@ -26,8 +27,6 @@ def read_arff(path: Path) -> Any:
 
     :raises ValueError: a file that is no ARFF, or an attribute that is neither numbers nor levels.
     """
-    from scipy.io import arff
-
     pd = require_pandas()
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
@@ -92,8 +91,6 @@ def tidy_sarcos(files: Mapping[str, Path]) -> dict[str, Any]:
 
     :raises ValueError: there is no such array.
     """
-    from scipy.io import loadmat
-
     (path,) = files.values()
     width = SARCOS_INPUTS + 7
     arrays = [

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
@@ -200,8 +201,6 @@ def _outcome(
     difference: FloatArray, noise: float, rng: np.random.Generator
 ) -> tuple[BoolArray, FloatArray]:
     """Whether the first of each pair wins, and the probability of what happened."""
-    from scipy.special import ndtr
-
     if noise == 0.0:
         return difference > 0.0, np.ones(len(difference))
     scale = np.sqrt(2.0) * noise

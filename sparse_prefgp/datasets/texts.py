@@ -11,6 +11,9 @@ import numpy as np
 
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.lazy import late
+
+feature_extraction = late("sklearn.feature_extraction.text")
 
 DIRECTIONS = 32
 MIN_TEXTS, MAX_SHARE = 3, 0.5  # in how many texts a word must be to count for the directions
@@ -79,9 +82,7 @@ def _surface(text: str, words: Sequence[str], spread: Counter[str]) -> dict[str,
 
 
 def _directions(words: Sequence[Sequence[str]]) -> FloatArray:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(
+    vectorizer = feature_extraction.TfidfVectorizer(
         analyzer=lambda found: found, min_df=min(MIN_TEXTS, len(words)), max_df=MAX_SHARE
     )
     try:

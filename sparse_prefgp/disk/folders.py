@@ -17,6 +17,11 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _UNFINISHED = ".sparse-prefgp-unfinished"
 _LOCK, _NEW_LOCK = "lock", "lock.new"
 _MARK = "sparse-prefgp\n"
@@ -156,9 +161,7 @@ def _locked(path: Path) -> Iterator[None]:
     mark = path.with_name(_NEW_LOCK)
     mark.write_text(_MARK, encoding="utf-8")
     os.replace(mark, path)
-    try:
-        import fcntl
-    except ImportError:
+    if fcntl is None:
         yield
         return
     with path.open("r+") as file:
@@ -181,9 +184,7 @@ def _is_unfinished(path: Path) -> bool:
 
 def _remove_unfinished(place: Path, name: str) -> None:
     """Remove what killed processes left of earlier attempts at the same folder."""
-    try:
-        import fcntl
-    except ImportError:
+    if fcntl is None:
         return
     for left in place.glob(f".{glob.escape(name)}.*{_UNFINISHED}"):
         if not _is_unfinished(left):

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -35,9 +35,8 @@ from sparse_prefgp.models.describing import (
 from sparse_prefgp.models.outcomes import GroupRatios
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.streaming.model import StreamedGP
+from sparse_prefgp.models.streaming.model import StreamedGP
+from sparse_prefgp.models.streaming.rebuilding import rebuilt
 
 
 def save(model: Saves, path: str | os.PathLike[str]) -> None:
@@ -89,8 +88,6 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
             f"gpflow.config.set_default_float(np.{description['float']}) first."
         )
     if description.get("kind") == STREAMED:
-        from sparse_prefgp.models.streaming.describing import rebuilt
-
         return rebuilt(description, arrays)
     decoder = Decoder(description["parameters"], arrays)
     function, inducing = description["mean_function"], description["inducing_inputs"]

@@ -10,8 +10,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from scipy.special import log_ndtr
 
+from sparse_prefgp.factors.truncated_normal import truncated_moments
 from sparse_prefgp.support.arrays import FloatArray
 
 # The normal is cut off at so many standard deviations: 1e-23 of its mass lies beyond.
@@ -105,10 +107,6 @@ def log_mass(a: FloatArray | None, b: FloatArray) -> FloatArray:
 @cache
 def _interval_log_mass() -> Any:
     """Compiled once for every length: called op by op it takes ten times as long."""
-    import tensorflow as tf
-
-    from sparse_prefgp.factors.truncated_normal import truncated_moments
-
     vector = tf.TensorSpec([None], tf.float64)
 
     @tf.function(autograph=False, input_signature=[vector, vector])

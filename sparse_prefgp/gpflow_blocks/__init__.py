@@ -5,8 +5,14 @@ items side by side; the first wins with probability Phi(g / sqrt(2 sigma²)). Th
 GPflow's, so that everything in its documentation applies; `PreferenceGP` does not need them.
 """
 
-from sparse_prefgp.gpflow_blocks.kernel import DuelKernel, ItemInducingPoints
-from sparse_prefgp.gpflow_blocks.likelihood import DuelLikelihood
-from sparse_prefgp.gpflow_blocks.stacking import stacked_duels
+from typing import TYPE_CHECKING
 
-__all__ = ["DuelKernel", "DuelLikelihood", "ItemInducingPoints", "stacked_duels"]
+from sparse_prefgp.support.public import public
+
+if TYPE_CHECKING:
+    from sparse_prefgp.gpflow_blocks.kernel import DuelKernel as DuelKernel
+    from sparse_prefgp.gpflow_blocks.kernel import ItemInducingPoints as ItemInducingPoints
+    from sparse_prefgp.gpflow_blocks.likelihood import DuelLikelihood as DuelLikelihood
+    from sparse_prefgp.gpflow_blocks.stacking import stacked_duels as stacked_duels
+
+__getattr__, __dir__ = public(__name__)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import solve_triangular
 
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -74,8 +75,6 @@ def joint_kl(
     :raises ValueError: shapes that do not fit, or a covariance that, with its noise, is not
         positive definite.
     """
-    from scipy.linalg import solve_triangular
-
     m_p, m_q = np.asarray(mean, dtype=float), np.asarray(other_mean, dtype=float)
     first = _noisy(covariance, noise_variance, len(m_p))
     second = _noisy(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+
+from gpflow.monitor import ModelToTensorBoard, Monitor, MonitorTaskGroup, ScalarToTensorBoard
 
 from sparse_prefgp.learning.report import Progress
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models import PreferenceGP
 
 _SCALARS = ("log_evidence", "gradient_norm", "sweeps")
 
@@ -33,8 +32,6 @@ def to_tensorboard(
         raise ModuleNotFoundError(
             "TensorBoard is not installed; install it with pip install tensorboard."
         )
-    from gpflow.monitor import ModelToTensorBoard, Monitor, MonitorTaskGroup, ScalarToTensorBoard
-
     if every < 1:
         raise ValueError(f"every must be at least 1, not {every}.")
     place = os.fspath(folder)

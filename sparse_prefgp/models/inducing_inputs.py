@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.kmeans import kmeans_labels, unit_spread
@@ -88,8 +89,6 @@ def check_count(count: int, distinct: int) -> None:
 
 def _means(rows: FloatArray, labels: IntArray, count: int) -> FloatArray:
     """Mean of the rows of each cluster that has any: exactly the row where there is one."""
-    from scipy.sparse import csr_matrix
-
     n = len(rows)
     member = csr_matrix((np.ones(n), (labels, np.arange(n))), shape=(count, n))
     sizes = np.bincount(labels, minlength=count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -15,13 +15,10 @@ import tensorflow_probability as tfp
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios, ratios_of_unknown
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number
 from sparse_prefgp.support.words import shortened
-
-if TYPE_CHECKING:
-    from sparse_prefgp.models.protocols import KnownDuels, Predicts
-
 
 # Noise variances of groups differ by a factor of some e² from one another, as a rule.
 RATIO_LOG_SD = 1.0

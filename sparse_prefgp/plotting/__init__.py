@@ -4,19 +4,19 @@ Without `ax` a figure of its own is made, outside pyplot: `ax.figure.savefig("pi
 it, and the last line `ax.figure` of a notebook's cell shows it. No global style is changed.
 """
 
-from sparse_prefgp.plotting.features import feature_relevance, relevance
-from sparse_prefgp.plotting.items import inducing_inputs, utilities
-from sparse_prefgp.plotting.quality import evidence, reliability
-from sparse_prefgp.plotting.surfaces import probability_to_beat, utility_1d, utility_2d
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "evidence",
-    "feature_relevance",
-    "inducing_inputs",
-    "probability_to_beat",
-    "relevance",
-    "reliability",
-    "utilities",
-    "utility_1d",
-    "utility_2d",
-]
+from sparse_prefgp.support.public import public
+
+if TYPE_CHECKING:
+    from sparse_prefgp.plotting.features import feature_relevance as feature_relevance
+    from sparse_prefgp.plotting.features import relevance as relevance
+    from sparse_prefgp.plotting.items import inducing_inputs as inducing_inputs
+    from sparse_prefgp.plotting.items import utilities as utilities
+    from sparse_prefgp.plotting.quality import evidence as evidence
+    from sparse_prefgp.plotting.quality import reliability as reliability
+    from sparse_prefgp.plotting.surfaces import probability_to_beat as probability_to_beat
+    from sparse_prefgp.plotting.surfaces import utility_1d as utility_1d
+    from sparse_prefgp.plotting.surfaces import utility_2d as utility_2d
+
+__getattr__, __dir__ = public(__name__)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     CONSTANT,
@@ -23,8 +24,6 @@ from sparse_prefgp.support.randomness import generator, takes_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from sparse_prefgp.models import PreferenceGP
 
 SWAPS, LEAST_SWAPS = 2000, 200
 MOST_PREDICTIONS = 200_000

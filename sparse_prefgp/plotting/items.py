@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparse_prefgp.analysis.ranking import Ranking
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLACK,
     BLUE,
@@ -32,10 +35,6 @@ ROUNDING = 1e-9
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from sparse_prefgp.analysis.ranking import Ranking
-    from sparse_prefgp.data.duels import Duels
-    from sparse_prefgp.models import PreferenceGP
 
 MOST_POINTS = 5000
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.metrics import calibration_bins, score
+from sparse_prefgp.learning.report import OptimisationReport
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     GREY,
@@ -23,8 +24,6 @@ from sparse_prefgp.plotting.canvas import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from sparse_prefgp.learning.report import OptimisationReport
 
 Z_95 = 1.959963984540054  # of the standard normal
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLACK,
     BLUE,
@@ -31,8 +32,6 @@ from sparse_prefgp.support.randomness import generator, takes_seed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from sparse_prefgp.models import PreferenceGP
 
 CURVE, SIDE = 200, 60  # points of a curve, and along each side of a surface
 REFERENCE = 300  # items that stand for the average item

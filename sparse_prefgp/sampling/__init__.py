@@ -1,13 +1,14 @@
 """The exact posterior by sampling, as the truth that engines are held to."""
 
-from sparse_prefgp.sampling.check import SamplingCheck, check_against_sampling
-from sparse_prefgp.sampling.draws import PosteriorDraws, sample_posterior
-from sparse_prefgp.sampling.target import SAMPLED_UP_TO
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "SAMPLED_UP_TO",
-    "PosteriorDraws",
-    "SamplingCheck",
-    "check_against_sampling",
-    "sample_posterior",
-]
+from sparse_prefgp.support.public import public
+
+if TYPE_CHECKING:
+    from sparse_prefgp.sampling.check import SamplingCheck as SamplingCheck
+    from sparse_prefgp.sampling.check import check_against_sampling as check_against_sampling
+    from sparse_prefgp.sampling.draws import PosteriorDraws as PosteriorDraws
+    from sparse_prefgp.sampling.draws import sample_posterior as sample_posterior
+    from sparse_prefgp.sampling.target import SAMPLED_UP_TO as SAMPLED_UP_TO
+
+__getattr__, __dir__ = public(__name__)

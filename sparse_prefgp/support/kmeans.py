@@ -7,6 +7,10 @@ import warnings
 import numpy as np
 
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.lazy import late
+
+cluster = late("sklearn.cluster")
+exceptions = late("sklearn.exceptions")
 
 # Above so many rows k-means goes through them in small batches.
 _ROWS_FOR_KMEANS = 20_000
@@ -25,16 +29,13 @@ def kmeans_labels(rows: FloatArray, count: int, rng: np.random.Generator) -> Int
 
     scikit-learn's `KMeans`, `MiniBatchKMeans` above 20,000 rows.
     """
-    from sklearn.cluster import KMeans, MiniBatchKMeans
-    from sklearn.exceptions import ConvergenceWarning
-
     seed = int(rng.integers(2**31))
     few = len(rows) <= _ROWS_FOR_KMEANS
-    method = KMeans if few else MiniBatchKMeans
+    method = cluster.KMeans if few else cluster.MiniBatchKMeans
     settings = {} if few else {"batch_size": max(1024, 4 * count)}
     clusters = method(count, n_init=1, max_iter=_ITERATIONS, random_state=seed, **settings)
     with warnings.catch_warnings():
         # Fewer clusters than asked for: the caller sees to it.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
         labels = clusters.fit_predict(unit_spread(rows))
     return np.asarray(labels, dtype=np.int64)

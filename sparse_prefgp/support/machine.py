@@ -7,6 +7,13 @@ import os
 import platform
 from pathlib import Path
 
+from threadpoolctl import threadpool_info
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -22,9 +29,7 @@ def free_memory() -> int | None:
 
 def largest_resident() -> int:
     """Bytes of the largest resident set of this process so far; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:  # Windows
+    if resource is None:
         return 0
     unit = 1 if platform.system() == "Darwin" else 1024
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit
@@ -45,8 +50,6 @@ def usable_cores() -> int:
 
 def usable_threads() -> int:
     """Threads that linear algebra takes as it was told (OMP_NUM_THREADS, --threads), or cores."""
-    from threadpoolctl import threadpool_info
-
     told = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     return max(1, min([usable_cores(), *told]))
 

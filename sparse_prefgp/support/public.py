@@ -1,7 +1,9 @@
-"""Public names, imported when they are first used.
+"""Public names and names of rooms, imported when they are first used.
 
-A module of public names declares them where type checkers read them, as imports under
-`if TYPE_CHECKING:`. At run time the same lines are the table: nothing has to be listed twice.
+A module of names declares them where type checkers read them, as imports under
+`if TYPE_CHECKING:`; a room may name its own modules too. At run time the same lines are the table:
+nothing has to be listed twice. So a room costs nothing before something of it is used, and what
+refuses before TensorFlow is there can name at its head what it needs afterwards.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
+
+from sparse_prefgp.support.quiet import held_back_stderr
 
 # TensorFlow reads it once, when it is first imported.
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -43,8 +47,6 @@ def quietly(module: str) -> Any:
     """Import a module; the notices that TensorFlow prints before it reads its level are dropped."""
     if "tensorflow" in sys.modules or os.environ.get(LOG_LEVEL) == "0":
         return import_module(module)
-    from sparse_prefgp.support.quiet import held_back_stderr
-
     with held_back_stderr():
         return import_module(module)
 
@@ -57,6 +59,9 @@ def public(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
             return sorted(declared(module))
         if name.startswith("_") or name not in declared(module):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return getattr(quietly(declared(module)[name]), name)
+        home = declared(module)[name]
+        if home == module:  # one of its own modules
+            return quietly(f"{module}.{name}")
+        return getattr(quietly(home), name)
 
     return get, lambda: sorted(declared(module))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp import analysis
 from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
@@ -428,8 +429,6 @@ def fit_candidate(
     :param fixed_inducing: as for `compare`.
     :raises ValueError: what model and optimiser raise; a result that is not finite.
     """
-    from sparse_prefgp.analysis.scoring import pair_log_probabilities
-
     settings = FitSettings(
         kernel=candidate.kernel,
         approximation=candidate.approximation,
@@ -442,7 +441,7 @@ def fit_candidate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
         model, report = fit_model(Training(settings, train, inducing, groups=groups))
-        found = pair_log_probabilities(model, winners, losers)
+        found = analysis.scoring.pair_log_probabilities(model, winners, losers)
     evidence = report.log_evidence / model.weight_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.features import INSTALL_CLI, require_pandas
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.support.lazy import late
+
+toys = late("sklearn.datasets")
 
 NOISE_SHARE = 0.25
 
@@ -19,18 +22,12 @@ def diabetes_duels(count: int, seed: int = 0) -> tuple[Any, Any]:
     normal noise of a quarter of the targets' standard deviation, fresh for every duel.
 
     :raises ValueError: a count below 1.
-    :raises ModuleNotFoundError: pandas or scikit-learn is not installed.
+    :raises ModuleNotFoundError: pandas is not installed.
     """
     if count < 1:
         raise ValueError(f"The number of duels is {count}; give a whole number of at least 1.")
     pd = require_pandas()
-    try:
-        from sklearn.datasets import load_diabetes
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"The diabetes data ship with scikit-learn; install it with {INSTALL_CLI}."
-        ) from error
-    features, target = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    features, target = toys.load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     n = len(target)
     rng = np.random.default_rng(seed)
     first = rng.integers(n, size=count)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+from sparse_prefgp.support.lazy import late
+
+tf = late("tensorflow")
+
 MEMORY = "Memory did not suffice; fewer inducing inputs, or an approximation with some, need less."
 # What TensorFlow puts around its own words: names of graph nodes and operations, its trace.
 _NODES = re.compile(r"\{\{.*?\}\}|\[\[\{\{.*?\}\}\]\]|\[Op:[^\]]*\].*")
@@ -13,15 +17,11 @@ _LONGEST = 160
 
 def failures() -> tuple[type[Exception], ...]:
     """What one candidate may fail by without ending a comparison; anything else is a bug."""
-    import tensorflow as tf
-
     return (ValueError, ArithmeticError, MemoryError, RuntimeError, tf.errors.OpError)
 
 
 def reason_of(error: Exception) -> str:
     """The first line of what an error says, without what only TensorFlow's authors can read."""
-    import tensorflow as tf
-
     if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
         return MEMORY
     lines = [line.strip() for line in str(error).splitlines()]

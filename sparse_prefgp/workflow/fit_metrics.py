@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp import models
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, groups_of
 
@@ -98,11 +99,9 @@ def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, A
 
 
 def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
-    from sparse_prefgp.models.checks import lost_effects
-
     return {
         "engine": str(holdout.settings.engine_choice),
-        "item_effects_warning": lost_effects(model),
+        "item_effects_warning": models.checks.lost_effects(model),
         "noise_ratios": _noise_ratios(model),
     }
 

@@ -6,18 +6,16 @@ import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sparse_prefgp import analysis
 from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
 from sparse_prefgp.learning.notes import fit_notes
 from sparse_prefgp.plotting.canvas import chance_text
 from sparse_prefgp.workflow.pages import embedded, page_template
 from sparse_prefgp.workflow.pictures import TOP, Picture
-
-if TYPE_CHECKING:
-    from sparse_prefgp.analysis.ranking import Ranking
 
 # Column of the scores, heading, whether more is better.
 SCORES = (
@@ -60,7 +58,7 @@ FEATURES_SHOWN = 30
 def render_report(
     figures: Mapping[str, Any],
     pictures: Sequence[Picture | tuple[str, str, str]],
-    ranking: Ranking | Mapping[str, Sequence[Any]] | Any,
+    ranking: analysis.ranking.Ranking | Mapping[str, Sequence[Any]] | Any,
     folder: Path,
     *,
     command: str | Sequence[str] | None = None,

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sparse_prefgp import io
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.data.table import DuelTable, table_of
 from sparse_prefgp.io.streams import PARQUET, StreamedDuels, is_stream, stream_duels
-from sparse_prefgp.workflow.settings import in_chunks_never
-
-if TYPE_CHECKING:
-    from sparse_prefgp.workflow.settings import FitSettings
+from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,21 +81,14 @@ class Sources:
 
     def table(self, split: str, name: str | None = None) -> DuelTable:
         """All of them in memory, as `read`."""
-        from sparse_prefgp.io import (
-            read_choice_table,
-            read_ranking_table,
-            read_table,
-            with_judgements,
-        )
-
         name = name or self._given()
         if isinstance(self.duels, DuelTable | Duels):
             self._refuse_columns()
             return self.duels if isinstance(self.duels, DuelTable) else table_of(self.duels)
         readers: dict[str, Callable[..., DuelTable]] = {
-            "duels": read_table,
-            "choices": read_choice_table,
-            "rankings": read_ranking_table,
+            "duels": io.read_table,
+            "choices": io.read_choice_table,
+            "rankings": io.read_ranking_table,
         }
         options: dict[str, Any] = {} if self.ties is None else {"ties": self.ties}
         table = readers[name](
@@ -108,7 +99,7 @@ class Sources:
             never_features=split_columns(split),
             **options,
         )
-        return with_judgements(
+        return io.with_judgements(
             table, weights=self.weight, groups=self.noise_by, context=self.context
         )
 

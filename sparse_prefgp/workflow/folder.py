@@ -12,18 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sparse_prefgp import analysis, disk, models
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import checkpoint_foreign_files, foreign_files
 from sparse_prefgp.learning.notes import fit_notes
+from sparse_prefgp.models import streaming
 from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.versions import versions
-from sparse_prefgp.workflow.pictures import PICTURE_NAMES, Picture
+from sparse_prefgp.workflow.failures import reason_of
+from sparse_prefgp.workflow.fit_report import render_report
+from sparse_prefgp.workflow.pictures import PICTURE_NAMES, Picture, write_pictures
 
 if TYPE_CHECKING:
-    from sparse_prefgp.analysis.ranking import Ranking
-    from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.models.streaming import StreamedGP
     from sparse_prefgp.workflow.workflow import FitOutput
 
 Result = TypeVar("Result")
@@ -127,7 +128,9 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[str, Any]) -> None:
+def write_model(
+    folder: Path, model: models.PreferenceGP | streaming.StreamedGP, figures: dict[str, Any]
+) -> None:
     """Write `model/` and `metrics.json`, so that a fit is kept whatever comes after it.
 
     :param folder: made if need be; the files of an earlier fit are removed, a checkpoint stays.
@@ -135,13 +138,11 @@ def write_model(folder: Path, model: PreferenceGP | StreamedGP, figures: dict[st
     :param figures: what is known of it so far.
     :raises ValueError: what `save` and `replaced_folder` raise.
     """
-    from sparse_prefgp.disk.saving import files_of, write_files
-
-    files = files_of(model)
+    files = disk.saving.files_of(model)
     everything = {"program": PROGRAM, **figures, "versions": versions()}
     with replaced_folder(folder, check_contents, keep=(CHECKPOINTS,)) as new:
         (new / MODEL).mkdir()
-        write_files(new / MODEL, files)
+        disk.saving.write_files(new / MODEL, files)
         (new / METRICS).write_text(as_json_text(everything), encoding="utf-8")
 
 
@@ -165,9 +166,6 @@ def write_fit(
     :return: The names of what was written, and what `metrics.json` holds.
     :raises ValueError: what `write_model` raises.
     """
-    from sparse_prefgp.workflow.fit_report import render_report
-    from sparse_prefgp.workflow.pictures import write_pictures
-
     model, figures = output.model, dict(output.figures)
     write_model(folder, model, figures)
     attempts = OptionalOutputs(folder)
@@ -236,8 +234,6 @@ class OptionalOutputs:
 
     def made(self, name: str, make: Callable[[], Result]) -> Result | None:
         """What `make` returns; None, with a warning, where it fails by whatever error."""
-        from sparse_prefgp.workflow.failures import reason_of
-
         try:
             return make()
         except Exception as error:
@@ -252,12 +248,12 @@ class OptionalOutputs:
 
 
 def rank_items(
-    model: PreferenceGP | StreamedGP, seed: int, progress: Callable[[int, int], None] | None
-) -> Ranking:
+    model: models.PreferenceGP | streaming.StreamedGP,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+) -> analysis.ranking.Ranking:
     """All items of the model."""
-    from sparse_prefgp.analysis.ranking import rank
-
-    return rank(model, rng=seeded(seed), progress=progress)
+    return analysis.ranking.rank(model, rng=seeded(seed), progress=progress)
 
 
 def _complete(

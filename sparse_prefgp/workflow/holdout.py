@@ -9,31 +9,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from sparse_prefgp import analysis, approximations, covariances, engines, learning, models
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import Split, last_rows, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
+from sparse_prefgp.models import streaming
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.lazy import late
 from sparse_prefgp.workflow.model_names import ADDITIVE, FeatureGroup, feature_groups
 from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, FitSettings, in_chunks_never
 
-if TYPE_CHECKING:
-    import gpflow
-
-    from sparse_prefgp.analysis.scoring import Baseline, HeldOut, ScoredRows
-    from sparse_prefgp.approximations import Approximation
-    from sparse_prefgp.learning.checkpoint import Checkpoint
-    from sparse_prefgp.learning.initial import AutoInputs
-    from sparse_prefgp.learning.report import OptimisationReport
-    from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.models.streaming import StreamedGP
-    from sparse_prefgp.models.streaming.inference import StreamProgress
+gpflow = late("gpflow")
 
 
 # Training rows of a stream that the linear probit and the first inducing inputs are made of.
@@ -44,7 +37,7 @@ class FitCallbacks(NamedTuple):
     """What looks on while a model is fitted: after each iteration, and after each chunk."""
 
     step: Callable[[Any], None] | None = None
-    chunk: Callable[[StreamProgress], None] | None = None
+    chunk: Callable[[streaming.StreamProgress], None] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +62,11 @@ class Training:
         return self.settings.first_margin(self.train.num_ties)
 
     @property
-    def approximation(self) -> Approximation:
+    def approximation(self) -> approximations.Approximation:
         """That of the settings."""
         return self.settings.approximation_choice.build(self.settings.seed)
 
-    def kernel(self) -> gpflow.kernels.Kernel:
+    def kernel(self) -> covariances.Kernel:
         """That of the settings as it starts."""
         train = self.train
         groups = groups_of(train) if self.groups is None else self.groups or None
@@ -81,7 +74,7 @@ class Training:
 
     def first_inputs(
         self, rng: np.random.Generator | None = None
-    ) -> FloatArray | AutoInputs | None:
+    ) -> FloatArray | learning.initial.AutoInputs | None:
         """First inducing inputs, k-means centres of the training items; None where there are none.
 
         Where their number is `auto`, the kernel has its starting values; the `AutoInputs` says why
@@ -89,32 +82,29 @@ class Training:
 
         :param rng: by default that of the seed of the settings.
         """
-        from sparse_prefgp.learning.initial import auto_inputs
-        from sparse_prefgp.models import kmeans_inputs
-
         settings, train = self.settings, self.train
         rng = np.random.default_rng(settings.seed) if rng is None else rng
         if settings.inducing_share is not None:
-            return auto_inputs("kmeans", train, self.kernel(), rng, share=settings.inducing_share)
+            return learning.initial.auto_inputs(
+                "kmeans", train, self.kernel(), rng, share=settings.inducing_share
+            )
         if self.num_inducing is None:
             return None
-        return kmeans_inputs(train.distinct_rows()[0], self.num_inducing, rng)
+        return models.kmeans_inputs(train.distinct_rows()[0], self.num_inducing, rng)
 
     def model(
         self,
-        inputs: FloatArray | AutoInputs | None,
-        kernel: gpflow.kernels.Kernel | None = None,
+        inputs: FloatArray | learning.initial.AutoInputs | None,
+        kernel: covariances.Kernel | None = None,
         margin: float | None = None,
-    ) -> PreferenceGP:
+    ) -> models.PreferenceGP:
         """The model of the settings before anything is learned.
 
         :param kernel: in place of that of the settings.
         :param margin: the same.
         """
-        from sparse_prefgp.models import PreferenceGP
-
         settings = self.settings
-        model = PreferenceGP(
+        model = models.PreferenceGP(
             self.train,
             self.kernel() if kernel is None else kernel,
             approximation=self.approximation,
@@ -151,7 +141,7 @@ class Holdout(Training):
         return self.settings.first_margin(self.table.num_ties)
 
     @property
-    def approximation(self) -> Approximation:
+    def approximation(self) -> approximations.Approximation:
         """That of the settings; blocks may be a column of the table."""
         choice = self.settings.approximation_choice
         if choice.column is None:
@@ -199,30 +189,27 @@ class Holdout(Training):
         """What the linear probit is fitted to."""
         return self.train
 
-    def test_rows(self, model: PreferenceGP) -> Iterator[ScoredRows]:
+    def test_rows(self, model: models.PreferenceGP) -> Iterator[analysis.scoring.ScoredRows]:
         """The test duels as the model takes them, ties too."""
-        from sparse_prefgp.analysis.scoring import rows_between
-        from sparse_prefgp.models.outcomes import known_blocks, known_labels
-
         table, rows = self.table, self.split.test_rows
         groups = None
         if model.noise_ratio is not None and table.groups is not None:
-            groups = known_labels(model, table.groups[rows])
+            groups = models.outcomes.known_labels(model, table.groups[rows])
         blocks = None
         column = self.settings.approximation_choice.column
         if column is not None and model.approximation.has_blocks:
-            blocks = known_blocks(model, table.context[column].to_numpy()[rows])
-        return rows_between(model.item_inputs(), table.events.take(rows), groups, blocks)
+            blocks = models.outcomes.known_blocks(model, table.context[column].to_numpy()[rows])
+        return analysis.scoring.rows_between(
+            model.item_inputs(), table.events.take(rows), groups, blocks
+        )
 
-    def asks_for_outcomes(self, model: PreferenceGP) -> bool:
+    def asks_for_outcomes(self, model: models.PreferenceGP) -> bool:
         """Whether win, tie and loss are scored: where the table has ties, held out or not."""
         return self.table.num_ties > 0
 
     def unseen(self) -> dict[str, BoolArray]:
         """Which pairs that one side won were not in training."""
-        from sparse_prefgp.analysis.scoring import unseen_pairs
-
-        return unseen_pairs(self.train, *self.test_sides())
+        return analysis.scoring.unseen_pairs(self.train, *self.test_sides())
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,26 +271,23 @@ class StreamHoldout:
 
     def first_inputs(self, rng: np.random.Generator | None = None) -> FloatArray:
         """First inducing inputs, k-means centres of training rows; rng as for `Training`."""
-        from sparse_prefgp.models import kmeans_inputs
-
         rng = np.random.default_rng(self.settings.seed) if rng is None else rng
         rows, _ = self.train.sample(_SAMPLE, rng).distinct_rows()
         asked = self.settings.inducing
         wanted = asked if isinstance(asked, int) else min(DEFAULT_INDUCING, len(rows))
-        return kmeans_inputs(rows, wanted, rng)
+        return models.kmeans_inputs(rows, wanted, rng)
 
-    def model(self, inputs: Any) -> StreamedGP:
+    def model(self, inputs: Any) -> streaming.StreamedGP:
         """The model of the settings before anything is learned."""
-        from sparse_prefgp.engines import PartitionedEP
-        from sparse_prefgp.models.streaming import StreamedGP
-
         settings, train = self.settings, self.train
-        model = StreamedGP(
+        model = streaming.StreamedGP(
             train,
             settings.kernel_choice.build(train.num_features, groups_of(train)),
             approximation=settings.approximation_choice.build(settings.seed),
             inducing_variable=inputs,
-            engine=PartitionedEP(parts=settings.parts, local_sweeps=settings.local_sweeps or None),
+            engine=engines.PartitionedEP(
+                parts=settings.parts, local_sweeps=settings.local_sweeps or None
+            ),
             noise_variance=settings.noise_variance,
             margin=settings.first_margin(train.num_ties),
             sites=settings.sites,
@@ -329,19 +313,15 @@ class StreamHoldout:
         """What the linear probit is fitted to: at most 50,000 training rows."""
         return self.train.sample(_SAMPLE, rng)
 
-    def test_rows(self, model: StreamedGP) -> Iterator[ScoredRows]:
+    def test_rows(self, model: streaming.StreamedGP) -> Iterator[analysis.scoring.ScoredRows]:
         """The test duels as the model takes them, ties too."""
-        from sparse_prefgp.analysis.scoring import rows_of_stream
-
         assert self.test is not None
-        return rows_of_stream(self.test)
+        return analysis.scoring.rows_of_stream(self.test)
 
-    def asks_for_outcomes(self, model: StreamedGP) -> bool:
+    def asks_for_outcomes(self, model: streaming.StreamedGP) -> bool:
         """Whether win, tie and loss are scored: where there are ties among the held-out duels."""
-        from sparse_prefgp.analysis.scoring import asks_for_outcomes
-
         assert self.test is not None
-        return asks_for_outcomes(model, self.test.num_ties)
+        return analysis.scoring.asks_for_outcomes(model, self.test.num_ties)
 
     def unseen(self) -> dict[str, BoolArray]:
         """Pairs are not told apart."""
@@ -363,8 +343,8 @@ def hold(duels: DuelTable | StreamedDuels, settings: FitSettings) -> Holdout | S
 def fit_model(
     training: Training | StreamHoldout,
     watch: FitCallbacks = FitCallbacks(),  # noqa: B008
-    checkpoint: Checkpoint | None = None,
-    inputs: FloatArray | AutoInputs | None = None,
+    checkpoint: learning.checkpoint.Checkpoint | None = None,
+    inputs: FloatArray | learning.initial.AutoInputs | None = None,
     rng: np.random.Generator | None = None,
     model: Any = None,
 ) -> tuple[Any, Any]:
@@ -375,13 +355,11 @@ def fit_model(
     :param model: in place of that of the settings.
     :return: The model and what the optimiser says of it.
     """
-    from sparse_prefgp.learning.optimise import optimise
-
     settings = training.settings
     rng = np.random.default_rng(settings.seed) if rng is None else rng
     if model is None:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
-    report = optimise(
+    report = learning.optimise.optimise(
         model,
         settings.max_iterations,
         callback=watch.step,
@@ -394,10 +372,10 @@ def fit_model(
 
 def refit_model(
     holdout: Holdout,
-    model: PreferenceGP,
+    model: models.PreferenceGP,
     watch: FitCallbacks = FitCallbacks(),  # noqa: B008
-    checkpoint: Checkpoint | None = None,
-) -> tuple[PreferenceGP, OptimisationReport]:
+    checkpoint: learning.checkpoint.Checkpoint | None = None,
+) -> tuple[models.PreferenceGP, learning.report.OptimisationReport]:
     """Fit to all duels, going on from the parameters of a model fitted to the training duels."""
     whole = holdout.of_everything()
     margin = None if model.margin is None else float(model.margin.numpy())
@@ -409,18 +387,20 @@ def refit_model(
     return fit_model(whole, watch, checkpoint, model=again)
 
 
-def predict_held_out(holdout: Holdout | StreamHoldout, model: Any) -> HeldOut:
+def predict_held_out(holdout: Holdout | StreamHoldout, model: Any) -> analysis.scoring.HeldOut:
     """Let the model, the linear probit and the coin predict the test duels.
 
     With noise by group each has that of its own group; for unknown groups, of which a warning
     tells, probabilities are averaged over the prior.
     """
-    from sparse_prefgp.analysis.scoring import COIN, LINEAR_PROBIT, score_rows
-
     rng = np.random.default_rng(holdout.settings.seed)
     probit = LinearProbit.of(holdout.probit_duels(rng), rng)
-    baselines: dict[str, Baseline] = {LINEAR_PROBIT: probit, COIN: Coin()}
-    return score_rows(
+    scoring = analysis.scoring
+    baselines: dict[str, analysis.scoring.Baseline] = {
+        scoring.LINEAR_PROBIT: probit,
+        scoring.COIN: Coin(),
+    }
+    return scoring.score_rows(
         model,
         baselines,
         holdout.test_rows(model),
@@ -527,10 +507,8 @@ def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:
     )
 
 
-def _fix(model: PreferenceGP | StreamedGP, settings: FitSettings) -> None:
+def _fix(model: models.PreferenceGP | streaming.StreamedGP, settings: FitSettings) -> None:
     """What the settings say is not to be learned."""
-    import gpflow
-
     if settings.fixed_inducing and model.inducing_variable is not None:
         gpflow.set_trainable(model.inducing_variable, False)
     if settings.fixed_margin and model.margin is not None:

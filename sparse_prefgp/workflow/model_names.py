@@ -1,6 +1,6 @@
 """Approximations and kernels by name, as a command line or a configuration gives them.
 
-Names are checked here without importing TensorFlow; only `build` imports it.
+Names are checked here without TensorFlow; only `build` loads it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import gpflow
+from sparse_prefgp import approximations, covariances, engines
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.support.lazy import late
 
-    from sparse_prefgp.approximations import Approximation
-    from sparse_prefgp.data.features import FeatureTransform
-    from sparse_prefgp.engines import Engine
+gpflow = late("gpflow")
 
 DEFAULT_APPROXIMATION = "vfe"
 DEFAULT_KERNEL = "linear+matern52"
@@ -117,31 +116,31 @@ class ApproximationChoice:
         """Whether it has inducing inputs."""
         return self.name not in ("exact", "subset")
 
-    def build(self, seed: int = 0, labels: Sequence[Any] | None = None) -> Approximation:
+    def build(
+        self, seed: int = 0, labels: Sequence[Any] | None = None
+    ) -> approximations.Approximation:
         """The approximation; `seed` draws the duels of `subset` and starts `pitc`'s k-means.
 
         :param labels: of each duel, the values of `column`, where there is one.
         """
-        from sparse_prefgp import approximations as known
-
         if self.power is not None:
-            return known.PriorPower(self.power)
+            return approximations.PriorPower(self.power)
         if self.size is not None:
-            return known.SubsetOfData(self.size, seed)
+            return approximations.SubsetOfData(self.size, seed)
         if self.blocks is not None:
-            return known.PITC(self.blocks, seed)
+            return approximations.PITC(self.blocks, seed)
         if self.column is not None:
             assert labels is not None
-            return known.PITC(labels)
-        plain: dict[str, Approximation] = {
-            "exact": known.Exact(),
-            "dtc": known.DTC(),
-            "vfe": known.VFE(),
-            "tight-vfe": known.TightVFE(),
-            "tight-vfe-rank": known.TightVFE(residual="rank"),
-            "tight-vfe-logdet": known.TightVFE(residual="logdet"),
-            "fitc": known.FITC(),
-            "hetero-vfe": known.HeteroscedasticVFE(),
+            return approximations.PITC(labels)
+        plain: dict[str, approximations.Approximation] = {
+            "exact": approximations.Exact(),
+            "dtc": approximations.DTC(),
+            "vfe": approximations.VFE(),
+            "tight-vfe": approximations.TightVFE(),
+            "tight-vfe-rank": approximations.TightVFE(residual="rank"),
+            "tight-vfe-logdet": approximations.TightVFE(residual="logdet"),
+            "fitc": approximations.FITC(),
+            "hetero-vfe": approximations.HeteroscedasticVFE(),
         }
         return plain[self.name]
 
@@ -185,17 +184,15 @@ class EngineChoice:
             raise ValueError(f"The engine {text!r} takes no number; write {name}.")
         return cls(name)
 
-    def build(self) -> Engine:
+    def build(self) -> engines.Engine:
         """The engine."""
-        from sparse_prefgp import engines as known
-
         if self.power is not None:
-            return known.ParallelEP(site_power=self.power)
-        plain: dict[str, Engine] = {
-            "ep": known.ParallelEP(),
-            "laplace": known.Laplace(),
-            "laplace-logit": known.Laplace(link="logit"),
-            "variational": known.Variational(),
+            return engines.ParallelEP(site_power=self.power)
+        plain: dict[str, engines.Engine] = {
+            "ep": engines.ParallelEP(),
+            "laplace": engines.Laplace(),
+            "laplace-logit": engines.Laplace(link="logit"),
+            "variational": engines.Variational(),
         }
         return plain[self.name]
 
@@ -231,7 +228,7 @@ class KernelChoice:
 
     def build(
         self, num_features: int, groups: Sequence[FeatureGroup] | None = None
-    ) -> gpflow.kernels.Kernel:
+    ) -> covariances.Kernel:
         """The kernel with starting values for `num_features` standardised features.
 
         Stationary terms have variance 1 and one lengthscale per feature, at first sqrt(D): the
@@ -245,18 +242,14 @@ class KernelChoice:
 
         Terms are in the order of `term_names`.
         """
-        import gpflow
-
-        from sparse_prefgp.covariances import ItemEffect
-
-        terms: list[gpflow.kernels.Kernel] = []
+        terms: list[covariances.Kernel] = []
         for part in self.parts:
             if part == "linear":
                 terms.append(
                     gpflow.kernels.Linear(variance=np.full(num_features, 1.0 / num_features))
                 )
             elif part == "item":
-                terms.append(ItemEffect())
+                terms.append(covariances.ItemEffect())
             elif part.startswith(ADDITIVE):
                 make = getattr(gpflow.kernels, STATIONARY_KERNELS[part.removeprefix(ADDITIVE)])
                 groups = single_columns(num_features) if groups is None else groups
@@ -438,10 +431,8 @@ def candidates_from(
     return tuple(found)
 
 
-def _limit(kernel: gpflow.kernels.Kernel) -> None:
+def _limit(kernel: covariances.Kernel) -> None:
     """Let no lengthscale or variance be learned below its limit."""
-    import gpflow
-
     for name, least in (("lengthscales", LEAST_LENGTHSCALE), ("variance", LEAST_VARIANCE)):
         parameter = getattr(kernel, name, None)
         if parameter is not None:

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sparse_prefgp import analysis, learning, models, plotting
+from sparse_prefgp.plotting.canvas import MISSING, save, shortened_name
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from sparse_prefgp.analysis.ranking import Ranking
-    from sparse_prefgp.analysis.scoring import HeldOut
-    from sparse_prefgp.learning.report import OptimisationReport
-    from sparse_prefgp.models import PreferenceGP
-
 
 TOP = 20
 # By these a later fit knows the pictures that it may replace.
@@ -42,11 +39,11 @@ class Picture(NamedTuple):
 
 def write_pictures(
     folder: Path,
-    model: PreferenceGP,
-    ranking: Ranking | Mapping[str, Sequence[Any]] | Any,
+    model: models.PreferenceGP,
+    ranking: analysis.ranking.Ranking | Mapping[str, Sequence[Any]] | Any,
     *,
-    report: OptimisationReport | Sequence[float] | None = None,
-    held_out: HeldOut | None = None,
+    report: learning.report.OptimisationReport | Sequence[float] | None = None,
+    held_out: analysis.scoring.HeldOut | None = None,
     level: float | None = None,
 ) -> list[Picture]:
     """Write the pictures of a fit as PNG files, 7 × 4.5 inches at 150 dots per inch.
@@ -66,9 +63,6 @@ def write_pictures(
     :raises ModuleNotFoundError: matplotlib is not installed.
     :raises OSError: the folder cannot be written to.
     """
-    from sparse_prefgp import plotting
-    from sparse_prefgp.plotting.canvas import save
-
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Picture] = []
 
@@ -132,8 +126,6 @@ def write_pictures(
 
 
 def _missing(names: Iterable[object]) -> str:
-    from sparse_prefgp.plotting.canvas import MISSING, shortened_name
-
     if any(MISSING in shortened_name(str(name)) for name in names):
         return f" {MISSING} stands for a character that no installed font has."
     return ""
@@ -141,11 +133,9 @@ def _missing(names: Iterable[object]) -> str:
 
 def _add_surfaces(
     add: Callable[[str, Callable[[], Axes], str, str], None],
-    model: PreferenceGP,
+    model: models.PreferenceGP,
     ranked: Sequence[Hashable],
 ) -> None:
-    from sparse_prefgp import plotting
-
     transform, number = model.duels.transform, model.duels.num_features
     # Between the 0 and 1 of a level there is nothing to draw.
     if number > 2 or (transform is not None and transform.categorical):

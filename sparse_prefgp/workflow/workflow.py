@@ -10,8 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from sparse_prefgp import analysis, learning, models
 from sparse_prefgp.learning.notes import fit_notes, notes_of
 from sparse_prefgp.workflow.automatic import Automatic, choose
 from sparse_prefgp.workflow.fit_metrics import data_figures, fit_figures
@@ -50,12 +53,6 @@ from sparse_prefgp.workflow.reporting import (
 from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
 from sparse_prefgp.workflow.sites_files import sites_kept_if_done
 
-if TYPE_CHECKING:
-    from sparse_prefgp.analysis.scoring import HeldOut, Scores
-    from sparse_prefgp.learning.checkpoint import Checkpoint
-    from sparse_prefgp.learning.report import OptimisationReport
-    from sparse_prefgp.models import PreferenceGP
-
 
 class FitCheckpoints(Protocol):
     """What a killed fit goes on from."""
@@ -65,7 +62,7 @@ class FitCheckpoints(Protocol):
         """Whether there is something to go on from."""
         ...
 
-    def stage(self, name: str) -> Checkpoint | None:
+    def stage(self, name: str) -> learning.checkpoint.Checkpoint | None:
         """That of one run of the optimiser."""
         ...
 
@@ -93,7 +90,7 @@ class FitOutput:
     """With names in place of `auto`."""
     figures: dict[str, Any]
     """What `metrics.json` holds, but for the ranking, which is made when it is written."""
-    held_out: HeldOut | None = None
+    held_out: analysis.scoring.HeldOut | None = None
     """What was predicted for the held-out duels, None without any."""
     notes: tuple[str, ...] = ()
     """What to know, one sentence each: what did not converge, what ran to a limit, and all
@@ -108,7 +105,7 @@ class FitOutput:
         return self.settings.stream
 
     @property
-    def scores(self) -> Scores:
+    def scores(self) -> analysis.scoring.Scores:
         """Of the held-out duels that one side won, for `model`, `linear_probit` and `coin`: the
         figures of `metrics.score`; empty without held-out duels."""
         return {} if self.held_out is None else self.held_out.scores()
@@ -223,9 +220,7 @@ def fit(
         holdout = hold(table, settings if chosen is None else chosen.settings)
         work.reporter.done(HOLDING, holdout)
         with work.reporter.started(LOADING):
-            import sparse_prefgp.models  # noqa: F401
-
-        figures = data_figures(holdout)
+            figures = data_figures(holdout)
         if chosen is not None:
             figures["automatic"] = chosen.to_dict()
         model, report = work.fitted(holdout, figures)
@@ -276,8 +271,6 @@ class _OneFit:
 
     def fitted(self, holdout: Holdout | StreamHoldout, figures: dict[str, Any]) -> tuple[Any, Any]:
         """The model of the training duels, and what the optimiser says of it."""
-        import numpy as np
-
         rng = np.random.default_rng(holdout.settings.seed)
         with self.reporter.started(PLACING):
             inputs = holdout.first_inputs(rng)
@@ -291,8 +284,8 @@ class _OneFit:
         return model, report
 
     def fitted_again(
-        self, holdout: Holdout, model: PreferenceGP, figures: dict[str, Any]
-    ) -> tuple[PreferenceGP, OptimisationReport]:
+        self, holdout: Holdout, model: models.PreferenceGP, figures: dict[str, Any]
+    ) -> tuple[models.PreferenceGP, learning.report.OptimisationReport]:
         """The same of all duels."""
         with self.reporter.started(REFITTING, holdout) as watch:
             checkpoint = self.checkpoints.stage(REFIT_STAGE)
@@ -323,7 +316,7 @@ class _OneFit:
 
     def scored(
         self, holdout: Holdout | StreamHoldout, model: Any, figures: dict[str, Any]
-    ) -> HeldOut | None:
+    ) -> analysis.scoring.HeldOut | None:
         """What was predicted for the held-out duels, None where there are none."""
         if not holdout.num_test:
             return None

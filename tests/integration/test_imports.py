@@ -3,13 +3,16 @@
 import ast
 import importlib
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from sparse_prefgp.support import moved
+from sparse_prefgp.support.public import declared
 
 PACKAGE = Path(__file__).resolve().parents[2] / "sparse_prefgp"
 
@@ -110,6 +113,92 @@ def test_no_import_runs_back() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+IMPORTED_AS = {"pyyaml": "yaml"}
+
+
+def _extras() -> set[str]:
+    """What the packages of the extras are imported as."""
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["project"]["optional-dependencies"].values()
+    wanted = {re.split(r"[^\w-]", one)[0] for group in groups for one in group}
+    return {IMPORTED_AS.get(name.lower(), name.replace("-", "_")) for name in wanted}
+
+
+# What takes so long to import that it is `lazy.late`, and who may: names, settings and refusals
+# come before TensorFlow; half a second of SciPy or scikit-learn is for those who use it.
+LATE = {
+    "analysis/metrics.py": {"scipy.stats", "sklearn.metrics"},
+    "data/features.py": {"sklearn.preprocessing"},
+    "datasets/fetching.py": {"requests"},
+    "datasets/texts.py": {"sklearn.feature_extraction.text"},
+    "io/streams/dataset.py": {"tensorflow"},
+    "lab/ablation/cluster.py": {"tensorflow"},
+    "lab/ablation/data.py": {"gpflow"},
+    "lab/ablation/execution.py": {"gpflow", "tensorflow"},
+    "lab/ablation/fitting.py": {"gpflow"},
+    "lab/ablation/release.py": {"tensorflow.python.framework.ops", "tensorflow_probability"},
+    "models/streaming/cluster.py": {"cloudpickle"},
+    "sampling/diagnostics.py": {"scipy.stats"},
+    "support/kmeans.py": {"sklearn.cluster", "sklearn.exceptions"},
+    "workflow/examples.py": {"sklearn.datasets"},
+    "workflow/failures.py": {"tensorflow"},
+    "workflow/holdout.py": {"gpflow"},
+    "workflow/model_names.py": {"gpflow"},
+}
+
+
+def test_imports_stand_at_the_head() -> None:
+    """But for the command line, and for packages that need not be installed."""
+    extras, wrong = _extras(), []
+    assert {"pandas", "yaml", "distributed", "pydantic"} <= extras and "scipy" not in extras
+    for path in FILES:
+        if _room(path) == "cli":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        for node in {inner for one in functions for inner in ast.walk(one)}:
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [str(node.module)]
+            else:
+                continue
+            if not {name.split(".")[0] for name in names} <= extras:
+                wrong.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {', '.join(names)}")
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_only_what_is_slow_is_imported_late() -> None:
+    found = {}
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        late = {ast.literal_eval(c.args[0]) for c in calls if ast.unparse(c.func) == "late"}
+        if late:
+            found[path.relative_to(PACKAGE).as_posix()] = late
+    assert found == LATE
+
+
+def test_rooms_have_the_names_that_type_checkers_see() -> None:
+    rooms = [path.parent for path in FILES if path.name == "__init__.py"]
+    names = [".".join(room.relative_to(PACKAGE.parent).parts) for room in rooms]
+    lazy = [name for name in names if declared(name)]
+    assert len(lazy) > 10
+    for name in lazy:
+        room = importlib.import_module(name)
+        for public in room.__all__:
+            assert getattr(room, public) is not None
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            _ = room.nothing
+
+
+def test_nothing_uses_the_inside_of_tensorflow() -> None:
+    # Without it 14 MB of each fit stay: a thousand runs of a study would not fit into a process.
+    allowed = {"lab/ablation/release.py", "disk/exporting.py"}
+    using = [path for path in FILES if "tensorflow.python" in path.read_text(encoding="utf-8")]
+    assert {path.relative_to(PACKAGE).as_posix() for path in using} == allowed
+
+
 def _loaded(module: str, unwanted: tuple[str, ...]) -> list[str]:
     """Which of the unwanted packages are loaded by importing a module in a fresh process."""
     code = (
@@ -133,6 +222,10 @@ def _loaded(module: str, unwanted: tuple[str, ...]) -> list[str]:
             ("tensorflow", "gpflow", "pandas"),
         ),
         ("sparse_prefgp.cli", ("tensorflow", "gpflow", "tensorflow_probability", "sklearn")),
+        # What refuses a fit, a comparison or a study before anything slow is there.
+        ("sparse_prefgp.workflow.workflow", ("tensorflow", "sklearn", "scipy.stats", "matplotlib")),
+        ("sparse_prefgp.lab.ablation", ("tensorflow", "gpflow", "sklearn", "scipy.stats")),
+        ("sparse_prefgp.models", ("tensorflow", "gpflow", "sklearn", "scipy.stats")),
     ],
 )
 def test_import_is_light(module: str, unwanted: tuple[str, ...]) -> None:

@@ -9,6 +9,9 @@ from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
 from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, StreamBlock, remedy
+from sparse_prefgp.support.lazy import late
+
+tf = late("tensorflow")  # there already where somebody has made a dataset
 
 # Counted at a time, where a dataset does not know how many it has.
 _ROWS = 1 << 18
@@ -90,8 +93,6 @@ class DatasetRows:
             yield StreamBlock(batch[WINNER], batch[LOSER], batch.get(COUNT), weights, flags)
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
-        import tensorflow as tf  # there already: somebody made the dataset
-
         try:
             yield from self._dataset.skip(skip).take(take).batch(size).as_numpy_iterator()
         except tf.errors.OpError as error:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 from sparse_prefgp.lab.ablation.checksums import check_unchanged
 from sparse_prefgp.lab.ablation.configuration import Study
@@ -19,9 +22,12 @@ from sparse_prefgp.lab.ablation.execution import (
 from sparse_prefgp.lab.ablation.records import StudyFolder
 from sparse_prefgp.lab.ablation.reference import Reference, make_reference
 from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings, reference_of
+from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import usable_cores
 from sparse_prefgp.support.quiet import held_back_stderr
 from sparse_prefgp.support.workers import LOCAL, connect, dask, local_cluster
+
+tf = late("tensorflow")
 
 SECONDS_FOR_A_WORKER = 60
 # How often a run is begun again when it was lost on the way.
@@ -105,13 +111,8 @@ def _exact(study: Study, key: ReferenceKey, sums: dict[str, str]) -> Reference:
 
 def _use_one_thread() -> None:
     """On a worker that somebody else started; those of a local cluster were born with it."""
-    from threadpoolctl import threadpool_limits
-
     with held_back_stderr():
-        import tensorflow as tf
-
-        import sparse_prefgp.models  # noqa: F401
-
+        import_module("sparse_prefgp.models.preference_gp")
     threadpool_limits(1)
     with suppress(RuntimeError):  # it has computed already, and then with one
         tf.config.threading.set_intra_op_parallelism_threads(1)

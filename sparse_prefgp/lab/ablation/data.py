@@ -16,9 +16,11 @@ from sparse_prefgp.data.splits import (
     split_duels,
 )
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.lab.ablation.checksums import source_sums
-from sparse_prefgp.lab.ablation.configuration import Data, Files, SplitSettings, SyntheticData
+from sparse_prefgp.lab.ablation.configuration import Files, SplitSettings, SyntheticData
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.lazy import late
+
+gpflow = late("gpflow")
 
 # Up to here a utility is drawn by a Cholesky factor, above by random Fourier features.
 DRAWN_EXACTLY = 2000
@@ -44,30 +46,6 @@ class SplitTable:
     """(n,) of the items of the table, None where nobody knows them."""
     group: str | None = None
     """The label of the one that is left out, None where none is."""
-
-
-def parted(data: Data, split: SplitSettings, max_train: int | None, seed: int) -> SplitTable:
-    """The duels of one seed, parted; the same for every method that is tried on them.
-
-    :raises ValueError: what reading, making and splitting raise.
-    """
-    return _parted(data, split, max_train, seed, tuple(source_sums(data).items()))
-
-
-@lru_cache(maxsize=2)
-def _parted(
-    data: Data, split: SplitSettings, max_train: int | None, seed: int, sums: Sums
-) -> SplitTable:
-    if data.made is not None:
-        table, utilities = made_duels(data.made, stream(seed, DATA))
-    elif data.files is not None:
-        table, utilities = _read(data.files, split.by, sums), None
-    else:
-        from sparse_prefgp.lab.ablation.named import named_duels
-
-        return named_duels(data, split, max_train, seed, sums)
-    rows = split_rows(table, split, max_train, seed)
-    return SplitTable(table, rows, utilities, left_out_group(table, split, seed))
 
 
 def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, seed: int) -> Split:
@@ -101,7 +79,7 @@ def left_out_group(table: DuelTable, split: SplitSettings, seed: int) -> str | N
 
 
 @lru_cache(maxsize=1)
-def _read(files: Files, by: str, sums: Sums) -> DuelTable:
+def read_files(files: Files, by: str, sums: Sums) -> DuelTable:
     return read_table(
         files.items, files.duels, ignore=files.ignore, never_features=split_columns(by)
     )
@@ -134,8 +112,6 @@ def drawn_utility(
     covariance is right on average and off by 1 / sqrt(2,000) of the variance at random.
     """
     if len(features) <= DRAWN_EXACTLY:
-        import gpflow
-
         kinds = {
             "se": gpflow.kernels.SquaredExponential,
             "matern32": gpflow.kernels.Matern32,

@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Mapping
 
 from sparse_prefgp.lab.ablation.configuration import Study, Values, check_length
-from sparse_prefgp.lab.ablation.data import left_out_group, parted
+from sparse_prefgp.lab.ablation.data import left_out_group
 from sparse_prefgp.lab.ablation.fitting import held_out
+from sparse_prefgp.lab.ablation.parting import parted
 from sparse_prefgp.lab.ablation.runs import RunSettings, expand
 from sparse_prefgp.workflow.model_names import ApproximationChoice
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparse_prefgp.lab.ablation.checksums import check_unchanged
+from sparse_prefgp.lab.ablation.cluster import records_of
 from sparse_prefgp.lab.ablation.configuration import Study
 from sparse_prefgp.lab.ablation.execution import FAILED, Record, execute
+from sparse_prefgp.lab.ablation.named import check_named
 from sparse_prefgp.lab.ablation.preflight import check_study
 from sparse_prefgp.lab.ablation.records import StudyFolder
 from sparse_prefgp.lab.ablation.reference import Reference, make_reference
@@ -96,8 +98,6 @@ def run_study(
     if workers is not None and workers < 1:
         raise ValueError(f"The number of workers is {workers}; give a whole number of at least 1.")
     if study.data.set is not None:
-        from sparse_prefgp.lab.ablation.named import check_named
-
         check_named(study.data)
     return _Session(study, Path(out), retry_failed, callback).finish(dask, workers)
 
@@ -156,8 +156,6 @@ class _Session:
             self._tell(self._todo[0].name)
             records = self._here()
         else:
-            from sparse_prefgp.lab.ablation.cluster import records_of
-
             self._tell("preparing the cluster")
             records = records_of(self._study, self._todo, self._folder, dask, workers)
         self._begun = time.perf_counter()

@@ -15,7 +15,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.approximations import VFE
+from sparse_prefgp.engines import ParallelEP, PartitionedEP
+from sparse_prefgp.io.streams import stream_duels
+from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, make_problem
 from sparse_prefgp.lab.benchmarks.report import seconds
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.support.machine import free_memory, largest_resident
 
 TOLERANCE = 1e-4
@@ -64,8 +74,6 @@ class BenchmarkPoint:
 
 def _same_threads() -> dict[str, str]:
     """The environment in which another process takes as many threads as this one was told to."""
-    import tensorflow as tf
-
     threads = tf.config.threading.get_intra_op_parallelism_threads()
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
     return {**os.environ, **({name: str(threads) for name in names} if threads else {})}
@@ -79,21 +87,6 @@ def measure(point: BenchmarkPoint) -> dict[str, Any]:
     where it would take more than half of the free memory. Of a stream of many duels the first
     inference is taken, compilation included. Memory is without that of workers.
     """
-    import gpflow
-    import numpy as np
-
-    from sparse_prefgp.approximations import VFE
-    from sparse_prefgp.engines import ParallelEP, PartitionedEP
-    from sparse_prefgp.io.streams import stream_duels
-    from sparse_prefgp.lab.benchmarks.problems import (
-        LENGTHSCALES,
-        NOISE_VARIANCE,
-        SPREAD,
-        make_problem,
-    )
-    from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.models.streaming import StreamedGP
-
     imported = _memory("VmRSS")
     duels: Any
     if point.folder:
@@ -143,8 +136,6 @@ def measure(point: BenchmarkPoint) -> dict[str, Any]:
 
 
 def _gradient_seconds(model: Any, point: BenchmarkPoint) -> float | None:
-    import tensorflow as tf
-
     free = free_memory()
     needed = _ARRAYS_OF_A_GRADIENT * 8 * point.n * point.m
     if point.parts or point.folder or (free is not None and needed > free // 2):

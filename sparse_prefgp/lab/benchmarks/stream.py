@@ -6,11 +6,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import gpflow
 import numpy as np
 
+from sparse_prefgp.engines import ParallelEP, PartitionedEP
+from sparse_prefgp.io.streams import stream_duels
 from sparse_prefgp.lab.benchmarks.point import BenchmarkPoint
-from sparse_prefgp.lab.benchmarks.problems import NOISE_VARIANCE, write_duels
+from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, NOISE_VARIANCE, SPREAD, write_duels
 from sparse_prefgp.lab.benchmarks.report import BenchmarkTable, Line, LogAxes, Report
+from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.streaming import StreamedGP
 
 ITEMS, INDUCING = 10_000, 128
 HERE, WORKERS = "", "local"
@@ -55,14 +60,6 @@ def measure(sizes: Sizes, n: int, m: int, prefix: int) -> Report:
 def prefix_difference(folder: Path, m: int, rows: int) -> float:
     """Largest difference of posterior means and variances of all items, of the first rows of a
     stream against the same duels in memory, both by EP to 1e-10."""
-    import gpflow
-
-    from sparse_prefgp.engines import ParallelEP, PartitionedEP
-    from sparse_prefgp.io.streams import stream_duels
-    from sparse_prefgp.lab.benchmarks.problems import LENGTHSCALES, SPREAD
-    from sparse_prefgp.models import PreferenceGP
-    from sparse_prefgp.models.streaming import StreamedGP
-
     items = np.load(folder / "items.npy")
     part = stream_duels(folder / "duels", items).part(0, rows)
     (chunk,) = part.chunks(rows)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,8 +101,6 @@ class Results:
         for metric in self.metrics:
             if metric.name == name:
                 return metric
-        from difflib import get_close_matches
-
         names = [metric.name for metric in self.metrics]
         near = get_close_matches(name, names, 1)
         hint = f"did you mean {near[0]!r}? It has" if near else "it has"

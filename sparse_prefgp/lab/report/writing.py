@@ -49,6 +49,7 @@ from sparse_prefgp.lab.report.vocabulary import (
     SUMMARY,
     ReportedMetric,
 )
+from sparse_prefgp.plotting.canvas import save
 from sparse_prefgp.support.plain import as_json_text
 from sparse_prefgp.workflow.folder import PROGRAM
 
@@ -279,8 +280,6 @@ def _draw(
     metrics: Sequence[ReportedMetric],
     progress: Callable[[str], None],
 ) -> list[SavedFigure]:
-    from sparse_prefgp.plotting.canvas import save
-
     folder.mkdir()
     quality = [metric for metric in metrics if metric.name in AGAINST_TIME]
     shown = []

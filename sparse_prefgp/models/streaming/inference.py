@@ -16,6 +16,7 @@ from sparse_prefgp.engines import PartitionedEP
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import same_objects
 from sparse_prefgp.models.streaming.algebra import Algebra
+from sparse_prefgp.models.streaming.cluster import Cluster
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters
 from sparse_prefgp.models.streaming.part import Part, algebra_for
 from sparse_prefgp.models.streaming.rounds import Coordinator, InProcess, Pool
@@ -150,8 +151,6 @@ class StreamInference:
     def _begun(self, parameters: Hyperparameters) -> Pool:
         place, parts = self.place, self._stream.cut(self._engine.parts)
         if place.scheduler is not None:
-            from sparse_prefgp.models.streaming.cluster import Cluster
-
             description = parameters.described()
             return Cluster(
                 parts, description, self._approximation, place.chunk, place.scheduler, place.timeout

@@ -14,9 +14,9 @@ pytest.importorskip("pydantic")
 
 from sparse_prefgp.datasets.fetching import DATA_VARIABLE
 from sparse_prefgp.lab.ablation import expand, read_study, run_study, runner, study_from
-from sparse_prefgp.lab.ablation.data import parted
 from sparse_prefgp.lab.ablation.fitting import held_out
 from sparse_prefgp.lab.ablation.named import check_named
+from sparse_prefgp.lab.ablation.parting import parted
 from tests.conftest import ROOT
 from tests.unit.lab.test_ablation_configuration import changed
 from tests.unit.lab.test_ablation_runner import stub_record

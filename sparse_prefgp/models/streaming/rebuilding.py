@@ -1,0 +1,45 @@
+"""A `StreamedGP` rebuilt from its description."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.engines import Status
+from sparse_prefgp.models.describing import APPROXIMATIONS, ENGINES, value_of
+from sparse_prefgp.models.streaming.gaussian import Natural
+from sparse_prefgp.models.streaming.hyperparameters import Description
+from sparse_prefgp.models.streaming.model import LoadedPosterior, StreamedGP, StreamedResult
+from sparse_prefgp.models.streaming.seen import SeenDuels
+
+
+def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> StreamedGP:
+    """The model that `describing.described` has described."""
+    data, inference = description["duels"], dict(description["inference"])
+    inference |= {"status": Status[inference["status"]], "rounds": ()}
+    ids, names, transform = arrays.get("item_ids"), data["feature_names"], data["transform"]
+    seen = SeenDuels(
+        arrays["items"],
+        arrays["comparisons"],
+        data["number"],
+        data["has_items"],
+        None if ids is None else tuple(json.loads(ids.tobytes().decode("utf-8"))),
+        None if names is None else tuple(names),
+        None if transform is None else FeatureTransform.from_dict(transform),
+        data.get("ties", 0),
+    )
+    kept = LoadedPosterior(
+        seen,
+        Natural.unpacked(arrays["natural"]),
+        description["log_evidence"],
+        StreamedResult(**inference),
+    )
+    return StreamedGP.without_duels(
+        Description(description, arrays).rebuilt(),
+        value_of(description["approximation"], APPROXIMATIONS),
+        value_of(description["engine"], ENGINES),
+        kept,
+    )
