@@ -1,5 +1,5 @@
 # Needs Python 3.11, 3.12 or 3.13, make and a package index; everything else is set up here, in
-# .venv for 3.11 and in .venv-3.12 and .venv-3.13 beside it.
+# .venv for 3.11 and in .venv-3.12 and .venv-3.13 next to it.
 
 # A command such as python3.12, or the path of an interpreter.
 PYTHON ?= python3.11
@@ -15,7 +15,7 @@ WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-# Beside NumPy 2, which Python 3.13 needs, pip installs GPflow only without its requirements.
+# Next to NumPy 2, which Python 3.13 needs, pip installs GPflow only without its requirements.
 WITHOUT_REQUIREMENTS := $(if $(filter 3.13,$(VERSION)),$(shell grep '^gpflow==' $(CONSTRAINTS)))
 
 .PHONY: help setup demo lint test test-all durations test-data smoke smoke-tests docs clean
@@ -71,7 +71,7 @@ durations: setup
 	for file in $(DURATIONS); do $(PYTEST) -q -m "not slow" --processor-times $$file || exit 1; done
 	$(BIN)/python -m tests.processor_time $(DURATIONS)
 
-# Copied to where no folder with data lies beside it: what a stranger's clone has.
+# Copied to where no folder with data lies next to it: what a stranger's clone has.
 test-data: setup
 	sh tools/without_data.sh $(abspath $(BIN))/python -m pytest -n $(WORKERS) -m "data and not slow"
 

@@ -21,7 +21,7 @@ install()
 
 if "gpflow" not in sys.modules and find_spec("gpflow") is None:
     raise ModuleNotFoundError(
-        "sparse_prefgp needs GPflow, which pip does not install of its own accord beside NumPy 2: "
+        "sparse_prefgp needs GPflow, which pip does not install of its own accord next to NumPy 2: "
         "run `pip install --no-deps gpflow==2.11.2`.",
         name="gpflow",
     )

@@ -39,7 +39,7 @@ class Slopes(NamedTuple):
     inside: tf.Tensor | None = None
     """(t,) in `Factors.inside`, or None where it was not looked at."""
     moving: tuple[tf.Tensor, tf.Tensor] | None = None
-    """Left, right (t,): the derivative in the covariance K of z has left' dK right beside that of
+    """Left, right (t,): the derivative in the covariance K of z has left' dK right next to that of
     its `surrogate`, or None.
     """
 

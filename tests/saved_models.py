@@ -1,6 +1,6 @@
 """Small saved models, and what they answered on the day they were saved.
 
-`tests/data/saved/<kind>/model` is what `save` wrote, and `answers.json` beside it what the model
+`tests/data/saved/<kind>/model` is what `save` wrote, and `answers.json` next to it what the model
 said then, all digits. `tests/integration/test_saved_before.py` loads each with the code of today
 and asks again. What is there is never made again: it stands for models that users have. For a new
 kind add a function to `KINDS` (or a folder of a fit to `FOLDERS`) and run, in the root of the
@@ -201,7 +201,7 @@ def _plain(value: Any) -> Any:
     return np.asarray(value).tolist()
 
 
-# Folders of `sparse-prefgp fit`: what was added to the command. Each lies beside items.csv,
+# Folders of `sparse-prefgp fit`: what was added to the command. Each lies next to items.csv,
 # duels.csv and pairs.csv, and what predict, rank and evaluate answered with --json.
 FOLDERS: dict[str, tuple[str, ...]] = {
     "fit": ("--approximation", "fitc", "--inducing", "4", "--max-iterations", "3"),

@@ -105,7 +105,7 @@ RESUMED = 1e-3
 # have p below 1e-3.
 KS_LEVEL = 0.003
 
-# Share of 90 % intervals that hold the truth, EP's beside the sampler's on the same data: two
+# Share of 90 % intervals that hold the truth, EP's next to the sampler's on the same data: two
 # points, of 600 intervals that differ only where an end lies near the truth.
 COVERAGE_OF_EP = 0.02
 

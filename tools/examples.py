@@ -5,7 +5,7 @@
 
 Blocks marked `python` run one after the other in one scope, blocks marked `sh` in a shell, all in
 one empty folder. A block marked `text` right after one of them is what it prints, and pictures that
-the code saves belong beside the page. Blocks with other marks are not run.
+the code saves belong next to the page. Blocks with other marks are not run.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def run(page: Path, folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def _environment() -> Iterator[None]:
-    """The data beside the repository, where they are, and the variables as they were afterwards."""
+    """The data next to the repository, if they are there; the variables as they were afterwards."""
     before = dict(os.environ)
     data = ROOT.parent / "shared" / "data"
     if data.is_dir():

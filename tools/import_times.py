@@ -1,4 +1,4 @@
-"""What a command on a saved model imports, package by package, and beside plain imports.
+"""What a command on a saved model imports, package by package, and next to plain imports.
 
     python tools/import_times.py             three fresh processes each way
     python tools/import_times.py --runs 5

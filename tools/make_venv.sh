@@ -8,7 +8,7 @@
 #
 # Several interpreters may be on PATH and some of them only pretend (a version manager's shim whose
 # version is not chosen, a Debian python3.12 without ensurepip), so each one is tried in turn, and
-# after them those that pyenv keeps beside its shims.
+# after them those that pyenv keeps next to its shims.
 set -eu
 
 supported="3.11, 3.12 or 3.13"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Run a command in a copy of this repository that has no data within reach: neither a folder
-# ../shared/data beside it nor a variable that names another.
+# ../shared/data next to it nor a variable that names another.
 #
 #     sh tools/without_data.sh python -m pytest -m data
 set -eu

@@ -1,4 +1,4 @@
-"""The automatic choice on three real data sets, beside every candidate it could have taken.
+"""The automatic choice on three real data sets, next to every candidate it could have taken.
 
 python experiments/automatic_choice/run.py DATA OUT [--only arguments,cars,tennis] [--choice-only]
 """

@@ -2,7 +2,7 @@
 
     python experiments/boston_duels/run.py
 
-Every line of the table is kept as soon as it is there, so that a run that was stopped goes on; the
+Every line of the table is kept as soon as it is there, so that a run that was stopped resumes; the
 lines of other data or settings are refused.
 """
 
@@ -194,7 +194,7 @@ def measure(
 ) -> dict[str, Any]:
     """One line of the table. Both regimes begin at the exact model's hyperparameters.
 
-    Where all is learned, inducing inputs begin a little beside the training items: all training
+    Where all is learned, inducing inputs begin a little next to the training items: all training
     items at the exact hyperparameters are a stationary point of every objective, a maximum of some
     and a saddle of others, which no gradient would leave.
     """

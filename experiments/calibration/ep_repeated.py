@@ -2,7 +2,7 @@
 
     python experiments/calibration/ep_repeated.py
 
-One duel k times, beside lost or tied ones of the same two items, and three items of which the
+One duel k times, next to lost or tied ones of the same two items, and three items of which the
 duels are strongly correlated: EP and the truth by sums over a grid, both in NumPy and SciPy alone.
 """
 
@@ -128,7 +128,7 @@ def error(
 
 
 def same_pair(ratio: float) -> list[tuple[str, float]]:
-    """One pair of items: k times won, or tied, and some lost or tied beside them."""
+    """One pair of items: k times won, or tied, and some lost or tied next to them."""
     one, found = np.eye(1), []
     for k, margin in product(COPIES, MARGINS):
         alone = [("W", k)] + ([("T", k)] if margin else [])

@@ -90,7 +90,7 @@ def made(setting: Setting) -> tuple[Problem, dict[str, np.ndarray]]:
     duels = problem.duels
     arrays = {"items": duels.items, "winners": duels.winners, "losers": duels.losers}
     if setting.same_items:
-        # The same utility, decided anew between items that are known.
+        # The same utility, decided again between items that are known.
         rng = np.random.default_rng(0)
         utility = random_utility(rng, smooth=True)(duels.items)
         rng = np.random.default_rng(1)

@@ -220,7 +220,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Root-mean-square errors of every seed, by function, with the Monte Carlo error beside."""
+    """Root-mean-square errors of every seed, by function, with their Monte Carlo error."""
     from sparse_prefgp.plotting.canvas import GREY, new_figure, save
 
     names = [f.name for f in FUNCTIONS]

@@ -1,4 +1,4 @@
-"""Votes on arguments with their ties, and with noise of each annotator, beside votes alone.
+"""Votes on arguments with their ties, and with noise of each annotator, next to votes alone.
 
 python experiments/ties_and_annotators/run.py DATA OUT [--only fitc,vfe] [--iterations 60]
 """
@@ -42,7 +42,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Variant:
-    """What a fit uses beside the votes."""
+    """What a fit uses besides the votes."""
 
     name: str
     ties: bool

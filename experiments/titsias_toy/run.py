@@ -142,7 +142,7 @@ def reproduce(line: Line, data: Path, restarts: int) -> Line:
 
 
 def table(lines: list[Line], points: int) -> str:
-    """One published table beside ours, in Markdown."""
+    """One published table next to ours, in Markdown."""
     shown = [line for line in lines if line.points == points]
     text = [
         f"**{points} points** (lengthscale², kernel variance, noise variance, **evidence**)",

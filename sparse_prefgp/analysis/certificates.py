@@ -183,7 +183,7 @@ def evidence_report(
     exact_up_to: int = EXACT_UP_TO,
     sample_up_to: int = 500,
 ) -> EvidenceReport:
-    """Log evidence beside its rigorous lower bound, tighter bounds, exact EP and sampling.
+    """Log evidence along with its rigorous lower bound, tighter bounds, exact EP and sampling.
 
     :param model: with its parameters as they are; its own inference is run if need be.
     :param samples: of `importance_sampling`; 0 samples leaves it out.

@@ -232,7 +232,7 @@ def maximised(
 
     :param function: (N,) values of inputs (N, D), differentiable.
     :param box: (D, 2).
-    :param extra: a last column of the inputs that is no part of the box.
+    :param extra: a last column of the inputs that is not part of the box.
     """
     low, width = box[:, 0], box[:, 1] - box[:, 0]
     # Searched in shares of the box, so that features of different units are alike.

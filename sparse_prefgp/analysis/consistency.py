@@ -33,7 +33,7 @@ TAIL = 0.025
 MIN_SIMULATIONS = 100
 JOINTLY = "utilities of all items drawn jointly"
 BY_PAIR = "the utility difference of each pair drawn by itself"
-ONCE, ANEW = ", once", ", anew for each set"
+ONCE, EACH_TIME = ", once", ", again for each set"
 RESIDUAL_NOISE = "; what inducing inputs leave unexplained is noise of each vote, as in the fit"
 
 
@@ -53,7 +53,7 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Check:
-    """One figure of the data beside the same figure of data redrawn from the model."""
+    """One figure of the data next to the same figure of data redrawn from the model."""
 
     what: str
     """Its name."""
@@ -149,7 +149,7 @@ class Consistency:
         if more in (contradictions.verdict, minority.verdict):
             said.append(
                 "Votes contradict each other more than the model's noise explains: voters may "
-                "differ, or votes may depend on something that is no feature of the items."
+                "differ, or votes may depend on something that is not a feature of the items."
             )
         elif "fewer than the model expects" in (contradictions.verdict, minority.verdict):
             said.append(
@@ -257,7 +257,7 @@ def consistency(
 
     Utilities are drawn from the model's posterior, every vote is redrawn with its noise on the same
     pairs with the same totals, and the figures are counted again. If the model is true, the tail of
-    each figure is uniform on (0, 1), for which it takes two things beside random order of equal
+    each figure is uniform on (0, 1), for which it takes two things besides random order of equal
     figures:
 
     - Votes that the model has learned from, `model.duels`, are redrawn from *one* draw of the
@@ -276,7 +276,7 @@ def consistency(
     items are drawn jointly; above that, only the difference of each pair, by itself, which brings
     tails nearer to ½ and lets cycles be more frequent. What FITC and its relatives count as noise
     of each duel (`residual_share`) is noise here too. Ties are left out, and votes are redrawn
-    given that they are no ties; with noise by group each has that of its own group,
+    given that they are not ties; with noise by group each has that of its own group,
     or any by the prior where that is unknown.
 
     Warns of groups that a model with noise by group does not know.
@@ -356,7 +356,7 @@ class _Pairs:
     items: IntArray
     """(k,) item of each new number."""
     pair: IntArray
-    """(v,) the pair of each row of duels that is no tie."""
+    """(v,) the pair of each row of duels that is not a tie."""
 
     @classmethod
     def of(cls, duels: Duels) -> _Pairs:
@@ -491,11 +491,11 @@ def _draws(graph: _Pairs, duels: Duels, model: Predicts, rng: np.random.Generato
         inputs[:, -1] = np.where(inputs[:, -1] < 0, unknown, inputs[:, -1])
     first, second = (row.reshape(-1)[end] for end in (graph.first, graph.second))
     share = model.approximation.residual_share
-    # To an approximation that adds residuals to the noise, they are drawn anew for each vote.
+    # To an approximation that adds residuals to the noise, they are drawn again for each vote.
     residual = np.zeros(len(first))
     if share:
         residual = share * _residuals(model, inputs[first], inputs[second])
-    added = (ONCE if once else ANEW) + (RESIDUAL_NOISE if share else "")
+    added = (ONCE if once else EACH_TIME) + (RESIDUAL_NOISE if share else "")
     if len(inputs) > JOINT_UP_TO:
         mean, variance = (
             np.asarray(x) for x in model.predict_difference(inputs[first], inputs[second])
@@ -613,7 +613,7 @@ class _Votes:
             logsumexp(log_ndtr((x - self.margin) / self.noise), axis=0, b=self.weights)
             for x in (z, -z)
         )
-        # Given that it is no tie; without a margin the two add up to 1.
+        # Given that it is not a tie; without a margin the two add up to 1.
         drawn = rng.binomial(self.totals, np.exp(won - np.logaddexp(won, lost)))
         return _sums(self.pair, drawn)
 

@@ -1,4 +1,4 @@
-"""Scores of a model on labelled duels, beside the baselines."""
+"""Scores of a model on labelled duels, along with the baselines."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def evaluate(
     groups: str | None = None,
     blocks: str | Sequence[Any] | None = None,
 ) -> dict[str, Any]:
-    """Score a model on labelled duels, beside a linear probit and a coin.
+    """Score a model on labelled duels, along with a linear probit and a coin.
 
     Warns of ties that a model without a margin cannot predict, of unknown groups, and of duels
     whose block is not known to a model with blocks.
 
     :param model: whose predictions are scored. The linear probit is fitted to its training duels; a
-        `StreamedGP`, which does not have them, is scored beside the coin alone.
+        `StreamedGP`, which does not have them, is scored along with the coin alone.
     :param duels: path or data frame with `winner`, `loser` and perhaps `count` and `tie`, or a
         `Duels`, whose groups count if the model has noise by group. A folder of Parquet files is
         read in chunks, and so is one file for a model whose duels had features of their own; or
@@ -71,7 +71,7 @@ def evaluate(
     :param rng: of the folds that choose the width of the linear probit's prior.
     :param groups: name of the column that says who judged, for a model with noise by group.
     :param blocks: name of the column that holds each duel's block, for a model with `PITC(labels)`;
-        for a `Duels` one label for each duel as it was given, None where it is not known. Duels of
+        for a `Duels` one label for each duel as given, None where it is not known. Duels of
         a block that the model knows are predicted from what the block knows too, all others from
         the inducing values alone.
     :return: `held_out`: for `model`, `linear_probit` and `coin` the figures of `metrics.score`, and
@@ -189,7 +189,7 @@ def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
     if not several or len(blocks) != len(events):
         what = f"{len(blocks):,} labels" if several else shortened(blocks)
         raise ValueError(
-            f"duels is a Duels object of {len(events):,} duels as they were given, but blocks is "
+            f"duels is a Duels object of {len(events):,} duels as given, but blocks is "
             f"{what}; give one label for each, or the duels as a table with a column of blocks."
         )
     labels = np.empty(len(events), dtype=object)

@@ -158,7 +158,7 @@ def explain(
     first (integrated gradients, Sundararajan, Taly & Yan 2017): contributions still add up to the
     difference, but depend on that path. The levels of a categorical column count together. For a
     model with item effects, features are changed for an item it does not know, and what the two
-    items have beside their features is a contribution of its own, `item effect`.
+    items have besides their features is a contribution of its own, `item effect`.
 
     :param model: any model.
     :param first: id of an item, or an array in model units: (D,) features, or (D + 1,) for a model
@@ -234,8 +234,8 @@ def _pair(
             row = known.find(value)
             if row is None:
                 raise ValueError(
-                    f"The {label} item {shortened(value)} is no item id of {known.name}; correct "
-                    "the id, or give the item's features."
+                    f"The {label} item {shortened(value)} is not an item id of {known.name}; "
+                    "correct the id, or give the item's features."
                 )
             names.append(str(value))
             rows.append(known.inputs[row])

@@ -318,10 +318,10 @@ def features_in_units_of(
 
     :param own: the duels of the model, or what stands for them where they are streamed.
     :param features: (n, E).
-    :param transform: how they were made, as recorded beside them; None says that they are in the
+    :param transform: how they were made, as recorded next to them; None says that they are in the
         units of the model.
-    :raises ValueError: a recorded transform beside a model that has none, unless the items are the
-        model's own; what `FeatureTransform.convert` raises.
+    :raises ValueError: a recorded transform along with a model that has none, unless the items are
+        the model's own; what `FeatureTransform.convert` raises.
     """
     if transform is None or transform == own.transform:
         return features

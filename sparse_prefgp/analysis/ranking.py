@@ -89,8 +89,8 @@ class Ranking:
     """Largest possible Monte Carlo standard error of `p_best` and `p_top_k`."""
     bound_best: float
     """Bounds, each with 99 % confidence over the sampling, of the probability that any item which
-    is no candidate is the best, or in the top k. By no more than that the `p_best` and `p_top_k` of
-    the candidates are too large. 0 when all items are candidates.
+    is not a candidate is the best, or in the top k. By no more than that the `p_best` and `p_top_k`
+    of the candidates are too large. 0 when all items are candidates.
     """
     bound_top_k: float
     """See `bound_best`."""
@@ -401,7 +401,7 @@ class Centred:
     """Averages of mean, posterior features (1, p) and prior covariance over the reference."""
     nugget: FloatArray
     """(u,) for every distinct row, its share times what its prior variance has beyond its
-    covariance with an equal row, as white noise does; 0 where it is no reference.
+    covariance with an equal row, as white noise does; 0 where it is not a reference.
     """
 
     @classmethod

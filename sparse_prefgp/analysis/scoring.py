@@ -143,7 +143,7 @@ def score_rows(
     :param model: whose predictions are scored; None for the baselines alone.
     :param baselines: by name; they see differences of features, without numbers of items.
     :param rows: the duels, at least one.
-    :param outcomes: also score win, tie and loss, beside the shares of the training duels.
+    :param outcomes: also score win, tie and loss, next to the shares of the training duels.
     :param unseen: see `HeldOut`.
     """
     found: dict[str, list[FloatArray]] = {} if model is None else {MODEL: []}

@@ -128,7 +128,7 @@ class Suggestions:
 
 
 class _Picks(NamedTuple):
-    """Rows of the items of each pick, its score, and what is told of how they were found."""
+    """Rows of the items of each pick, its score, and what is reported on how they were found."""
 
     first: IntArray
     second: IntArray
@@ -158,7 +158,7 @@ def suggest(
     After each pick "bald", "variance" and "eubo" take the covariances that are to be expected once
     it is answered, for which no answer is needed, and hold the means. For "eubo" that is a rule
     that makes a batch diverse: on average over the answers no expected utility of a best option
-    changes. "thompson" and "hallucination" draw anew for each pick. (docs/method.md, section 12)
+    changes. "thompson" and "hallucination" draw again for each pick. (docs/method.md, section 12)
 
     :param model: whose posterior counts.
     :param candidates: items, as `resolve_items` takes them; by default the model's own.

@@ -1,4 +1,4 @@
-"""New duels for a fitted model: its parameters stay, its sites go on from where they were."""
+"""New duels for a fitted model: its parameters stay, its sites start from where they were."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class UpdateReport:
     items: int
     """How many there are now."""
     used_duels: int
-    """How many of them inference works on: all, but for `SubsetOfData`, which draws its subset anew
-    from all duels, with its seed.
+    """How many of them inference works on: all, but for `SubsetOfData`, which draws its subset
+    again from all duels, with its seed.
     """
     sites: int
-    """Distinct (winner, loser) pairs now, and how many of them went on from their old values; the
+    """Distinct (winner, loser) pairs now, and how many of them started from their old values; the
     others began at zero.
     """
     continued_sites: int
@@ -85,7 +85,7 @@ class UpdateReport:
             "on the old duels alone",
         ]
         if self.used_duels < self.duels:
-            lines.append(f"Inference uses a subset of {self.used_duels:,} duels, drawn anew")
+            lines.append(f"Inference uses a subset of {self.used_duels:,} duels, drawn again")
         if self.new_items_outside_range:
             each = ", ".join(f"{name} {count:,}" for name, count in self.outside_features.items())
             lines.append(

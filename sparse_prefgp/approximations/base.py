@@ -77,7 +77,7 @@ class DuelPrior:
     residuals are set to 0.
     """
     blocks: LowRankPlusBlocks | None = None
-    """The covariance, where it has residuals in blocks beside the inducing values; else None."""
+    """The covariance, where it has residuals in blocks besides the inducing values; else None."""
 
 
 @dataclass(frozen=True)

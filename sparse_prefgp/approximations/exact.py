@@ -90,7 +90,8 @@ class SubsetOfData(Approximation):
 
     def select(self, graph: DuelGraph) -> DuelGraph:
         total = int(graph.counts.sum())
-        # Weights that are no whole numbers add up to less; what draws the subset says that of them.
+        # Weights that are not whole numbers add up to less; what draws the subset says that of
+        # them.
         if self.size > total and np.all(graph.counts == np.floor(graph.counts)):
             raise ValueError(
                 f"SubsetOfData(size={self.size}) asks for more than the {total} duels there are; "

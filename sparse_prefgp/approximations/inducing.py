@@ -161,7 +161,7 @@ class InducingApproximation(SummedApproximation):
         covariance: LowRank,
         explained: tf.Tensor | None,
     ) -> DuelPrior:
-        """Factors, residual and correction beside a covariance: of all duels, or of a chunk.
+        """Factors, residual and correction next to a covariance: of all duels, or of a chunk.
 
         :param explained: |Phi_i|², (t,); None where neither residual nor correction is wanted.
         """
@@ -313,7 +313,7 @@ class TightVFE(InducingApproximation):
     is_bound: ClassVar[bool] = True
     residual: str = "diagonal"
     """One of "diagonal", `-½ sum c log(1 + k~/2s²)`, of a count c below 1 `-½ log(1 + c k~/2s²)`,
-    since a share of a duel is no share of its residual; "rank", which uses that the residual of
+    since a share of a duel is not a share of its residual; "rank", which uses that the residual of
     duels has rank at most rho = items - connected components, `-½ rho log(1 + sum c k~ / (2s²
     rho))`; "logdet", the log-determinant itself, O(n³) over items.
     """

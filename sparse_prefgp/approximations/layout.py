@@ -82,7 +82,7 @@ def choose_stream_layout(
     Over items where duels share them and six (n, m) arrays, and two for each thread, fit into half
     of the free memory: then in chunks of at most 2^18 duels, or n, of which no (chunk, m) array is
     made, one for each thread. Else over duels, in chunks with 2^22 / m of them, ten arrays of each.
-    Beside these are the features of both sides. Chunks are shorter, and fewer worked on at a time,
+    Besides these are the features of both sides. Chunks are shorter, and fewer worked on at a time,
     where half of the free memory is less.
 
     :param n: None where duels have features of their own.

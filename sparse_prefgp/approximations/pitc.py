@@ -44,7 +44,7 @@ class PITC(SummedApproximation):
     memory.
 
     `predict_f` predicts from q(u), as for `FITC()`; `predict_f_in_block` lets the new items share
-    what a block knows beside u.
+    what a block knows besides u.
 
     :raises ValueError: no label for some duel, a number below 1; later, labels for more or fewer
         duels than there are, more blocks than pairs, or a block of more than 5,000 rows of duels.
@@ -52,7 +52,7 @@ class PITC(SummedApproximation):
 
     has_blocks: ClassVar[bool] = True
     blocks: Any
-    """One label, text or a whole number, for each duel as it was given to `Duels`, such as a column
+    """One label, text or a whole number, for each duel as given to `Duels`, such as a column
     of a data frame; or how many blocks k-means makes, of the features of both items of a pair, so
     that a pair's duels stay together.
     """
@@ -101,7 +101,7 @@ class PITC(SummedApproximation):
         if len(self.blocks) != duels:
             raise ValueError(
                 f"PITC has blocks for {len(self.blocks):,} duels, but there are {duels:,}; give "
-                "one block for each duel as it was given to Duels."
+                "one block for each duel as given to Duels."
             )
         number = {label: i for i, label in enumerate(self.labels)}
         return _in_blocks(graph, np.array([number[label] for label in self.blocks]))
@@ -116,7 +116,7 @@ class PITC(SummedApproximation):
         labels: Sequence[Label] = self.labels or range(int(graph.blocks.max()) + 1)
         wanted = block.item() if isinstance(block, np.generic) else block
         for number, label in enumerate(labels):
-            # True == 1, but is no label.
+            # True == 1, but is not a label.
             if label == wanted and not isinstance(wanted, bool):
                 return number
         shown = ", ".join(map(repr, labels[:_LABELS_NAMED]))
@@ -149,7 +149,7 @@ class PITC(SummedApproximation):
         )
 
     def residual_terms(self, problem: DuelProblem) -> tuple[Term, ...]:
-        """What duels share beside the inducing values."""
+        """What duels share besides the inducing values."""
         graph = problem.graph
         assert graph.blocks is not None
         return (Unexplained(problem.kernel, graph, graph.blocks),)

@@ -88,7 +88,7 @@ def ablate(
 ) -> None:
     """Run a study of approximations, engines, kernels and inducing inputs.
 
-    Each run has its record in DIR/runs as soon as it is done; the same command goes on after an
+    Each run has its record in DIR/runs as soon as it is done; the same command resumes after an
     interruption. All results are in DIR/results.parquet and DIR/results.csv.
     """
     with sentences(quiet, as_json, threads) as console:

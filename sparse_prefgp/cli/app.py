@@ -25,7 +25,7 @@ from sparse_prefgp.cli import (
 app = typer.Typer(
     name="sparse-prefgp",
     help="Sparse preference Gaussian processes: learn utilities of items from duels.",
-    epilog="Exit codes: 0 done; 2 a mistake that can be mended, told in one sentence; 130 "
+    epilog="Exit codes: 0 done; 2 a mistake that can be mended, in one sentence; 130 "
     "interrupted; 1 a fault of the program.",
     no_args_is_help=True,
     # A traceback with every local variable helps nobody.

@@ -52,7 +52,7 @@ def bench(
     """Measure what the package costs, as ratios within one run on this machine.
 
     exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product it
-    replaces. roofline: a sweep, a whole inference and its memory at a million duels, beside the
+    replaces. roofline: a sweep, a whole inference and its memory at a million duels, next to the
     dense products. engines: each engine to its fixed point, as ratios to ParallelEP. svgp: joint
     optimisation against GPflow's SVGP, by time to the same held-out score. optimise: from
     warm sites against cold ones, learned against k-means inducing inputs. stream: duels read from

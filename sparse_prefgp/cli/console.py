@@ -127,7 +127,7 @@ def open_model(console: Output, path: Path) -> PreferenceGP:
     """A saved model, and TensorFlow with it."""
     from sparse_prefgp.disk.model_folder import find_model
 
-    find_model(path)  # a wrong path is told before anything slow
+    find_model(path)  # a wrong path is refused before anything slow
     import_tensorflow(console)
     from sparse_prefgp.disk.saving import load
 

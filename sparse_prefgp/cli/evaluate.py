@@ -64,7 +64,7 @@ def evaluate(
     as_json: AsJson = False,
     threads: Threads = None,
 ) -> None:
-    """Score a model on labelled duels, beside a linear probit on its training duels and a coin."""
+    """Score a model on labelled duels, next to a linear probit on its training duels and a coin."""
     with sentences(quiet, as_json, threads) as console:
         check_file(out, overwrite, items, duels, ending=".json")
         fitted = open_model(console, model)

@@ -142,7 +142,7 @@ def fit(
             help="Read the duels in chunks, for more than fit into memory: --duels is a Parquet "
             "file or a folder of such files, with columns winner and loser, or winner_x and "
             "loser_x for every feature x and no --items. A folder is always read so. The last "
-            "rows are held out. Tables that are not Parquet are read whole, split as told, and "
+            "rows are held out. Tables that are not Parquet are read whole, split as asked, and "
             "the model is computed in chunks.",
         ),
     ] = False,
@@ -159,7 +159,7 @@ def fit(
     timeout: Annotated[
         float | None,
         typer.Option(
-            help="With --scheduler: seconds after which a part that has not answered is made anew "
+            help="With --scheduler: seconds after which a part that has not answered is rebuilt "
             "on another worker; by default ten times what the slowest took in the last round, at "
             "least 60.",
             show_default=False,

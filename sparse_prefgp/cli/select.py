@@ -271,7 +271,7 @@ def _number(value: float) -> str:
 
 
 def _quiet(console: Output) -> Output:
-    """The same manners without a second live display beside the bar."""
+    """The same options without a second live display next to the bar."""
     silent = Output(console.manners)
     silent.quiet = True
     return silent

@@ -58,7 +58,7 @@ Features = Annotated[
 ]
 Ignore = Annotated[
     str | None,
-    typer.Option("--ignore", help="Columns that are no features: x,y.", show_default=False),
+    typer.Option("--ignore", help="Columns that are not features: x,y.", show_default=False),
 ]
 NoiseVariance = Annotated[
     float,
@@ -109,8 +109,8 @@ FixedInducing = Annotated[
 LeastGain = Annotated[
     float,
     typer.Option(
-        help="Stop where ten steps together bring less than so many nats a duel; 0 goes on to the "
-        "optimum, or to the most steps."
+        help="Stop where ten steps together bring less than so many nats a duel; 0 continues to "
+        "the optimum, or to the most steps."
     ),
 ]
 Resume = Annotated[

@@ -1,4 +1,4 @@
-"""`sparse-prefgp update`: new duels for a saved model, inference going on from where it was."""
+"""`sparse-prefgp update`: new duels for a saved model, inference resuming from where it was."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _distances(x: tf.Tensor, z: tf.Tensor, inverse: tf.Tensor) -> tf.Tensor:
         found = cdist(x.numpy(), z.numpy(), "sqeuclidean", w=inverse.numpy() ** 2)
         return tf.convert_to_tensor(np.asarray(found, dtype=x.dtype.as_numpy_dtype))
     size = (*x.shape, z.shape[-2])
-    if None in size:  # compiling for every number of rows anew would not pay
+    if None in size:  # compiling again for every number of rows would not pay
         return _by_columns(x, z, inverse)
     if np.prod(size, dtype=float) <= _FUSE_ABOVE:
         step = x[..., :, None, :] - z[..., None, :, :]

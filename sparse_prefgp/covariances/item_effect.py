@@ -1,4 +1,4 @@
-"""Independent effects of the items beside what their features say."""
+"""Independent effects of the items besides what their features say."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class _NoResidual(LowRank):
 class LowRankOverDuels(_NoResidual):
     """Phi itself, (t, m), whole or in chunks of rows: for fewer duels than items. O(t m²) a sweep.
 
-    Many duels come in chunks, so that nothing beside Phi is ever as large as Phi.
+    Many duels come in chunks, so that nothing besides Phi is ever as large as Phi.
     """
 
     def __init__(self, features: tf.Tensor | Sequence[tf.Tensor]) -> None:

@@ -77,7 +77,7 @@ class LowRank(SequentialCovariance, ABC):
 
     @abstractmethod
     def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Intermediates:
-        """What the methods below want of the sites beside them; empty without residuals."""
+        """What the methods below want of the sites besides them; empty without residuals."""
 
     @abstractmethod
     def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Intermediates) -> Sums:

@@ -192,7 +192,7 @@ class LowRankPlusBlocks(LowRank):
         sites = self._buckets[bucket].sites[slot, :size]
         theirs = self._phi[bucket][slot, :size]
 
-        def beside(inputs: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
+        def joined(inputs: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
             each = [
                 term.with_inputs(inputs, features, sites, theirs)
                 * tf.cast(term.groups[sites] == groups[term.name], theirs.dtype)
@@ -200,7 +200,7 @@ class LowRankPlusBlocks(LowRank):
             ]
             return tf.concat([features, tf.add_n(each)], 1)
 
-        return JoiningTerms(found, beside)
+        return JoiningTerms(found, joined)
 
     def _find(self, terms: Sequence[Term], groups: Mapping[str, int]) -> tuple[int, int, int]:
         """Bucket, place in it, and number of sites of the one block that has these groups."""

@@ -1,4 +1,4 @@
-"""What z has beside the inducing values: a sum of terms, done in blocks (docs/method.md, 10).
+"""What z has besides the inducing values: a sum of terms, done in blocks (docs/method.md, 10).
 
 z = Phi u + r. The covariance of r is a sum of terms, each between the sites of one *group* alone:
 those of a block of PITC, and in time of a pair of items, a judge, a person, a set. Groups that

@@ -136,7 +136,7 @@ class Duels:
         """Duels from a table of events between rows of `items`.
 
         :param items: (n, D) features, one row per item, or per item in each of its contexts.
-        :param events: as they were given; equal ones are merged here.
+        :param events: as given; equal ones are merged here.
         :param item: (n,) which item each row is of, whole numbers; by default each row is one.
         :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
             there.
@@ -176,7 +176,7 @@ class Duels:
 
     @property
     def given(self) -> Events:
-        """The events as they were given, before equal ones were merged."""
+        """The events as given, before equal ones were merged."""
         weights = self.weights_given
         return replace(
             self.events.take(self.rows_given),
@@ -459,7 +459,7 @@ def _given(
     counts: npt.ArrayLike | None,
     judgements: _Judgements,
 ) -> Events:
-    """The events of duels as they were given."""
+    """The events of duels as given."""
     number = _checked_counts(counts, len(won))
     tied, weight, group, names = judgements.checked(len(won))
     return Events.between(
@@ -486,8 +486,8 @@ def _checked_events(events: Events, named: _Named) -> Events:
     if outside.size:
         at = outside[0]
         raise ValueError(
-            f"Event {event[at]} has the row {events.sides[at]}, which is no item; give rows from 0 "
-            f"to {n - 1}."
+            f"Event {event[at]} has the row {events.sides[at]}, which is not an item; give rows "
+            f"from 0 to {n - 1}."
         )
     order = np.lexsort((events.sides, event))
     sides, owner = events.sides[order], event[order]
@@ -520,7 +520,7 @@ def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class _Judgements(NamedTuple):
-    """What is known of each duel beside who won, as it was given."""
+    """What is known of each duel besides who won, as given."""
 
     ties: npt.ArrayLike | None = None
     weights: npt.ArrayLike | None = None
@@ -806,8 +806,9 @@ def _indices(
         if outside.size:
             row = outside[0]
             raise ValueError(
-                f"{label} has {shortened(values[row])} in duel {row}, which is no item; integers "
-                f"are row indices, so give one from 0 to {n - 1}, or text ids with item_ids."
+                f"{label} has {shortened(values[row])} in duel {row}, which is not an item; "
+                f"integers are row indices, so give one from 0 to {n - 1}, or text ids with "
+                "item_ids."
             )
         return values.astype(np.int64)
     if values.dtype.kind in "fbc":
@@ -817,8 +818,8 @@ def _indices(
         )
     if ids is None:
         raise ValueError(
-            f"{label} has {shortened(values[0])} in duel 0, which is no index; give integers, or "
-            "name the items with item_ids."
+            f"{label} has {shortened(values[0])} in duel 0, which is not an index; give integers, "
+            "or name the items with item_ids."
         )
     position = {value: i for i, value in enumerate(ids)}
     result = np.empty(len(values), dtype=np.int64)

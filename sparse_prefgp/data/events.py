@@ -62,7 +62,7 @@ class Codes(NamedTuple):
         return Codes(self.numbers[which], self.names)
 
     def used(self) -> Codes:
-        """The same labels, numbered anew in the order in which they appear."""
+        """The same labels, renumbered in the order in which they appear."""
         kept, first, number = np.unique(self.numbers, return_index=True, return_inverse=True)
         order, place = by_appearance(first)
         return Codes(place[number.reshape(-1)], tuple(self.names[i] for i in kept[order]))

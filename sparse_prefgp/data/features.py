@@ -142,9 +142,9 @@ class FeatureTransform:
     def convert(self, features: FloatArray, made_by: FeatureTransform) -> FloatArray:
         """Features (n, D) of items whose features (n, E) another transform made.
 
-        Raw values are taken back by the other one and made anew by this one; what both make alike
-        stays as it is, to the bit. Raw columns that only the other one has are left out. Levels
-        that only the other one knows are told, as by `apply`.
+        Raw values are taken back by the other one and standardised again by this one; what both
+        make alike stays as it is, to the bit. Raw columns that only the other one has are left out.
+        Levels that only the other one knows are told, as by `apply`.
 
         :raises ValueError: a raw column that the other one lacks, left out as constant or has in
             another form; an item with a level that the other one did not know; features that the
@@ -387,7 +387,7 @@ def _plain_row(i: int) -> str:
 def _one_hot(
     name: str, levels: tuple[str, ...], text: npt.NDArray[np.object_], stacklevel: int
 ) -> FloatArray:
-    """One 0/1 column per level, (n, levels); what is none of them is told."""
+    """One 0/1 column per level, (n, levels); a value that is none of them brings a warning."""
     unknown = Counter(str(value) for value in text if value not in levels)
     if unknown:
         shown = ", ".join(repr(level) for level in list(unknown)[:5])

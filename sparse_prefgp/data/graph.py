@@ -133,7 +133,7 @@ class DuelGraph(Links):
     event: np.ndarray | None = None
     """(t,) the event of each site, ascending; None where each has one site."""
     event_of_duel: np.ndarray | None = None
-    """The event and the count of each duel as it was given, before equal ones were merged; None
+    """The event and the count of each duel as given, before equal ones were merged; None
     where every event is a duel of its own.
     """
     count_of_duel: np.ndarray | None = None
@@ -202,7 +202,7 @@ class DuelGraph(Links):
     def in_blocks(self, blocks: np.ndarray) -> DuelGraph:
         """The graph whose events stand for equal duels of one block only.
 
-        :param blocks: of each duel as it was given, 0, 1, … without a gap.
+        :param blocks: of each duel as given, 0, 1, … without a gap.
         """
         event, counts = self.event_of_duel, self.count_of_duel
         if event is None or counts is None:
@@ -251,7 +251,7 @@ class DuelGraph(Links):
 
     @cached_property
     def sites_of_duels(self) -> np.ndarray:
-        """The sites of each duel as it was given, one duel after the other."""
+        """The sites of each duel as given, one duel after the other."""
         if self.event_of_duel is None:
             return np.arange(self.num_sites)
         if self.event is None:
@@ -267,7 +267,7 @@ class DuelGraph(Links):
         return self.num_sites if self.event is None else int(self.event[-1]) + 1
 
     def of_duels(self, values: np.ndarray) -> np.ndarray:
-        """Values (t,) that all sites of an event share as those of each duel as it was given."""
+        """Values (t,) that all sites of an event share as those of each duel as given."""
         if self.event is not None:
             values = values[np.searchsorted(self.event, np.arange(self.event[-1] + 1))]
         return values if self.event_of_duel is None else values[self.event_of_duel]

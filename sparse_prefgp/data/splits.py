@@ -252,7 +252,7 @@ def _moments(column: _Column) -> Any:
             row = int(bad[0])
             raise ValueError(
                 f"The split column {name!r} has {shortened(texts.iloc[row])} in {where(row)}, "
-                "which is no date in ISO form; use dates such as 2024-01-31, or numbers."
+                "which is not a date in ISO form; use dates such as 2024-01-31, or numbers."
             )
     # Without a zone, numpy sorts plain integers.
     return dates.dt.tz_convert(None).to_numpy() if dates.dt.tz is not None else dates.to_numpy()

@@ -214,7 +214,7 @@ class DuelTable:
         bad = array[(array < 0) | (array >= self.num_rows)]
         if bad.size:
             raise ValueError(
-                f"rows has {bad[0]}, which is no row; the duels go from 0 to {self.num_rows - 1}."
+                f"rows has {bad[0]}, which is not a row; duels go from 0 to {self.num_rows - 1}."
             )
         return array.astype(np.int64)
 

@@ -48,7 +48,9 @@ def tidy(files: Mapping[str, Path]) -> dict[str, Any]:
             votes = _members(archive, VOTES, ".xml")
             gold = _members(archive, GOLD, ".csv")
     except zipfile.BadZipFile:
-        raise ValueError(f"{path.name} is no archive; delete it to download it again.") from None
+        raise ValueError(
+            f"{path.name} is not an archive; delete it to download it again."
+        ) from None
     if not votes:
         raise ValueError(f"{path.name} has no file in a folder {VOTES!r}.")
     return convert(votes, gold)

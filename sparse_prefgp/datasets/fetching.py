@@ -38,7 +38,7 @@ def data_folder() -> Path | None:
     folder = Path(given).expanduser()
     if not folder.is_dir():
         raise ValueError(
-            f"{DATA_VARIABLE} is {given!r}, which is no folder; name the folder that holds the "
+            f"{DATA_VARIABLE} is {given!r}, which is not a folder; name the folder that holds the "
             "data sets, or unset it to download them."
         )
     return folder
@@ -103,7 +103,7 @@ def recorded(root: Path) -> dict[str, dict[str, str]]:
     if not isinstance(found, dict) or not all(isinstance(entry, dict) for entry in found.values()):
         raise ValueError(
             f"The record of checksums {str(path)!r} is damaged; put it right, or delete it to have "
-            "the checksums recorded anew."
+            "the checksums recorded again."
         )
     return found
 
@@ -132,7 +132,7 @@ def _check(path: Path, expected: str | None) -> None:
 
 
 def _download(path: Path, file: RemoteFile, root: Path, key: str) -> None:
-    """Download beside the place, compare, put in place, record: whole files or none."""
+    """Download next to the place, compare, put in place, record: whole files or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".download-", dir=path.parent) as scratch:
         fetched = _retrieve(file.url, Path(scratch))

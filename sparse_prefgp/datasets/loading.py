@@ -38,7 +38,7 @@ MADE = "made.json"  # of the tidy files in the cache: how they were made, and th
 FORM = 1  # raised whenever a converter gives something else
 TRAIN_ROWS = {"abalone": 3_133}
 _DUEL_TABLES = ("items", "duels", "ties", "gold_duels")
-# What files of data are called, beside the name of their set.
+# What files of data are called, next to the name of their set.
 _TABLES = (*_DUEL_TABLES, "train", "test", "test_inputs")
 
 Converter = Callable[[Mapping[str, Path]], dict[str, Any]]

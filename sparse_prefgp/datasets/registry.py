@@ -52,7 +52,7 @@ class DataSet:
     computed, or None; what is made from `remote` need not agree byte for byte.
     """
     ignore: tuple[str, ...] = ()
-    """Columns of the items that are no features."""
+    """Columns of the items that are not features."""
     split: str = "duels"
     """The usual way to hold duels out, in the words of `split_duels`."""
 
@@ -86,7 +86,7 @@ def describe(name: str) -> DataSet:
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no name: another type, and a path that would lead out of a folder of sets.
+    """Refuse what is not a name: another type, and a path that would lead out of a folder of sets.
 
     :raises ValueError: either.
     """

@@ -17,7 +17,7 @@ class DuelSet:
     about: DataSet
     """What is known of the set: licence, citation, shape."""
     items: Any
-    """Data frame, one row per item: `item_id`, columns that are no features (`about.ignore`),
+    """Data frame, one row per item: `item_id`, columns that are not features (`about.ignore`),
     features.
     """
     duels: Any

@@ -126,7 +126,9 @@ def _numbers(archive: Path, name: str) -> FloatArray:
             with opened.open(path) as file:
                 return np.loadtxt(file, ndmin=1)
     except (zipfile.BadZipFile, StopIteration):
-        raise ValueError(f"{archive.name} is no archive with the file {name!r} in it.") from None
+        raise ValueError(
+            f"{archive.name} is not an archive with the file {name!r} in it."
+        ) from None
 
 
 def _plain(name: str) -> str:

@@ -105,13 +105,13 @@ def duels_from_targets(
     :param parts: row numbers of the items of each part, such as the training and the test part;
         default the standard parts of the set, else all items as one part.
     :param noise: standard deviation of normal noise, in standard deviations of the target, that
-        each side gets anew in each duel before they are compared. An item then wins with
+        each side gets afresh in each duel before they are compared. An item then wins with
         probability `Phi(difference / (sqrt(2) noise))`, as in a model with `noise_variance =
         noise²` and the standardised target as its utility.
     :param closer_than: only pairs whose targets differ by at most this, in standard deviations.
-    :raises ValueError: neither or both of `duels` and `per_item`; one that is no whole number of at
-        least 1; a noise that is negative or no number; a target that is not finite or never varies;
-        parts that overlap or have rows that are not there; a part without any pair to draw.
+    :raises ValueError: neither or both of `duels` and `per_item`; one that is not a whole number of
+        at least 1; a noise that is negative or no number; a target that is not finite or never
+        varies; parts that overlap or have rows that are not there; a part without any pair to draw.
     """
     features, target, standard = _source(source)
     n = len(target)

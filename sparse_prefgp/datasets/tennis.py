@@ -143,7 +143,7 @@ def _read(path: Path) -> Any:
 
 
 def _played(score: Any) -> BoolArray:
-    """Whether a score has any game and is no walkover."""
+    """Whether a score has any game and is not a walkover."""
     games = score.str.contains(r"\d").eq(True)
     return np.asarray(games & ~score.str.contains("W/O", case=False).eq(True), dtype=bool)
 

@@ -121,7 +121,8 @@ def read(
 class CheckpointFolder:
     """The checkpoint of a run: what is there at its beginning, and what takes its place.
 
-    A write that fails is told once: hours of work are not thrown away because the disk is full.
+    A write that fails brings one warning: hours of work are not thrown away because the disk is
+    full.
 
     :param folder: made if need be.
     :param fingerprints: as for `read`.
@@ -202,6 +203,6 @@ def _check_replaceable(folder: Path) -> None:
     foreign = checkpoint_foreign_files(folder) if folder.exists() else []
     if foreign:
         raise ValueError(
-            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is no part of a checkpoint "
+            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is not part of a checkpoint "
             "and would be lost; give a new or empty folder."
         )

@@ -143,7 +143,7 @@ def _check_replaceable(folder: Path) -> None:
     foreign = sorted(found - (_WRITTEN if _is_ours(folder) else set()))
     if foreign:
         raise ValueError(
-            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is no part of an exported "
+            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is not part of an exported "
             "model and would be lost; give a new or empty folder, or one that holds only an export."
         )
 

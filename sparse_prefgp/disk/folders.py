@@ -1,4 +1,5 @@
-"""Folders that are written beside their place and then put there, so that nothing is left half way.
+"""Folders that are written next to their place and then put there, so that nothing is left half
+way.
 
 A folder that is there already stays the same folder, with its permissions and whoever works in it:
 new names are moved in first, then files that both have are replaced, each in one step, and what is

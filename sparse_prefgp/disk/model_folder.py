@@ -88,7 +88,7 @@ def check_replaceable(folder: Path) -> None:
     foreign = foreign_files(folder)
     if foreign:
         raise ValueError(
-            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is no part of a saved model "
+            f"The folder {str(folder)!r} holds {foreign[0]!r}, which is not part of a saved model "
             "and would be lost; give a new or empty folder, or one that holds only a saved model."
         )
     if (folder / DESCRIPTION).exists() and not _is_ours(folder / DESCRIPTION):
@@ -99,7 +99,7 @@ def check_replaceable(folder: Path) -> None:
 
 
 def foreign_files(folder: Path) -> list[str]:
-    """Names in a folder that are no part of a saved model, which may be damaged."""
+    """Names in a folder that are not part of a saved model, which may be damaged."""
     ours = {DESCRIPTION}
     if _is_ours(folder / DESCRIPTION):
         arrays = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")).get("arrays")
@@ -109,7 +109,7 @@ def foreign_files(folder: Path) -> list[str]:
 
 
 def checkpoint_foreign_files(folder: Path) -> list[str]:
-    """Names in a folder that are no part of an optimiser's checkpoint, which may be damaged."""
+    """Names in a folder that are not part of an optimiser's checkpoint, which may be damaged."""
     if not folder.is_dir():
         return [folder.name]
     ours = set()
@@ -119,7 +119,7 @@ def checkpoint_foreign_files(folder: Path) -> list[str]:
             digest = str(description.get("arrays_sha256"))
             ours = {CHECKPOINT, f"{_ARRAYS}{digest[:12]}.npz"}
     except (OSError, ValueError, KeyError, TypeError):
-        # Damaged, if the arrays beside it are ours.
+        # Damaged, if the arrays next to it are ours.
         if any(is_named_by_contents(folder / name) for name in contents(folder)):
             ours = {CHECKPOINT}
     rest = sorted(contents(folder) - ours)

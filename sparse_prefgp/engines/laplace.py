@@ -59,7 +59,7 @@ class Laplace(Iteration):
 
     link: str = "probit"
     """`probit`, with the noise of the approximation, or `logit`, whose noise is its own: the
-    model's noise variance then has no say.
+    model's noise variance is then ignored.
     """
 
     @property
@@ -130,7 +130,7 @@ class Laplace(Iteration):
         precision, shift = totals(state.sites, factors.counts)
         there = state.mean
         step, turn = there - here.z, shift - precision * there - here.dual
-        # What rounding may take from a sum of so many terms is no descent.
+        # What rounding may take from a sum of so many terms is not descent.
         least = here.objective - 1e-12 * tf.abs(here.objective)
 
         def at(share: tf.Tensor) -> _NewtonPoint:

@@ -11,7 +11,7 @@ from sparse_prefgp.engines.base import FixedPoint
 from sparse_prefgp.engines.propagation import Propagation
 from sparse_prefgp.factors.sites import Factors, Sites
 
-# Local sweeps of one round where they go on until the part has settled.
+# Local sweeps of one round where they continue until the part has settled.
 MAX_LOCAL_SWEEPS = 50
 
 

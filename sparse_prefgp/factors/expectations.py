@@ -49,7 +49,7 @@ class Averages(NamedTuple):
 
 
 class NormalSites(NamedTuple):
-    """Normals and the factors they meet: columns (k, 1), to stand beside nodes."""
+    """Normals and the factors they meet: columns (k, 1), to stand next to nodes."""
 
     mean: tf.Tensor
     sd: tf.Tensor
@@ -162,7 +162,7 @@ Compute = Callable[[NormalSites, int], tuple[tf.Tensor, ...]]
 def in_chunks(compute: Compute, fields: int, table: tf.Tensor) -> tf.Tensor:
     """`compute` on any number of sites, (t, fields), as what nobody may differentiate.
 
-    :param compute: a function of the module, not made anew: what it becomes is compiled once.
+    :param compute: a function of a module, so that its compiled form is found again.
     """
     size, columns = table.shape
     # A single site is one of many, one after the other.

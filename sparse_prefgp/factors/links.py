@@ -176,7 +176,7 @@ def _log_interval(a: tf.Tensor, b: tf.Tensor, far_a: tf.Tensor, far_b: tf.Tensor
 class Logit:
     """Logistic noise: P(a beats b) = 1 / (1 + exp(f(b) - f(a))).
 
-    The noise variance of the model has no say. What an approximation adds to the noise of a factor
+    The noise variance of the model is ignored. What an approximation adds to the noise of a factor
     (above `logistic_noise`) is normal and independent of the logistic noise: the logistic function
     is averaged over it at the nodes of `expectations`, about the mode of the integrand. Its poles
     are pi off the real line, no nearer than those of log Phi.

@@ -87,7 +87,7 @@ def _centred(columns: int, dtype: tf.DType, single: bool) -> Callable[[tf.Tensor
 
     @tf.function(
         autograph=False,
-        jit_compile=single or None,  # for every t anew it would not pay
+        jit_compile=single or None,  # compiling again for every t would not pay
         input_signature=[tf.TensorSpec([None, columns], dtype)],
     )
     def run(table: tf.Tensor) -> tf.Tensor:

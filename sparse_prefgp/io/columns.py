@@ -33,11 +33,11 @@ OTHER_DATE = r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?|\d{4}([./])\d{1,2}\4\d
 
 # Names that say of a column of whole numbers that it counts or names the rows.
 ID_NAME = re.compile(r"(.*[ _.-])?(id|ids|index|idx|key|number|nr|no)|unnamed: \d+", re.IGNORECASE)
-# From here on 0, 1, 2, … in the order of the rows is no chance.
+# From here on 0, 1, 2, … in the order of the rows is not chance.
 MANY_ROWS = 20
 ID_REMEDY = (
     "says nothing about another item; leave it out, and each item has an effect of its own "
-    "(--kernel item), or add columns that describe the items, beside which --kernel "
+    "(--kernel item), or add columns that describe the items, along with which --kernel "
     "linear+matern52+item (kernel + spg.ItemEffect()) gives each one too"
 )
 
@@ -98,7 +98,7 @@ def item_columns(
                 )
             if name not in others:
                 raise ValueError(
-                    f"The feature {name!r} is no column of {items.name}; choose from "
+                    f"The feature {name!r} is not a column of {items.name}; choose from "
                     f"{listing(others) or 'none'}."
                 )
     numeric, categorical = feature_kinds(
@@ -199,8 +199,8 @@ def _refuse_other_dates(table: Table, name: str, column: Any) -> None:
         return
     i = int(texts.index[np.flatnonzero(other)[0]])
     raise ValueError(
-        f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, which is no date in "
-        f"ISO form; use dates such as 2024-01-31, or leave the column out "
+        f"The column {name!r} has {str(column.iloc[i])!r} in {table.row(i)}, which is not a date "
+        f"in ISO form; use dates such as 2024-01-31, or leave the column out "
         f"{table.omit.format(name)}."
     )
 
@@ -255,8 +255,8 @@ def _check_levels(table: Table, name: str, column: Any) -> None:
     else:
         return
     raise ValueError(
-        f"The text column {name!r} of {table.name} has {reason}, so it is no feature; leave it out "
-        f"{table.omit.format(name)}, or encode it as numbers."
+        f"The text column {name!r} of {table.name} has {reason}, so it is not a feature; leave it "
+        f"out {table.omit.format(name)}, or encode it as numbers."
     )
 
 
@@ -276,7 +276,7 @@ def match(
     :param lookup: the row of each id, from `Table.ids`.
     :param items_name: the items table, for messages.
     :param what: what a row of the table stands for.
-    :param optional: an empty cell is no item, -1.
+    :param optional: an empty cell is not an item, -1.
     :raises ValueError: an id that is missing or unknown; the message names the row.
     """
     result = np.empty(len(table.frame), dtype=np.int64)
@@ -287,8 +287,8 @@ def match(
         if row is None:
             shown = f"the {column} {text!r}" if text else f"a missing {column}"
             raise ValueError(
-                f"{table.row(i)[0].upper()}{table.row(i)[1:]} has {shown}, which is no item id of "
-                f"{items_name}; add that item or remove the {what}."
+                f"{table.row(i)[0].upper()}{table.row(i)[1:]} has {shown}, which is not an item id "
+                f"of {items_name}; add that item or remove the {what}."
             )
         result[i] = row
     return result

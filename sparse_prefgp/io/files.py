@@ -74,7 +74,7 @@ def load_items(source: Source) -> Table:
 def items_named_in(table: Table, columns: Sequence[str]) -> Table:
     """A table of the items whose ids these columns hold, in order of first appearance.
 
-    Nothing else is known of them. Empty cells are no ids.
+    Nothing else is known of them. Empty cells are not ids.
     """
     pd = require_pandas()
     cells = table.frame[list(columns)].to_numpy(dtype=object).ravel()

@@ -230,7 +230,7 @@ def _sides(table: DuelTable, names: Sequence[str]) -> tuple[list[Any], list[str]
             pair = name, name
         elif not all(side in columns for side in pair):
             raise ValueError(
-                f"The context {name!r} is no column of the duels, nor are {pair[0]!r} and "
+                f"The context {name!r} is not a column of the duels, nor are {pair[0]!r} and "
                 f"{pair[1]!r}; choose from {listing(columns) or 'none'}."
             )
         won[name], lost[name] = table.context[pair[0]], table.context[pair[1]]

@@ -51,9 +51,9 @@ def read_table(
         optional column `count` says how often, and an optional column `tie` (1 or 0) which duels
         were tied between the two, in either order; the others are context.
     :param features: use only these columns as features.
-    :param ignore: columns, of either table, that are no features.
+    :param ignore: columns, of either table, that are not features.
     :param counts: name of the count column, or (t,) counts; default the column `count` if there.
-    :param never_features: columns that are no features, such as those a split is made by; unlike
+    :param never_features: columns that are not features, such as those a split is made by; unlike
         those of `ignore` they need not exist.
     :param ties: a table of tied pairs in place of a column `tie`: columns `item_a` and `item_b` (or
         `winner` and `loser`) hold item ids; columns that the duels have too are kept.

@@ -149,8 +149,8 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
         super().__init__()
         if item_effects(kernel):
             raise ValueError(
-                "An ItemEffect tells items of duels apart, and observations are no items; leave it "
-                "out, or add a gpflow.kernels.White."
+                "An ItemEffect tells items of duels apart, and observations are not items; leave "
+                "it out, or add a gpflow.kernels.White."
             )
         if not (np.isfinite(noise_variance) and noise_variance > 0.0):
             raise ValueError(

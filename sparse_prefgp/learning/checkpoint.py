@@ -52,7 +52,7 @@ _OTHER_START = "other parameters or inducing inputs at the start"
 class Checkpoint:
     """Where `optimise` keeps what a later call can resume from, and how often.
 
-    :raises ValueError: every that is no whole number of at least 1; no path.
+    :raises ValueError: every that is not a whole number of at least 1; no path.
     """
 
     path: str | os.PathLike[str]

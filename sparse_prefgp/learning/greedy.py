@@ -221,7 +221,7 @@ def greedy_em(
         at any place, such as `initial_inputs("duels", duels, kernel, 1, rng)`; it stays as it is.
     :param count: inducing inputs at the end.
     :param candidates: in each random set.
-    :param additions: items added for each M-like step; each of those compiles anew, which takes
+    :param additions: items added for each M-like step; each of those compiles again, which takes
         some seconds.
     :param m_step_iterations: of L-BFGS; 0 leaves the hyperparameters alone.
     :param callback: called after each entry of the history.
@@ -370,7 +370,7 @@ class _Run:
 
     def _infer(self, z: FloatArray) -> InferenceResult:
         started = time.perf_counter()
-        # Sites do not depend on how many inducing inputs there are: inference goes on from them.
+        # Sites do not depend on how many inducing inputs there are: inference resumes from them.
         self.model.inducing_variable = gpflow.inducing_variables.InducingPoints(z)
         gpflow.set_trainable(self.model.inducing_variable, False)
         result = self.model.infer()

@@ -81,7 +81,7 @@ class AutoInputs:
     """
     reason: str
     """One of "share reached", "maximum" or "all items"; or "bound passed" where the share of the
-    gap is negative, which counts as reached: EP's evidence is no bound and may lie below one.
+    gap is negative, which counts as reached: EP's evidence is not a bound and may lie below one.
     """
     trace: tuple[tuple[int, float], ...]
     """(m, share) of every m that was tried, in ascending order."""
@@ -300,7 +300,7 @@ def auto_inputs(
             below, size = (below, middle) if left_by(middle) <= share else (middle, size)
     left = trace[size]
     reason = "bound passed" if left < -_ROUNDING else "share reached"
-    if not left <= share:  # NaN is no success
+    if not left <= share:  # NaN is not success
         reason = "all items" if size == len(rows) else "maximum"
     return AutoInputs(
         take(size), method, criterion, left, share, reason, tuple(sorted(trace.items()))

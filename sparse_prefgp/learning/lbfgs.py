@@ -114,7 +114,7 @@ class LbfgsState:
     history: tuple[float, ...] = ()
     """log evidence in nats after each."""
     ended: str = ""
-    """Why it ended by itself, empty while it goes on or only a limit stopped it."""
+    """Why it ended by itself, empty while it runs or if only a limit stopped it."""
     converged: bool = False
     """At an optimum, or settled."""
 

@@ -70,7 +70,7 @@ def _about_inference(fit: Mapping[str, Any], after: str) -> list[str]:
         notes.append(f"Inference{after} did not converge: {fit.get('inference', 'no reason')}.")
     if fit.get("warm"):
         notes.append(
-            f"Inference{after} had not converged from cold sites, and went on from those of the "
+            f"Inference{after} had not converged from cold sites, and resumed from those of the "
             "optimiser."
         )
     if fit.get("jitter"):
@@ -134,6 +134,6 @@ def _about_chunks(fit: Mapping[str, Any]) -> list[str]:
             notes.append(f"The subset cost {left} that are still to gain.")
     if fit.get("rebuilt"):
         notes.append(
-            f"{len(fit['rebuilt'])} times a part was lost and made anew: {fit['rebuilt'][0]}."
+            f"{len(fit['rebuilt'])} times a part was lost and rebuilt: {fit['rebuilt'][0]}."
         )
     return notes

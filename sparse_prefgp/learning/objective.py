@@ -129,7 +129,7 @@ class InChunks(_Flat):
 
 
 class InMemory(_Flat):
-    """Of a `PreferenceGP`; each call goes on from the sites of the last one.
+    """Of a `PreferenceGP`; each call starts from the sites of the last one.
 
     Inference is to a loose tolerance; the model's engine is put back by `close`.
     """

@@ -106,9 +106,9 @@ def optimise(
         count and weight say; in a stream, as its count), and the quadratic model of L-BFGS promises
         no more than that up to the optimum. Scores of new duels hardly move after that, though a
         plateau cannot be told from an end; evidences may be off by it times the duels and more.
-        None goes on to the optimum, or to the limit.
+        None continues to the optimum, or to the limit.
     :param checkpoint: where to keep what a killed run can resume from, and whether to resume; a
-        path alone begins anew, unless what is there belongs to another run, which is refused. A
+        path alone starts over, unless what is there belongs to another run, which is refused. A
         resumed run is a warm start from the parameters reached: sites begin at zero, iterations
         count on, and what is finished is not done again, so that it ends near where the
         uninterrupted run would have, within what `least_gain` leaves open. A run that has ended

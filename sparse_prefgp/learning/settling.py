@@ -13,15 +13,15 @@ LEAST_GAIN = 1e-5
 
 @dataclass(frozen=True)
 class Settling:
-    """What ten iterations must bring for a run to go on."""
+    """What ten iterations must bring for a run to continue."""
 
     least_gain: float | None
-    """In nats a duel; None: a run goes on to an optimum or its limit."""
+    """In nats a duel; None: a run continues to an optimum or its limit."""
     duels: float
     """How many the objective is about, as often as they count."""
 
     def settled(self, gained: float, promised: float) -> str:
-        """Why the run ends now; empty while it goes on.
+        """Why the run ends now; empty while it runs.
 
         A step that is still promised more is waited for: slow iterations are not always the last.
 

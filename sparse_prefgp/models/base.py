@@ -44,7 +44,7 @@ class Fingerprint:
     @classmethod
     def of(cls, model: DuelGP[Any, Any]) -> Fingerprint:
         values = b"".join(variable.numpy().tobytes() for variable in model.variables)
-        # A mean function may be any function, which is no module.
+        # A mean function may be any function, which is not a module.
         return cls((model.mean_function, *model.submodules), values)
 
     def __eq__(self, other: object) -> bool:

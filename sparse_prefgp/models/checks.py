@@ -78,9 +78,9 @@ def warn_of_cancelling(kernel: gpflow.kernels.Kernel) -> None:
 def lost_effects(model: PreferenceGP) -> str | None:
     """What to know where item effects are learned by an approximation that punishes most of them.
 
-    Effects that are no inducing variables are residual variance of every duel of their items. Where
-    the evidence falls with that, learning takes the variance of all effects to zero. None where it
-    does not, or where all effects are inducing variables.
+    Effects that are not inducing variables are residual variance of every duel of their items.
+    Where the evidence falls with that, learning takes the variance of all effects to zero. None
+    where it does not, or where all effects are inducing variables.
     """
     graph, inducing = model.graph, model.inducing_variable
     if inducing is None or not item_effects(model.kernel):

@@ -269,7 +269,7 @@ def events_of_arrays(data: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eve
 
 
 def given_blocks(model: PreferenceGP) -> np.ndarray:
-    """The number of the block of each duel as it was given."""
+    """The number of the block of each duel as given."""
     graph = model.graph
     assert graph.blocks is not None
     return graph.of_duels(graph.blocks)

@@ -28,7 +28,7 @@ def kmeans_inputs(rows: np.ndarray, count: int, rng: np.random.Generator) -> Flo
 
     scikit-learn's `KMeans` on columns of unit spread, `MiniBatchKMeans` above 20,000 rows. Each
     centre is the mean of its rows; where clusters emptied or met, rows drawn at random from those
-    that are no centre take their place.
+    that are not a centre take their place.
 
     :param rows: (n, D); equal rows count once.
     :param count: m; with as many as there are distinct rows, these themselves are returned.

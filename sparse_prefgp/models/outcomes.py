@@ -1,4 +1,4 @@
-"""What a model knows of duels beside the utilities: the margin of ties, the noise of groups."""
+"""What a model knows of duels besides the utilities: the margin of ties, the noise of groups."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def new_ratios(parameter: gpflow.Parameter | None) -> NoiseRatios:
 
 
 def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:
-    """The labels (N,) as the model has them, None where it knows none, which is told once.
+    """The labels (N,) as the model has them, None where it knows none, of which one warning is
+    given.
 
     :raises ValueError: a model without noise by group.
     """
@@ -147,7 +148,8 @@ def warn_without_blocks(model: Predicts) -> None:
 
 
 def known_blocks(model: Predicts, blocks: Any) -> npt.NDArray[np.object_]:
-    """The labels (N,) as the approximation has them, None where it knows none, which is told once.
+    """The labels (N,) as the approximation has them, None where it knows none, of which one warning
+    is given.
 
     Labels are compared as they are, else as text: 7 and "7" are one block.
 
@@ -172,7 +174,8 @@ def known_blocks(model: Predicts, blocks: Any) -> npt.NDArray[np.object_]:
 
 
 def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) -> IntArray:
-    """The number of each pair's group, (pairs,), -1 where it is None or unknown, which is told.
+    """The number of each pair's group, (pairs,), -1 where it is None or unknown, of which a warning
+    is given.
 
     Labels are compared as they are, else as text: 7 and "7" are one group.
 

@@ -68,8 +68,8 @@ def posteriors_in_blocks(
 ) -> Callable[[int], Posterior]:
     """q(f) of inputs whose residuals are related to those of one block, by its number: PIC.
 
-    Beside a, the features are the residual covariances `k(x, z_j) - a Phi_j'` with the sites of the
-    block (Snelson & Ghahramani 2007; docs/method.md, section 10).
+    Besides a, the features are the residual covariances `k(x, z_j) - a Phi_j'` with the sites of
+    the block (Snelson & Ghahramani 2007; docs/method.md, section 10).
 
     :param precision: (t,) c tau of the sites.
     :param shift: (t,) c nu.

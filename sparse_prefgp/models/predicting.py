@@ -59,7 +59,7 @@ class DuelPredictions:
         :param full_cov: the joint covariance (1, N, N) in place of the variances.
         :param full_output_cov: there is one output, so it changes nothing.
         """
-        inputs = self._inputs(Xnew)  # told before anything slow, if it is wrong
+        inputs = self._inputs(Xnew)  # refused before anything slow
         return predictions(self.posterior(), inputs, full_cov)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
@@ -202,8 +202,9 @@ class DuelPredictions:
         bad = np.flatnonzero((numbers >= self.duels.num_items) | (numbers != np.floor(numbers)))
         if bad.size:
             raise ValueError(
-                f"The last column has {numbers[bad[0]]:g} in row {bad[0]}, which is no row number "
-                f"of an item; give 0 to {self.duels.num_items - 1}, or -1 for an unknown item."
+                f"The last column has {numbers[bad[0]]:g} in row {bad[0]}, which is not a row "
+                f"number of an item; give 0 to {self.duels.num_items - 1}, or -1 for an unknown "
+                "item."
             )
 
 

@@ -69,7 +69,7 @@ DEFAULT_INDUCING = 128
 
 @dataclass(frozen=True)
 class _Given:
-    """What a model is made of that is no parameter."""
+    """What a model is made of that is not a parameter."""
 
     duels: Duels
     approximation: Approximation
@@ -122,7 +122,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     :param mean_function: any GPflow mean function; None is zero.
     :param margin: by how much a utility, noise included, must exceed the other for a win; within
         it the duel is a tie. Needed where there are ties, and then learned from this value
-        (`gpflow.set_trainable(model.margin, False)` keeps it); None is no margin.
+        (`gpflow.set_trainable(model.margin, False)` keeps it); None is not a margin.
     :param noise_by_group: learn for each group of the duels by what it multiplies `noise_variance`,
         `noise_ratio`, one number r each with log r ~ N(0, 1). Predictions for nobody in
         particular are averaged over that prior.
@@ -372,7 +372,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
 
         `posterior` uses what the inducing values know alone. This adds what the duels of the block
-        say beside, so that items of the block, and new ones near them, are predicted as exactly as
+        say besides, so that items of the block, and new ones near them, are predicted as exactly as
         the duels within the block allow; with one block, as by `Exact()`.
 
         It is computed at every call, at the cost of a sweep. (docs/method.md, section 10)

@@ -30,7 +30,7 @@ SMALL, SMALLEST = 9, 8  # points
 CONSTANT = 1e-9  # noise standard deviations: utilities that differ by less do by rounding
 NAME_WIDTH = 30  # columns of a terminal; letters of East Asian scripts take two
 MISSING = "□"
-# Beside the font that comes with matplotlib, for scripts that it lacks; used where installed.
+# Next to the font that comes with matplotlib, for scripts that it lacks; used where installed.
 _FONTS = (
     "DejaVu Sans",
     "Noto Sans CJK SC",
@@ -182,7 +182,7 @@ def legend_above(ax: Axes) -> None:
 
 
 def set_rows(ax: Axes, names: Sequence[object]) -> None:
-    """Names beside the rows 0, 1, … of an axis, the first on top; few rows are not spread wide."""
+    """Names next to the rows 0, 1, … of an axis, the first on top; few rows are not spread wide."""
     count = len(names)
     ax.set_yticks(np.arange(count), drawable(names), fontsize=SMALL, **name_style())
     margin = max(0.6, 0.5 * (5 - count))

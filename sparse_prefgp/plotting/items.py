@@ -121,7 +121,7 @@ def inducing_inputs(
     the first two principal components of the items, onto which the inducing inputs are projected;
     the labels give the share of variance of each. The legend counts the inducing inputs that lie
     outside the range of the items in one numeric feature or more; they may lie anywhere between and
-    beside the 0 and 1 of a level.
+    next to the 0 and 1 of a level.
 
     :param model: one that has inducing inputs.
     :param rng: of the 5,000 items drawn where there are more.

@@ -130,7 +130,7 @@ def evidence(
     few = "o-" if len(steps) < 40 else "-"
     ax.plot(iterations, steps, few, color=BLUE, linewidth=1.5, markersize=3, label="during the fit")
     if end is not None:
-        label = f"at the end, inference run anew: {end:,.4f}".replace("-", "−")
+        label = f"at the end, inference run again: {end:,.4f}".replace("-", "−")
         ax.plot(iterations[-1], end, "D", color=ORANGE, markeredgecolor="black", label=label)
         ax.legend(loc="lower right", fontsize=SMALL)
     if len(steps) == 1:

@@ -66,7 +66,7 @@ class PairsCheck:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SamplingCheck:
-    """An engine beside draws of the exact posterior, `print` shows it as a table."""
+    """An engine next to draws of the exact posterior, `print` shows it as a table."""
 
     engine: str
     """What was checked."""

@@ -287,7 +287,7 @@ def sample_posterior(
 
     Chains of independence Metropolis on v, one for each single duel, with proposals that EP's sites
     lead (docs/method.md, section 11). They are right whatever the sites; how well they mix is
-    measured and told.
+    measured and reported.
 
     :param model: a `PreferenceGP`, whose kernel, noise, mean function and duels count; or a
         `DuelProblem`, whose items are then rows as its kernel takes them, and whose new duels have

@@ -31,7 +31,7 @@ def local_cluster(distributed: Any, workers: int, threads: int, env: dict[str, s
             threads_per_worker=1,
             dashboard_address=None,
             silence_logs=logging.CRITICAL,
-            memory_limit=0,  # sites are in memory for good, which is no leak
+            memory_limit=0,  # sites are in memory for good, which is not a leak
             env={**_QUIET, **dict.fromkeys(_THREADS, str(threads)), **env},
         )
 
@@ -55,7 +55,7 @@ def connect(distributed: Any, address: str, **options: Any) -> Any:
     """A `distributed.Client` of a scheduler that runs already.
 
     :raises ConnectionError: none answers there.
-    :raises ValueError: what is no address.
+    :raises ValueError: what is not an address.
     """
     try:
         return distributed.Client(address, timeout=SECONDS_TO_ANSWER, **options)
@@ -67,7 +67,7 @@ def connect(distributed: Any, address: str, **options: Any) -> Any:
     except ValueError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(
-            f"{address!r} is no address of a Dask scheduler ({reason}); give one such as "
+            f"{address!r} is not an address of a Dask scheduler ({reason}); give one such as "
             f"tcp://10.0.0.1:8786, or {LOCAL!r}."
         ) from None
 

@@ -234,7 +234,7 @@ def compare(
     resume: bool = False,
     callback: Callable[[CompareProgress], None] | None = None,
 ) -> Comparison:
-    """Score candidates on held-out duels, beside a linear probit, and say which to take.
+    """Score candidates on held-out duels, along with a linear probit, and say which to take.
 
     Nothing is carried from one fold to another: hyperparameters learned with the duels of other
     folds would have seen the held-out ones. A table is standardised on each fold's training items.
@@ -317,7 +317,7 @@ class _Settings:
     time_budget: float | None
 
     def of_a_fit(self, plan: FoldPlan) -> tuple[Any, ...]:
-        """What a fit depends on beside its candidate and duels."""
+        """What a fit depends on besides its candidate and duels."""
         groups = [
             [(group.name, group.columns) for group in _groups(plan.train(fold), self.groups)]
             for fold in plan.folds
@@ -507,7 +507,7 @@ class _Run:
                 raise
             raise KeyboardInterrupt(
                 f"Interrupted after {len(kept)} fits; they are kept in {str(kept.folder)!r}, and "
-                "the same call with resume=True goes on from there."
+                "the same call with resume=True resumes from there."
             ) from error
         return self._result()
 

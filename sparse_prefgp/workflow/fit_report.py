@@ -164,7 +164,7 @@ def _score_tables(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _score_table(title: str, scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    # The coin is always perfectly calibrated, so it is no rival.
+    # The coin is always perfectly calibrated, so it is not a rival.
     rivals = [values for name, values in scores.items() if name != "coin"]
     best = {}
     for column, _, more in SCORES:

@@ -68,7 +68,7 @@ class Sources:
     def read(
         self, settings: FitSettings, progress: Callable[[int, int], None] | None = None
     ) -> DuelTable | StreamedDuels:
-        """The duels; columns that the split names are no features.
+        """The duels; columns that the split names are not features.
 
         :param progress: of a stream, called with the rows read so far and their number.
         :raises ValueError: none of the three, or more than one; ties of choices or rankings;
@@ -141,8 +141,8 @@ class Sources:
             if value is not None and not (isinstance(value, tuple | list) and not value):
                 kind = type(self.duels).__name__
                 raise ValueError(
-                    f"{name} was given beside a {kind}, which has its own; leave it out, or give "
-                    "tables."
+                    f"{name} was given along with a {kind}, which has its own; leave it out, or "
+                    "give tables."
                 )
 
 

@@ -59,7 +59,7 @@ def check_contents(folder: Path) -> None:
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"The output {str(folder)!r} is a file; give a folder.")
-    # What a killed fit goes on from is removed when the finished one takes its place.
+    # What a killed fit resumes from is removed when the finished one takes its place.
     present = contents(folder) - ({CHECKPOINTS} if is_checkpoint(folder / CHECKPOINTS) else set())
     if not present:
         return
@@ -80,9 +80,9 @@ def check_contents(folder: Path) -> None:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder holds what a killed fit goes on from, and nothing else; empty is enough.
+    """Whether a folder holds what a killed fit resumes from, and nothing else; empty is enough.
 
-    What a process killed while it wrote a checkpoint left beside it does not count.
+    What a process killed while it wrote a checkpoint left next to it does not count.
     """
     if folder.is_symlink() or not folder.is_dir():
         return False
@@ -101,8 +101,8 @@ def check_checkpoint(folder: Path) -> None:
         raise ValueError(f"The checkpoint {str(folder)!r} is a file; give a folder.")
     if folder.exists() and not is_checkpoint(folder):
         raise ValueError(
-            f"The folder {str(folder)!r} holds something that is no part of a checkpoint and would "
-            "be lost; give a new or empty folder."
+            f"The folder {str(folder)!r} holds something that is not part of a checkpoint and "
+            "would be lost; give a new or empty folder."
         )
     check_place(Path(os.path.realpath(folder)).parent, folder)
 
@@ -115,7 +115,7 @@ def check_not_of_a_fit(folder: Path) -> None:
     outer = Path(os.path.realpath(folder)).parent
     if folder.resolve().name == MODEL and _is_ours(outer):
         raise ValueError(
-            f"{str(folder)!r} is the model of a fit, which {METRICS} and {RANKING} beside it "
+            f"{str(folder)!r} is the model of a fit, which {METRICS} and {RANKING} next to it "
             "describe; give another folder."
         )
 
@@ -162,7 +162,7 @@ def write_fit(
     :param folder: made if need be; those files of an earlier fit are replaced.
     :param output: what to write.
     :param html: write `report.html` too.
-    :param progress: told how far the ranking is, as by `rank`.
+    :param progress: called with how far the ranking is, as by `rank`.
     :return: The names of what was written, and what `metrics.json` holds.
     :raises ValueError: what `write_model` raises.
     """

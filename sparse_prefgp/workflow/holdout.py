@@ -118,7 +118,7 @@ class Training:
         return model
 
     def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
-        """What `optimise` is told for duels in memory."""
+        """What `optimise` is given for duels in memory."""
         return {"starts": self.settings.starts, "rng": np.random.default_rng(self.settings.seed)}
 
 
@@ -299,7 +299,7 @@ class StreamHoldout:
         return model
 
     def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
-        """What `optimise` is told of duels in chunks alone."""
+        """What `optimise` is given for duels in chunks alone."""
         settings = self.settings
         return {
             "gradients": settings.gradients_kind,
@@ -350,7 +350,7 @@ def fit_model(
 ) -> tuple[Any, Any]:
     """Fit the model of the settings to the training duels.
 
-    :param checkpoint: where the optimiser keeps what a killed fit goes on from.
+    :param checkpoint: where the optimiser keeps what a killed fit resumes from.
     :param inputs: what `first_inputs` gives, if that was called already, with the same `rng`.
     :param model: in place of that of the settings.
     :return: The model and what the optimiser says of it.
@@ -376,7 +376,7 @@ def refit_model(
     watch: FitCallbacks = FitCallbacks(),  # noqa: B008
     checkpoint: learning.checkpoint.Checkpoint | None = None,
 ) -> tuple[models.PreferenceGP, learning.report.OptimisationReport]:
-    """Fit to all duels, going on from the parameters of a model fitted to the training duels."""
+    """Fit to all duels, starting from the parameters of a model fitted to the training duels."""
     whole = holdout.of_everything()
     margin = None if model.margin is None else float(model.margin.numpy())
     again = whole.model(model.inducing_variable, model.kernel, margin)
@@ -481,7 +481,7 @@ def _check_blocks(table: DuelTable, column: str) -> None:
     names = list(table.context.columns)
     if column not in names:
         raise ValueError(
-            f"The blocks of pitc:{column} are no column of the duels; those are "
+            f"The blocks of pitc:{column} are not a column of the duels; those are "
             f"{', '.join(map(repr, names)) or 'none'}, or give a number, such as pitc:20."
         )
     missing = np.flatnonzero(table.context[column].isna())

@@ -327,7 +327,7 @@ def feature_groups(
     :param transform: says which raw column each feature comes from.
     :param given: raw columns that are to form a group together; the others stay single. Columns
         that were dropped because they were constant are passed over.
-    :raises ValueError: a column that is no feature, or that is in two groups.
+    :raises ValueError: a column that is not a feature, or that is in two groups.
     """
     blocks: dict[str, tuple[int, ...]] = {name: (i,) for i, name in enumerate(transform.numeric)}
     start = len(blocks)
@@ -340,7 +340,7 @@ def feature_groups(
         for name in names:
             if name not in blocks and name not in transform.dropped:
                 raise ValueError(
-                    f"The group {','.join(names)!r} names {name!r}, which is no feature; choose "
+                    f"The group {','.join(names)!r} names {name!r}, which is not a feature; choose "
                     f"from {', '.join(blocks)}."
                 )
             if name in taken:

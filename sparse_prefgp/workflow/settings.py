@@ -111,7 +111,7 @@ class FitSettings:
     noise_by_group: bool = False
     """Learn the noise of each group."""
     engine: str = DEFAULT_ENGINE
-    """Of inference, by name; with `laplace-logit` the noise variance has no say."""
+    """Of inference, by name; with `laplace-logit` the noise variance is ignored."""
     stream: bool = False
     """Take the duels in chunks, for more than fit into memory. All that follows is for that alone.
     """
@@ -173,7 +173,7 @@ class FitSettings:
             raise ValueError(f"The margin is {self.margin}; give a positive number, such as 0.3.")
         if engine.name == "laplace-logit" and self.noise_variance != 0.5:
             raise ValueError(
-                f"The noise variance {self.noise_variance} has no say with the engine {engine}, "
+                f"The noise variance {self.noise_variance} is ignored by the engine {engine}, "
                 "whose noise is logistic; leave it out, or use the engine laplace."
             )
         if engine.name == "laplace-logit" and self.noise_by_group:

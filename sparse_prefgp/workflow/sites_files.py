@@ -16,7 +16,7 @@ def sites_kept_if_done(settings: FitSettings, resumed: bool = False) -> Iterator
     """Check the files of the sites before anything slow; none stays unless all goes well, so that a
     fit that is resumed can make them again.
 
-    :param resumed: whether the run that is gone on with may have been killed, and so have left
+    :param resumed: whether the run that is resumed may have been killed, and so have left
         them.
     :raises ValueError: a file that exists already, is no .npy file, or lies in no folder; sites
         with a scheduler.

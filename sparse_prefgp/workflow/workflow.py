@@ -55,11 +55,11 @@ from sparse_prefgp.workflow.sites_files import sites_kept_if_done
 
 
 class FitCheckpoints(Protocol):
-    """What a killed fit goes on from."""
+    """What a killed fit resumes from."""
 
     @property
     def resumes(self) -> bool:
-        """Whether there is something to go on from."""
+        """Whether there is something to resume from."""
         ...
 
     def stage(self, name: str) -> learning.checkpoint.Checkpoint | None:
@@ -67,7 +67,7 @@ class FitCheckpoints(Protocol):
         ...
 
     def comparison(self) -> tuple[Path | None, bool]:
-        """Where a comparison keeps its fits, and whether it goes on from some."""
+        """Where a comparison keeps its fits, and whether it resumes from some."""
         ...
 
 
@@ -168,7 +168,7 @@ def fit(
     What `sparse-prefgp fit` does: the command calls this function.
 
     :param items: path or data frame with one row per item, as for `read_duels`; or an (n, D) array
-        in which ids are row numbers; None for the items that the duels name, or beside `Duels` and
+        in which ids are row numbers; None for the items that the duels name, or besides `Duels` and
         streams, which have their own.
     :param duels: path or data frame with columns `winner` and `loser`, as for `read_duels`; a (t,
         2) array of row numbers, winner first; `Duels`, whose features stay in the units that they
@@ -187,13 +187,14 @@ def fit(
         the end.
     :param overwrite: that of an earlier fit may be replaced.
     :param html: write `report.html` too.
-    :param reporter: told how the fit goes, see `Reporter`; by default nobody.
-    :param checkpoints: what a killed fit goes on from.
+    :param reporter: called as the fit proceeds, see `Reporter`; by default nobody.
+    :param checkpoints: what a killed fit resumes from.
     :param options: fields of `FitSettings`, such as `split="items"`, `kernel="se"`,
         `approximation="fitc"`, `inducing=64`, `test_fraction=0`, `stream=True`.
     :return: The model, how it was optimised, scores, figures and notes.
-    :raises ValueError: an option that there is not, or given beside settings; what `FitSettings`,
-        the readers, `split_duels` and `optimise` raise; a folder that holds something else.
+    :raises ValueError: an option that there is not, or given along with settings; what
+        `FitSettings`, the readers, `split_duels` and `optimise` raise; a folder that holds
+        something else.
     """
     sources = Sources(
         items,
@@ -364,7 +365,7 @@ def _settings_of(
         )
     if options:
         raise ValueError(
-            f"The option {next(iter(options))!r} was given beside settings; give it in these."
+            f"The option {next(iter(options))!r} was given along with settings; give it in these."
         )
     return replace(settings, stream=True) if sources.must_stream else settings
 

@@ -105,7 +105,7 @@ def test_choices_and_rankings_without_items() -> None:
 
 
 def test_the_posterior_is_that_of_independent_effects(votes: pd.DataFrame) -> None:
-    """Beside EP one site at a time on the dense covariance of the noisy differences v."""
+    """Next to EP one site at a time on the dense covariance of the noisy differences v."""
     few = votes[["winner", "loser"]][:40]
     duels = spg.read_duels(pd.DataFrame({"item_id": PLAYERS}), few)
     model = spg.PreferenceGP(duels, engine=spg.ParallelEP(tolerance=SOLVER))
@@ -153,7 +153,7 @@ def test_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     array = spg.PreferenceGP(spg.Duels(np.empty((3, 0)), [0, 1], [1, 2]))
     spg.save(array, tmp_path / "array")
     assert spg.load(tmp_path / "array").log_evidence() == array.log_evidence()
-    # An unknown item is worth the average, whatever stands beside its id.
+    # An unknown item is worth the average, whatever stands next to its id.
     new = spg.predict(
         again,
         pd.DataFrame({"first": ["new", "player 1"], "second": ["newer", "new"]}),

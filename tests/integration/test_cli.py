@@ -144,7 +144,7 @@ def test_fit_writes_metrics_ranking_and_model(tables: tuple[Path, Path], tmp_pat
     assert {path.name for path in out.iterdir()} == FILES
     pictures = {path.name for path in (out / "pictures").iterdir()}
     assert {"reliability.png", "utilities.png", "relevance.png", "evidence.png"} <= pictures
-    assert [path.name for path in out.parent.iterdir()] == ["out"], "nothing is left beside it"
+    assert [path.name for path in out.parent.iterdir()] == ["out"], "nothing is left next to it"
 
 
 def test_fit_again_replaces_its_own_files(tables: tuple[Path, Path], tmp_path: Path) -> None:

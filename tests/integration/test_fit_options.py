@@ -164,7 +164,7 @@ def test_engines_by_name(
         (("--engine", "power-ep"), "needs a power above 0 and up to 1"),
         (("--engine", "power-ep:2"), "needs a power above 0 and up to 1"),
         (("--engine", "ep:1"), "takes no number; write ep"),
-        (("--engine", "laplace-logit", "--noise-variance", "0.1"), "has no say with the engine"),
+        (("--engine", "laplace-logit", "--noise-variance", "0.1"), "is ignored by the engine"),
     ],
 )
 def test_engines_that_make_no_sense_are_refused(

@@ -355,7 +355,7 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,judge\ni1,i2,ann\ni2,i3,\n"),
     ),
     "judge of no column": Case(FIT + " --noise-by judge", ("'judge' for the groups",)),
-    "context of no column": Case(FIT + " --context surface", ("'surface' is no column",)),
+    "context of no column": Case(FIT + " --context surface", ("'surface' is not a column",)),
     "context that is a feature": Case(
         FIT + " --context height",
         ("'height' is a column of the items too",),

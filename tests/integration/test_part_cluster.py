@@ -153,7 +153,7 @@ def test_what_was_lost_while_it_learned_is_told(duels, workers) -> None:
 
     report = spg.optimise(model, 3, callback=kill)
     assert report.rebuilt and "was rebuilt from its last message" in report.rebuilt[0]
-    assert "a part was lost and made anew" in str(report)
+    assert "a part was lost and rebuilt" in str(report)
     assert report.log_evidence == pytest.approx(
         spg.optimise(whole, 3).log_evidence, rel=FIXED_POINT
     )

@@ -255,7 +255,7 @@ def test_killed_fit_goes_on(tables: Path, whole: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_kill_while_writing_leaves_does_not_stop_a_resume(tmp_path: Path) -> None:
-    """A checkpoint, and beside it the folder in which the next one was being written."""
+    """A checkpoint, and next to it the folder in which the next one was being written."""
     out = tmp_path / "out"
     stage = out / CHECKPOINTS / "fit"
     stage.mkdir(parents=True)

@@ -351,7 +351,7 @@ def test_interrupted_and_resumed(
         assert refused.exit_code == 2 and message in refused.stderr, refused.output
         assert len(refused.stderr.splitlines()) == 1
 
-    # The place of the sites is no matter.
+    # The place of the sites is not a matter.
     done = run(*command(data, out, *more, "--resume", "--sites", sites))
     assert done.exit_code == 0, done.output
     assert f"resumed from iteration {kept}" in " ".join(done.stdout.split())

@@ -51,7 +51,7 @@ def probit_factor(noise: float, lower: float, upper: float) -> Factor:
 
 
 def logit_factor(extra: float, lower: float, upper: float) -> Factor:
-    """The same with logistic noise, and normal noise of variance `extra` beside it, by `quad`."""
+    """The same with logistic noise, and normal noise of variance `extra` next to it, by `quad`."""
 
     def parts(z: float) -> tuple[float, float, float]:
         """p, p', p'' of s(upper - z) - s(lower - z) for the logistic function s."""

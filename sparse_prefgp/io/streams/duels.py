@@ -97,8 +97,8 @@ class StreamedDuels:
         """
         if not 0 <= start < stop <= self.num_rows:
             raise ValueError(
-                f"Rows {start} to {stop} are no part of the {self.num_rows} rows of {self!r}; give "
-                "at least one row of it."
+                f"Rows {start} to {stop} are not part of the {self.num_rows} rows of {self!r}; "
+                "give at least one row of it."
             )
         blocks = None if self.blocks is None else self.blocks[start:stop]
         return replace(self, start=self.start + start, stop=self.start + stop, blocks=blocks)

@@ -80,7 +80,7 @@ def stream_duels(
             "but items were given too; leave the items out, or name them in columns 'winner' and "
             "'loser'."
         )
-    # Columns beside the sides, which may be ignored too.
+    # Columns besides the sides, which may be ignored too.
     others = source.columns if isinstance(source, ParquetRows) else ()
     table = None if items is None else ItemTable.of(items, features, ignore, others)
     if table is None:

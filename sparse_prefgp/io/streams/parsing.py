@@ -135,7 +135,7 @@ def _feature_rows(source: Source, side: int, values: Any, position: int) -> Floa
 def _numbers(values: Any, name: str, source: Source, position: int) -> FloatArray:
     """A column as numbers, NaN where there is none.
 
-    :raises ValueError: one that is no number, with its row.
+    :raises ValueError: one that is not a number, with its row.
     """
     column = values.to_numpy(zero_copy_only=False) if hasattr(values, "to_numpy") else values
     try:
@@ -144,7 +144,7 @@ def _numbers(values: Any, name: str, source: Source, position: int) -> FloatArra
         i = next((i for i, value in enumerate(column) if not _is_number(value)), 0)
         raise ValueError(
             f"The column {name!r} has {_shown(values[i])} in {source.where(position + i)}, which "
-            "is no number; correct it, or leave the column out."
+            "is not a number; correct it, or leave the column out."
         ) from None
 
 

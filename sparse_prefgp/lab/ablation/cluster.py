@@ -48,7 +48,7 @@ def records_of(
     Exact models are made by workers too, each once, and kept in the folder by this process.
 
     :raises ConnectionError: a scheduler that does not answer.
-    :raises ValueError: one that has no workers or goes away; what is no address.
+    :raises ValueError: one that has no workers or goes away; what is not an address.
     """
     from distributed import as_completed
 
@@ -71,7 +71,7 @@ def records_of(
             if client.status != "running" or future.status in ("cancelled", "lost"):
                 raise ValueError(
                     f"The dask scheduler {address!r} went away; the runs that came back are kept, "
-                    "and the same call goes on from there."
+                    "and the same call resumes from there."
                 )
             if done is not None:
                 yield _record(study, done, future)
@@ -147,7 +147,7 @@ def _client(address: str, workers: int | None) -> Iterator[Any]:
         return
     loud = logging.getLogger("distributed")
     level = loud.level
-    loud.setLevel(logging.CRITICAL)  # a refused connection is told by us, in one sentence
+    loud.setLevel(logging.CRITICAL)  # a refused connection is reported by us, in one sentence
     try:
         client = connect(distributed, address)
         try:

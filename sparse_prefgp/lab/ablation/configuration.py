@@ -1,4 +1,4 @@
-"""What a study is, as a YAML file says it: strict models, and mistakes told in one sentence."""
+"""What a study is, as a YAML file says it: strict models, and mistakes refused in one sentence."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Files(_Strict):
 
     items: str = Field(description="the path of a table of items")
     duels: str = Field(description="the path of a table of duels")
-    ignore: tuple[str, ...] = Field((), description="names of columns that are no features")
+    ignore: tuple[str, ...] = Field((), description="names of columns that are not features")
 
 
 class SyntheticData(_Strict):
@@ -123,7 +123,7 @@ class Data(_Strict):
 
 
 class SplitSettings(_Strict):
-    """What is held out, anew for every seed."""
+    """What is held out, again for every seed."""
 
     by: str = Field(description="duels, items, group:COLUMN or time:COLUMN")
     """`duels`, `items`, `group:COLUMN` or `time:COLUMN`. One of three says how much: a
@@ -200,7 +200,7 @@ class Study(_Strict):
     """
     exact_limit: Whole = Field(2000, description="a whole number of at least 1")
     baselines: bool = Field(description="true or false")
-    """A linear probit and a coin beside."""
+    """A linear probit and a coin as baselines."""
 
     @model_validator(mode="after")
     def _sensible(self) -> Study:
@@ -228,7 +228,7 @@ class Study(_Strict):
         self._check_hyperparameters(kernels)
         if "laplace-logit" in self.engines and self.noise_variance != 0.5:
             raise ValueError(
-                f"has the noise variance {self.noise_variance:g}, which has no say with the engine "
+                f"has the noise variance {self.noise_variance:g}, which is ignored by the engine "
                 "laplace-logit; leave one of them out"
             )
         return self
@@ -354,7 +354,7 @@ def check_length(term: str, name: str, values: int, features: int) -> None:
 
 
 def _check_names(approximations: list[ApproximationChoice]) -> None:
-    """Refuse columns that are no part of a file's name, and names that files would share."""
+    """Refuse columns that are not part of a file's name, and names that files would share."""
     for one in approximations:
         if one.column is not None and not PLAIN.fullmatch(one.column):
             raise ValueError(
@@ -391,14 +391,14 @@ def read_study(path: str | Path) -> Study:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise ValueError(f"{where} does not exist; give the path of a YAML file.") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{where} is no text; give a YAML file.") from None
+        raise ValueError(f"{where} is not text; give a YAML file.") from None
     try:
         values = yaml.load(text, Loader=_loader())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = "" if mark is None else f" in line {mark.line + 1}"
         problem = " ".join(str(error.problem).split())
-        raise ValueError(f"{where} is no valid YAML{line}: {problem}; correct it.") from None
+        raise ValueError(f"{where} is not valid YAML{line}: {problem}; correct it.") from None
     except yaml.YAMLError:
         raise ValueError(
             f"{where} holds characters that YAML does not allow; correct it."
@@ -444,7 +444,7 @@ def _loader() -> Any:
         for key_node, value_node in node.value:
             key = loader.construct_object(key_node, deep=True)
             if not isinstance(key, str | int | float):
-                problem = "a key that is no text"
+                problem = "a key that is not text"
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             if key in found:
                 problem = f"the key {key!r} is there twice"

@@ -1,4 +1,4 @@
-"""The duels of a study: read or made, and parted anew for every seed."""
+"""The duels of a study: read or made, and split again for every seed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SplitTable:
 def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, seed: int) -> Split:
     """Training and test rows of a seed.
 
-    :raises ValueError: what `split_duels` raises; a seed that is no number of a group.
+    :raises ValueError: what `split_duels` raises; a seed that is not a number of a group.
     """
     rng = stream(seed, SPLIT)
     if split.test_fraction is not None:
@@ -64,7 +64,7 @@ def split_rows(table: DuelTable, split: SplitSettings, max_train: int | None, se
 def left_out_group(table: DuelTable, split: SplitSettings, seed: int) -> str | None:
     """The label of the group that a seed leaves out; None where no group is.
 
-    :raises ValueError: a seed that is no number of a group.
+    :raises ValueError: a seed that is not a number of a group.
     """
     if not split.leave_one_out:
         return None

@@ -189,7 +189,7 @@ def _git(root: Path, *words: str) -> str:
 
 @lru_cache(maxsize=1)
 def hardware() -> dict[str, Any]:
-    """What times and memory depend on beside the code."""
+    """What times and memory depend on besides the code."""
     return {
         "system": platform.platform(),
         "processor": _processor(),

@@ -126,7 +126,7 @@ def _gold_tested(
         [found.duels.assign(**{_SOURCE: 0}), found.gold.assign(**{_SOURCE: 1})], ignore_index=True
     )
     ignore = [name for name in found.about.ignore if name in found.items.columns]
-    # What the gold duels lack, such as who judged, is no context that a split could need.
+    # What the gold duels lack, such as who judged, is not a context that a split could need.
     shared = [name for name in both.columns if not both[name].isna().any()]
     table = read_table(
         found.items, both[shared], ignore=ignore, never_features=split_columns(split.by)

@@ -83,7 +83,7 @@ def run_study(
         running scheduler, such as `tcp://10.0.0.1:8786`.
     :param workers: processes of the local cluster; by default one per core.
     :param retry_failed: do those again that failed.
-    :param callback: told before the first run and after each.
+    :param callback: called before the first run and after each.
     :raises ValueError: a folder that belongs to something else, an unknown data set, what
         `check_study` refuses, data that change while the study runs, a scheduler that does not
         answer or has no workers, `workers` without a local cluster.
@@ -136,7 +136,7 @@ class _Session:
         except KeyboardInterrupt as error:
             raise KeyboardInterrupt(
                 f"Interrupted after {self._earlier + self._new} of {len(self._runs)} runs; they "
-                f"are kept in {str(self._folder.folder)!r}, and the same call goes on from there."
+                f"are kept in {str(self._folder.folder)!r}, and the same call resumes from there."
             ) from error
         finally:
             # Also of what was done before something went wrong.

@@ -73,7 +73,7 @@ class BenchmarkPoint:
 
 
 def _same_threads() -> dict[str, str]:
-    """The environment in which another process takes as many threads as this one was told to."""
+    """The environment in which another process takes as many threads as this one was set to."""
     threads = tf.config.threading.get_intra_op_parallelism_threads()
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
     return {**os.environ, **({name: str(threads) for name in names} if threads else {})}

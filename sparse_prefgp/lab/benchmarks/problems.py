@@ -80,7 +80,7 @@ def make_problem(t: int, n: int, held_out: int, smooth: bool = False, seed: int 
 
 
 def write_duels(folder: Path, t: int, n: int, files: int = 8, seed: int = 0) -> None:
-    """`t` duels between `n` items as Parquet files of ids in `duels/`, and `items.npy` beside.
+    """`t` duels between `n` items as Parquet files of ids in `duels/`, and `items.npy` next to it.
 
     One file at a time is in memory. Pairs are drawn with replacement.
     """

@@ -205,7 +205,7 @@ def arrange(results: Results) -> Arrangement:
 
 
 def _settings(values: Sequence[str]) -> tuple[str, ...]:
-    """As they are; of a baseline only its name, whatever the runs beside it were."""
+    """As they are; of a baseline only its name, whatever the runs next to it were."""
     return (values[0], "", "", "", "") if values[0] in BASELINES else tuple(values)
 
 
@@ -272,7 +272,7 @@ def _repeats(keys: Sequence[Key], seeds: Sequence[int], runs: Sequence[str]) -> 
     first: dict[tuple[Key, int], str] = {}
     again = []
     for key, seed, run in zip(keys, seeds, runs, strict=True):
-        if key.method.is_baseline:  # the same whatever it stands beside
+        if key.method.is_baseline:  # the same whatever it stands next to
             continue
         other = first.setdefault((key, seed), run)
         if other != run:

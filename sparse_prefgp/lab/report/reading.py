@@ -175,7 +175,7 @@ def _read_frame(folder: Path) -> pd.DataFrame:
     if path is None:
         raise ValueError(
             f"The folder {str(folder)!r} has no {PARQUET} or {CSV} yet; let the study come to its "
-            "end with sparse-prefgp ablate, which goes on where it was stopped."
+            "end with sparse-prefgp ablate, which resumes where it was stopped."
         )
     frame = _table(path)
     missing = [name for name in COLUMNS if name not in frame.columns]
@@ -201,7 +201,7 @@ def _table(path: Path) -> pd.DataFrame:
         line = next(iter(str(error).splitlines()), type(error).__name__)
         raise ValueError(
             f"{str(path)!r} cannot be read as a table ({line.rstrip('.')}); run sparse-prefgp "
-            "ablate again, which writes it anew."
+            "ablate again, which writes it again."
         ) from None
 
 

@@ -105,7 +105,7 @@ def study_report(
     :param compare: two methods by their labels in the report, for a paired comparison by all
         metrics.
     :param metrics: only these; all by default.
-    :param progress: told the name of each figure and table before it is made.
+    :param progress: called with the name of each figure and table before it is made.
     :raises ValueError: what `read_results` raises; an unknown method or metric; several studies
         without `out`; a place that cannot be written, or that holds other files.
     :raises ModuleNotFoundError: matplotlib, pandas or jinja2 is not installed.

@@ -1,7 +1,7 @@
 """Parts on the workers of a Dask cluster, each reading its own files.
 
 What crosses the network is `Task` and `Reply`. A part is bound to one worker, in whose memory its
-sites are; where that worker is gone or does not answer in time, the part is made anew on another.
+sites are; where that worker is gone or does not answer in time, the part is rebuilt on another.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _build(run: str, number: int, generation: int, packed: bytes) -> int:
             )
         part = Part(blueprint.streams[number], _algebras[run])
         for _ in part.duels.chunks(_algebras[run].size):
-            break  # a file that cannot be read here is told before any work
+            break  # a file that cannot be read here is refused before any work
         _parts[run, number] = _Held(generation, part)
         return part.duels.num_rows
 
@@ -167,7 +167,7 @@ def _forget(run: str) -> None:
 
 
 def _let_go(distributed: Any, client: Any, cluster: Any, run: str) -> None:
-    """Close what belongs to a run; workers that go on need not keep what nobody asks for."""
+    """Close what belongs to a run; workers that stay need not keep what nobody asks for."""
     if cluster is None:
         with suppress(Exception):
             alive = client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER)
@@ -253,7 +253,7 @@ class Cluster:
             self._cluster = local_cluster(self._dask, workers, threads, {})
             self._client = self._dask.Client(self._cluster, set_as_default=False)
             return
-        # That a scheduler goes away is told here, in one sentence.
+        # That a scheduler goes away is reported here, in one sentence.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         self._client = connect(self._dask, scheduler, set_as_default=False)
 
@@ -302,7 +302,7 @@ class Cluster:
     # Inside.
 
     def _make(self, numbers: Iterable[int]) -> None:
-        """Make parts anew, again elsewhere where a worker is lost meanwhile."""
+        """Rebuild parts, again elsewhere where a worker is lost meanwhile."""
         waiting = list(numbers)
         for _ in range(3):
             calls = {}

@@ -66,7 +66,7 @@ class StreamedResult(InferenceResult):
 
     @property
     def rebuilt(self) -> tuple[str, ...]:
-        """What was lost on the way and made anew, in words."""
+        """What was lost on the way and rebuilt, in words."""
         return tuple(text for round_ in self.rounds for text in round_.rebuilt)
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ class SolvedParts:
 
 @dataclass(frozen=True)
 class _Given:
-    """What a model is made of that is no parameter; without a stream it was loaded."""
+    """What a model is made of that is not a parameter; without a stream it was loaded."""
 
     stream: StreamedDuels | None
     seen: SeenDuels
@@ -154,7 +154,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         with as many workers as parts, at most one for each core; "tcp://…" is the address of a
         Dask scheduler. Parts read their own files there, with the sites in their memory.
     :param timeout: seconds for each part of a worker, after which those that have not answered
-        count as lost and are made anew on another worker; None is ten times what the last round
+        count as lost and are rebuilt on another worker; None is ten times what the last round
         took, at least 60.
     :raises ValueError: a value that makes no sense, named in the message; an approximation that
         needs all duels at once.
@@ -261,7 +261,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     @property
     def rebuilt(self) -> tuple[str, ...]:
-        """What was lost on other machines and made anew since the model was made, in words."""
+        """What was lost on other machines and rebuilt since the model was made, in words."""
         return () if self._work is None else tuple(self._work.rebuilt)
 
     @property
@@ -406,7 +406,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         """An ordinary model of all duels, with the same parameters, at the same sites.
 
         For duels that fit, and for what needs them all: `update`, `suggest`, `lower_bound`. After
-        `close` the sites are found anew.
+        `close` the sites are found again.
 
         :raises ValueError: a loaded model, or parts in other processes.
         """

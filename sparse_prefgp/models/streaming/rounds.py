@@ -60,7 +60,7 @@ class Pool(Protocol):
         """
 
     def rebuild(self, number: int) -> None:
-        """Make a part anew, elsewhere if need be, with its sites at zero."""
+        """Rebuild a part, elsewhere if need be, with its sites at zero."""
 
     def sites(self) -> list[FloatArray]:
         """nu and tau of each part, (2, rows) each.
@@ -144,7 +144,7 @@ class Round:
     part_seconds: tuple[float, ...]
     """Of each part's own work."""
     rebuilt: tuple[str, ...] = ()
-    """What was lost and made anew, in words."""
+    """What was lost and rebuilt, in words."""
 
     def __str__(self) -> str:
         text = (
@@ -252,7 +252,7 @@ class Coordinator:
             if len(rounds) >= settings.max_sweeps:
                 status = Status.MAX_SWEEPS
                 break
-            # A part that began anew moves more than all others: no sign that steps are too long.
+            # A part that started over moves more than all others: no sign that steps are too long.
             pace = pace.forget() if round_.rebuilt else pace.after(tf.constant(change, tf.float64))
         last = rounds[-1]
         return Outcome(
@@ -280,14 +280,14 @@ class Coordinator:
             replies = self._ask(values, gradient=True)
             if self._lost == lost:
                 break
-            outcome = self.run(values, tolerance)  # a part that was rebuilt is no fixed point
+            outcome = self.run(values, tolerance)  # a part that was rebuilt is not a fixed point
         gradient = np.sum([r.gradient for r in replies if r.gradient is not None], axis=0)
         seen = [reply.seen for reply in replies]
         evidence = summed_log_evidence((s.evidence + s.correction for s in seen), half_log_det)
         return Gradient(evidence, gradient, outcome)
 
     def _forget(self) -> None:
-        """Sites that are not finite are nothing to go on from."""
+        """Sites that are not finite are nothing to resume from."""
         self._values = [None] * len(self._values)
         self._sites = [Natural.zeros(self._size) for _ in self._sites]
         self._fresh = True

@@ -151,7 +151,7 @@ def test_the_largest_value_in_a_box_is_found() -> None:
     peak = np.array([1.234, 30.0, 0.5])
 
     def bumps(x: tf.Tensor) -> tf.Tensor:
-        # A narrow high bump beside a wide lower one; the second feature pulls over its bound.
+        # A narrow high bump next to a wide lower one; the second feature pulls over its bound.
         high = 2.0 * tf.exp(-20.0 * (x[:, 0] - 1.234) ** 2)
         low = tf.exp(-((x[:, 0] + 0.5) ** 2))
         return high + 0.01 * low + 0.05 * x[:, 1] + x[:, 2]
@@ -273,7 +273,7 @@ def test_a_categorical_column_has_no_range() -> None:
 
 @pytest.mark.slow
 def test_the_loop_finds_the_top_of_a_function() -> None:
-    """Twelve duels in a box of two features: how often less than 0.1 of regret is left, beside as
+    """Twelve duels in a box of two features: how often less than 0.1 of regret is left, next to as
     many random challengers against the last winner.
 
     The mean says little: a quarter of the runs climb the lower of the two tops, and stay there.

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from scipy.stats import kstest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.consistency import ANEW, BY_PAIR, JOINTLY, ONCE, consistency
+from sparse_prefgp.analysis.consistency import BY_PAIR, EACH_TIME, JOINTLY, ONCE, consistency
 from sparse_prefgp.io import read_duels
 from tests.cases import random_duels
 from tests.tolerances import IDENTITY, KS_LEVEL, MONTE_CARLO_STANDARD_ERRORS
@@ -137,16 +137,16 @@ def test_which_votes_the_model_has_learned_from(transitive):
 
     assert consistency(some(order), transitive, simulations=100).draws == JOINTLY + ONCE
     for other in (some(order[:-1]), some(order, own.items + 0.01)):
-        assert consistency(other, transitive, simulations=100).draws == JOINTLY + ANEW
+        assert consistency(other, transitive, simulations=100).draws == JOINTLY + EACH_TIME
     # Most of the duels are new to a model of a subset.
     part = spg.PreferenceGP(own, transitive.kernel, approximation=spg.SubsetOfData(100))
-    assert consistency(own, part, simulations=100).draws == JOINTLY + ANEW
+    assert consistency(own, part, simulations=100).draws == JOINTLY + EACH_TIME
     z = own.items[::3]
     streamed = spg.StreamedGP(spg.stream_duels(own), transitive.kernel, inducing_variable=z)
     streamed.infer()
     assert consistency(own, streamed, simulations=100).draws == JOINTLY + ONCE
     half = consistency(some(order[::2]), streamed, simulations=100)
-    assert half.draws == JOINTLY + ANEW
+    assert half.draws == JOINTLY + EACH_TIME
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_tails_are_uniform_under_the_model():
         model = spg.PreferenceGP(sets[0], kernel)
         for name, duels in zip(tails, sets, strict=True):
             found = consistency(duels, model, simulations=200, rng=np.random.default_rng(seed))
-            assert found.draws == JOINTLY + (ONCE if name == "learned from" else ANEW)
+            assert found.draws == JOINTLY + (ONCE if name == "learned from" else EACH_TIME)
             tails[name].append([check.tail for check in found.checks])
     for name, rows in tails.items():
         for what, tail in zip(("pairs", "minority", "cycles"), np.transpose(rows), strict=True):
@@ -201,7 +201,7 @@ def test_above_a_size_each_pair_is_drawn_by_itself(transitive, monkeypatch):
     monkeypatch.setattr(room, "JOINT_UP_TO", 10)
     assert consistency(own, transitive, simulations=100).draws == BY_PAIR + ONCE
     found = consistency(more, transitive, simulations=200)
-    assert found.draws == BY_PAIR + ANEW and found.jitter == 0.0
+    assert found.draws == BY_PAIR + EACH_TIME and found.jitter == 0.0
     # Contradictions depend on each pair alone, so that both ways agree on their mean.
     for one, other in zip(found.checks[:2], jointly.checks[:2], strict=True):
         spread = (other.high - other.low) / 4

@@ -1,4 +1,4 @@
-"""Scores of labelled duels, beside the baselines, and those of pairs never seen."""
+"""Scores of labelled duels, along with the baselines, and those of pairs never seen."""
 
 from __future__ import annotations
 

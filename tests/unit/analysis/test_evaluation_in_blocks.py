@@ -166,7 +166,7 @@ def test_blocks_that_are_not_there_are_refused(
     ("blocks", "message"), [("session", "blocks is 'session'"), (["al"], "blocks is 1 labels")]
 )
 def test_a_duels_object_has_no_columns(model: spg.PreferenceGP, blocks: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"6 duels as they were given, but {message}; give one"):
+    with pytest.raises(ValueError, match=f"6 duels as given, but {message}; give one"):
         spg.evaluate(model, spg.Duels(model.duels.items, WON, LOST), blocks=blocks)
 
 

@@ -294,7 +294,7 @@ def test_zero_has_no_sign():
 @pytest.mark.parametrize(
     ("first", "second", "words"),
     [
-        (0, 99, "second item 99 is no item id"),
+        (0, 99, "second item 99 is not an item id"),
         (4, 4, "both 4"),
         ([1.0, 2.0, 3.0], 0, "first item has 3 features, but the model has 2"),
         ([1.0, np.nan], 0, "first has nan"),

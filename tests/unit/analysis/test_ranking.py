@@ -298,7 +298,7 @@ def test_the_bound_holds_and_says_something() -> None:
 
 
 def test_candidates_are_rows_where_items_share_them() -> None:
-    """Three copies of each of twenty: what is no candidate is a row too, and bounded."""
+    """Three copies of each of twenty: what is not a candidate is a row too, and bounded."""
     model = build()
     items = np.repeat(np.random.default_rng(5).normal(size=(20, 2)), 3, axis=0)
     found = rank(model, items, top_k=2, candidates=8, samples=500)

@@ -236,7 +236,7 @@ def test_arrays_for_a_model_without_ids() -> None:
     np.testing.assert_array_equal(new.duels.items[:, 0], [0.0, 1.0, 2.0, 0.5])
     np.testing.assert_array_equal(new.duels.winners, [0, 1, 3, 2])
     with pytest.raises(
-        ValueError, match="winner '3', which is no item id of the model's own items"
+        ValueError, match="winner '3', which is not an item id of the model's own items"
     ):
         update(old, table)
     with pytest.raises(ValueError, match="an array without ids, but those of the model have ids"):
@@ -274,7 +274,7 @@ def test_known_items_may_be_there_unchanged_but_not_changed() -> None:
 @pytest.mark.parametrize(
     ("duels", "items", "message"),
     [
-        (MORE, None, "Row 1 of the duels frame .* winner 'i12', which is no item id"),
+        (MORE, None, "Row 1 of the duels frame .* winner 'i12', which is not an item id"),
         (MORE.assign(winner=MORE["loser"]), ITEMS, "'i12' with itself"),
         (MORE.assign(count=1.5), ITEMS, "'count' has '1.5' in row 0"),
         (MORE.head(0), ITEMS, "There are no duels"),

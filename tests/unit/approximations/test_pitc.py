@@ -52,7 +52,7 @@ def contradictory(seed: int = 2) -> tuple[spg.Duels, np.ndarray]:
 
 
 def given(duels: spg.Duels) -> tuple[np.ndarray, np.ndarray]:
-    """Winners and losers of the duels as they were given."""
+    """Winners and losers of the duels as given."""
     return duels.winners[duels.rows_given], duels.losers[duels.rows_given]
 
 

@@ -26,7 +26,7 @@ SCALES = (1.0, 1e-3, 1e-7)
 
 
 def near_rows(scale: float, columns: int = 3, count: int = 6) -> np.ndarray:
-    """Rows with a spread of 1, each beside one that is some lengthscales away, and an equal one."""
+    """Rows with a spread of 1, each with one that is some lengthscales away and an equal one."""
     rows = RNG.normal(size=(count, columns))
     return np.concatenate([rows, rows + scale * RNG.normal(size=rows.shape), rows[:1]])
 

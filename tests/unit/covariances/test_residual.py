@@ -49,7 +49,7 @@ class PairEffects(NamedTuple):
 
 
 class Paired(gpflow.kernels.SquaredExponential):
-    """With the variance of effects of pairs beside, which the kernel itself does not use."""
+    """With the variance of effects of pairs next to, which the kernel itself does not use."""
 
     def __init__(self, variance: Any = 1.0, lengthscales: Any = 1.0, pair: Any = 1.0) -> None:
         super().__init__(variance, lengthscales)

@@ -136,7 +136,7 @@ def test_a_row_of_two_kinds_is_refused():
             kinds_of(flags, 2, lambda i: f"row {i} of d.csv")
 
 
-# A kind with several z: half a win of each, here beside the kinds that there are.
+# A kind with several z: half a win of each, here next to the kinds that there are.
 
 
 def halves(events: Events) -> Doors:
@@ -246,7 +246,11 @@ def test_an_event_of_several_sites_in_memory_streamed_and_in_parts(with_halves):
     [
         ([], [0], "There are no events; give at least one"),
         ([0, 1, 2], [0, 2, 3], "Event 1 is a win of 1 sides; give it 2"),
-        ([0, 1, 2, 9], [0, 2, 4], "Event 1 has the row 9, which is no item; give rows from 0 to 8"),
+        (
+            [0, 1, 2, 9],
+            [0, 2, 4],
+            "Event 1 has the row 9, which is not an item; give rows from 0 to 8",
+        ),
         ([0, 1, 3, 3], [0, 2, 4], "Duel 1 is of item 'd' with itself"),
     ],
 )

@@ -39,7 +39,7 @@ def test_apply_standardises_and_encodes(transform, frame):
     np.testing.assert_allclose(features[:, 0].mean(), 0.0, atol=ROUNDING)
     np.testing.assert_allclose(features[:, 0].std(), 1.0, rtol=ROUNDING)
     np.testing.assert_array_equal(features[:, 1:], [[0, 1], [1, 0], [0, 1], [0, 1]])
-    # Columns that are no features need not be there, and the rows decide nothing by themselves.
+    # Columns that are not features need not be there, and the rows decide nothing by themselves.
     one = {"colour": ["blue"], "price": [3.0]}
     np.testing.assert_array_equal(transform.apply(one), [[0.0, 1.0, 0.0]])
 
@@ -82,7 +82,7 @@ def test_only_the_training_rows_decide():
 def test_constant_columns():
     with pytest.raises(ValueError, match=r"constant over the training items \(wheels, shape\)"):
         FeatureTransform.fit(RAW, ["wheels"], ["shape"])
-    # Rounding noise on one value is no variation; small numbers that differ are.
+    # Rounding noise on one value is not a variation; small numbers that differ are.
     near = {"x": [1.0, 1.0 + 2.0**-52], "y": [0.0, 1.0]}
     assert FeatureTransform.fit(near, ["x", "y"]).dropped == ("x",)
     small = {"x": [1e-100, 3e-100]}

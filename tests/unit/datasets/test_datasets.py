@@ -136,7 +136,7 @@ def test_a_local_folder_without_the_set(own):
 
 def test_no_local_folder(monkeypatch):
     monkeypatch.setenv(DATA_VARIABLE, "/nowhere/at/all")
-    with pytest.raises(ValueError, match="which is no folder"):
+    with pytest.raises(ValueError, match="which is not a folder"):
         datasets.boston()
 
 

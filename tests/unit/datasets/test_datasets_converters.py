@@ -109,7 +109,7 @@ def test_only_played_matches_count_and_only_earlier_ones():
     items, _ = tidied(
         match(when=19900501),
         match(when=19900601, surface="Clay", score="W/O"),
-        match(when=19900701, surface="Clay", winner_rank=np.nan),  # counts, though it is no duel
+        match(when=19900701, surface="Clay", winner_rank=np.nan),  # counts, though it is not a duel
         match(),
         match(round="R16"),  # the same date does not count
     )
@@ -318,7 +318,7 @@ def test_a_damaged_corpus(tmp_path, votes, gold, words):
 def test_no_archive(tmp_path):
     path = tmp_path / "corpus.zip"
     path.write_text("nothing")
-    with pytest.raises(ValueError, match="is no archive"):
+    with pytest.raises(ValueError, match="is not an archive"):
         arguments.tidy({"corpus.zip": path})
 
 

@@ -1,4 +1,4 @@
-"""Folders written beside their place: whole, in the same folder, and nobody else's files lost."""
+"""Folders written next to their place: whole, in the same folder, and nobody else's files lost."""
 
 import errno
 import os
@@ -116,7 +116,7 @@ def test_what_appears_meanwhile_is_not_lost(system: str, tmp_path: Path) -> None
 def test_new_names_come_first_and_old_ones_go_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process killed between two moves leaves a description that fits the files beside it."""
+    """A process killed between two moves leaves a description that fits the files next to it."""
     target = tmp_path / "target"
     target.mkdir()
     (target / "description").write_text("old")

@@ -434,7 +434,7 @@ def test_folders_of_others_are_left_alone(duels: spg.Duels, saved: Path, tmp_pat
     spg.save(model, saved)  # replaces
     assert len(list(saved.iterdir())) == 2
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="which is no part of a saved model"):
+    with pytest.raises(ValueError, match="which is not part of a saved model"):
         spg.save(model, saved)
     assert (saved / "notes.txt").read_text() == "mine"
     (tmp_path / "other").mkdir()

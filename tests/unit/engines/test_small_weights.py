@@ -200,7 +200,7 @@ def test_one_block_is_exact() -> None:
 
 
 def test_whole_duels_take_no_quadrature() -> None:
-    """And those beside smaller ones come out to the last bit."""
+    """And those next to smaller ones come out to the last bit."""
     assert portions_of(np.array([1.0, 2.5, 1e5])) is None
     np.testing.assert_array_equal(portions_of(np.array([0.0, 0.4, 7.0])), [1.0, 0.4, 1.0])
     graph = weighted(random_duels(5, items=7, duels=14), "both")

@@ -25,7 +25,7 @@ def given(limits: tuple[float, float], noise: float) -> tuple[tf.Tensor, ...]:
 
 
 def own_noise(limits: tuple[float, float]) -> float:
-    """What a factor with these limits has without any normal noise beside the logistic one."""
+    """What a factor with these limits has without any normal noise besides the logistic one."""
     return LOGIT_TIE_NOISE if np.all(np.isfinite(limits)) else LOGIT_NOISE
 
 

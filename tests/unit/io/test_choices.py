@@ -73,7 +73,7 @@ def test_the_chosen_item_beats_each_other_option():
         assert pairs(table) == CHOICES and table.num_rows == 3
         assert table.set_column == "choice_set"
         assert table.context["choice_set"].tolist() == [7, 7, 9]
-        # What differs within a choice is no property of its duels.
+        # What differs within a choice is not a property of its duels.
         assert table.context.columns.tolist() == ["choice_set", "person"]
         assert table.context["person"].tolist() == ["p", "p", "q"]
         assert table.sets().tolist() == [0, 0, 1]

@@ -119,7 +119,7 @@ def test_features_and_ignore():
     assert read_duels(ITEMS, DUELS, features=["new"]).feature_names == ("new",)
     names = read_duels(ITEMS, DUELS, ignore=["colour", "wheels", "person"]).feature_names
     assert names == ("price", "new")
-    # What is ignored is no feature even when it is asked for, but stays at hand for a split.
+    # What is ignored is not a feature even when it is asked for, but stays at hand for a split.
     table = read_table(ITEMS, DUELS, features=["price", "new"], ignore=["new"])
     assert table.numeric == ("price",) and "new" in table.items.columns
     refused(ITEMS, DUELS, "'pric'", "price", features=["pric"])
@@ -227,10 +227,10 @@ def test_text_columns_that_are_no_features():
 
 
 def test_an_id_is_no_feature():
-    kept = ("beside", "kernel + spg.ItemEffect()", "linear+matern52+item")
+    kept = ("along with", "kernel + spg.ItemEffect()", "linear+matern52+item")
     assert read_duels(ITEMS[["item_id"]], DUELS).num_features == 0
     refused(ITEMS, DUELS, "asked for is the id 'item_id'", *kept, features=["item_id"])
-    refused(ITEMS, DUELS, "'item_id' is no column", features=["item_id", "price"])
+    refused(ITEMS, DUELS, "'item_id' is not a column", features=["item_id", "price"])
     for name in ("car_id", "ID", "index", "row number", "key", "Unnamed: 0"):
         items = ITEMS[["item_id"]].assign(**{name: [7, 3, 5, 11]})
         refused(items, DUELS, repr(name), "by its name and values", *kept)

@@ -201,7 +201,11 @@ def test_items_without_a_duel_have_no_context_and_it_is_said() -> None:
         (DUELS, {"weights": "worth", "ties": TIES}, r"row 0 of the ties frame .* is nan"),
         (DUELS, {"groups": "who"}, "'who' for the groups is not in the table of duels"),
         (DUELS.assign(judge=[None, *"abcd"]), {"groups": "judge"}, "'judge'.*missing in row 0"),
-        (DUELS, {"context": ["court"]}, "'court' is no column of the duels, nor are 'winner_court"),
+        (
+            DUELS,
+            {"context": ["court"]},
+            "'court' is not a column of the duels, nor are 'winner_court",
+        ),
         (DUELS.assign(x=1.0), {"context": ["x"]}, "'x' is a column of the items too"),
         (
             DUELS.assign(surface=[None, "a", "b", "a", "a"]),

@@ -240,7 +240,7 @@ def test_a_missing_id_is_no_item_whatever_the_ids(frame, tmp_path, kind) -> None
     duels.loc[17, "winner"] = None
     path = write(duels, tmp_path / "a.parquet")
     refused(r"winner \(missing\) in row 17 of a.parquet", path, table)
-    with pytest.raises(ValueError, match="missing winner, which is no item id"):
+    with pytest.raises(ValueError, match="missing winner, which is not an item id"):
         spg.read_duels(table, path)
 
 

@@ -188,7 +188,7 @@ def test_mistakes(values: Any, words: list[str]) -> None:
         ("a: [1, 2\n", "no valid YAML in line 2"),
         ("seeds: [1]\nname: x\nseeds: [2]\n", "line 3: the key 'seeds' is there twice"),
         ("", "holds no keys"),
-        ("? [1, 2]\n: 3\n", "a key that is no text"),
+        ("? [1, 2]\n: 3\n", "a key that is not text"),
         ("a: \x00", "characters that YAML does not allow"),
     ],
 )

@@ -328,7 +328,7 @@ def test_interruptions_of_the_command(
 
     monkeypatch.setattr(runner, "execute", stops)
     result = call(config, "--out", tmp_path / "out")
-    assert result.exit_code == 130 and "the same call goes on from there" in result.stderr
+    assert result.exit_code == 130 and "the same call resumes from there" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_interruptions_of_the_command(
         ([], {"approximations": ["subset:5000"]}, "more than the 45 training duels"),
         ([], {"inducing": [64]}, "64 inducing inputs are more than the"),
         (["--dask", "tcp://127.0.0.1:1"], {}, "There is no Dask scheduler at 'tcp://127.0.0.1:1'"),
-        (["--dask", "spaces://x:1"], {}, "is no address of a Dask scheduler"),
+        (["--dask", "spaces://x:1"], {}, "is not an address of a Dask scheduler"),
         ([], {"data": {"set": "bostn"}}, "'boston'"),
         ([], {"sedes": [1]}, "unknown key 'sedes'; did you mean 'seeds'?"),
     ],

@@ -239,14 +239,14 @@ def test_another_run_is_refused_and_nothing_changes(
     with pytest.raises(ValueError, match=message) as error:
         learn(model(), checkpoint=spg.Checkpoint(kept, resume=True), **settings)
     assert str(error.value).endswith(").") and "remove that folder" in str(error.value)
-    if not {"limit", "polish"} & set(changes):  # begun anew, they are no other run
+    if not {"limit", "polish"} & set(changes):  # begun again, they are not another run
         with pytest.raises(ValueError, match=message):
             learn(model(), checkpoint=kept, **settings)
     assert {name: (kept / name).read_bytes() for name in contents(kept)} == before
 
 
 def test_duels_of_files_are_told_apart_by_their_checksums(tmp_path: Path) -> None:
-    """Features beside the duels; one row that was exchanged is another stream."""
+    """Features next to the duels; one row that was exchanged is another stream."""
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     columns = ("winner_a", "winner_b", "loser_a", "loser_b")

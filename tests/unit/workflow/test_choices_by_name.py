@@ -40,7 +40,7 @@ def test_given_groups_join_columns_and_leave_the_others_single() -> None:
 
 @pytest.mark.parametrize(
     ("given", "text"),
-    [([["a", "e"]], "names 'e', which is no feature"), ([["a", "b"], ["b"]], "'b' is in two")],
+    [([["a", "e"]], "names 'e', which is not a feature"), ([["a", "b"], ["b"]], "'b' is in two")],
 )
 def test_groups_that_cannot_be_are_refused(given: list[list[str]], text: str) -> None:
     with pytest.raises(ValueError, match=text):

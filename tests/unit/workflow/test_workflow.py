@@ -203,7 +203,7 @@ def test_a_reporter_is_told_of_every_stage(frames: tuple[pd.DataFrame, pd.DataFr
         ({"seed": 1.5}, "seed is 1.5; give a whole number"),
         ({"refit": "yes"}, "refit is 'yes'; give True or False"),
         ({"inducing": 99}, "99 inducing inputs are more than"),
-        ({"settings": spg.FitSettings(), "seed": 3}, "'seed' was given beside settings"),
+        ({"settings": spg.FitSettings(), "seed": 3}, "'seed' was given along with settings"),
         ({"settings": {"seed": 3}}, "settings is a dict"),
         ({"parts": 3}, "about a fit in chunks, but stream was not given"),
         ({"stream": True, "engine": "laplace"}, "engine laplace needs all duels in memory"),
@@ -224,7 +224,7 @@ def test_mistakes_are_one_sentence(
 def test_what_has_its_own_takes_no_more(frames: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     own = spg.Duels([[0.0], [1.0]], [0], [1])
     for wrong in ({"items": frames[0]}, {"weight": "worth"}, {"context": ["home"]}):
-        with pytest.raises(ValueError, match="was given beside a Duels, which has its own"):
+        with pytest.raises(ValueError, match="was given along with a Duels, which has its own"):
             spg.fit(duels=own, **wrong)
     with pytest.raises(ValueError, match=r"duels has shape \(3,\); give \(t, 2\)"):
         spg.fit(np.eye(3), np.arange(3))
