@@ -188,7 +188,7 @@ def _lines(console: Output) -> Callable[[StudyProgress], None]:
         last = progress.seconds
         left = f", about {clock(progress.left)} left" if progress.done < progress.total else ""
         failed = f", {progress.failed:,} failed" if progress.failed else ""
-        told = f"{progress.done:,} of {progress.total:,} runs in {clock(progress.seconds)}"
-        console.print(Text(f"{told}{failed}{left}"))
+        summary = f"{progress.done:,} of {progress.total:,} runs in {clock(progress.seconds)}"
+        console.print(Text(f"{summary}{failed}{left}"))
 
     return update

@@ -45,8 +45,8 @@ class Checkpoints:
             raise ValueError("--resume needs checkpoints; leave --checkpoint-every 0 out.")
         if self.there and not self.resume:
             raise ValueError(
-                f"{str(self.folder)!r} is the checkpoint of a {self.what} that was interrupted; go "
-                f"on with it by --resume, or remove it (rm -r {shlex.quote(str(self.folder))}) to "
+                f"{str(self.folder)!r} is the checkpoint of a {self.what} that was interrupted; "
+                f"resume it with --resume, or remove it (rm -r {shlex.quote(str(self.folder))}) to "
                 "begin again."
             )
 

@@ -813,7 +813,7 @@ def _indices(
         return values.astype(np.int64)
     if values.dtype.kind in "fbc":
         raise ValueError(
-            f"{label} has {values[0].item()!r} of type {values.dtype} in duel 0, which is no "
+            f"{label} has {values[0].item()!r} of type {values.dtype} in duel 0, which is not an "
             "index; give integers, for example with .astype(int)."
         )
     if ids is None:

@@ -55,7 +55,7 @@ class Units:
     """Whether the last ones are held out, not some at random."""
     of_items: bool = False
     """Whether items are held out."""
-    told: str = "{chosen:,} of {units:,} {what} held out"
+    wording: str = "{chosen:,} of {units:,} {what} held out"
     """The description of a share, with `{chosen}` of `{units}` units, `{held}` of `{rows}` rows and
     `{what}`.
     """
@@ -72,14 +72,14 @@ class Units:
 
 def _by_duels(table: DuelTable, column: str) -> Units:
     """Each event, or each set of events, is a unit."""
-    what, told = "duels", "Duels held out at random: {held:,} of {rows:,}"
+    what, wording = "duels", "Duels held out at random: {held:,} of {rows:,}"
     if table.set_column is not None:
         what = f"values of {table.set_column!r}"
-        told = (
+        wording = (
             "Whole sets of duels held out at random: {chosen:,} of {units:,} {what} ({held:,} of "
             "{rows:,} duels)"
         )
-    return Units(table.sets(), np.arange(table.num_rows), what, told=told)
+    return Units(table.sets(), np.arange(table.num_rows), what, wording=wording)
 
 
 def _by_items(table: DuelTable, column: str) -> Units:
@@ -114,7 +114,7 @@ def _by_time(table: DuelTable, column: str) -> Units:
         f"values of {column!r}",
         ordered=True,
         of_items=found.of_items,
-        told="The last {chosen:,} of {units:,} distinct {what} held out",
+        wording="The last {chosen:,} of {units:,} distinct {what} held out",
     )
 
 
@@ -304,8 +304,8 @@ def split_duels(
         )
     if test_fraction == 0.0:
         all_of = f"All {t:,} duels" if t > 1 else "The one duel"
-        told = f"{all_of} for training, none held out"
-        found = Split(np.arange(t), np.empty(0, dtype=np.int64), 0, told)
+        wording = f"{all_of} for training, none held out"
+        found = Split(np.arange(t), np.empty(0, dtype=np.int64), 0, wording)
     else:
         code = units.by_label()
         every = np.unique(code)
@@ -314,10 +314,10 @@ def split_duels(
         else:
             chosen = rng.permutation(every)[: _share(test_fraction, len(every), units.what)]
         train, test = _apart(np.isin(code, chosen), units.event, sets)
-        told = units.told.format(
+        wording = units.wording.format(
             chosen=len(chosen), units=len(every), held=len(test), rows=t, what=units.what
         )
-        found = _reported(table, train, test, told)
+        found = _reported(table, train, test, wording)
     for part, rows in (("training", found.train_rows), ("test", found.test_rows)):
         if len(rows) == 0 and (part == "training" or test_fraction > 0.0):
             raise ValueError(
@@ -350,8 +350,8 @@ def leave_one_out(
                 f"The {part} part without {label!r} of {column!r} has no duels; use another "
                 "split, or leave out another one."
             )
-    told = f"{label} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
-    found = _reported(table, train, test, told)
+    wording = f"{label} of {column!r} held out ({len(test):,} of {table.num_rows:,} duels)"
+    found = _reported(table, train, test, wording)
     return _finished(_thinned(table, found, units, max_train, rng))
 
 
@@ -404,7 +404,7 @@ def folds_of(
 def given_rows(
     train: IntArray,
     test: IntArray,
-    told: str,
+    wording: str,
     rng: np.random.Generator,
     *,
     max_train: int | None = None,
@@ -412,9 +412,9 @@ def given_rows(
 ) -> Split:
     """Parts that are known already, of which training rows beyond `max_train` are left out.
 
-    :param told: a sentence without its full stop.
+    :param wording: a sentence without its full stop.
     """
-    found = Split(train, test, dropped, told)
+    found = Split(train, test, dropped, wording)
     if max_train is not None and len(train) > max_train:
         kept = thinned(train, np.arange(int(train[-1]) + 1), max_train, rng)
         found = _left_out(found, kept, "randomly chosen")
@@ -496,13 +496,13 @@ def _apart(inside: BoolArray, event: IntArray, sets: IntArray) -> tuple[IntArray
     return np.flatnonzero(~some[sets]), np.flatnonzero(~others[sets])
 
 
-def _reported(table: DuelTable, train: IntArray, test: IntArray, told: str) -> Split:
+def _reported(table: DuelTable, train: IntArray, test: IntArray, wording: str) -> Split:
     dropped = table.num_rows - len(train) - len(test)
     if dropped:
-        told += f"; {dropped:,} mixed duels dropped"
+        wording += f"; {dropped:,} mixed duels dropped"
         if table.set_column is not None:
-            told += f", with all others of their {table.set_column!r}"
-    return Split(train, test, dropped, told)
+            wording += f", with all others of their {table.set_column!r}"
+    return Split(train, test, dropped, wording)
 
 
 def _thinned(
@@ -517,8 +517,8 @@ def _thinned(
 
 def _left_out(split: Split, kept: IntArray, which: str) -> Split:
     unused = len(split.train_rows) - len(kept)
-    told = f"{split.description}; {unused:,} {which} training duels left out"
-    return replace(split, train_rows=kept, unused=unused, description=told)
+    wording = f"{split.description}; {unused:,} {which} training duels left out"
+    return replace(split, train_rows=kept, unused=unused, description=wording)
 
 
 def _finished(split: Split) -> Split:

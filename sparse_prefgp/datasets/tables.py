@@ -25,7 +25,7 @@ def read_arff(path: Path) -> Any:
     Names become lower case with underscores; an attribute with levels becomes one 0/1 column per
     level, in the order in which the file declares them.
 
-    :raises ValueError: a file that is no ARFF, or an attribute that is neither numbers nor levels.
+    :raises ValueError: a file that is not ARFF, or an attribute that is neither numbers nor levels.
     """
     pd = require_pandas()
     try:

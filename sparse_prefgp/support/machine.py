@@ -50,8 +50,8 @@ def usable_cores() -> int:
 
 def usable_threads() -> int:
     """Threads that linear algebra takes as it was set (OMP_NUM_THREADS, --threads), or cores."""
-    told = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return max(1, min([usable_cores(), *told]))
+    limits = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return max(1, min([usable_cores(), *limits]))
 
 
 def _available() -> int | None:

@@ -96,16 +96,16 @@ def plan_folds(
     if units.ordered:
         split = split_duels(table, str(by), 1.0 / folds, rng)
         parts = [(split.train_rows, split.test_rows)]
-        told = split.description
+        wording = split.description
     else:
         parts = folds_of(units, sets, folds, rng)
-        told = f"{folds} folds over {len(np.unique(units.code)):,} {units.what}"
+        wording = f"{folds} folds over {len(np.unique(units.code)):,} {units.what}"
         mixed = t - sum(len(test) for _, test in parts)
         if mixed:
-            told += f"; {mixed:,} of {t:,} duels are between different folds and never scored"
-        told += "."
+            wording += f"; {mixed:,} of {t:,} duels are between different folds and never scored"
+        wording += "."
     found = [Fold(train, test, sets[test]) for train, test in parts]
-    plan = FoldPlan(table, found, told)
+    plan = FoldPlan(table, found, wording)
     if max_train is not None:
         moment = units.code if units.ordered else None
         for k, fold in enumerate(found):

@@ -18,7 +18,7 @@ def sites_kept_if_done(settings: FitSettings, resumed: bool = False) -> Iterator
 
     :param resumed: whether the run that is resumed may have been killed, and so have left
         them.
-    :raises ValueError: a file that exists already, is no .npy file, or lies in no folder; sites
+    :raises ValueError: a file that exists already, is not a .npy file, or lies in no folder; sites
         with a scheduler.
     """
     files = settings.sites_files
@@ -29,7 +29,7 @@ def sites_kept_if_done(settings: FitSettings, resumed: bool = False) -> Iterator
     for path in files:
         if path.suffix != ".npy":
             raise ValueError(
-                f"The file for the sites {str(path)!r} is no .npy file; let its name end so."
+                f"The file for the sites {str(path)!r} is not a .npy file; let its name end so."
             )
         if path.exists() and not (resumed and is_sites_file(path)):
             raise ValueError(

@@ -100,7 +100,7 @@ def test_starts_reach_the_optimiser(table: DuelTable, monkeypatch: pytest.Monkey
     model, report = fit_model(holdout)
     refit_model(holdout, model)
     assert (seen[0]["starts"], seen[0]["seed"]) == (2, 7)
-    assert seen[1].get("starts", 1) == 1, "a refit goes on from the fitted model alone"
+    assert seen[1].get("starts", 1) == 1, "a refit starts from the fitted model alone"
     figures = fit_figures(holdout, model, report)
     assert len(figures["starts"]) == 2
     assert figures["inducing"] == 4

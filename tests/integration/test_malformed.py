@@ -262,7 +262,7 @@ CASES: dict[str, Case] = {
         FIT + " --features item_id", ("says nothing about another item",)
     ),
     "only ids, and one missing": Case(
-        FIT, ("no item id of items.csv",), write("items.csv", "item_id\ni0\ni1\n")
+        FIT, ("not an item id of items.csv",), write("items.csv", "item_id\ni0\ni1\n")
     ),
     "only ids, items held out": Case(FIT + " --split items", ("no features",), only_ids),
     "only ids, groups of items held out": Case(
@@ -398,7 +398,7 @@ CASES: dict[str, Case] = {
     "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),
     "blocks without number": Case(FIT + " --approximation pitc", ("pitc", "number of blocks")),
     "blocks by a column that is none": Case(
-        FIT + " --approximation pitc:judge", ("pitc:judge", "no column of the duels")
+        FIT + " --approximation pitc:judge", ("pitc:judge", "not a column of the duels")
     ),
     "blocks by a column with gaps": Case(
         FIT + " --approximation pitc:judge",
@@ -461,10 +461,10 @@ CASES: dict[str, Case] = {
         "select --items {}/items.csv --choices {}/choices.csv --out {}/choices.csv",
         ("is an input",),
     ),
-    "select goes on from nowhere": Case(SELECT + " --resume", ("--checkpoint",)),
+    "select resumes from nowhere": Case(SELECT + " --resume", ("--checkpoint",)),
     "select keeps fits in a file": Case(SELECT + " --checkpoint {}/pairs.csv", ("is a file",)),
     "select keeps fits in somebody's folder": Case(
-        SELECT + " --checkpoint {}/fitted", ("no part of a checkpoint",)
+        SELECT + " --checkpoint {}/fitted", ("not part of a checkpoint",)
     ),
     "select keeps fits below a file": Case(
         SELECT + " --checkpoint {}/pairs.csv/kept", ("is a file",)
@@ -614,7 +614,7 @@ CASES: dict[str, Case] = {
     ),
     "ablate a path for a set": Case(
         ABLATE,
-        ("'../own/toy'", "a path and no name"),
+        ("'../own/toy'", "a path and not a name"),
         write(
             "study.yaml",
             STUDY.replace("{files: {items: items.csv, duels: duels.csv}}", "{set: ../own/toy}"),

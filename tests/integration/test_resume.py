@@ -104,7 +104,7 @@ def test_interrupted_and_resumed(
 
     # Without --resume its work would be lost; with it, the rest must be the same.
     for more, message in (
-        ((), "go on with it by --resume, or remove it"),
+        ((), "resume it with --resume, or remove it"),
         (("--resume", "--seed", 5), "of other duels or items"),
         (("--resume", "--kernel", "matern52"), "of another kernel"),
         (("--resume", "--checkpoint-every", 0), "--resume needs checkpoints"),
@@ -183,7 +183,7 @@ def test_an_interrupted_choice_goes_on(
     kept = contents(out)
     assert set(kept) == {name for name in kept if name.startswith(f"{CHECKPOINTS}/compare/")}
     for more, message in (
-        ((), "go on with it by --resume"),
+        ((), "resume it with --resume"),
         (("--resume", "--seed", 5), "of other duels, items or folds"),
         (("--resume", "--fixed-inducing"), "inducing inputs that were (not) fixed"),
     ):
@@ -235,7 +235,7 @@ def test_killed_choice_goes_on(tables: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_killed_fit_goes_on(tables: Path, whole: Path, tmp_path: Path) -> None:
-    """kill -9 as soon as there is a checkpoint; the same command goes on from it."""
+    """kill -9 as soon as there is a checkpoint; the same command resumes from it."""
     out = tmp_path / "out"
     program = [sys.executable, "-c", "from sparse_prefgp.cli.app import app; app()"]
     place = out / CHECKPOINTS / "fit" / "checkpoint.json"

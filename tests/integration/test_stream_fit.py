@@ -147,7 +147,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         ),
         (["--duels", "{}/wide.parquet", "--gradients", "chunks:5"], "chunks are of all duels"),
         (["--duels", "{}/wide.parquet", "--sites", "{}/no/s.npy"], "lies in no folder"),
-        (["--duels", "{}/wide.parquet", "--sites", "s.txt"], "is no .npy file"),
+        (["--duels", "{}/wide.parquet", "--sites", "s.txt"], "is not a .npy file"),
         (
             ["--duels", "{}/wide.parquet", "--split", "items"],
             "The option split items needs all duels",
@@ -342,7 +342,7 @@ def test_interrupted_and_resumed(
     assert "same command with --resume" in result.stderr
 
     for changes, message in (
-        ((), "go on with it by --resume, or remove it"),
+        ((), "resume it with --resume, or remove it"),
         (("--resume", "--test-fraction", 0.3), "of other duels or items"),
         (("--resume", "--kernel", "matern52"), "of another kernel"),
         (("--resume", "--seed", 5), of),
@@ -368,7 +368,7 @@ def test_interrupted_and_resumed(
 
 @pytest.mark.slow
 def test_killed_fit_goes_on(data: Path, tmp_path: Path) -> None:
-    """kill -9 once an iteration is kept; the same command goes on from it."""
+    """kill -9 once an iteration is kept; the same command resumes from it."""
     out, whole, sites = tmp_path / "out", tmp_path / "whole", tmp_path / "sites.npy"
     program = [sys.executable, "-c", "from sparse_prefgp.cli.app import app; app()"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

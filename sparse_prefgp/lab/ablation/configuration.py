@@ -98,7 +98,7 @@ class Data(_Strict):
     def _plain_name(cls, name: str | None) -> str | None:
         if name is not None and not PLAIN.fullmatch(name):
             raise ValueError(
-                f"has the data set {name!r}, which is a path and no name; give a name, such as "
+                f"has the data set {name!r}, which is a path and not a name; give a name, such as "
                 "boston, or the paths of tables under files"
             )
         return name
@@ -107,8 +107,8 @@ class Data(_Strict):
     def _one_source(self) -> Data:
         given = [name for name in ("set", "files", "made") if getattr(self, name) is not None]
         if len(given) != 1:
-            told = " and ".join(given) or "none"
-            raise ValueError(f"has {told} of set, files and made; give exactly one of them")
+            listed = " and ".join(given) or "none"
+            raise ValueError(f"has {listed} of set, files and made; give exactly one of them")
         for name in ("regression", "test"):
             if getattr(self, name) is not None and self.set is None:
                 raise ValueError(f"has {name}, which belongs to a set; leave it out, or give set")
@@ -379,7 +379,7 @@ def safe_name(text: str) -> str:
 def read_study(path: str | Path) -> Study:
     """Read a study from a YAML file.
 
-    :raises ValueError: a file that is missing or is no YAML; an unknown key (the message has the
+    :raises ValueError: a file that is missing or is not YAML; an unknown key (the message has the
         nearest known one), one that is missing or twice there, a value that makes no sense.
     """
     import yaml

@@ -109,11 +109,11 @@ def _from_targets(
     )
     table = made.table()
     rows = [np.flatnonzero(made.part == part) for part in (0, 1)]
-    told = (
+    wording = (
         f"{how.duels:,} duels within {len(train):,} training items, {how.test_duels:,} within "
         f"{len(test):,} test items"
     )
-    parted = given_rows(rows[0], rows[1], told, rng, max_train=max_train)
+    parted = given_rows(rows[0], rows[1], wording, rng, max_train=max_train)
     return SplitTable(table, parted, made.utilities)
 
 
@@ -137,10 +137,10 @@ def _gold_tested(
     test = whole.test_rows[source[whole.test_rows] == 1]
     if not len(test):
         raise ValueError(f"No gold duel is held out with the seed {seed}; hold out more.")
-    told = (
+    wording = (
         f"{whole.description.rstrip('.')}; learned from votes, tested on {len(test):,} gold duels"
     )
     rows = given_rows(
-        train, test, told, stream(seed, SPLIT), max_train=max_train, dropped=whole.dropped
+        train, test, wording, stream(seed, SPLIT), max_train=max_train, dropped=whole.dropped
     )
     return SplitTable(table, rows, group=left_out_group(table, split, seed))

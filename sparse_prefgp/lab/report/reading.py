@@ -124,11 +124,11 @@ def read_results(folders: Iterable[str | Path]) -> Results:
     for place in places:
         study = _read_study(place)
         frame = _read_frame(place)
-        written, told = _read_records(place, frame)
+        written, remarks = _read_records(place, frame)
         studies.append(study)
         frames.append(frame)
         records += written
-        notes += told
+        notes += remarks
     _check_disjoint(places, frames)
     frame = pd.concat(frames, ignore_index=True)
     if not (frame["status"] == DONE).any():
@@ -137,8 +137,8 @@ def read_results(folders: Iterable[str | Path]) -> Results:
         raise ValueError(
             f"No run of {_named(places)} has succeeded{why}; there is nothing to report."
         )
-    bins, told = _read_bins(records, frame)
-    return Results(tuple(studies), frame, tuple(records), _metrics(frame), (*notes, *told), bins)
+    bins, remarks = _read_bins(records, frame)
+    return Results(tuple(studies), frame, tuple(records), _metrics(frame), (*notes, *remarks), bins)
 
 
 def _read_study(folder: Path) -> StudyRecord:

@@ -196,7 +196,7 @@ def test_refusals(duels: spg.Duels, kernel: Any, options: dict[str, Any], messag
 
 def test_row_numbers_that_are_none_are_refused(duels: spg.Duels) -> None:
     for number in (float(N), 0.5):
-        with pytest.raises(ValueError, match="no row number"):
+        with pytest.raises(ValueError, match="not a row number"):
             model(duels).predict_f([[0.0, 0.0, number]])
     with pytest.raises(ValueError, match="2 features, but the new ones have 4"):
         model(duels).predict_f(np.zeros((1, 4)))

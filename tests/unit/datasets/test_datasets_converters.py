@@ -494,5 +494,5 @@ def test_snelson(tmp_path):
     assert found["train.csv"].to_numpy().tolist() == [[1, 3], [2, 4]]
     assert list(found["test_inputs.csv"]["x"]) == [5, 6, 7]
     path.write_bytes(b"no archive")
-    with pytest.raises(ValueError, match="no archive with the file 'train_inputs'"):
+    with pytest.raises(ValueError, match="not an archive with the file 'train_inputs'"):
         tables.tidy_snelson({path.name: path})

@@ -158,7 +158,9 @@ def test_bad_choices():
         flipped = LONG["chosen"].where(LONG.index != i, 1 - LONG["chosen"])
         refused(read, LONG.assign(chosen=flipped), *words)
     refused(read, LONG[:4], "'9' in row 3", "one item only")
-    refused(read, LONG.assign(item_id=list("abcbz")), "Row 4", "'z'", "no item id", "the choice")
+    refused(
+        read, LONG.assign(item_id=list("abcbz")), "Row 4", "'z'", "not an item id", "the choice"
+    )
     refused(read, LONG.assign(item_id=["a", "b", "c", "b", None]), "Row 4", "missing item_id")
     refused(read, LONG.assign(item_id=list("abbbd")), "Row 2", "'b' a second time", "'7'")
     refused(read, LONG.assign(choice_set=[7, 7, None, 9, 9]), "choice_set", "missing in row 2")

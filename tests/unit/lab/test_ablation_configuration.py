@@ -163,7 +163,7 @@ def test_learning_curves() -> None:
         (changed(approximations=["pitc:a/../../../../esc"]), ["'pitc:a/../../../../esc'", "/"]),
         (changed(approximations=["pitc:..\\esc"]), ["pitc:", "rename"]),
         (changed(approximations=["pitc:a b", "pitc:a_b"]), ["'pitc:a b' and 'pitc:a_b'", "name"]),
-        (changed(data={"set": "../own/toy"}), ["'../own/toy'", "a path and no name"]),
+        (changed(data={"set": "../own/toy"}), ["'../own/toy'", "a path and not a name"]),
         (changed(data={"set": "C:toy"}), ["'C:toy'"]),
         (changed(data={"set": ""}), ["''"]),
         (changed(name="Böse Namen"), ["'Böse Namen' for 'name'", "small letters"]),

@@ -308,7 +308,7 @@ def test_what_no_seed_can_do_is_refused_before_the_first_run(
         ({"split__by": "time:date"}, "'date' is in neither table"),
         ({"split": {"by": "group:who", "leave_one_out": True}, "seeds": [0, 3]}, "give seeds"),
         ({"at": at}, "has 3 values for 'at.se.lengthscales' and the items have 2 features"),
-        ({"approximations": ["pitc:persn"]}, "no column of the duels"),
+        ({"approximations": ["pitc:persn"]}, "not a column of the duels"),
         ({"approximations": ["exact", "vfe", "subset:23"]}, "more than the 22 training duels"),
     ):
         study = study_from(changed(data=tables, **values))

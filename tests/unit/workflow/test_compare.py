@@ -493,7 +493,7 @@ def test_other_items_damage_and_strangers_are_refused(
     refused("holds 'thesis.txt'", folder=tmp_path / "mine")
     refused("is a file", folder=tmp_path / "mine" / "thesis.txt")
     next(place.glob("arrays-*.npz")).write_bytes(b"no arrays")
-    refused("damaged|no part of a checkpoint")
+    refused("damaged|not part of a checkpoint")
     with pytest.raises(ValueError, match="needs the folder of a checkpoint"):
         compare(["se"], table, folds=3, resume=True)
 
