@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.analysis.items import ItemSet, known_items, numbered_inputs, resolve_items
-from sparse_prefgp.analysis.prediction import predicted, sides_of
+from sparse_prefgp.analysis.prediction import predicted
 from sparse_prefgp.analysis.ranking import distinct_rows
-from sparse_prefgp.io.files import load
+from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -64,10 +64,7 @@ def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePai
     :raises ValueError: a missing column, no pair, an unknown id or an item against itself (with its
         row), nothing but items with equal inputs, and what `resolve_items` raises.
     """
-    table = load(pairs, "pairs", sides_of)
-    sides = sides_of(list(table.frame.columns))
-    for name in sides:
-        table.require(name)
+    table, sides = load_pairs(pairs)
     found = known_items(model, items)
     first, second = (found.rows_in(table, name, "pair") for name in sides)
     same = np.flatnonzero(first == second)

@@ -12,18 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels, check_features
-from sparse_prefgp.data.events import Codes, Events
+from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform
-from sparse_prefgp.io.columns import Ids, match, parse_counts, rows_by_number
-from sparse_prefgp.io.files import Source, Table, id_text, load, load_items
-from sparse_prefgp.io.judgements import (
-    COUNT,
-    LOSER,
-    WINNER,
-    kinds_in,
-    labels_in,
-    weights_in,
-)
+from sparse_prefgp.io.files import Source, Table, id_text, load_items
+from sparse_prefgp.io.ids import Ids, rows_by_number
+from sparse_prefgp.io.judgements import Roles, duels_in, labels_in, load_duels
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -121,7 +114,7 @@ class ItemSet:
 
         :raises ValueError: an unknown or missing id, with the row of the table.
         """
-        return match(table, column, self.lookup, self.name, what=what)
+        return Ids(self.lookup, self.name).rows_in(table, column, what)
 
     def read_duels(
         self,
@@ -141,30 +134,9 @@ class ItemSet:
             against itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
             missing group, block or weight; the message names the row.
         """
-        table = load(source, "duels", lambda header: (WINNER, LOSER))
-        for name in (WINNER, LOSER):
-            table.require(name)
-        if len(table.frame) == 0:
-            raise ValueError(f"There are no duels in {table.name}; give at least one row.")
-        winners, losers = self.rows_in(table, WINNER), self.rows_in(table, LOSER)
-        same = np.flatnonzero(winners == losers)
-        if same.size:
-            raise ValueError(
-                f"The duel in {table.row(int(same[0]))} is of item "
-                f"{str(self.ids[winners[same[0]]])!r} with itself; remove it, or correct its "
-                "winner or loser."
-            )
-        counts = np.ones(len(winners), dtype=np.int64)
-        if COUNT in table.frame.columns:
-            counts = parse_counts(table, COUNT, table.frame[COUNT])
-        events = Events.between(
-            winners,
-            losers,
-            counts,
-            kind=kinds_in(table),
-            weights=None if weights is None else weights_in(table, weights) * counts,
-            judge=None if groups is None else Codes.of(labels_in(table, groups).tolist()),
-        )
+        table = load_duels(source)
+        roles = Roles(weights=weights, groups=groups)
+        events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
         return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
 
     def select(self, rows: npt.ArrayLike) -> ItemSet:

@@ -10,14 +10,12 @@ from scipy import special
 
 from sparse_prefgp.analysis.items import ItemSet, known_items
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.io.files import load
-from sparse_prefgp.io.judgements import LOSER, WINNER, labels_in
+from sparse_prefgp.io.judgements import labels_in, load_pairs
 from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 
-FIRST, SECOND = "first", "second"
 TIE = "tie_probability"
 ADDED = ("probability", "difference", "sd", "lower", "upper", "outside_range")
 # Pairs that are in TensorFlow at a time.
@@ -58,10 +56,7 @@ def predict(
         1), and what `resolve_items` raises.
     """
     level = level_of_interval(level)
-    table = load(pairs, "pairs", sides_of)
-    sides = sides_of(list(table.frame.columns))
-    for name in sides:
-        table.require(name)
+    table, sides = load_pairs(pairs)
     taken = next((name for name in (*ADDED, TIE) if name in table.frame.columns), None)
     if taken is not None:
         raise ValueError(
@@ -159,10 +154,3 @@ def outcomes_of(
         model.log_win(-mean, variance, groups),
     )
     return Outcomes(*(x.numpy() for x in (*logs, mean, variance)))
-
-
-def sides_of(header: list[str]) -> tuple[str, str]:
-    """Names of the columns with the two ids."""
-    if FIRST not in header and SECOND not in header and (WINNER in header or LOSER in header):
-        return WINNER, LOSER
-    return FIRST, SECOND

@@ -24,8 +24,8 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import KINDS, Codes
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import InferenceResult
-from sparse_prefgp.io.files import id_text, items_named_in, load
-from sparse_prefgp.io.judgements import LOSER, WINNER
+from sparse_prefgp.io.files import id_text, items_named_in
+from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -134,10 +134,7 @@ def update(
     _check_columns(model, groups, blocks)
     own = own_items(model)
     if items is None and old.num_features == 0 and old.item_ids is not None:
-        table = load(duels, "duels", lambda header: (WINNER, LOSER))
-        for name in (WINNER, LOSER):
-            table.require(name)
-        items = items_named_in(table, (WINNER, LOSER)).frame
+        items = items_named_in(load_duels(duels), (WINNER, LOSER)).frame
     added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)
     new = everything.read_duels(duels, groups, weights, blocks)

@@ -7,7 +7,7 @@ from sparse_prefgp.io.choices import (
     read_ranking_table,
     read_rankings,
 )
-from sparse_prefgp.io.reading import read_duels, read_items, read_table, with_judgements
+from sparse_prefgp.io.reading import read_duels, read_items, read_table
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 
 __all__ = [
@@ -21,5 +21,4 @@ __all__ = [
     "read_rankings",
     "read_table",
     "stream_duels",
-    "with_judgements",
 ]

@@ -14,14 +14,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import numeric_column, require_pandas
 from sparse_prefgp.data.table import DuelTable
-from sparse_prefgp.io.columns import (
-    YES_AND_NO,
-    ItemColumns,
-    item_columns,
-    match,
-    parse_counts,
-    parse_flags,
-)
+from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
 from sparse_prefgp.io.files import (
     ITEM_ID,
     Source,
@@ -32,7 +25,9 @@ from sparse_prefgp.io.files import (
     load_items,
     plain_ids,
 )
-from sparse_prefgp.io.reading import COUNT, table_of
+from sparse_prefgp.io.judgements import COUNT, Roles, in_context, said_by
+from sparse_prefgp.io.reading import table_of
+from sparse_prefgp.io.values import YES_AND_NO, flags_of
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 
 CHOICE_SET, CHOSEN, OPTION = "choice_set", "chosen", "option"
@@ -51,6 +46,9 @@ def read_choice_table(
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     never_features: Sequence[str] = (),
+    weights: str | None = None,
+    groups: str | None = None,
+    context: Sequence[str] = (),
 ) -> DuelTable:
     """Read choices of one item from a set; the chosen item beats each other option.
 
@@ -71,12 +69,17 @@ def read_choice_table(
     :param features: as in `read_table`.
     :param ignore: as in `read_table`.
     :param never_features: as in `read_table`.
+    :param weights: as in `read_table`, the same in all rows of a set.
+    :param groups: as in `read_table`, the same in all rows of a set.
+    :param context: as in `read_table`, the same in all rows of a set.
     :return: One row per duel, in the order of the choices. Its context has every column that is the
         same throughout each choice; `set_column` names the choice, so that splits keep it whole.
     :raises ValueError: what `read_table` raises; a choice with no chosen option, with two, with one
         option only, or with an item twice; a value of `chosen` that is neither 0 nor 1.
     """
-    skipped = {choice_set, COUNT, *map(str, ignore), *map(str, never_features)}
+    roles = Roles(weights=weights, groups=groups)
+    more = (*roles.named, *map(str, ignore), *map(str, never_features), *map(str, context))
+    skipped = {choice_set, COUNT, *more}
 
     def wide_options(header: Sequence[str]) -> list[str] | None:
         """The columns that hold options, None in the long form."""
@@ -98,16 +101,15 @@ def read_choice_table(
     wide = wide_options(list(table.frame.columns))
     for name in [choice_set, item_id, chosen] if wide is None else [chosen, *wide]:
         table.require(name)
-    _refuse_empty(table, "choices")
+    table.refuse_empty("choices")
     if item_table is None:
         item_table = items_named_in(table, [item_id] if wide is None else [chosen, *wide])
-    columns = item_columns(
-        item_table, table, features=features, ignore=ignore, never_features=never_features
-    )
+    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features))
     if wide is None:
         sets = _sets_of(table, choice_set, "choice")
-        item = match(table, item_id, columns.lookup, item_table.name, what="choice")
-        answers = _Answers(sets, item, np.arange(len(item)), parse_flags(table, chosen, FLAGS))
+        item = columns.known.rows_in(table, item_id, "choice")
+        best = flags_of(table.frame[chosen], chosen, table.row, FLAGS)
+        answers = _Answers(sets, item, np.arange(len(item)), best)
         used = [item_id, chosen]
     else:
         if options is None and not _numbered(wide, OPTION) and _only_flags(table, chosen):
@@ -121,14 +123,14 @@ def read_choice_table(
         used = [chosen, *wide]
     _check(answers, table, columns, "choice")
     _check_chosen(answers, table)
-    best = np.empty(len(answers.sets.ids), dtype=np.int64)
-    best[answers.code[answers.best]] = np.flatnonzero(answers.best)
+    winner = np.empty(len(answers.sets.ids), dtype=np.int64)
+    winner[answers.code[answers.best]] = np.flatnonzero(answers.best)
     losing = np.flatnonzero(~answers.best)
     losing = losing[np.argsort(answers.code[losing], kind="stable")]
     detail = "" if wide is None else f" among the options in {_quoted(wide)}"
-    return _expanded(
-        columns, table, answers, best[answers.code[losing]], losing, used, f"choices{detail}"
-    )
+    pairs = winner[answers.code[losing]], losing
+    found = _expanded(columns, table, answers, pairs, used, roles, f"choices{detail}")
+    return in_context(found, context)
 
 
 def read_ranking_table(
@@ -141,6 +143,9 @@ def read_ranking_table(
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     never_features: Sequence[str] = (),
+    weights: str | None = None,
+    groups: str | None = None,
+    context: Sequence[str] = (),
 ) -> DuelTable:
     """Read rankings; each item beats all that stand below it.
 
@@ -157,6 +162,9 @@ def read_ranking_table(
     :param features: as in `read_table`.
     :param ignore: as in `read_table`.
     :param never_features: as in `read_table`.
+    :param weights: as in `read_table`, the same in all rows of a set.
+    :param groups: as in `read_table`, the same in all rows of a set.
+    :param context: as in `read_table`, the same in all rows of a set.
     :return: One row per duel, k (k - 1) / 2 for a ranking of k items, as in `read_choice_table`.
     :raises ValueError: what `read_table` raises; an item twice in a ranking, two items at one rank,
         one item only, a gap in the wide form.
@@ -174,19 +182,19 @@ def read_ranking_table(
     else:
         for name in (ranking, item_id, rank):
             table.require(name)
-    _refuse_empty(table, "rankings")
+    table.refuse_empty("rankings")
     if item_table is None:
         item_table = items_named_in(table, wide or [item_id])
-    columns = item_columns(
-        item_table, table, features=features, ignore=ignore, never_features=never_features
-    )
+    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features))
     sets = _sets_of(table, ranking, "ranking", one_each=bool(wide))
     if wide:
         answers, used = _wide_rankings(table, wide, columns, sets), wide
     else:
         answers, used = _long_rankings(table, item_id, rank, columns, sets), [item_id, rank]
     _check(answers, table, columns, "ranking")
-    return _expanded(columns, table, answers, *_all_below(answers.code), used, "rankings")
+    roles, pairs = Roles(weights=weights, groups=groups), _all_below(answers.code)
+    found = _expanded(columns, table, answers, pairs, used, roles, "rankings")
+    return in_context(found, context)
 
 
 def read_choices(
@@ -199,6 +207,9 @@ def read_choices(
     options: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
+    weights: str | None = None,
+    groups: str | None = None,
+    context: Sequence[str] = (),
 ) -> Duels:
     """Read items and choices from sets into `Duels` with standardised features.
 
@@ -216,6 +227,9 @@ def read_choices(
         options=options,
         features=features,
         ignore=ignore,
+        weights=weights,
+        groups=groups,
+        context=context,
     ).to_duels()
 
 
@@ -228,6 +242,9 @@ def read_rankings(
     rank: str = RANK,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
+    weights: str | None = None,
+    groups: str | None = None,
+    context: Sequence[str] = (),
 ) -> Duels:
     """Read items and rankings into `Duels` with standardised features.
 
@@ -244,6 +261,9 @@ def read_rankings(
         rank=rank,
         features=features,
         ignore=ignore,
+        weights=weights,
+        groups=groups,
+        context=context,
     ).to_duels()
 
 
@@ -312,11 +332,6 @@ def _numbered(header: Sequence[str], prefix: str) -> list[str]:
     return [name for _, name in sorted(found)]
 
 
-def _refuse_empty(table: Table, what: str) -> None:
-    if len(table.frame) == 0:
-        raise ValueError(f"There are no {what} in {table.name}; give at least one row.")
-
-
 def _only_flags(table: Table, column: str) -> bool:
     return {id_text(value).lower() for value in table.frame[column]} <= set(YES_AND_NO)
 
@@ -324,8 +339,7 @@ def _only_flags(table: Table, column: str) -> bool:
 def _wide_choices(
     table: Table, chosen: str, options: list[str], columns: ItemColumns, sets: _Sets
 ) -> _Answers:
-    name = columns.table.name
-    best = match(table, chosen, columns.lookup, name, what="choice")
+    best = columns.known.rows_in(table, chosen, "choice")
     matrix = _matrix(table, options, columns, "choice")
     listed = (matrix == best[:, None]).any(axis=1)
     if listed.any() and not listed.all():
@@ -358,7 +372,7 @@ def _wide_rankings(table: Table, places: list[str], columns: ItemColumns, sets: 
 def _long_rankings(
     table: Table, item_id: str, rank: str, columns: ItemColumns, sets: _Sets
 ) -> _Answers:
-    item = match(table, item_id, columns.lookup, columns.table.name, what="ranking")
+    item = columns.known.rows_in(table, item_id, "ranking")
     place = numeric_column(table.frame, rank, table.row)
     order = np.lexsort((place, sets.code))
     code, sorted_place = sets.code[order], place[order]
@@ -375,10 +389,7 @@ def _long_rankings(
 
 def _matrix(table: Table, names: list[str], columns: ItemColumns, what: str) -> IntArray:
     """Items (rows, names), -1 where a cell is empty."""
-    name = columns.table.name
-    return np.column_stack(
-        [match(table, c, columns.lookup, name, what=what, optional=True) for c in names]
-    )
+    return np.column_stack([columns.known.rows_in(table, c, what, True) for c in names])
 
 
 def _check(answers: _Answers, table: Table, columns: ItemColumns, what: str) -> None:
@@ -442,22 +453,24 @@ def _expanded(
     columns: ItemColumns,
     table: Table,
     answers: _Answers,
-    winning: IntArray,
-    losing: IntArray,
+    pairs: tuple[IntArray, IntArray],
     used: Sequence[str],
+    roles: Roles,
     what: str,
 ) -> DuelTable:
-    """The duels between entries `winning` and `losing` of the answers, and the warning."""
-    sets = answers.sets
+    """The duels between pairs of entries of the answers, better and worse, and the warning."""
+    sets, (winning, losing) = answers.sets, pairs
     rows = answers.row[losing]
     context = table.frame.drop(columns=list(used))
     kept = [name for name in context.columns if _same_in_sets(context[name], sets.code)]
-    if COUNT in context.columns and COUNT not in kept:
-        raise ValueError(
-            f"The column {COUNT!r} of {table.name} differs within a set of {sets.column!r}; give "
-            "all its rows the same count."
-        )
-    counts = parse_counts(table, COUNT, table.frame[COUNT])[rows] if COUNT in kept else None
+    for name in (COUNT, *roles.named):
+        if name in context.columns and name not in kept:
+            raise ValueError(
+                f"The column {name!r} of {table.name} differs within a set of {sets.column!r}; "
+                f"give all its rows the same {name}."
+            )
+    duels = Events.between(answers.item[winning], answers.item[losing])
+    events = said_by(table, roles, duels, rows)
     context = context[[name for name in kept if name != COUNT]].iloc[rows].reset_index(drop=True)
     context[sets.column] = np.asarray(sets.ids)[sets.code[rows]]
     warnings.warn(
@@ -467,7 +480,7 @@ def _expanded(
     )
     return table_of(
         columns,
-        Events.between(answers.item[winning], answers.item[losing], counts),
+        events,
         context,
         table.row.select(rows),
         sets.column,

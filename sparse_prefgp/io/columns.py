@@ -1,31 +1,28 @@
-"""What the columns of a table hold: features, ids and counts."""
+"""What the columns of a table of items hold: ids and features."""
 
 from __future__ import annotations
 
 import re
 import sys
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.duels import MAX_COUNT, check_total
 from sparse_prefgp.data.features import (
     holds_dates,
     numeric_column,
     require_pandas,
     text_column,
 )
-from sparse_prefgp.io.files import Table, column_names, id_text, listing
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.io.files import Table, column_names, listing
+from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.support.words import shortened
 
 MAX_LEVELS = 50
-WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
 MISSING_NUMBERS = ("nan", "na", "n/a", "none", "null", "<na>")
-YES_AND_NO = {"1": True, "true": True, "0": False, "false": False}
 DECIMAL_COMMA = r"-?\d+,\d+"
 # Dates whose day and month nobody can tell apart, or that sort by neither.
 OTHER_DATE = r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?|\d{4}([./])\d{1,2}\4\d{1,2}( .*)?"
@@ -56,26 +53,32 @@ class ItemColumns:
     """The columns that are features; there may be none."""
     ids: tuple[Hashable, ...]
     """n ids, in row order."""
-    lookup: dict[str, int]
-    """The row of each id as text."""
+    known: Ids
+    """Finds them."""
 
 
-def item_columns(
-    items: Table,
-    answers: Table,
-    *,
-    features: Sequence[str] | None,
-    ignore: Sequence[str],
-    never_features: Sequence[str],
-) -> ItemColumns:
-    """Ids and features of a table of items, with the options of `read_table`.
+@dataclass(frozen=True)
+class FeatureNames:
+    """Which columns of the items are features; by default all that can be."""
+
+    features: Sequence[str] | None = None
+    """These alone."""
+    ignore: Sequence[str] = ()
+    """Columns, of either table, that are none."""
+    never: Sequence[str] = ()
+    """The same; these need not exist."""
+
+
+def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColumns:
+    """Ids and features of a table of items.
 
     :param items: the table of items.
     :param answers: the other table, whose columns may be ignored too.
     :raises ValueError: what `read_table` says of names, ids and feature columns.
     """
+    features = names.features
     others = [column for column in items.frame.columns if column != items.id_column]
-    ignored = column_names(ignore, "ignore")
+    ignored = column_names(names.ignore, "ignore")
     known = {*items.frame.columns, *answers.frame.columns}
     for name in ignored:
         if name not in known:
@@ -102,12 +105,12 @@ def item_columns(
                     f"{listing(others) or 'none'}."
                 )
     numeric, categorical = feature_kinds(
-        items, [c for c in wanted if c not in ignored and c not in never_features]
+        items, [c for c in wanted if c not in ignored and c not in names.never]
     )
     if len(numeric) == 1 and not categorical:
         _refuse_id(items, numeric[0], named=features is not None)
     ids, lookup = items.ids()
-    return ItemColumns(items, others, numeric, categorical, ids, lookup)
+    return ItemColumns(items, others, numeric, categorical, ids, Ids(lookup, items.name))
 
 
 def _refuse_id(items: Table, name: str, named: bool) -> None:
@@ -258,122 +261,3 @@ def _check_levels(table: Table, name: str, column: Any) -> None:
         f"The text column {name!r} of {table.name} has {reason}, so it is not a feature; leave it "
         f"out {table.omit.format(name)}, or encode it as numbers."
     )
-
-
-def match(
-    table: Table,
-    column: str,
-    lookup: dict[str, int],
-    items_name: str,
-    *,
-    what: str = "duel",
-    optional: bool = False,
-) -> IntArray:
-    """Row of each id of a column in the items table.
-
-    :param table: where the ids are.
-    :param column: where the ids are.
-    :param lookup: the row of each id, from `Table.ids`.
-    :param items_name: the items table, for messages.
-    :param what: what a row of the table stands for.
-    :param optional: an empty cell is not an item, -1.
-    :raises ValueError: an id that is missing or unknown; the message names the row.
-    """
-    result = np.empty(len(table.frame), dtype=np.int64)
-    ids = Ids(lookup)
-    for i, value in enumerate(table.frame[column]):
-        text = id_text(value)
-        row = -1 if optional and not text else ids.find(text)
-        if row is None:
-            shown = f"the {column} {text!r}" if text else f"a missing {column}"
-            raise ValueError(
-                f"{table.row(i)[0].upper()}{table.row(i)[1:]} has {shown}, which is not an item id "
-                f"of {items_name}; add that item or remove the {what}."
-            )
-        result[i] = row
-    return result
-
-
-class Ids:
-    """Finds the row of an id, given as text, by one rule for files and for people.
-
-    As it is written, else as a whole number where that leaves no doubt: one file may hold 7 or 7.0
-    and the other 007.
-    """
-
-    def __init__(self, lookup: Mapping[str, int]) -> None:
-        self._lookup = lookup
-        self._by_number: dict[int, int] | None = None
-
-    def find(self, text: str) -> int | None:
-        """The row, or None."""
-        row = self._lookup.get(text)
-        if row is None and WHOLE_NUMBER.fullmatch(text):
-            if self._by_number is None:
-                self._by_number = rows_by_number(self._lookup)
-            row = self._by_number.get(_whole(text))
-        return row
-
-
-def rows_by_number(lookup: Mapping[str, int]) -> dict[int, int]:
-    """The row of each whole number that only one id is."""
-    rows: dict[int, int] = {}
-    repeated: set[int] = set()
-    for text, row in lookup.items():
-        if WHOLE_NUMBER.fullmatch(text):
-            number = _whole(text)
-            if number in rows:
-                repeated.add(number)
-            rows[number] = row
-    return {number: row for number, row in rows.items() if number not in repeated}
-
-
-def _whole(text: str) -> int:
-    return int(text.split(".")[0])
-
-
-def parse_flags(table: Table, column: str, meaning: str) -> BoolArray:
-    """A column of 0 and 1, or false and true.
-
-    :param table: where they are.
-    :param column: where they are.
-    :param meaning: what a message tells to give.
-    :raises ValueError: anything else; the message names the row.
-    """
-    result = np.empty(len(table.frame), dtype=bool)
-    for i, value in enumerate(table.frame[column]):
-        flag = YES_AND_NO.get(id_text(value).lower())
-        if flag is None:
-            raise ValueError(
-                f"The column {column!r} has {shortened(value)} in {table.row(i)}; give {meaning}."
-            )
-        result[i] = flag
-    return result
-
-
-def parse_counts(table: Table, name: str, values: Any) -> IntArray:
-    """Counts, one for each row of the table.
-
-    :raises ValueError: one that is not whole and positive, or too large; the message names the row.
-    """
-    result = np.empty(len(values), dtype=np.int64)
-    for i, value in enumerate(values):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = float("inf")
-        except (TypeError, ValueError):
-            number = float("nan")
-        if number > MAX_COUNT:
-            raise ValueError(
-                f"The column {name!r} has {shortened(value)} in {table.row(i)}, which is above "
-                f"2**53 ({MAX_COUNT}); give a smaller count."
-            )
-        if not (number >= 1.0 and number.is_integer()):
-            raise ValueError(
-                f"The column {name!r} has {str(value)!r} in {table.row(i)}; give a whole number of "
-                "at least 1."
-            )
-        result[i] = int(number)
-    check_total(result, table.row)
-    return result

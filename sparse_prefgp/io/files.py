@@ -38,10 +38,19 @@ class Table:
     def require(self, column: str) -> None:
         """Refuse a table without this column."""
         if column not in self.frame.columns:
+            name = re.sub("^the ", "The ", self.name)
             raise ValueError(
-                f"{self.name} has no column {column!r}; add or rename one (columns found: "
+                f"{name} has no column {column!r}; add or rename one (columns found: "
                 f"{listing(self.frame.columns)})."
             )
+
+    def refuse_empty(self, rows: str) -> None:
+        """Refuse a table without rows.
+
+        :param rows: what they are.
+        """
+        if len(self.frame) == 0:
+            raise ValueError(f"There are no {rows} in {self.name}; give at least one row.")
 
     def ids(self) -> tuple[tuple[Hashable, ...], dict[str, int]]:
         """The ids in row order, and the row of each id as text."""
@@ -66,8 +75,7 @@ def load_items(source: Source) -> Table:
     """A table of items, whose id is the column `item_id`, else the first."""
     table = load(source, "items", lambda header: [_item_id(header)])
     id_column = _item_id(list(table.frame.columns))
-    if len(table.frame) == 0:
-        raise ValueError(f"There are no items in {table.name}; give at least one row.")
+    table.refuse_empty("items")
     return replace(table, id_column=id_column)
 
 

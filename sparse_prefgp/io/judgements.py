@@ -1,38 +1,142 @@
-"""What the columns of the duels say of each duel: ties, weights, groups, and its context."""
+"""Tables of duels and of pairs: who met whom, ties, counts, weights, groups and context."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import FLAGGED, Codes, kinds_of
+from sparse_prefgp.data.duels import check_total
+from sparse_prefgp.data.events import FLAGGED, Codes, Events, kinds_of
 from sparse_prefgp.data.events import TIE as TIED
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
-from sparse_prefgp.io.columns import feature_kinds, parse_flags
-from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load, plain_ids
-from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.io.columns import feature_kinds
+from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load
+from sparse_prefgp.io.ids import Ids
+from sparse_prefgp.io.values import counts_of, flags_of, labels_of, refuse_itself, weights_of
+from sparse_prefgp.support.arrays import IntArray
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
+FIRST, SECOND = "first", "second"
 ITEM_A, ITEM_B = "item_a", "item_b"
 TIE = str(FLAGGED[TIED].column)
 
 
-def kinds_in(table: Table) -> npt.NDArray[np.int8]:
-    """The kind of event that each row of a table of duels is, by its columns of flags.
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of duels, choices or rankings say more of each."""
 
-    :raises ValueError: a flag that is neither 0 nor 1, or two that are 1, with its row.
+    counts: str | npt.ArrayLike | None = None
+    """How often; or the numbers themselves. By default the column `count`, if there is one."""
+    weights: str | None = None
+    """As how many each counts in the likelihood."""
+    groups: str | None = None
+    """Who judged."""
+
+    @property
+    def count_column(self) -> str:
+        """The column of counts, if it is there."""
+        return self.counts if isinstance(self.counts, str) else COUNT
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The columns that have to be there for every row of a table, whatever it holds."""
+        counts = self.counts if isinstance(self.counts, str) else None
+        return tuple(name for name in (counts, self.weights, self.groups) if name is not None)
+
+
+def load_duels(source: Source) -> Table:
+    """A table of duels.
+
+    :raises ValueError: what `load` raises; no column of winners or of losers; no rows.
     """
+    table = load(source, "duels", lambda header: (WINNER, LOSER))
+    for name in (WINNER, LOSER):
+        table.require(name)
+    table.refuse_empty("duels")
+    return table
+
+
+def load_pairs(source: Source) -> tuple[Table, tuple[str, str]]:
+    """A table of pairs, and the columns of both ids: `first` and `second`, or those of duels.
+
+    :raises ValueError: what `load` raises; no such columns.
+    """
+
+    def sides(header: list[str]) -> tuple[str, str]:
+        duels = FIRST not in header and SECOND not in header and {WINNER, LOSER} & set(header)
+        return (WINNER, LOSER) if duels else (FIRST, SECOND)
+
+    table = load(source, "pairs", sides)
+    found = sides(list(table.frame.columns))
+    for name in found:
+        table.require(name)
+    return table, found
+
+
+def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) -> Events:
+    """What a table of duels says.
+
+    :param items: finds the rows of the items, whose ids are `ids`.
+    :raises ValueError: an id that is missing or unknown, an item against itself, and what `said_by`
+        raises, each with its row; a flag that is neither 0 nor 1, or two that are 1.
+    """
+    winners, losers = (items.rows_in(table, name) for name in (WINNER, LOSER))
+    refuse_itself(winners == losers, table.row, lambda i: f"item {str(ids[winners[i]])!r}")
     there = {i: kind for i, kind in FLAGGED.items() if kind.column in table.frame.columns}
-    flags = {i: parse_flags(table, str(kind.column), kind.flags) for i, kind in there.items()}
-    return kinds_of(flags, len(table.frame), table.row)
+    flags = {
+        i: flags_of(table.frame[kind.column], str(kind.column), table.row, kind.flags)
+        for i, kind in there.items()
+    }
+    kind = kinds_of(flags, len(table.frame), table.row)
+    return said_by(table, roles, Events.between(winners, losers, kind=kind))
+
+
+def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = None) -> Events:
+    """Events with the counts, weights and judges that columns of a table say.
+
+    :param rows: (e,) the row of each event; by default each row is one.
+    :raises ValueError: no such column; a count that is not whole and positive, or a weight that is
+        not positive, or a judge that is missing, with its row.
+    """
+    for name in roles.named:
+        table.require(name)
+    which = slice(None) if rows is None else rows
+    counts = np.ones(len(table.frame), dtype=np.int64)
+    if not (roles.counts is None or isinstance(roles.counts, str)):
+        given = np.asarray(roles.counts)
+        if given.shape != counts.shape:
+            raise ValueError(
+                f"counts has shape {given.shape} for {len(counts)} rows of duels; give one each."
+            )
+        counts = counts_of(given, "counts", table.row)
+    elif roles.count_column in table.frame.columns:
+        name = roles.count_column
+        counts = counts_of(table.frame[name], name, table.row)
+    check_total(counts, table.row)
+    counts = counts[which]
+    weights, judge = None, None
+    if roles.weights is not None:
+        each = weights_of(table.frame[roles.weights], roles.weights, table.row)
+        weights = each[which] * counts
+    if roles.groups is not None:
+        judge = Codes.of(labels_in(table, roles.groups)[which].tolist())
+    return replace(events, counts=counts, weights=weights, judge=judge)
+
+
+def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:
+    """The groups, or whatever labels a column of a table holds.
+
+    :raises ValueError: no such column; a label that is missing, with its row.
+    """
+    table.require(column)
+    return labels_of(table.frame[column], column, table.row, what)
 
 
 def followed_by_ties(duels: Table, source: Source) -> Table:
@@ -62,8 +166,7 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     ties = replace(ties, frame=named)
     for name in (WINNER, LOSER):
         ties.require(name)
-    if len(named) == 0:
-        raise ValueError(f"There are no ties in {ties.name}; give at least one row.")
+    ties.refuse_empty("ties")
     common = [name for name in duels.frame.columns if name in named.columns]
     below = named[common].assign(**{TIE: 1})
     if COUNT in duels.frame.columns and COUNT not in common:
@@ -71,77 +174,6 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     frame = require_pandas().concat([duels.frame.assign(**{TIE: 0}), below], ignore_index=True)
     rows = JoinedRows.of(duels.row, len(duels.frame), ties.row)
     return replace(duels, frame=frame, row=rows)
-
-
-def group_labels(
-    values: Any, column: str, where: RowNames, what: str = "group"
-) -> npt.NDArray[np.object_]:
-    """The label of each row: whole numbers if all are, else texts.
-
-    :raises ValueError: a label that is missing, with its row.
-    """
-    texts = [id_text(value) for value in values]
-    if "" in texts:
-        raise ValueError(
-            f"The {what} (column {column!r}) is missing in {where(texts.index(''))}; give every "
-            "duel one."
-        )
-    labels = np.empty(len(texts), dtype=object)
-    labels[:] = plain_ids(texts)
-    return labels
-
-
-def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:
-    """The groups, or whatever labels a column of a table holds.
-
-    :raises ValueError: no such column; a label that is missing, with its row.
-    """
-    table.require(column)
-    return group_labels(table.frame[column], column, table.row, what)
-
-
-def weighted_by(table: DuelTable, column: str) -> DuelTable:
-    """The table with the weights that a column of the duels holds.
-
-    :raises ValueError: no such column; a weight that is not a positive number, with its row.
-    """
-    values = _column(table, column, "weights")
-    each = _positive(values, column, _rows_of(table))
-    return table.saying(weights=each * table.counts)
-
-
-def weights_in(table: Table, column: str) -> FloatArray:
-    """The weights in a column of a table.
-
-    :raises ValueError: no such column; a weight that is not a positive number, with its row.
-    """
-    table.require(column)
-    return _positive(table.frame[column], column, table.row)
-
-
-def _positive(values: Any, column: str, where: Callable[[int], str]) -> FloatArray:
-    weights = np.empty(len(values))
-    for i, value in enumerate(values):
-        try:
-            weights[i] = float(value)
-        except (TypeError, ValueError):
-            weights[i] = np.nan
-        if not (weights[i] > 0.0 and np.isfinite(weights[i])):
-            raise ValueError(
-                f"The weight (column {column!r}) in {where(i)} is {shortened(value)}; give a "
-                "positive number, or leave the duel out."
-            )
-    return weights
-
-
-def grouped_by(table: DuelTable, column: str) -> DuelTable:
-    """The table with the groups that a column of the duels names.
-
-    :raises ValueError: no such column; a missing name, with its row.
-    """
-    values = _column(table, column, "groups")
-    labels = group_labels(values, column, _rows_of(table))
-    return table.saying(judge=Codes.of(labels.tolist()))
 
 
 def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
@@ -235,15 +267,6 @@ def _sides(table: DuelTable, names: Sequence[str]) -> tuple[list[Any], list[str]
             )
         won[name], lost[name] = table.context[pair[0]], table.context[pair[1]]
     return [pd.DataFrame(won), pd.DataFrame(lost)], shared
-
-
-def _column(table: DuelTable, column: str, what: str) -> Any:
-    if column not in table.context.columns:
-        raise ValueError(
-            f"The column {column!r} for the {what} is not in the table of duels; choose from "
-            f"{listing(table.context.columns) or 'none'}."
-        )
-    return table.context[column]
 
 
 def _rows_of(table: DuelTable) -> RowNames:

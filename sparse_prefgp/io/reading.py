@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import Duels
@@ -13,19 +12,18 @@ from sparse_prefgp.data.events import FLAGGED, Events
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.table import DuelTable
-from sparse_prefgp.io.columns import ItemColumns, item_columns, match, parse_counts
+from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
 from sparse_prefgp.io.files import Source, items_named_in, load, load_items
 from sparse_prefgp.io.judgements import (
-    COUNT,
     LOSER,
     WINNER,
+    Roles,
+    duels_in,
     followed_by_ties,
-    grouped_by,
     in_context,
-    kinds_in,
-    weighted_by,
+    load_duels,
 )
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 
 
 def read_table(
@@ -69,67 +67,19 @@ def read_table(
         that is neither 0 nor 1; a weight that is not positive; a missing group; a context that is
         no column of the duels, or one of the items too.
     """
+    roles = Roles(counts, weights, groups)
     item_table = None if items is None else load_items(items)
-    duel_table = load(duels, "duels", lambda header: (WINNER, LOSER))
-    for name in (WINNER, LOSER):
-        duel_table.require(name)
-    if isinstance(counts, str):
-        duel_table.require(counts)
-    if len(duel_table.frame) == 0:
-        raise ValueError(f"There are no duels in {duel_table.name}; give at least one row.")
+    table = load_duels(duels)
     if ties is not None:
-        duel_table = followed_by_ties(duel_table, ties)
+        table = followed_by_ties(table, ties)
     if item_table is None:
-        item_table = items_named_in(duel_table, (WINNER, LOSER))
-    columns = item_columns(
-        item_table, duel_table, features=features, ignore=ignore, never_features=never_features
-    )
-    winners = match(duel_table, WINNER, columns.lookup, item_table.name)
-    losers = match(duel_table, LOSER, columns.lookup, item_table.name)
-    same = np.flatnonzero(winners == losers)
-    if same.size:
-        i = int(same[0])
-        raise ValueError(
-            f"The duel in {duel_table.row(i)} is of item {str(columns.ids[winners[i]])!r} with "
-            "itself; remove it, or correct its winner or loser."
-        )
-    number: IntArray | None = None
-    count_name = counts if isinstance(counts, str) else COUNT
-    if counts is not None and not isinstance(counts, str):
-        given = np.asarray(counts)
-        if given.shape != (len(winners),):
-            raise ValueError(
-                f"counts has shape {given.shape} for {len(winners)} rows of duels; give one each."
-            )
-        number = parse_counts(duel_table, "counts", given)
-    elif count_name in duel_table.frame.columns:
-        number = parse_counts(duel_table, count_name, duel_table.frame[count_name])
+        item_table = items_named_in(table, (WINNER, LOSER))
+    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features))
+    events = duels_in(table, columns.known, columns.ids, roles)
     flags = [kind.column for kind in FLAGGED.values()]
-    found = table_of(
-        columns,
-        Events.between(winners, losers, number, kind=kinds_in(duel_table)),
-        duel_table.frame.drop(columns=[WINNER, LOSER, count_name, *flags], errors="ignore"),
-        duel_table.row,
-    )
-    return with_judgements(found, weights=weights, groups=groups, context=context)
-
-
-def with_judgements(
-    table: DuelTable,
-    *,
-    weights: str | None = None,
-    groups: str | None = None,
-    context: Sequence[str] = (),
-) -> DuelTable:
-    """A table of duels, choices or rankings with what columns say of its duels, as `read_table`.
-
-    :raises ValueError: what `weighted_by`, `grouped_by` and `in_context` raise.
-    """
-    if weights is not None:
-        table = weighted_by(table, weights)
-    if groups is not None:
-        table = grouped_by(table, groups)
-    return in_context(table, context)
+    used = [WINNER, LOSER, roles.count_column, *flags]
+    found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
+    return in_context(found, context)
 
 
 def table_of(

@@ -91,16 +91,16 @@ class Sources:
             "rankings": io.read_ranking_table,
         }
         options: dict[str, Any] = {} if self.ties is None else {"ties": self.ties}
-        table = readers[name](
+        return readers[name](
             _items_frame(self.items),
             _pairs_frame(getattr(self, name)),
             features=None if self.features is None else list(self.features),
             ignore=list(self.ignore),
             never_features=split_columns(split),
+            weights=self.weight,
+            groups=self.noise_by,
+            context=self.context,
             **options,
-        )
-        return io.with_judgements(
-            table, weights=self.weight, groups=self.noise_by, context=self.context
         )
 
     def _given(self) -> str:

@@ -343,7 +343,7 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,tie\ni1,i2,1\ni2,i3,1\n"),
     ),
     "margin below zero": Case(FIT + " --margin=-1", ("margin is -1",)),
-    "weight of no column": Case(FIT + " --weight worth", ("'worth' for the weights",)),
+    "weight of no column": Case(FIT + " --weight worth", ("duels.csv has no column 'worth'",)),
     "weight below zero": Case(
         FIT + " --weight worth",
         ("'worth'", "row 2 of duels.csv", "-2"),
@@ -354,7 +354,7 @@ CASES: dict[str, Case] = {
         ("'judge'", "row 3 of duels.csv"),
         write("duels.csv", "winner,loser,judge\ni1,i2,ann\ni2,i3,\n"),
     ),
-    "judge of no column": Case(FIT + " --noise-by judge", ("'judge' for the groups",)),
+    "judge of no column": Case(FIT + " --noise-by judge", ("duels.csv has no column 'judge'",)),
     "context of no column": Case(FIT + " --context surface", ("'surface' is not a column",)),
     "context that is a feature": Case(
         FIT + " --context height",
@@ -387,6 +387,14 @@ CASES: dict[str, Case] = {
     ),
     "choice of one": Case(
         CHOICES, ("one item only",), write("choices.csv", "chosen,option_1,option_2\ni0,i0,\n")
+    ),
+    "judges that differ within a choice": Case(
+        CHOICES + " --noise-by judge",
+        ("'judge' of choices.csv differs within a set of 'choice_set'",),
+        write("choices.csv", "choice_set,item_id,chosen,judge\n1,i0,1,ann\n1,i1,0,ben\n"),
+    ),
+    "weight of choices of no column": Case(
+        CHOICES + " --weight worth", ("choices.csv has no column 'worth'",)
     ),
     "ranking with an item twice": Case(
         RANKINGS, ("'i0' a second time",), write("rankings.csv", "rank_1,rank_2\ni0,i0\n")

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.io.columns import item_columns
+from sparse_prefgp.io.columns import FeatureNames, item_columns
 from sparse_prefgp.io.files import column_names, id_text, load_items
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -60,7 +60,7 @@ class ItemTable:
         table = load_items(items)
         here = table.frame.columns
         ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
-        found = item_columns(table, table, features=features, ignore=ignore, never_features=())
+        found = item_columns(table, table, FeatureNames(features, ignore))
         if not found.numeric and not found.categorical:
             raise ValueError(
                 f"{table.name} has no feature column, which duels read in chunks need; add one, or "

@@ -220,3 +220,31 @@ def test_real_choices_rebuilt_from_their_duels(data_dir):
         again = read_choice_table(folder / "items.csv", wide.join(options, on="choice_set"))
     np.testing.assert_array_equal(again.winners, known.winners)
     np.testing.assert_array_equal(again.losers, known.losers)
+
+
+@pytest.mark.filterwarnings("ignore:.*expanded to")
+def test_choices_and_rankings_have_weights_groups_and_context():
+    """Of three rankings of three, each three duels; and of choices without numbered options."""
+    items = pd.DataFrame({"item_id": list("abcd"), "x": [0.0, 1.0, 3.0, 4.0]})
+    places = pd.DataFrame(
+        {"rank_1": list("abc"), "rank_2": list("bcd"), "rank_3": list("cda")}
+    ).assign(judge=["p", "q", "p"], worth=[1.0, 0.5, 2.0], count=[1, 2, 1], day=[1, 2, 2])
+    duels = read_rankings(items, places, weights="worth", groups="judge", context=["day"])
+    assert duels.group_names == ("p", "q") and duels.num_duels == 12
+    given = duels.given
+    np.testing.assert_array_equal(given.judge.numbers, [0] * 3 + [1] * 3 + [0] * 3)
+    np.testing.assert_array_equal(given.totals, [1.0] * 6 + [2.0] * 3)
+    assert duels.feature_names == ("x", "day") and "a @ day=1" in duels.item_ids
+    wide = places.rename(columns={"rank_1": "chosen", "rank_2": "left", "rank_3": "right"})
+    chosen = read_choices(items, wide.drop(columns="day"), weights="worth", groups="judge")
+    assert chosen.num_duels == 8 and chosen.group_names == ("p", "q")
+    assert chosen.effective_counts.sum() == 2 * (1.0 + 2 * 0.5 + 2.0)
+
+
+def test_a_weight_that_differs_within_a_set_is_refused():
+    items = pd.DataFrame({"item_id": list("ab"), "x": [0.0, 1.0]})
+    long = pd.DataFrame(
+        {"choice_set": 1, "item_id": list("ab"), "chosen": [1, 0], "worth": [1.0, 2.0]}
+    )
+    with pytest.raises(ValueError, match="'worth' of the choices frame differs within a set"):
+        read_choices(items, long, weights="worth")

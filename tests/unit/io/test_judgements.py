@@ -195,11 +195,11 @@ def test_items_without_a_duel_have_no_context_and_it_is_said() -> None:
         (DUELS, {"ties": TIES.iloc[:0]}, "no ties in"),
         (DUELS, {"ties": TIES.assign(item_a="z")}, "Row 0 of the ties frame .* 'z'"),
         (DUELS, {"ties": TIES.assign(item_a="a")}, "with itself"),
-        (DUELS, {"weights": "price"}, "'price' for the weights is not in .*; choose from judge"),
+        (DUELS, {"weights": "price"}, "The duels frame has no column 'price'.*worth"),
         (DUELS.assign(worth=-1), {"weights": "worth"}, "'worth'.* in row 0 .* is -1; give a pos"),
         (DUELS.assign(worth="much"), {"weights": "worth"}, "is 'much'; give a positive"),
         (DUELS, {"weights": "worth", "ties": TIES}, r"row 0 of the ties frame .* is nan"),
-        (DUELS, {"groups": "who"}, "'who' for the groups is not in the table of duels"),
+        (DUELS, {"groups": "who"}, "The duels frame has no column 'who'"),
         (DUELS.assign(judge=[None, *"abcd"]), {"groups": "judge"}, "'judge'.*missing in row 0"),
         (
             DUELS,

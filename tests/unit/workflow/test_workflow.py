@@ -210,7 +210,7 @@ def test_a_reporter_is_told_of_every_stage(frames: tuple[pd.DataFrame, pd.DataFr
         ({"stream": True, "html": True, "out": "x"}, "report needs all duels in memory"),
         ({"html": True}, "without a folder"),
         ({"choices": "choices.csv"}, "duels and choices were given"),
-        ({"weight": "worth"}, "The column 'worth' for the weights is not in"),
+        ({"weight": "worth"}, "has no column 'worth'"),
     ],
 )
 def test_mistakes_are_one_sentence(

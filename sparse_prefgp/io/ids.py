@@ -1,0 +1,73 @@
+"""Finding items by their ids, by one rule for files and for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from sparse_prefgp.io.files import Table, id_text
+from sparse_prefgp.io.values import unknown_item
+from sparse_prefgp.support.arrays import IntArray
+
+WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
+
+
+class Ids:
+    """Finds the row of an id, given as text.
+
+    As it is written, else as a whole number where that leaves no doubt: one file may hold 7 or 7.0
+    and the other 007.
+
+    :param name: where the items are from, for messages.
+    """
+
+    def __init__(self, lookup: Mapping[str, int], name: str = "the items") -> None:
+        self._lookup = lookup
+        self._by_number: dict[int, int] | None = None
+        self.name = name
+
+    def find(self, text: str) -> int | None:
+        """The row, or None."""
+        row = self._lookup.get(text)
+        if row is None and WHOLE_NUMBER.fullmatch(text):
+            if self._by_number is None:
+                self._by_number = rows_by_number(self._lookup)
+            row = self._by_number.get(_whole(text))
+        return row
+
+    def rows_in(
+        self, table: Table, column: str, what: str = "duel", optional: bool = False
+    ) -> IntArray:
+        """The row of each id in a column of a table.
+
+        :param what: what a row of the table stands for.
+        :param optional: an empty cell is no item, -1.
+        :raises ValueError: an id that is missing or unknown; the message names the row.
+        """
+        result = np.empty(len(table.frame), dtype=np.int64)
+        for i, value in enumerate(table.frame[column]):
+            text = id_text(value)
+            row = -1 if optional and not text else self.find(text)
+            if row is None:
+                raise unknown_item(column, text, table.row(i), self.name, what)
+            result[i] = row
+        return result
+
+
+def rows_by_number(lookup: Mapping[str, int]) -> dict[int, int]:
+    """The row of each whole number that only one id is."""
+    rows: dict[int, int] = {}
+    repeated: set[int] = set()
+    for text, row in lookup.items():
+        if WHOLE_NUMBER.fullmatch(text):
+            number = _whole(text)
+            if number in rows:
+                repeated.add(number)
+            rows[number] = row
+    return {number: row for number, row in rows.items() if number not in repeated}
+
+
+def _whole(text: str) -> int:
+    return int(text.split(".")[0])
