@@ -31,16 +31,16 @@ class Slopes(NamedTuple):
     """Derivatives of the log evidence at a fixed point in what the factors were built from."""
 
     noise: tf.Tensor
-    """(t,) in the noise and the upper limits."""
+    """(t,) in the noise."""
     upper: tf.Tensor
-    """(t,) in the noise and the upper limits."""
+    """(t,) in the upper limits."""
     lower: tf.Tensor | None
-    """(t,) or None without lower limits."""
+    """(t,) in the lower limits; None without any."""
     inside: tf.Tensor | None = None
-    """(t,) in `Factors.inside`, or None where it was not looked at."""
+    """(t,) in `Factors.inside`; None where it was not looked at."""
     moving: tuple[tf.Tensor, tf.Tensor] | None = None
-    """Left, right (t,): the derivative in the covariance K of z has left' dK right next to that of
-    its `surrogate`, or None.
+    """Vectors left and right, (t,) each, or None: the derivative in the covariance K of z has a
+    term left' dK right in addition to that of its `surrogate`.
     """
 
 

@@ -45,12 +45,12 @@ def case_model(case: dict[str, Any]) -> PreferenceGP:
 def samplers(model: PreferenceGP) -> dict[str, Callable[[], Array]]:
     """Each draws v (chains, draws, t); EP's sites are given to those that use them."""
     from sparse_prefgp.approximations import Exact
-    from sparse_prefgp.sampling.draws import duel_features
     from sparse_prefgp.sampling.proposals import (
         TruncatedNormal,
         independence_metropolis,
         propose,
     )
+    from sparse_prefgp.sampling.target import duel_features
     from tests.reference import slow_sampling as slow
 
     model.infer()

@@ -22,17 +22,17 @@ class CandidatePairs:
     items: ItemSet
     """u items with different inputs."""
     first: IntArray
-    """(N,) rows of them."""
+    """(N,) row in `items` of the first item of each pair."""
     second: IntArray
-    """(N,) rows of them."""
+    """(N,) row of the second one."""
     possible: int
     """How many pairs there are to choose from."""
     chosen: str
     """In words, how the N were taken from them."""
     repeated: int = 0
-    """Pairs of a given list that were left out as repetitions, or as items with equal inputs."""
+    """Pairs of a given list that were left out as repetitions."""
     equal: int = 0
-    """Pairs of a given list that were left out as repetitions, or as items with equal inputs."""
+    """Pairs of a given list that were left out because their items have equal inputs."""
     equal_items: int = 0
     """Items of a pool that were left out, as others have the same inputs."""
 

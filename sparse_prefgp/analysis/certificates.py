@@ -59,17 +59,17 @@ class EvidenceReport:
     """Evidence of a model and what is certain about it, in nats over all duels."""
 
     approximation: str
-    """Its name."""
+    """Name of the approximation."""
     duels: int
-    """Of the data."""
+    """Duels of the data."""
     duels_used: int
     """In `log_evidence`, fewer only for `SubsetOfData`."""
     weight: float
-    """As how many duels these count, the sums of their weights, by which figures per duel divide;
-    without weights the same numbers.
+    """As how many duels all of them count, the sum of their weights, by which figures per duel
+    divide; without weights the same number.
     """
     weight_used: float
-    """See `weight`."""
+    """As how many duels those in `log_evidence` count."""
     log_evidence: float
     """What EP and the approximation's correction give, and what is optimised."""
     lower_bound: float
@@ -87,8 +87,9 @@ class EvidenceReport:
     and these parameters; bounds to EP's own error. Empty without inducing inputs.
     """
     exact: float | None
-    """Exact EP's log evidence, and exact_converged; None where it was not run."""
+    """Exact EP's log evidence; None where it was not run."""
     exact_converged: bool | None
+    """Whether exact EP converged; None where it was not run."""
     sampled: SampledEvidence | None
     """The importance-sampling estimate of the true evidence; None where it was not run."""
     skipped: tuple[str, ...]

@@ -64,35 +64,35 @@ class Challenge:
     challenger: FloatArray
     """(D,) features in model units."""
     incumbent_id: Hashable
-    """id of the incumbent."""
+    """Id of the incumbent."""
     challenger_id: Hashable | None
-    """Of the challenger, None in a box."""
+    """Id of the challenger; None for an item from the box."""
     challenger_raw: dict[str, float] | None
     """The challenger in the units of the raw table, by column; None for a model that records no
     transform, or one with categorical columns.
     """
     acquisition: str
-    """One of "ei" or "ucb"."""
+    """Either "ei" or "ucb"."""
     value: float
-    """Of the challenger given v, relative to the mean of the incumbent."""
+    """Acquisition value of the challenger given v, relative to the mean of the incumbent."""
     probability: float
-    """That the incumbent wins, and of f(incumbent) - f(challenger), under the model's posterior."""
+    """Probability that the incumbent wins, under the model's posterior."""
     difference: float
-    """That the incumbent wins, and of f(incumbent) - f(challenger), under the model's posterior."""
+    """Expected f(incumbent) - f(challenger), under the model's posterior."""
     sd: float
-    """That the incumbent wins, and of f(incumbent) - f(challenger), under the model's posterior."""
+    """Posterior standard deviation of that difference."""
     exact: bool
     """Whether v is from the exact posterior."""
     converged: bool
-    """Whether its chains did, or else inference."""
+    """Whether the chains that v is from converged, or else inference."""
     jitter: float
-    """That the draw took."""
+    """Jitter that the draw of v took."""
     looked_at: int
     """Items of the pool, or points of the box."""
     improved: float
     """What the searches in the box added to the value of the best of these."""
     about_v: str
-    """On the drawn v, in words."""
+    """In words, how v was drawn."""
 
     def __str__(self) -> str:
         if self.challenger_id is None:

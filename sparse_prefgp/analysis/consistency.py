@@ -56,15 +56,15 @@ class Check:
     """One figure of the data next to the same figure of data redrawn from the model."""
 
     what: str
-    """Its name."""
+    """Name of the figure."""
     observed: int
-    """In the data."""
+    """The figure in the data."""
     expected: float
-    """Mean over the redrawn data."""
+    """Its mean over the redrawn data."""
     low: float
-    """The interval that holds 95 % of them."""
+    """Lower end of the interval that holds 95 % of the redrawn figures."""
     high: float
-    """The interval that holds 95 % of them."""
+    """Upper end of that interval."""
     tail: float
     """Share of the redrawn figures above the one observed, equal ones, of which there are many, in
     random order: (number above + u (1 + number equal)) / (1 + simulations), u uniform on (0, 1).
@@ -91,7 +91,7 @@ class Consistency:
     votes: int
     """Number of duels that one side won."""
     pairs: int
-    """Of distinct unordered pairs in them."""
+    """Distinct unordered pairs of items in them."""
     contradicted_pairs: int
     """Pairs won by both sides at least once."""
     minority_votes: int
@@ -101,7 +101,7 @@ class Consistency:
     triples: int
     """Three items compared in all three pairs."""
     decided_triples: int
-    """Those of them with a preference in all three pairs."""
+    """Triples with a preference in all three pairs."""
     cycles: int
     """Decided triples a > b > c > a, which no order of the items agrees with."""
     worst: tuple[Cycle, ...]

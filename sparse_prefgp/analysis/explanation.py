@@ -36,20 +36,20 @@ class Explanation:
     """Contributions of the features to E f(first) - E f(second); `print` shows it as text."""
 
     first: str
-    """What the items are called."""
+    """What the first item is called."""
     second: str
-    """What the items are called."""
+    """What the second item is called."""
     frame: Any
     """Data frame, the largest absolute contribution first: `feature`, `first`, `second` (values in
     raw units where the model records them, the level of a categorical feature), `contribution` (in
     units of utility) and `sd` (its posterior standard deviation; NaN for an integrated path).
     """
     difference: float
-    """Expected utility difference and its posterior standard deviation."""
+    """Expected utility difference."""
     sd: float
-    """Expected utility difference and its posterior standard deviation."""
+    """Posterior standard deviation of the difference."""
     probability: float
-    """That the first beats the second."""
+    """Probability that the first beats the second."""
     method: str
     """`exact: the utility is additive over the features`, or `integrated path`."""
     residual: float
@@ -65,7 +65,7 @@ class Explanation:
     negative_variances: int = 0
     """How many variances rounding had made negative; their sd is 0."""
     tie_probability: float | None = None
-    """Of a tie; None for a model without a margin."""
+    """Probability of a tie; None for a model without a margin."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings, ready for JSON; NaN becomes None."""
@@ -411,7 +411,7 @@ def _additive_mean(function: Any) -> bool:
     kinds = gpflow.functions
     if isinstance(function, kinds.Additive):
         return _additive_mean(function.add_1) and _additive_mean(function.add_2)
-    plain = (kinds.Zero, kinds.Constant, kinds.Linear, kinds.RunIdentity)
+    plain = (kinds.Zero, kinds.Constant, kinds.Linear, kinds.Identity)
     return function is None or type(function) in plain
 
 

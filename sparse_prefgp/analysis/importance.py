@@ -27,13 +27,13 @@ class SampledEvidence:
     log_evidence: float
     """log of the mean weight, in nats over all duels."""
     standard_error: float
-    """Its own."""
+    """Standard error of the estimate."""
     effective_samples: float
     """(sum w)² / sum w², as many equal weights are worth these."""
     samples: int
-    """As asked."""
+    """Number of samples drawn."""
     seed: int
-    """As asked."""
+    """Seed that they were drawn from."""
     ep_log_evidence: float
     """Exact EP's figure for the same model, which the samples were drawn around."""
     ep_converged: bool

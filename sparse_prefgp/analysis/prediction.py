@@ -94,15 +94,15 @@ class Outcomes(NamedTuple):
     """What is predicted for pairs, (N,) each."""
 
     won: FloatArray
-    """log probabilities of the first, in nats; tied is -inf without a margin."""
+    """Log probability that the first wins, in nats."""
     tied: FloatArray
-    """log probabilities of the first, in nats; tied is -inf without a margin."""
+    """Log probability of a tie; -inf without a margin."""
     lost: FloatArray
-    """log probabilities of the first, in nats; tied is -inf without a margin."""
+    """Log probability that the first loses."""
     mean: FloatArray
-    """Of the difference of utilities."""
+    """Mean of the difference of utilities."""
     variance: FloatArray
-    """Of the difference of utilities."""
+    """Variance of the difference of utilities."""
 
     @property
     def winner(self) -> FloatArray:

@@ -70,38 +70,38 @@ class Ranking:
     min_comparisons: int
     """Items with fewer duels are left out."""
     left_out: int
-    """How many these are."""
+    """How many items were left out for that."""
     level: float
-    """Of the intervals."""
+    """Level of the intervals."""
     top_k: int
     """The k of `p_top_k`."""
     reference_items: int
-    """How many items utilities are centred on, and in words."""
+    """How many items utilities are centred on."""
     reference: str
-    """How many items utilities are centred on, and in words."""
+    """Which items utilities are centred on, in words."""
     candidates: int
     """Rows among which the probabilities were sampled."""
     samples: int
-    """Of the draw."""
+    """Number of joint samples."""
     seed: int
-    """Of the draw."""
+    """Seed of samples and reference."""
     standard_error: float
     """Largest possible Monte Carlo standard error of `p_best` and `p_top_k`."""
     bound_best: float
-    """Bounds, each with 99 % confidence over the sampling, of the probability that any item which
-    is not a candidate is the best, or in the top k. By no more than that the `p_best` and `p_top_k`
-    of the candidates are too large. 0 when all items are candidates.
+    """Bound, with 99 % confidence over the sampling, of the probability that any item which is not
+    a candidate is the best. By no more than that the `p_best` of the candidates are too large. 0
+    when all items are candidates.
     """
     bound_top_k: float
-    """See `bound_best`."""
+    """The same for being in the top k, and `p_top_k`."""
     jitter: float
     """What was added to the diagonal of the candidates' covariance to factorise it."""
     negative_variances: int
     """How many variances rounding had made negative; their sd is 0."""
     outside_items: int
-    """Items outside the training range, in all and per feature."""
+    """Items outside the training range."""
     outside_features: dict[str, int]
-    """Items outside the training range, in all and per feature."""
+    """How many items are outside the training range, per feature."""
     unknown_levels: dict[str, dict[str, int]]
     """Levels never seen, per categorical column, with their numbers of items."""
 

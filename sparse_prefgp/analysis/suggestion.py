@@ -57,9 +57,9 @@ class Suggestions:
     as it is, `outside_range` (either item outside the range of the training items).
     """
     score: str
-    """Its name."""
+    """Name of the score."""
     meaning: str
-    """In words."""
+    """What the score means, in words."""
     candidates: int
     """Different items of the pairs looked at."""
     looked_at: int
@@ -68,9 +68,9 @@ class Suggestions:
     chosen: str
     """How those were taken from these, in words."""
     repeated: int
-    """Pairs of a given list left out as repetitions, and as pairs of items with equal features."""
+    """Pairs of a given list left out as repetitions."""
     equal: int
-    """Pairs of a given list left out as repetitions, and as pairs of items with equal features."""
+    """Pairs of a given list left out because their items have equal features."""
     equal_items: int
     """Items left out, as others have the same features."""
     converged: bool

@@ -39,34 +39,31 @@ class UpdateReport:
     new_items: int
     """Items added."""
     duels: int
-    """How many there are now."""
+    """How many duels there are now."""
     items: int
-    """How many there are now."""
+    """How many items there are now."""
     used_duels: int
-    """How many of them inference works on: all, but for `SubsetOfData`, which draws its subset
+    """How many of the duels inference works on: all, but for `SubsetOfData`, which draws its subset
     again from all duels, with its seed.
     """
     sites: int
-    """Distinct (winner, loser) pairs now, and how many of them started from their old values; the
-    others began at zero.
-    """
+    """Distinct (winner, loser) pairs now."""
     continued_sites: int
-    """See `sites`."""
+    """How many of these started from their old values; the others began at zero."""
     sweeps: int
-    """Of the inference on all duels."""
+    """Sweeps of the inference on all duels."""
     converged: bool
-    """Of the inference on all duels."""
+    """Whether the inference on all duels converged."""
     inference: InferenceResult
-    """Of the inference on all duels."""
+    """How the inference on all duels went."""
     log_evidence_before: float
     """In nats, on the old duels."""
     log_evidence: float
-    """On the new and the old ones."""
+    """In nats, on the new and the old duels."""
     new_items_outside_range: int
-    """Added items with a feature outside the range of the old training items, and outside_features,
-    how many for each feature.
-    """
+    """Added items with a feature outside the range of the old training items."""
     outside_features: dict[str, int]
+    """How many added items are outside that range, for each feature."""
     unknown_levels: dict[str, dict[str, int]]
     """Levels never seen among the added items, per categorical column."""
 

@@ -31,9 +31,9 @@ class FeatureTransform:
     numeric: tuple[str, ...]
     """Names of the numeric columns, in order of the output."""
     mean: tuple[float, ...]
-    """Mean and standard deviation of each, in the units of the raw column."""
+    """Mean of each numeric column, in its raw units."""
     scale: tuple[float, ...]
-    """Mean and standard deviation of each, in the units of the raw column."""
+    """Standard deviation of each numeric column, in its raw units."""
     categorical: tuple[str, ...] = ()
     """Names of the categorical columns, which follow the numeric ones."""
     categories: tuple[tuple[str, ...], ...] = ()

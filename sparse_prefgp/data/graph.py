@@ -115,29 +115,30 @@ class DuelGraph(Links):
     rows: np.ndarray
     """(n, D) distinct feature rows of the items that take part in a duel."""
     winners: np.ndarray
-    """(t,) row of the winner and of the loser of each site."""
+    """(t,) row of the winner of each site."""
     losers: np.ndarray
-    """(t,) row of the winner and of the loser of each site."""
+    """(t,) row of the loser of each site."""
     counts: np.ndarray
     """(t,) how many duels the site stands for, with their weights."""
     lower: np.ndarray
-    """(t,) limits of v = f(loser) - f(winner) + noise where the margin is 0; a win is (-inf, 0)."""
+    """(t,) lower limit of v = f(loser) - f(winner) + noise where the margin is 0; -inf for a win.
+    """
     upper: np.ndarray
-    """(t,) limits of v = f(loser) - f(winner) + noise where the margin is 0; a win is (-inf, 0)."""
+    """(t,) upper limit of that v; 0 for a win."""
     row_of_item: np.ndarray
     """(number of items in the data,) row of each item, -1 where it takes no part."""
     cuts: np.ndarray | None = None
     """(t, 2) by how many margins each limit moves; None for (0, -1), that of wins, everywhere."""
     events: Events | None = None
-    """What was said, between these rows, equal events once; None where nobody asks."""
+    """What was said, between these rows, equal events once; None where it is not needed."""
     event: np.ndarray | None = None
     """(t,) the event of each site, ascending; None where each has one site."""
     event_of_duel: np.ndarray | None = None
-    """The event and the count of each duel as given, before equal ones were merged; None
-    where every event is a duel of its own.
+    """(duels as given,) the event of each, before equal ones were merged; None where every event is
+    a duel of its own.
     """
     count_of_duel: np.ndarray | None = None
-    """See `event_of_duel`."""
+    """(duels as given,) the count of each; None where `event_of_duel` is."""
     blocks: np.ndarray | None = None
     """(t,) block of each site, 0, 1, … without a gap, where the prior has blocks."""
     numbered: bool = False

@@ -26,9 +26,9 @@ class Split:
     """Rows of the duels for training and testing, each in ascending order."""
 
     train_rows: IntArray
-    """Row numbers."""
+    """Numbers of the training rows."""
     test_rows: IntArray
-    """Row numbers."""
+    """Numbers of the held-out rows."""
     dropped: int
     """Rows in neither part because one item (or group) is held out and the other kept."""
     description: str

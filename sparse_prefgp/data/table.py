@@ -29,11 +29,11 @@ class DuelTable:
     context: Any
     """Data frame with t rows: the other columns of the duels table."""
     numeric: tuple[str, ...]
-    """The names of the columns of `items` that are features; none for items of which nothing but
-    their duels is known.
+    """Names of the numeric columns of `items` that are features; none for items of which nothing
+    but their duels is known.
     """
     categorical: tuple[str, ...]
-    """See `numeric`."""
+    """Names of the categorical columns of `items` that are features."""
     row_names: RowNames
     """How a message names each row of `items`."""
     duel_row_names: RowNames | None = None

@@ -34,11 +34,11 @@ class DataSet:
     title: str
     """What is compared, or what the target is."""
     items: int
-    """How many there are in the tidy form; 0 duels for regression sets."""
+    """Number of items in the tidy form."""
     features: int
-    """How many there are in the tidy form; 0 duels for regression sets."""
+    """Number of features in the tidy form."""
     duels: int
-    """How many there are in the tidy form; 0 duels for regression sets."""
+    """Number of duels in the tidy form; 0 for regression sets."""
     licence: str
     """Under which the data are passed on."""
     citation: str

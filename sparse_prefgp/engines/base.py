@@ -84,11 +84,11 @@ class InferenceResult:
     """What inference did, for people."""
 
     converged: bool
-    """Whether, after how many sweeps, and why not."""
+    """Whether the sites settled to the tolerance."""
     sweeps: int
-    """Whether, after how many sweeps, and why not."""
+    """Number of sweeps that were made."""
     status: Status
-    """Whether, after how many sweeps, and why not."""
+    """How inference ended, with causes and remedies where it did not converge."""
     largest_change: float
     """max(|d tau| v, |d nu| sqrt v) of one more undamped sweep, free of scale."""
     damping: float

@@ -54,9 +54,9 @@ class TruncatedNormalResult:
     """EP's approximation of a normal truncated to a box."""
 
     mean: np.ndarray
-    """(t,)."""
+    """(t,) mean of the truncated normal."""
     variance: np.ndarray
-    """(t,)."""
+    """(t,) variance of the truncated normal."""
     log_mass: float
     """log probability of the box under the normal, in nats."""
     nu: np.ndarray

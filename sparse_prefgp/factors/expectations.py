@@ -35,17 +35,15 @@ class Averages(NamedTuple):
     value: tf.Tensor
     """F."""
     slope: tf.Tensor
-    """dF/dm, d²F/dm² in the mean of z."""
+    """dF/dm in the mean m of z."""
     curvature: tf.Tensor
-    """dF/dm, d²F/dm² in the mean of z."""
+    """d²F/dm². The derivative in the variance of z is half of it (Price's theorem)."""
     noise: tf.Tensor
-    """dF by the factor's noise and limits. The derivative in the variance of z is half the
-    curvature (Price's theorem).
-    """
+    """dF/d(noise) of the factor."""
     upper: tf.Tensor
-    """See `noise`."""
+    """dF/d(upper limit)."""
     lower: tf.Tensor
-    """See `noise`."""
+    """dF/d(lower limit)."""
 
 
 class NormalSites(NamedTuple):
@@ -84,12 +82,11 @@ def average_log_factor(
     The error is below 1e-12 of the value for variances up to 1e6 times the noise. Automatic
     differentiation of the result is refused.
 
-    :param mean: (t,); variance >= 0, noise > 0; lower None is -inf everywhere, and upper is finite
-        then; otherwise limits may be infinite.
-    :param variance: see `mean`.
-    :param noise: see `mean`.
-    :param lower: see `mean`.
-    :param upper: see `mean`.
+    :param mean: (t,).
+    :param variance: (t,), >= 0.
+    :param noise: (t,), > 0.
+    :param lower: (t,), may be -inf; None is -inf everywhere, and `upper` is finite then.
+    :param upper: (t,), may be inf.
     """
     table = site_table(mean, variance, noise, lower, upper)
     return Averages(*tf.unstack(in_chunks(_average, len(Averages._fields), table), axis=1))
@@ -114,9 +111,9 @@ def expected_log_cdf(
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]]:
     """E log Phi(g / sqrt(noise)) for g ~ N(mean, variance), (t,), to be differentiated once.
 
-    :param mean: (t,); variance >= 0, noise > 0.
-    :param variance: (t,); variance >= 0, noise > 0.
-    :param noise: (t,); variance >= 0, noise > 0.
+    :param mean: (t,).
+    :param variance: (t,), >= 0.
+    :param noise: (t,), > 0.
     """
     # The event g + N(0, noise) > 0 is -g + N(0, noise) < 0.
     found = average_log_factor(-mean, variance, noise, None, tf.zeros_like(mean))
@@ -160,7 +157,7 @@ Compute = Callable[[NormalSites, int], tuple[tf.Tensor, ...]]
 
 
 def in_chunks(compute: Compute, fields: int, table: tf.Tensor) -> tf.Tensor:
-    """`compute` on any number of sites, (t, fields), as what nobody may differentiate.
+    """`compute` on any number of sites, (t, fields); automatic differentiation is refused.
 
     :param compute: a function of a module, so that its compiled form is found again.
     """

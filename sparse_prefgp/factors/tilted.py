@@ -36,15 +36,15 @@ class PowerMoments(NamedTuple):
     value: tf.Tensor
     """F."""
     slope: tf.Tensor
-    """dF/dm, d²F/dm²."""
+    """dF/dm."""
     curvature: tf.Tensor
-    """dF/dm, d²F/dm²."""
+    """d²F/dm²."""
     noise: tf.Tensor
-    """dF by the factor's noise and limits."""
+    """dF/d(noise) of the factor."""
     upper: tf.Tensor
-    """dF by the factor's noise and limits."""
+    """dF/d(upper limit)."""
     lower: tf.Tensor
-    """dF by the factor's noise and limits."""
+    """dF/d(lower limit)."""
     spread: tf.Tensor
     """Variance of the integrand over v, 1 + v d²F/dm² without the sum."""
 
@@ -64,13 +64,12 @@ def power_moments(
 
     Source: power EP, Minka (2004).
 
-    :param mean: (t,); variance >= 0, noise > 0, power > 0; lower None is -inf everywhere, and upper
-        is finite then; otherwise limits may be infinite.
-    :param variance: see `mean`.
-    :param noise: see `mean`.
-    :param lower: see `mean`.
-    :param upper: see `mean`.
-    :param power: see `mean`.
+    :param mean: (t,).
+    :param variance: (t,), >= 0.
+    :param noise: (t,), > 0.
+    :param lower: (t,), may be -inf; None is -inf everywhere, and `upper` is finite then.
+    :param upper: (t,), may be inf.
+    :param power: (t,), > 0.
     """
     # Equal items differ by nothing, which rounding may put below 0.
     nothing = tf.abs(variance) <= _ROUNDING * noise

@@ -1,8 +1,8 @@
 """Checkpoints: what a killed or interrupted run of an optimiser resumes from.
 
 A resumed run is a warm start: parameters, inducing inputs among them, iterations done, what they
-have shown of the curvature, and what is finished. Sites begin at zero. Of the model only what tells
-whether another one is the same is kept; so whoever resumes builds the model as before.
+have shown of the curvature, and what is finished. Sites begin at zero. The model itself is not
+kept, only fingerprints of it: to resume, build the model as before.
 """
 
 from __future__ import annotations

@@ -41,11 +41,11 @@ class GreedyStep:
     phase: str
     """One of "start", "add" (E-like) or "optimise" (M-like)."""
     inducing: int
-    """m after it."""
+    """Number of inducing inputs after the step."""
     log_evidence: float
     """In nats, after inference at the engine's own tolerance."""
     log_prior: float
-    """In nats, after inference at the engine's own tolerance."""
+    """Log prior density at the same parameters."""
     item: int | None
     """The item added, a row of `duels.items` (the first with its features); else None."""
     predicted_gain: float | None
@@ -76,11 +76,11 @@ class GreedyReport:
     never fell.
     """
     scoring_seconds: float
-    """Scoring candidates."""
+    """Spent on scoring candidates."""
     inference_seconds: float
-    """Inference after each addition."""
+    """Spent on inference after each addition."""
     optimising_seconds: float
-    """Optimising."""
+    """Spent on optimising."""
     seconds: float
     """In all; what the three leave is little."""
     unconverged: int
@@ -94,9 +94,9 @@ class GreedyReport:
     failed_evaluations: int
     """Evaluations that the other steps backed off from."""
     jitter: float
-    """The largest that a factorisation took."""
+    """The largest jitter that a factorisation took."""
     inference: InferenceResult
-    """The last one."""
+    """Result of the last inference."""
 
     @property
     def log_evidence(self) -> float:

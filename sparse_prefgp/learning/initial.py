@@ -70,14 +70,14 @@ class AutoInputs:
     """
 
     inputs: FloatArray
-    """(m, D)."""
+    """(m, D) inducing inputs."""
     method: str
     criterion: str
     share: float
-    """What is left at the end."""
+    """The share that is left at the end."""
     threshold: float
-    """What was asked for; of sum c k~ / sum c K_vv for the criterion "residual", of (log evidence -
-    lower bound) / |log evidence| for "gap".
+    """The share that was asked for; of sum c k~ / sum c K_vv for the criterion "residual", of (log
+    evidence - lower bound) / |log evidence| for "gap".
     """
     reason: str
     """One of "share reached", "maximum" or "all items"; or "bound passed" where the share of the

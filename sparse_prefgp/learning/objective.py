@@ -26,13 +26,13 @@ class EvaluationCounts:
     """What was spent."""
 
     evaluations: int = 0
-    """Of loss and gradient."""
+    """Evaluations of loss and gradient."""
     failed: int = 0
-    """Of these, not finite."""
+    """Evaluations that were not finite."""
     unconverged: int = 0
-    """Inference had not converged."""
+    """Evaluations at which inference had not converged."""
     sweeps: int = 0
-    """Of inference in memory; 0 for chunks."""
+    """Sweeps of inference in memory; 0 for chunks."""
     seconds: float = 0.0
 
 

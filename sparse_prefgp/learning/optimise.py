@@ -92,7 +92,7 @@ def optimise(
         parameters; it may raise `StopIteration` to end the run there.
     :param mode: "nested" alone: inference converges for every gradient.
     :param starts: how many first parameters to try: the model's own (1, the default), and perturbed
-        ones with other inducing inputs (`selection/starts.py`); the best result is kept. In memory.
+        ones with other inducing inputs (`learning/starts.py`); the best result is kept. In memory.
     :param gradients: of a `StreamedGP`. "chunks", the default: the exact gradient of all duels,
         summed chunk by chunk; each costs some sweeps over all of them. "subset": that of a random
         subset in memory, with inference on all duels at the end; the report says what that cost in
@@ -565,7 +565,9 @@ def _check_perturbable(objective: InMemory, settings: _Settings) -> None:
 def _check_limits(
     keeper: CheckpointWriter, found: RunState, limits: list[tuple[str, int, str]]
 ) -> None:
-    """Refuse limits that would have ended elsewhere what is over, or are below what was done."""
+    """Refuse a limit below the iterations already made, or one that comes too late for a part that
+    is over.
+    """
     for number, (leg, (name, limit, what)) in enumerate(zip(found.legs, limits, strict=False), 1):
         if number < len(found.legs) and not leg.ended and leg.iterations != limit:
             raise keeper.ended_at_limit(name, leg.iterations, limit)

@@ -38,15 +38,15 @@ class StartReport:
 
     iterations: int
     log_evidence: float | None
-    """Of its best parameters in nats, at a loose tolerance; None where the evidence was not finite
+    """At its best parameters in nats, at a loose tolerance; None where the evidence was not finite
     at its first parameters.
     """
     log_prior: float
-    """See `log_evidence`."""
+    """Log prior density at its best parameters."""
     converged: bool
     """At an optimum, or settled."""
     message: str
-    """Why it stopped."""
+    """Why the start ended."""
     limit_reached: bool = False
     """Whether only the limit of iterations ended it."""
 
@@ -58,36 +58,32 @@ class OptimisationReport:
     iterations: int
     """On chunks, on the subset, or on all duels in memory."""
     evaluations: int
-    """Of the evidence of all duels with its gradient."""
+    """Evaluations of the evidence of all duels with its gradient."""
     log_evidence_start: float
-    """In nats, at the first and the last parameters, the last from a tight run of inference from
-    cold sites.
-    """
+    """In nats, at the first parameters."""
     log_evidence: float
-    """In nats, at the first and the last parameters, the last from a tight run of inference from
-    cold sites.
-    """
+    """In nats, at the last parameters, from a tight run of inference from cold sites."""
     log_prior_start: float
-    """log prior density of the parameters at both, which is maximised too."""
+    """Log prior density at the first parameters, which is maximised too."""
     log_prior: float
-    """log prior density of the parameters at both, which is maximised too."""
+    """Log prior density at the last parameters."""
     converged: bool
     """At an optimum, or settled by `least_gain`."""
     message: str
     """Why the optimiser stopped."""
     seconds: float
     inference: InferenceResult
-    """Of the last run, a `StreamedResult` for a stream."""
+    """Result of the last run, a `StreamedResult` for a stream."""
     history: tuple[float, ...]
-    """log evidence after each iteration, of what it is about."""
+    """Log evidence after each iteration."""
     failed_evaluations: int = 0
-    """Not finite, backed off from."""
+    """Evaluations that were not finite, which the search backed off from."""
     unconverged_evaluations: int = 0
-    """Inference had not converged, though the value was finite."""
+    """Evaluations at which inference had not converged, though the value was finite."""
     sweeps: int = 0
     compile_seconds: float = 0.0
     starts: tuple[StartReport, ...] = ()
-    """What came of each."""
+    """A report of each start."""
     kept: int = 0
     """The number, from 0, of the start whose parameters the model has, and whose iterations and
     history these are; evaluations, sweeps and seconds are those of all.
@@ -99,7 +95,7 @@ class OptimisationReport:
     warm: bool = False
     """Inference resumed from the optimiser's sites, because from cold ones it had not converged."""
     limits: tuple[str, ...] = ()
-    """A sentence for each end that the parameters have run to (`selection/limits.py`), such as a
+    """A sentence for each end that the parameters have run to (`learning/limits.py`), such as a
     lengthscale at its lower limit.
     """
     gradients: str | None = None

@@ -59,9 +59,9 @@ class PairsCheck:
     probability: Deviation
     skewness: Deviation
     rhat: float
-    """The largest R-hat and smallest bulk effective sample size of the sampler's means."""
+    """Largest R-hat of the sampler's means."""
     ess: float
-    """The largest R-hat and smallest bulk effective sample size of the sampler's means."""
+    """Smallest bulk effective sample size of the sampler's means."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,15 +69,15 @@ class SamplingCheck:
     """An engine next to draws of the exact posterior, `print` shows it as a table."""
 
     engine: str
-    """What was checked."""
+    """Engine that was checked."""
     approximation: str
-    """What was checked."""
+    """Approximation that was checked."""
     engine_converged: bool
-    """Whether its inference did."""
+    """Whether the engine's inference converged."""
     own: PairsCheck
-    """On the pairs of the model's duels."""
+    """Check on the pairs of the model's duels."""
     new: PairsCheck | None
-    """On the pairs given, None without."""
+    """Check on the pairs given, None without."""
     draws: PosteriorDraws
     """The sampler's, with R-hat and effective sample sizes."""
     notes: tuple[str, ...]

@@ -90,13 +90,9 @@ class PosteriorDraws:
     graph: DuelGraph
     """The duels."""
     rhat: FloatArray
-    """(t,) of each v, rank-normalised split R-hat and bulk effective sample size (Vehtari et al.
-    2021).
-    """
+    """(t,) rank-normalised split R-hat of each v (Vehtari et al. 2021)."""
     ess: FloatArray
-    """(t,) of each v, rank-normalised split R-hat and bulk effective sample size (Vehtari et al.
-    2021).
-    """
+    """(t,) bulk effective sample size of each v."""
     acceptance: float
     """Share of the proposals that were taken."""
     longest_stay: int

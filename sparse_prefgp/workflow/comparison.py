@@ -74,7 +74,7 @@ class CandidateScore:
     inducing: int | None
     """m of the first fold, None where there is none."""
     parameters: int
-    """Of the kernel."""
+    """Parameters of the kernel."""
     nlp: float
     """Mean negative log probability of held-out duels over folds, in nats a duel, with its standard
     error `nlp_se`.
@@ -90,7 +90,7 @@ class CandidateScore:
     known.
     """
     fold_nlp: tuple[float, ...]
-    """Of each fold."""
+    """Negative log predictive of each fold, in nats."""
     unconverged: int
     """Folds whose last inference had not converged."""
     seconds: float

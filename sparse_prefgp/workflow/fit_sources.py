@@ -27,23 +27,24 @@ class Sources:
     duels: Any = None
     """Path or data frame, as `read_table`; a (t, 2) array of row numbers, winner first; a
     `DuelTable`; `Duels`, whose features stay as they are; `StreamedDuels`, or what `stream_duels`
-    takes. choices.
+    takes.
     """
     choices: Any = None
+    """As `read_choice_table` takes them."""
     rankings: Any = None
-    """As `read_choice_table` and `read_ranking_table`."""
+    """As `read_ranking_table` takes them."""
     features: Sequence[str] | None = None
-    """Names of columns."""
+    """Columns of the items that are features; None for all."""
     ignore: Sequence[str] = ()
-    """Names of columns."""
+    """Columns that are not features."""
     ties: Any = None
-    """Of duels only."""
+    """Which duels are ties; of duels only."""
     weight: str | None = None
-    """A column each."""
+    """Column of the weights."""
     noise_by: str | None = None
-    """A column each."""
+    """Column of who judged."""
     context: Sequence[str] = ()
-    """Columns."""
+    """Columns of the context."""
 
     @property
     def files(self) -> tuple[Any, ...]:

@@ -74,13 +74,14 @@ class FitSettings:
     test_fraction: float = 0.2
     """Share to hold out; 0 fits to everything and scores nothing."""
     seed: int = 0
-    """Of all that is random."""
+    """Of everything random."""
     approximation: str | None = None
-    """See `kernel`."""
+    """By name; None is `vfe`, or `exact` for items without features and for the kernel `item`
+    alone. `auto` as for the kernel.
+    """
     kernel: str | None = None
-    """By name; None is `linear+matern52` and `vfe`, or `item` and `exact` for items without
-    features; `item` alone is `exact` by default. `auto` is chosen with the training duels alone,
-    see `choose`.
+    """By name; None is `linear+matern52`, or `item` for items without features. `auto` is chosen
+    with the training duels alone, see `choose`.
     """
     inducing: int | str | None = None
     """m; None is 128, or all distinct training items where they are fewer; `auto`, or `auto:SHARE`,
@@ -91,7 +92,7 @@ class FitSettings:
     """Leave the inducing inputs where k-means puts them."""
     max_iterations: int = DEFAULT_ITERATIONS
     least_gain: float | None = LEAST_GAIN
-    """Of `optimise`; a refit has one start, the fitted model."""
+    """Of `optimise`."""
     max_train: int | None = None
     """At most this many training duels."""
     noise_variance: float = 0.5
@@ -99,7 +100,7 @@ class FitSettings:
     refit: bool = False
     """Fit again on all duels after scoring."""
     mode: str = "nested"
-    """Nested alone."""
+    """"nested" alone."""
     starts: int = 1
     """Of `optimise`; a refit has one start, the fitted model."""
     margin: float | None = None
@@ -107,30 +108,30 @@ class FitSettings:
     it is.
     """
     fixed_margin: bool = False
-    """it stays in any case."""
+    """Keep the margin at its first value."""
     noise_by_group: bool = False
     """Learn the noise of each group."""
     engine: str = DEFAULT_ENGINE
-    """Of inference, by name; with `laplace-logit` the noise variance is ignored."""
+    """Engine of inference, by name; with `laplace-logit` the noise variance is ignored."""
     stream: bool = False
     """Take the duels in chunks, for more than fit into memory. All that follows is for that alone.
     """
     parts: int = 1
-    """Of the duels."""
+    """Number of parts of the duels."""
     scheduler: str | None = None
-    """Of the parts, `local` or an address, None for this process."""
+    """Where the parts are: `local`, an address, or None for this process."""
     gradients: str = CHUNKS
     """`chunks`, `subset`, or `subset:ROWS`."""
     polish: int = 0
     """Exact steps after those on a subset."""
     sites: Path | None = None
-    """A new .npy file for the sites, None for memory."""
+    """A new .npy file for the sites; None for memory."""
     local_sweeps: int = 1
-    """Of a part in a round, 0 until it has settled."""
+    """Sweeps of a part in a round; 0 until it has settled."""
     chunk: int | None = None
-    """Duels worked on at a time, None chooses."""
+    """Duels worked on at a time; None chooses."""
     timeout: float | None = None
-    """Seconds that a part on a scheduler has for an answer, None goes by the last round."""
+    """Seconds that a part on a scheduler has for an answer; None goes by the last round."""
     inducing_share: float | None = field(init=False, repr=False)
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)

@@ -35,9 +35,9 @@ class StreamBlock(NamedTuple):
     losers: Any
     """Ids or rows of features, a list of columns for Parquet."""
     counts: Any
-    """None for ones."""
+    """None where each counts once."""
     weights: Any = None
-    """None for ones."""
+    """None where all are 1."""
     flags: tuple[Any, ...] = (None,) * len(FLAGGED)
     """A column for each of the kinds `events.FLAGGED`, None where there is none."""
     said: Events | None = None

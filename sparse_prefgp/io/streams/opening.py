@@ -46,9 +46,9 @@ def stream_duels(
         their items: then a `StreamedGP` keeps of its own arrays only a chunk.
     :param items: for ids: path or data frame of items, as for `read_duels`, or an (n, D) array in
         which ids are row numbers. None for inline features.
-    :param features: columns of the items, or inline features, to use or to leave out; columns of
-        the duels that say something else may be ignored too.
-    :param ignore: see `features`.
+    :param features: columns of the items, or inline features, to use; None for all.
+    :param ignore: those to leave out; columns of the duels that say something else may be named
+        too.
     :param weights: column of the duels: as how many each counts in the likelihood.
     :param standardise: subtract the mean and divide by the standard deviation of inline features,
         which is recorded in `transform`; or do so by a transform that was recorded, with its

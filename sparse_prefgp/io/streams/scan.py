@@ -32,9 +32,9 @@ class Scan:
     sites: int
     """z behind their doors."""
     duels: int
-    """Counts included."""
+    """Duels, counts included."""
     ties: int
-    """Of these."""
+    """How many of the duels are ties."""
     starts: tuple[int, ...]
     """The first row of each block, and the number of rows; a block lies within one file."""
     digests: tuple[int, ...]
@@ -55,9 +55,9 @@ class Totals(NamedTuple):
     sites: int
     """z behind their doors."""
     duels: int
-    """Counts included."""
+    """Duels, counts included."""
     ties: int
-    """Of these."""
+    """How many of the duels are ties."""
     comparisons: IntArray | None
     """(n,) duels of each item; for inline features low and high, (D,) each, in model units."""
     low: FloatArray | None

@@ -60,7 +60,7 @@ class _Items(NamedTuple):
 
     shape: tuple[int, ...]
     ids: int
-    """Checksum."""
+    """Checksum of the ids."""
     sums: FloatArray
     """(2, D) of the features, weighted so that no two rows count alike, and of their sizes:
     machines may round the last digit of a feature differently.
@@ -87,15 +87,15 @@ class _Blueprint(NamedTuple):
     """What a worker needs to make the parts of a run."""
 
     streams: tuple[StreamedDuels, ...]
-    """All parts."""
+    """Of all parts."""
     description: Description
     approximation: SummedApproximation
     size: int | None
-    """Duels in a chunk, None chooses."""
+    """Duels in a chunk; None chooses by m."""
     items: _Items | None
-    """What they are to be."""
+    """By which a worker checks that it reads the same items."""
     threads: int | None
-    """Of a worker, None for as many as whoever started it said."""
+    """Threads of a worker; None leaves them as the worker was started."""
 
 
 _blueprints: dict[str, _Blueprint] = {}

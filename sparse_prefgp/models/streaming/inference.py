@@ -33,14 +33,15 @@ class StreamProgress:
     round: int
     """Number of the round, from 1."""
     rows: int
-    """Duels passed so far, of `total`."""
+    """Duels passed so far."""
     total: int
+    """Duels of the pass."""
     change: float
     """The largest change seen by the last whole round, NaN before the first."""
     duels_per_second: float
-    """Within this pass."""
+    """Speed within this pass."""
     seconds_left: float
-    """Of it."""
+    """Expected until the end of this pass."""
 
 
 @dataclass(frozen=True)

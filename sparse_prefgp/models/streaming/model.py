@@ -56,13 +56,13 @@ class StreamedResult(InferenceResult):
     """What inference on streamed duels did, besides what `InferenceResult` says."""
 
     rounds: tuple[Round, ...] = field(default=(), repr=False)
-    """The log of each."""
+    """Log of each round."""
     parts: int = 1
-    """How many."""
+    """Number of parts."""
     sites: str = "in memory"
-    """Where they are."""
+    """Where the sites are."""
     duels: int = 0
-    """How many the posterior is made of, counts included."""
+    """How many duels the posterior is made of, counts included."""
 
     @property
     def rebuilt(self) -> tuple[str, ...]:

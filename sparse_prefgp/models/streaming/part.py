@@ -60,12 +60,12 @@ class Reply(NamedTuple):
     gradient: FloatArray | None
     """In all hyperparameters, or None."""
     rows: int
-    """How many duels it has worked through."""
+    """Duels worked through."""
     sweeps: int
-    """Passes over them."""
+    """Passes over these duels."""
     jitter: float
     seconds: float
-    """That took."""
+    """Seconds that the work took."""
 
 
 class SiteStore:

@@ -33,20 +33,20 @@ class Answer(NamedTuple):
     """What came of one task."""
 
     reply: Reply | None
-    """None where the part was lost."""
+    """What the part replied; None where the part was lost."""
     sent: int
-    """Bytes of both messages."""
+    """Bytes of the task."""
     received: int = 0
-    """Bytes of both messages."""
+    """Bytes of the reply."""
     lost: str = ""
-    """Why."""
+    """Why the part was lost; empty otherwise."""
 
 
 class Pool(Protocol):
     """Where the parts are."""
 
     seen: Seen | None
-    """Told how many duels of all have been passed in this round; None for nobody."""
+    """Called with how many duels have been passed in this round; None calls nobody."""
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -132,17 +132,17 @@ class Round:
     damping: float
     """Share of each local step."""
     log_evidence: float
-    """Before it, in nats."""
+    """Before the round, in nats."""
     sweeps: int
     """Most local sweeps of a part."""
     bytes_sent: tuple[int, ...]
-    """Of each part's messages."""
+    """Bytes sent to each part."""
     bytes_received: tuple[int, ...]
-    """Of each part's messages."""
+    """Bytes received from each part."""
     seconds: float
-    """In all."""
+    """Wall seconds of the round."""
     part_seconds: tuple[float, ...]
-    """Of each part's own work."""
+    """Seconds of each part's own work."""
     rebuilt: tuple[str, ...] = ()
     """What was lost and rebuilt, in words."""
 

@@ -38,7 +38,7 @@ class SeenDuels:
     comparisons: IntArray
     """(n,) duels of each item."""
     num_duels: int
-    """Of all, counts included."""
+    """Of all duels, counts included."""
     has_items: bool
     """Whether items have rows of their own, which inline features do not."""
     item_ids: tuple[Hashable, ...] | None = None
@@ -49,7 +49,7 @@ class SeenDuels:
     """As in `Duels`."""
 
     num_ties: int = 0
-    """Of these."""
+    """How many of the duels are ties."""
 
     held: ClassVar[bool] = False
     groups: ClassVar[None] = None

@@ -25,10 +25,11 @@ from sparse_prefgp.lab.ablation import (
 )
 from sparse_prefgp.lab.ablation import data as data_module
 from sparse_prefgp.lab.ablation.configuration import SplitSettings, SyntheticData
-from sparse_prefgp.lab.ablation.data import left_out_group, made_duels, parted, split_rows
+from sparse_prefgp.lab.ablation.data import left_out_group, made_duels, split_rows
 from sparse_prefgp.lab.ablation.execution import execute
 from sparse_prefgp.lab.ablation.fitting import compared_items, held_out
 from sparse_prefgp.lab.ablation.measures import METRICS, PeakMemory
+from sparse_prefgp.lab.ablation.parting import parted
 from sparse_prefgp.lab.ablation.reference import Reference, make_reference
 from sparse_prefgp.lab.ablation.runs import reference_of
 from sparse_prefgp.lab.kl import divergences
