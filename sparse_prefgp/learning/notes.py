@@ -22,13 +22,13 @@ def fit_notes(figures: Mapping[str, Any]) -> list[str]:
 
 
 def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
-    """What to know about one fit; `after` says which, where there are two."""
+    """What to know about one fit, causes first; `after` says which, where there are two."""
     return [
+        *fit.get("limits", []),
         *_about_inference(fit, after),
         *_about_the_optimiser(fit, after),
         *_about_chunks(fit),
         *_about_weights(fit),
-        *fit.get("limits", []),
         *_about_the_kernel(fit),
     ]
 

@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.lab.ablation.fitting import KernelValues
 from sparse_prefgp.lab.regression import RegressionGP
 from sparse_prefgp.learning.limits import NOISELESS, limits_of, warn_of_lengthscales
+from sparse_prefgp.learning.notes import notes_of
 from sparse_prefgp.workflow.model_names import KernelChoice, single_columns
 
 k = gpflow.kernels
@@ -148,6 +149,11 @@ def test_separable_duels(noise: float, runs_away: bool) -> None:
         assert found[0] in str(report)
         gpflow.set_trainable(model.kernel, False)
         assert not limits_of(model)
+
+
+def test_the_cause_is_said_before_what_it_did() -> None:
+    figures = {"converged": False, "jitter": 1e-5, "limits": ["The cause."], "weight": 0.5}
+    assert notes_of({**figures, "duels": 2})[0] == "The cause."
 
 
 @pytest.mark.slow
