@@ -97,6 +97,10 @@ class Source(Protocol):
     def row_numbers(self) -> bool:
         """Whether the sides are rows of the items, not ids of them."""
 
+    @property
+    def weights(self) -> str | None:
+        """The column of weights that was named."""
+
     def count_rows(self) -> int:
         """How many rows there are."""
 

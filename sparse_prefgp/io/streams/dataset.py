@@ -43,7 +43,7 @@ class DatasetRows:
                 f"The dataset has elements with {lost!r}, which nothing was said of; "
                 f"{remedy(lost)}, or leave it out with dataset.map."
             )
-        self._weights = weights
+        self.weights = weights
         rank = spec[WINNER].shape.rank
         numeric = spec[WINNER].dtype.is_floating
         if rank is None or rank - numeric not in (0, 1) or spec[LOSER].shape.rank != rank:
@@ -88,7 +88,7 @@ class DatasetRows:
 
     def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         for batch in self._batched(size, start, stop - start):
-            weights = None if self._weights is None else batch[self._weights]
+            weights = None if self.weights is None else batch[self.weights]
             flags = tuple(batch.get(str(kind.column)) for kind in FLAGGED.values())
             yield StreamBlock(batch[WINNER], batch[LOSER], batch.get(COUNT), weights, flags)
 

@@ -15,6 +15,7 @@ from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.columns import FeatureNames, item_columns
 from sparse_prefgp.io.files import column_names, id_text, load_items
+from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # No more digits than surely fit.
@@ -111,7 +112,20 @@ class ItemTable:
         if not pa.types.is_string(column.type):
             column = column.cast(pa.string())
         found = pc.index_in(pc.utf8_trim_whitespace(column), value_set=self._texts)
-        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+        rows = np.array(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+        seen: dict[str, int | None] = {}  # ids that are written otherwise, such as 7 for 007
+        for i in np.flatnonzero(rows < 0):
+            text = id_text(column[int(i)].as_py())
+            if text not in seen:
+                seen[text] = self._by_rule.find(text)
+            row = seen[text]
+            rows[i] = -1 if row is None else row
+        return rows
+
+    @cached_property
+    def _by_rule(self) -> Ids:
+        assert self.ids is not None
+        return Ids({id_text(value): row for row, value in enumerate(self.ids)})
 
     @cached_property
     def _texts(self) -> Any:

@@ -18,6 +18,7 @@ class DuelRows:
 
     name = "the duels in memory"
     inline = None
+    weights = None
     row_numbers = True
 
     def count_rows(self) -> int:

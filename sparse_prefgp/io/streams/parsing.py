@@ -8,13 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.duels import MAX_COUNT
-from sparse_prefgp.data.events import FLAGGED, Events, Kind, kinds_of
+from sparse_prefgp.data.events import FLAGGED, Events, kinds_of
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.judgements import COUNT
 from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Source, StreamBlock
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.io.values import (
+    counts_of,
+    flags_of,
+    refuse_itself,
+    unknown_item,
+    weights_of,
+)
+from sparse_prefgp.support.arrays import FloatArray
 
 
 def parsed(
@@ -28,6 +35,10 @@ def parsed(
 
     :raises ValueError: naming the row.
     """
+
+    def where(i: int) -> str:
+        return source.where(position + i)
+
     sides: list[npt.NDArray[Any]]
     if items is None:
         sides = [_feature_rows(source, side, rows[side], position) for side in (0, 1)]
@@ -39,39 +50,25 @@ def parsed(
             bad = np.flatnonzero(number < 0)
             if bad.size:
                 i = int(bad[0])
-                raise ValueError(
-                    f"The {name} {_shown(values[i])} in {source.where(position + i)} is not among "
-                    "the items; add it there, or remove the duel."
-                )
+                raise unknown_item(name, id_text(_plain(values[i])), where(i), "the items", "duel")
             sides.append(number)
         same = sides[0] == sides[1]
-    if same.any():
-        i = int(np.flatnonzero(same)[0])
-        raise ValueError(
-            f"The duel in {source.where(position + i)} is of an item with itself; remove it, or "
-            "correct its winner or loser."
-        )
+    refuse_itself(same, where, lambda i: "an item")
     counts = np.ones(len(sides[0]))
     if rows.counts is not None:
-        counts = _numbers(rows.counts, "count", source, position)
-        whole = (counts >= 1.0) & (counts <= MAX_COUNT) & (counts == np.floor(counts))
-        bad = np.flatnonzero(~whole)
-        if bad.size:
-            i = int(bad[0])
-            raise ValueError(
-                f"The count in {source.where(position + i)} is {counts[i]:g}; counts are whole "
-                "numbers from 1 to 2**53."
-            )
+        counts = counts_of(_array(rows.counts), COUNT, where).astype(np.float64)
     flags = {
-        number: _flags(values, FLAGGED[number], source, position)
-        for number, values in zip(FLAGGED, rows.flags, strict=True)
+        number: flags_of(_array(values), str(kind.column), where, kind.flags)
+        for (number, kind), values in zip(FLAGGED.items(), rows.flags, strict=True)
         if values is not None
     }
     if rows.said is None:
-        kind = kinds_of(flags, len(counts), lambda i: source.where(position + i))
+        kind = kinds_of(flags, len(counts), where)
     else:
         kind = rows.said.kind
-    weights = None if rows.weights is None else _weights(rows.weights, source, position)
+    weights = None
+    if rows.weights is not None:
+        weights = weights_of(_array(rows.weights), source.weights or "weight", where)
     digest = 0
     for array in (*sides, counts, kind, weights):
         if array is not None:
@@ -88,30 +85,6 @@ def parsed(
     totals = None if weights is None else weights * counts
     events = Events.between(sides[0], sides[1], counts, kind=kind, weights=totals)
     return Chunk(position, events, features), digest
-
-
-def _flags(values: Any, kind: Kind, source: Source, position: int) -> BoolArray:
-    assert kind.column is not None
-    flags = _numbers(values, kind.column, source, position)
-    bad = np.flatnonzero((flags != 0.0) & (flags != 1.0))
-    if bad.size:
-        i = int(bad[0])
-        raise ValueError(
-            f"The {kind.column} in {source.where(position + i)} is {flags[i]:g}; give {kind.flags}."
-        )
-    return flags == 1.0
-
-
-def _weights(values: Any, source: Source, position: int) -> FloatArray:
-    weights = _numbers(values, "weight", source, position)
-    bad = np.flatnonzero(~((weights > 0.0) & np.isfinite(weights)))
-    if bad.size:
-        i = int(bad[0])
-        raise ValueError(
-            f"The weight in {source.where(position + i)} is {weights[i]:g}; give a positive "
-            "number, or leave the duel out."
-        )
-    return weights
 
 
 def _feature_rows(source: Source, side: int, values: Any, position: int) -> FloatArray:
@@ -137,7 +110,9 @@ def _numbers(values: Any, name: str, source: Source, position: int) -> FloatArra
 
     :raises ValueError: one that is not a number, with its row.
     """
-    column = values.to_numpy(zero_copy_only=False) if hasattr(values, "to_numpy") else values
+    column = _array(values)
+    if column.dtype.kind == "M":  # dates, as days
+        return np.asarray((column - np.datetime64(0, "D")) / np.timedelta64(1, "D"))
     try:
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
@@ -156,8 +131,19 @@ def _is_number(value: Any) -> bool:
     return True
 
 
+def _array(values: Any) -> npt.NDArray[Any]:
+    """A column of Arrow, or an array, as an array."""
+    arrow = hasattr(values, "to_numpy")
+    return np.asarray(values.to_numpy(zero_copy_only=False) if arrow else values)
+
+
 def _shown(value: Any) -> str:
+    plain = _plain(value)
+    return repr(plain) if id_text(plain) else "(missing)"
+
+
+def _plain(value: Any) -> Any:
+    """A cell as Python has it."""
     plain = value.as_py() if hasattr(value, "as_py") else value
     plain = plain.decode(errors="replace") if isinstance(plain, bytes) else plain
-    plain = plain.item() if hasattr(plain, "item") else plain
-    return repr(plain) if id_text(plain) else "(missing)"
+    return plain.item() if hasattr(plain, "item") else plain

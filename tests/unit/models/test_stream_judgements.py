@@ -168,9 +168,9 @@ def test_a_sample_keeps_ties_and_weights(judged: Judged) -> None:
         ({}, {"weights": "count"}, "The column 'count' cannot hold weights"),
         ({}, {"weights": "wait"}, "has no column 'wait', where weights were to be"),
         ({"ties": 0}, {"weights": "weight"}, "has a column 'ties'.* call it 'tie' if it has 1 for"),
-        ({"tie": 2}, {"weights": "weight"}, "The tie in row 0 of .* is 2; give 1 for a tie"),
-        ({"weight": -1.0}, {"weights": "weight"}, "The weight in row 0 of .* is -1; give a pos"),
-        ({"weight": np.nan}, {"weights": "weight"}, "The weight in row 0 of .* is nan"),
+        ({"tie": 2}, {"weights": "weight"}, "'tie' has 2.* in row 0 of .*; give 1 for a tie"),
+        ({"weight": -1.0}, {"weights": "weight"}, "'weight'. in row 0 of .* is -1.0; give a pos"),
+        ({"weight": np.nan}, {"weights": "weight"}, "'weight'. in row 0 of .* is nan"),
         ({}, {"weights": "weight", "ignore": ["tie"]}, "'tie' of .* cannot be ignored"),
     ],
 )
