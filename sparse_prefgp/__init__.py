@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.sampling import sample_posterior as sample_posterior
     from sparse_prefgp.workflow import Candidate as Candidate
     from sparse_prefgp.workflow import compare as compare
+    from sparse_prefgp.workflow.settings import CompareSettings as CompareSettings
     from sparse_prefgp.workflow.settings import FitSettings as FitSettings
     from sparse_prefgp.workflow.workflow import fit as fit
 

@@ -6,8 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -15,15 +16,15 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 from typer.core import TyperCommand
 
+from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import (
     MISTAKE,
     Output,
     clock,
     import_tensorflow,
     rows_table,
-    sentences,
 )
-from sparse_prefgp.cli.output_options import AsJson, Quiet, Threads
+from sparse_prefgp.support.options import option
 
 if TYPE_CHECKING:
     from sparse_prefgp.lab.ablation import Study, StudyProgress, StudyResult
@@ -50,64 +51,51 @@ class Command(TyperCommand):
         return list(super().parse_args(ctx, complete))
 
 
-def ablate(
-    config: Annotated[
-        Path,
-        typer.Argument(metavar="CONFIG", help="The study, a YAML file such as those in configs/."),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for records and tables; that of the same study is continued.",
-        ),
-    ],
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[ADDRESS]",
-            help="Run on processes of this machine, or on the workers of the scheduler at this "
-            "address, such as tcp://10.0.0.1:8786.",
-            show_default=False,
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Processes of --dask without an address; one per core by default.",
-            show_default=False,
-        ),
-    ] = None,
-    retry_failed: Annotated[
-        bool,
-        typer.Option("--retry-failed", metavar="", help="Do runs again that failed before."),
-    ] = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    threads: Threads = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AblateOptions:
+    """Which study, where to, and who does the runs."""
+
+    config: Path = option(
+        "The study, a YAML file such as those in configs/.", metavar="CONFIG", argument=True
+    )
+    out: Path = option(
+        "Folder for records and tables; that of the same study is continued.", metavar="DIR"
+    )
+    dask: str | None = option(
+        "Run on processes of this machine, or on the workers of the scheduler at this address, "
+        "such as tcp://10.0.0.1:8786.",
+        default=None,
+        metavar="[ADDRESS]",
+    )
+    workers: int | None = option(
+        "Processes of --dask without an address; one per core by default.", default=None
+    )
+    retry_failed: bool = option("Do runs again that failed before.", default=False)
+
+
+@command()
+def ablate(console: Output, options: AblateOptions) -> None:
     """Run a study of approximations, engines, kernels and inducing inputs.
 
     Each run has its record in DIR/runs as soon as it is done; the same command resumes after an
     interruption. All results are in DIR/results.parquet and DIR/results.csv.
     """
-    with sentences(quiet, as_json, threads) as console:
-        # Imported here to keep `--help` quick.
-        from sparse_prefgp.lab.ablation import expand, read_study, run_study
+    # Imported here to keep `--help` quick.
+    from sparse_prefgp.lab.ablation import expand, read_study, run_study
 
-        study = read_study(config)
-        console.print(Text(f"{study.title}: {len(expand(study)):,} runs"))
-        import_tensorflow(console)
-        with study_bar(console) as progress:
-            result = run_study(
-                study,
-                out,
-                dask=dask,
-                workers=workers,
-                retry_failed=retry_failed,
-                callback=progress,
-            )
-        _tell(console, study, result)
+    study = read_study(options.config)
+    console.print(Text(f"{study.title}: {len(expand(study)):,} runs"))
+    import_tensorflow(console)
+    with study_bar(console) as progress:
+        result = run_study(
+            study,
+            options.out,
+            dask=options.dask,
+            workers=options.workers,
+            retry_failed=options.retry_failed,
+            callback=progress,
+        )
+    _tell(console, study, result)
 
 
 def _tell(console: Output, study: Study, result: StudyResult) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from sparse_prefgp.cli.console import Output, import_tensorflow, sentences
-from sparse_prefgp.cli.output_options import AsJson, Quiet, Threads
+from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.console import Output, import_tensorflow
+from sparse_prefgp.support.options import option
 
 if TYPE_CHECKING:
     from sparse_prefgp.lab.benchmarks import Report
@@ -20,35 +21,27 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: sparse-prefgp bench sweep --out bench"
 
 
-def bench(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="exact, sweep, roofline, engines, svgp, optimise, stream, scaling, or all."
-        ),
-    ] = "all",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the tables and numbers of each, as Markdown and JSON, and a figure of "
-            "some.",
-            show_default=False,
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Small sizes, to see that it runs.")
-    ] = False,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds that svgp gives to each method on each set of duels.",
-            show_default=False,
-        ),
-    ] = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    threads: Threads = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions:
+    """What is measured, and where to."""
+
+    name: str = option(
+        "exact, sweep, roofline, engines, svgp, optimise, stream, scaling, or all.",
+        default="all",
+        argument=True,
+    )
+    out: Path | None = option(
+        "Folder for the tables and numbers of each, as Markdown and JSON, and a figure of some.",
+        default=None,
+    )
+    quick: bool = option("Small sizes, to see that it runs.", default=False)
+    budget: float | None = option(
+        "Seconds that svgp gives to each method on each set of duels.", default=None
+    )
+
+
+@command()
+def bench(console: Output, options: BenchOptions) -> None:
     """Measure what the package costs, as ratios within one run on this machine.
 
     exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product it
@@ -58,32 +51,31 @@ def bench(
     warm sites against cold ones, learned against k-means inducing inputs. stream: duels read from
     files, in parts. scaling: time and memory against duels, items, inducing inputs and parts.
     """
-    with sentences(quiet, as_json, threads) as console:
-        results = {}
-        from sparse_prefgp.disk.folders import check_place, write_file
-        from sparse_prefgp.lab import benchmarks
+    results = {}
+    from sparse_prefgp.disk.folders import check_place, write_file
+    from sparse_prefgp.lab import benchmarks
 
-        names = benchmarks.chosen(name)
-        benchmarks.check_budget(budget)
-        if out is not None:
-            check_place(out.absolute(), out)
-        import_tensorflow(console)
-        for each in names:
-            with console.status(f"Running {each} …"):
-                report = benchmarks.run(each, quick=quick, budget=budget)
-            _show(report, console)
-            results[each] = report.as_json()
-            if out is not None:
-                path = out / f"{each}.json"
-                write_file(path, json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
-                write_file(path.with_suffix(".md"), report.as_markdown())
-                console.print(Text(f"Wrote {path} and {path.with_suffix('.md').name}"))
-                if report.panels:
-                    from sparse_prefgp.lab.benchmarks.drawing import draw
+    names = benchmarks.chosen(options.name)
+    benchmarks.check_budget(options.budget)
+    if options.out is not None:
+        check_place(options.out.absolute(), options.out)
+    import_tensorflow(console)
+    for each in names:
+        with console.status(f"Running {each} …"):
+            report = benchmarks.run(each, quick=options.quick, budget=options.budget)
+        _show(report, console)
+        results[each] = report.as_json()
+        if options.out is not None:
+            path = options.out / f"{each}.json"
+            write_file(path, json.dumps(report.as_json(), indent=2, allow_nan=False) + "\n")
+            write_file(path.with_suffix(".md"), report.as_markdown())
+            console.print(Text(f"Wrote {path} and {path.with_suffix('.md').name}"))
+            if report.panels:
+                from sparse_prefgp.lab.benchmarks.drawing import draw
 
-                    draw(report, path.with_suffix(".png"))
-                    console.print(Text(f"Wrote {path.with_suffix('.png')}"))
-        console.manners.emit(results)
+                draw(report, path.with_suffix(".png"))
+                console.print(Text(f"Wrote {path.with_suffix('.png')}"))
+    console.manners.emit(results)
 
 
 def _show(report: Report, console: Output) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
-from sparse_prefgp.cli.console import Output, cells_table, counting_bar, rows_table, sentences
-from sparse_prefgp.cli.output_options import AsJson, Quiet
+from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.console import Output, cells_table, counting_bar, rows_table
+from sparse_prefgp.support.options import option
 
 if TYPE_CHECKING:
     from sparse_prefgp.datasets import DataSet
@@ -17,30 +18,28 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: sparse-prefgp datasets boston"
 
 
-def datasets(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="Fetch this one.", show_default=False),
-    ] = None,
-    refresh: Annotated[
-        bool,
-        typer.Option(
-            "--refresh",
-            metavar="",
-            help="Download it again; it must be the same as before.",
-        ),
-    ] = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DatasetsOptions:
+    """Which one.
+
+    :raises ValueError: a download of none.
+    """
+
+    name: str | None = option("Fetch this one.", default=None, metavar="[NAME]", argument=True)
+    refresh: bool = option("Download it again; it must be the same as before.", default=False)
+
+    def __post_init__(self) -> None:
+        if self.refresh and self.name is None:
+            raise ValueError("--refresh needs the name of a data set; give one.")
+
+
+@command(threads=False)
+def datasets(console: Output, options: DatasetsOptions) -> None:
     """List the public data sets, or fetch one and say where it is and how to cite it."""
-    with sentences(quiet, as_json) as console:
-        if name is None:
-            if refresh:
-                raise ValueError("--refresh needs the name of a data set; give one.")
-            _list(console)
-        else:
-            _fetch(console, name, refresh)
+    if options.name is None:
+        _list(console)
+    else:
+        _fetch(console, options.name, options.refresh)
 
 
 def _list(console: Output) -> None:

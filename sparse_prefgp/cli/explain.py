@@ -2,54 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
 
-import typer
 from rich.text import Text
 
-from sparse_prefgp.cli.console import open_model, sentences
-from sparse_prefgp.cli.output_options import AsJson, Items, Model, Quiet, Seed, Threads
+from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.console import Output, open_model
+from sparse_prefgp.cli.shared_options import SavedModel
+from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
+from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp explain --model fitted --first 12 --second 7"
 
 
-def explain(
-    model: Model,
-    first: Annotated[str | None, typer.Option(help="Id of an item.", show_default=False)] = None,
-    second: Annotated[
-        str | None, typer.Option(help="Id of the item it is compared with.", show_default=False)
-    ] = None,
-    items: Items = None,
-    simulations: Annotated[
-        int, typer.Option(help="Without a pair: so often the votes are redrawn from the model.")
-    ] = 200,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    threads: Threads = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ExplainOptions:
+    """Which pair, or how the duels are looked at.
+
+    :raises ValueError: one item of a pair.
+    """
+
+    first: str | None = option("Id of an item.", default=None)
+    second: str | None = option("Id of the item it is compared with.", default=None)
+    simulations: int = option(
+        "Without a pair: so often the votes are redrawn from the model.", default=200
+    )
+    seed: int = same_as(FitSettings, "seed")
+
+    def __post_init__(self) -> None:
+        if (self.first is None) != (self.second is None):
+            given, missing = "--first", "--second"
+            if self.first is None:
+                given, missing = missing, given
+            raise ValueError(f"{given} was given without {missing}; give both, or neither.")
+
+
+@command()
+def explain(console: Output, saved: SavedModel, options: ExplainOptions) -> None:
     """Why did it win? What each feature adds to the expected utility difference of two items.
 
     Without a pair: contradictions and circles among the model's duels, and whether it explains
     them.
     """
-    with sentences(quiet, as_json, threads) as console:
-        if (first is None) != (second is None):
-            given, missing = ("--first", "--second") if second is None else ("--second", "--first")
-            raise ValueError(f"{given} was given without {missing}; give both, or neither.")
-        fitted = open_model(console, model)
-        if first is None or second is None:
-            from sparse_prefgp.analysis.consistency import consistency
+    fitted = open_model(console, saved.model)
+    if options.first is None or options.second is None:
+        from sparse_prefgp.analysis.consistency import consistency
 
-            with console.status("Redrawing the votes …"):
-                found = consistency(fitted.duels, fitted, simulations=simulations, rng=seeded(seed))
-            console.print(Text(str(found)))
-            console.manners.emit(found.to_dict())
-            return
-        from sparse_prefgp.analysis.explanation import explain as explain_pair
+        with console.status("Redrawing the votes …"):
+            found = consistency(
+                fitted.duels, fitted, simulations=options.simulations, rng=seeded(options.seed)
+            )
+        console.print(Text(str(found)))
+        console.manners.emit(found.to_dict())
+        return
+    from sparse_prefgp.analysis.explanation import explain as explain_pair
 
-        with console.status("Explaining …"):
-            explanation = explain_pair(fitted, first, second, items)
-        console.print(Text(str(explanation)))
-        console.manners.emit(explanation.to_dict())
+    with console.status("Explaining …"):
+        explanation = explain_pair(fitted, options.first, options.second, saved.items)
+    console.print(Text(str(explanation)))
+    console.manners.emit(explanation.to_dict())

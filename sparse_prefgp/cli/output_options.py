@@ -6,43 +6,14 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from sparse_prefgp.disk.folders import check_place
 from sparse_prefgp.disk.folders import write_file as write_file  # commands take it from here
+from sparse_prefgp.support.options import option
 from sparse_prefgp.support.plain import as_json_text
-
-Quiet = Annotated[
-    bool, typer.Option("--quiet", metavar="", help="Print nothing but mistakes and warnings.")
-]
-AsJson = Annotated[
-    bool,
-    typer.Option(
-        "--json", metavar="", help="Print the result as one JSON document, and nothing else."
-    ),
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(help="Processor threads to use; all of them by default.", show_default=False),
-]
-Seed = Annotated[int, typer.Option(help="Of everything drawn at random: same seed, same numbers.")]
-Model = Annotated[
-    Path, typer.Option("--model", metavar="", help="Folder that fit wrote, or that spg.save wrote.")
-]
-Items = Annotated[
-    Path | None,
-    typer.Option(
-        help="Raw items with the columns that the model was fitted to; by default the items it "
-        "was fitted with.",
-        show_default=False,
-    ),
-]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", metavar="", help="Replace --out if it exists.")
-]
-Level = Annotated[float, typer.Option(help="Of the intervals, for example 0.9.")]
 
 
 @dataclass(frozen=True)
@@ -52,11 +23,13 @@ class OutputOptions:
     :raises ValueError: threads below 1.
     """
 
-    quiet: bool = False
+    quiet: bool = option("Print nothing but mistakes and warnings.", default=False)
     """No tables, no progress."""
-    as_json: bool = False
+    as_json: bool = option(
+        "Print the result as one JSON document, and nothing else.", default=False, flag="--json"
+    )
     """The result as JSON on standard output, alone."""
-    threads: int | None = None
+    threads: int | None = option("Processor threads to use; all of them by default.", default=None)
     """Of TensorFlow and of NumPy's linear algebra; None leaves them alone."""
 
     def __post_init__(self) -> None:

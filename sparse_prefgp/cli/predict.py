@@ -2,83 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.text import Text
 
+from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import (
     Cells,
+    Output,
     cells_table,
     chances,
     intervals,
     open_model,
-    sentences,
 )
-from sparse_prefgp.cli.output_options import (
-    AsJson,
-    Items,
-    Level,
-    Model,
-    Overwrite,
-    Quiet,
-    Threads,
-    check_file,
-    write_file,
-)
+from sparse_prefgp.cli.output_options import check_file, write_file
+from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.support.options import option, same_as
 
 TIE = "tie_probability"
 EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out predicted.csv"
 
 
-def predict(
-    model: Model,
-    pairs: Annotated[
-        Path,
-        typer.Option(help="Pairs: columns first and second (or winner and loser) hold item ids."),
-    ],
-    items: Items = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write all predictions here (.csv).", show_default=False),
-    ] = None,
-    overwrite: Overwrite = False,
-    show: Annotated[int, typer.Option(min=0, help="How many pairs to print.")] = 20,
-    level: Level = 0.95,
-    noise_by: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the pairs that says who judges, for a model with noise by group.",
-            show_default=False,
-        ),
-    ] = None,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    threads: Threads = None,
-) -> None:
-    """Predict pairs: probability that the first beats the second, interval of the difference."""
-    with sentences(quiet, as_json, threads) as console:
-        check_file(out, overwrite, items, pairs)
-        fitted = open_model(console, model)
-        from sparse_prefgp.analysis.prediction import predict as predict_pairs
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions:
+    """What is predicted, and where to."""
 
-        with console.status("Predicting …"):
-            frame = predict_pairs(fitted, pairs, items, level=level, groups=noise_by)
-        if len(frame) == 0:
-            raise ValueError(f"There are no pairs in {str(pairs)!r}; give at least one row.")
-        if out is not None:
-            write_file(out, frame.to_csv(index=False))
-        console.print(_table(frame.head(show), len(frame)))
-        console.print(
-            Text(
-                "Probability that the first beats the second; difference of their utilities, with "
-                f"its {100 * level:g} % interval."
-            )
+    pairs: Path = option("Pairs: columns first and second (or winner and loser) hold item ids.")
+    out: Path | None = option("Write all predictions here (.csv).", default=None)
+    overwrite: bool = same_as(Shared, "overwrite")
+    show: int = option("How many pairs to print.", default=20, least=0)
+    level: float = same_as(Shared, "level")
+    noise_by: str | None = option(
+        "Column of the pairs that says who judges, for a model with noise by group.", default=None
+    )
+
+
+@command()
+def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None:
+    """Predict pairs: probability that the first beats the second, interval of the difference."""
+    check_file(options.out, options.overwrite, saved.items, options.pairs)
+    fitted = open_model(console, saved.model)
+    from sparse_prefgp.analysis.prediction import predict as predict_pairs
+
+    with console.status("Predicting …"):
+        frame = predict_pairs(
+            fitted, options.pairs, saved.items, level=options.level, groups=options.noise_by
         )
-        if out is not None:
-            console.print(Text(f"Written to {out}."), soft_wrap=True)
-        console.manners.emit({"level": level, "pairs": frame.to_dict("records")})
+    if len(frame) == 0:
+        raise ValueError(f"There are no pairs in {str(options.pairs)!r}; give at least one row.")
+    if options.out is not None:
+        write_file(options.out, frame.to_csv(index=False))
+    console.print(_table(frame.head(options.show), len(frame)))
+    console.print(
+        Text(
+            "Probability that the first beats the second; difference of their utilities, with "
+            f"its {100 * options.level:g} % interval."
+        )
+    )
+    if options.out is not None:
+        console.print(Text(f"Written to {options.out}."), soft_wrap=True)
+    console.manners.emit({"level": options.level, "pairs": frame.to_dict("records")})
 
 
 def _table(frame: Any, total: int) -> Cells:

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.text import Text
 
+from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import (
     Cells,
+    Output,
     cells_table,
     chances,
     counting_bar,
     intervals,
     open_model,
-    sentences,
 )
-from sparse_prefgp.cli.output_options import (
-    AsJson,
-    Items,
-    Level,
-    Model,
-    Overwrite,
-    Quiet,
-    Seed,
-    Threads,
-    check_file,
-    write_file,
-)
+from sparse_prefgp.cli.output_options import check_file, write_file
+from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.words import counted
+from sparse_prefgp.workflow.settings import FitSettings
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.ranking import Ranking
@@ -38,73 +31,62 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: sparse-prefgp rank --model fitted --items next_month.csv --out ranking.csv"
 
 
-def rank(
-    model: Model,
-    items: Items = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the whole ranking here (.csv).", show_default=False)
-    ] = None,
-    overwrite: Overwrite = False,
-    order: Annotated[
-        str | None,
-        typer.Option(
-            help="By expected utility (mean) or by the lower end of its interval (lower); by "
-            "default lower where some items have more duels than others, else mean.",
-            show_default=False,
-        ),
-    ] = None,
-    min_comparisons: Annotated[
-        int, typer.Option(help="Leave out items with fewer training duels, whatever these weigh.")
-    ] = 0,
-    top: Annotated[
-        int | None,
-        typer.Option(
-            help="k of the probability of being in the top k; 10, or all items if fewer.",
-            show_default=False,
-        ),
-    ] = None,
-    show: Annotated[int, typer.Option(min=0, help="How many items to print.")] = 20,
-    level: Level = 0.95,
-    candidates: Annotated[
-        int, typer.Option(help="So many items are sampled jointly to find the best.")
-    ] = 1000,
-    samples: Annotated[int, typer.Option(help="How many joint samples.")] = 10_000,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    threads: Threads = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class RankOptions:
+    """How items are ranked, and where to."""
+
+    out: Path | None = option("Write the whole ranking here (.csv).", default=None)
+    overwrite: bool = same_as(Shared, "overwrite")
+    order: str | None = option(
+        "By expected utility (mean) or by the lower end of its interval (lower); by default lower "
+        "where some items have more duels than others, else mean.",
+        default=None,
+    )
+    min_comparisons: int = option(
+        "Leave out items with fewer training duels, whatever these weigh.", default=0
+    )
+    top: int | None = option(
+        "k of the probability of being in the top k; 10, or all items if fewer.", default=None
+    )
+    show: int = option("How many items to print.", default=20, least=0)
+    level: float = same_as(Shared, "level")
+    candidates: int = option("So many items are sampled jointly to find the best.", default=1000)
+    samples: int = option("How many joint samples.", default=10_000)
+    seed: int = same_as(FitSettings, "seed")
+
+
+@command()
+def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
     """Rank items by utility: interval, probability of being best and in the top k, comparisons.
 
     Items with equal features share a row.
     """
-    with sentences(quiet, as_json, threads) as console:
-        check_file(out, overwrite, items)
-        fitted = open_model(console, model)
-        from sparse_prefgp.analysis.ranking import rank as rank_items
+    check_file(options.out, options.overwrite, saved.items)
+    fitted = open_model(console, saved.model)
+    from sparse_prefgp.analysis.ranking import rank as rank_items
 
-        with counting_bar(console, "Ranking") as progress:
-            ranking = rank_items(
-                fitted,
-                items,
-                order=order,
-                min_comparisons=min_comparisons,
-                top_k=top,
-                level=level,
-                candidates=candidates,
-                samples=samples,
-                rng=seeded(seed),
-                progress=progress,
-            )
-        frame = ranking.frame
-        if out is not None:
-            write_file(out, frame.to_csv(index=False))
-        console.print(_table(ranking, show))
-        for note in ranking.notes():
-            console.print(Text(note))
-        if out is not None:
-            console.print(Text(f"Written to {out}."), soft_wrap=True)
-        console.manners.emit(ranking.to_dict())
+    with counting_bar(console, "Ranking") as progress:
+        ranking = rank_items(
+            fitted,
+            saved.items,
+            order=options.order,
+            min_comparisons=options.min_comparisons,
+            top_k=options.top,
+            level=options.level,
+            candidates=options.candidates,
+            samples=options.samples,
+            rng=seeded(options.seed),
+            progress=progress,
+        )
+    frame = ranking.frame
+    if options.out is not None:
+        write_file(options.out, frame.to_csv(index=False))
+    console.print(_table(ranking, options.show))
+    for note in ranking.notes():
+        console.print(Text(note))
+    if options.out is not None:
+        console.print(Text(f"Written to {options.out}."), soft_wrap=True)
+    console.manners.emit(ranking.to_dict())
 
 
 def _table(ranking: Ranking, show: int) -> Cells:

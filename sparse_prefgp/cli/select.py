@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from sparse_prefgp.cli.console import Cells, Output, cells_table, import_tensorflow, sentences
-from sparse_prefgp.cli.output_options import (
-    AsJson,
-    Overwrite,
-    Quiet,
-    Seed,
-    Threads,
-    check_file,
-    write_file,
-)
-from sparse_prefgp.cli.tables import (
-    Choices,
-    Duels,
-    Features,
-    FixedInducing,
-    Ignore,
-    ItemTable,
-    LeastGain,
-    NoiseVariance,
-    Rankings,
-    Resume,
-    names,
-    optional_names,
-)
-from sparse_prefgp.support.randomness import seeded
+from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.console import Cells, Output, cells_table, import_tensorflow
+from sparse_prefgp.cli.output_options import check_file, write_file
+from sparse_prefgp.cli.shared_options import Shared
+from sparse_prefgp.support.options import names, option, same_as
+from sparse_prefgp.workflow.fit_sources import ITEMS, Sources
+from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, Candidate, candidates_from
+from sparse_prefgp.workflow.settings import CompareSettings
 
 if TYPE_CHECKING:
     from sparse_prefgp.workflow.comparison import CompareProgress, Comparison
-    from sparse_prefgp.workflow.model_names import Candidate
 
 EXAMPLE = (
     "Example: sparse-prefgp select --items items.csv --duels duels.csv "
@@ -48,135 +30,131 @@ EXAMPLE = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """What is compared on."""
+
+    items: Path = same_as(Sources, "items", default=MISSING, help=ITEMS)
+    duels: Path | None = same_as(Sources, "duels")
+    choices: Path | None = same_as(Sources, "choices")
+    rankings: Path | None = same_as(Sources, "rankings")
+    features: Sequence[str] | None = same_as(Sources, "features")
+    ignore: Sequence[str] = same_as(Sources, "ignore")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """What is compared, in one of two forms.
+
+    :raises ValueError: both forms, or parts of the second without kernels.
+    """
+
+    candidates: str | None = option(
+        "What to compare, each kernel/approximation or kernel/approximation/m: a/b,c/d. By default "
+        "what fit --kernel auto --approximation auto compares.",
+        default=None,
+    )
+    kernels: str | None = option(
+        "Instead of --candidates, every one of these kernels with every one of --approximations "
+        "and --inducing: a,b.",
+        default=None,
+    )
+    approximations: str | None = option("vfe,fitc and so on; vfe by default.", default=None)
+    inducing: str | None = option(
+        "Numbers of inducing inputs: 32,128; 128 by default, or all distinct items if fewer.",
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        parts = self.approximations is not None or self.inducing is not None
+        if self.candidates is not None and (self.kernels is not None or parts):
+            raise ValueError(
+                "Candidates were given, and --kernels, --approximations or --inducing as well; "
+                "give one or the other."
+            )
+        if self.candidates is None and self.kernels is None and parts:
+            raise ValueError(
+                "--approximations and --inducing go with --kernels; give the kernels too."
+            )
+
+    def listed(self) -> tuple[Candidate, ...] | None:
+        """What was asked for; None is the automatic list.
+
+        :raises ValueError: what cannot be read.
+        """
+        if self.candidates is not None:
+            return tuple(Candidate.parse(text) for text in names(self.candidates))
+        if self.kernels is None:
+            return None
+        numbers: list[int | None] = [None]
+        if self.inducing is not None:
+            wrong = [text for text in names(self.inducing) if not text.isdecimal()]
+            if wrong:
+                raise ValueError(
+                    f"--inducing has {wrong[0]!r}; give whole numbers of at least 1, such as "
+                    "32,128."
+                )
+            numbers = [int(text) for text in names(self.inducing)]
+        return candidates_from(
+            names(self.kernels), names(self.approximations or DEFAULT_APPROXIMATION), numbers
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Where the table is written to, and what is kept of a comparison that is killed.
+
+    :raises ValueError: nowhere to resume from.
+    """
+
+    out: Path | None = option("Write the table here (.csv).", default=None)
+    overwrite: bool = same_as(Shared, "overwrite")
+    checkpoint: Path | None = option(
+        "Keep finished fits in this folder until the comparison has succeeded.", default=None
+    )
+    resume: bool = same_as(Shared, "resume")
+
+    def __post_init__(self) -> None:
+        if self.resume and self.checkpoint is None:
+            raise ValueError("--resume needs the folder of --checkpoint; give that too.")
+
+
+@command()
 def select(
-    items: ItemTable,
-    duels: Duels = None,
-    choices: Choices = None,
-    rankings: Rankings = None,
-    candidates: Annotated[
-        str | None,
-        typer.Option(
-            help="What to compare, each kernel/approximation or kernel/approximation/m: a/b,c/d. "
-            "By default what fit --kernel auto --approximation auto compares.",
-            show_default=False,
-        ),
-    ] = None,
-    kernels: Annotated[
-        str | None,
-        typer.Option(
-            help="Instead of --candidates, every one of these kernels with every one of "
-            "--approximations and --inducing: a,b.",
-            show_default=False,
-        ),
-    ] = None,
-    approximations: Annotated[
-        str | None, typer.Option(help="vfe,fitc and so on; vfe by default.", show_default=False)
-    ] = None,
-    inducing: Annotated[
-        str | None,
-        typer.Option(
-            help="Numbers of inducing inputs: 32,128; 128 by default, or all distinct items if "
-            "fewer.",
-            show_default=False,
-        ),
-    ] = None,
-    fixed_inducing: FixedInducing = False,
-    split: Annotated[
-        str,
-        typer.Option(
-            help="What a fold holds out: duels, items, group:COLUMN, or time:COLUMN (one fold, the "
-            "last 1/folds of the duels)."
-        ),
-    ] = "duels",
-    folds: Annotated[int, typer.Option(help="Each part is held out once.")] = 5,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            help="Columns that additive kernels take together: a,b;c,d. Others stay single.",
-            show_default=False,
-        ),
-    ] = None,
-    seed: Seed = 0,
-    max_iterations: Annotated[
-        int, typer.Option(help="At most so many optimiser steps for each fit.")
-    ] = 60,
-    least_gain: LeastGain = 1e-5,
-    max_train: Annotated[
-        int, typer.Option(help="At most so many training duels for each fit.")
-    ] = 20_000,
-    noise_variance: NoiseVariance = 0.5,
-    time_budget: Annotated[
-        float | None,
-        typer.Option(help="Begin no fit after so many seconds.", show_default=False),
-    ] = None,
-    no_race: Annotated[
-        bool,
-        typer.Option(
-            "--no-race", metavar="", help="Fit also those that are clearly behind on every fold."
-        ),
-    ] = False,
-    features: Features = None,
-    ignore: Ignore = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the table here (.csv).", show_default=False)
-    ] = None,
-    overwrite: Overwrite = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep finished fits in this folder until the comparison has succeeded.",
-            show_default=False,
-        ),
-    ] = None,
-    resume: Resume = False,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    threads: Threads = None,
+    console: Output,
+    tables: Tables,
+    candidates: Candidates,
+    settings: CompareSettings,
+    options: TableOptions,
 ) -> None:
     """Compare kernels, approximations and m on held-out duels, and say which to take."""
-    with sentences(quiet, as_json, threads) as console:
-        check_file(out, overwrite, items, duels, choices, rankings)
-        # Imported here to keep `--help` quick.
-        from sparse_prefgp.cli.checkpoints import Checkpoints
-        from sparse_prefgp.workflow.automatic import automatic_candidates
-        from sparse_prefgp.workflow.comparison import compare
-        from sparse_prefgp.workflow.fit_sources import Sources
-        from sparse_prefgp.workflow.folder import check_checkpoint
+    sources = Sources(**vars(tables))
+    check_file(options.out, options.overwrite, *sources.files)
+    # Imported here to keep `--help` quick.
+    from sparse_prefgp.cli.checkpoints import Checkpoints
+    from sparse_prefgp.workflow.automatic import automatic_candidates
+    from sparse_prefgp.workflow.comparison import compare
+    from sparse_prefgp.workflow.folder import check_checkpoint
 
-        listed = _candidates(candidates, kernels, approximations, inducing)
-        if resume and checkpoint is None:
-            raise ValueError("--resume needs the folder of --checkpoint; give that too.")
-        checkpoints = None
-        if checkpoint is not None:
-            check_checkpoint(checkpoint)
-            checkpoints = Checkpoints(checkpoint, "comparison", 1, resume)
-        sources = Sources(
-            items, duels, choices, rankings, optional_names(features), names(ignore or "")
-        )
-        table = sources.table(split)
-        with nullcontext() if checkpoints is None else checkpoints.reporting():
-            place, goes_on = (None, False) if checkpoints is None else checkpoints.comparison()
-            # Compared and checked in one call: TensorFlow is loaded by the first fit, not before.
-            with compare_bar(console) as progress:
-                comparison = compare(
-                    automatic_candidates(table) if listed is None else listed,
-                    table,
-                    folds=folds,
-                    by=split,
-                    rng=seeded(seed),
-                    max_iterations=max_iterations,
-                    least_gain=least_gain or None,
-                    max_train=max_train,
-                    noise_variance=noise_variance,
-                    fixed_inducing=fixed_inducing,
-                    groups=None if groups is None else [names(each) for each in groups.split(";")],
-                    race=not no_race,
-                    time_budget=time_budget,
-                    checkpoint=place,
-                    resume=goes_on,
-                    callback=progress,
-                )
-            _tell(console, comparison, out)
+    listed = candidates.listed()
+    checkpoints = None
+    if options.checkpoint is not None:
+        check_checkpoint(options.checkpoint)
+        checkpoints = Checkpoints(options.checkpoint, "comparison", 1, options.resume)
+    table = sources.table(str(settings.by))
+    with nullcontext() if checkpoints is None else checkpoints.reporting():
+        place, resume = (None, False) if checkpoints is None else checkpoints.comparison()
+        # Compared and checked in one call: TensorFlow is loaded by the first fit, not before.
+        with compare_bar(console) as progress:
+            comparison = compare(
+                automatic_candidates(table) if listed is None else listed,
+                table,
+                settings,
+                checkpoint=place,
+                resume=resume,
+                callback=progress,
+            )
+        _tell(console, comparison, options.out)
 
 
 def _tell(console: Output, comparison: Comparison, out: Path | None) -> None:
@@ -275,37 +253,3 @@ def _quiet(console: Output) -> Output:
     silent = Output(console.manners)
     silent.quiet = True
     return silent
-
-
-def _candidates(
-    candidates: str | None, kernels: str | None, approximations: str | None, inducing: str | None
-) -> tuple[Candidate, ...] | None:
-    """What was asked for; None is the automatic list.
-
-    :raises ValueError: both ways of naming them, parts without kernels, or what cannot be read.
-    """
-    from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, Candidate, candidates_from
-
-    if candidates is not None:
-        if not (kernels is None and approximations is None and inducing is None):
-            raise ValueError(
-                "Candidates were given, and --kernels, --approximations or --inducing as well; "
-                "give one or the other."
-            )
-        return tuple(Candidate.parse(text) for text in names(candidates))
-    if kernels is None:
-        if approximations is not None or inducing is not None:
-            raise ValueError(
-                "--approximations and --inducing go with --kernels; give the kernels too."
-            )
-        return None
-    numbers: list[int | None] = [None]
-    if inducing is not None:
-        wrong = [text for text in names(inducing) if not text.isdecimal()]
-        if wrong:
-            raise ValueError(
-                f"--inducing has {wrong[0]!r}; give whole numbers of at least 1, such as 32,128."
-            )
-        numbers = [int(text) for text in names(inducing)]
-    chosen = [DEFAULT_APPROXIMATION] if approximations is None else names(approximations)
-    return candidates_from(names(kernels), chosen, numbers)

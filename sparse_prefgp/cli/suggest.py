@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.text import Text
 
+from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import (
     Cells,
+    Output,
     cells_table,
     chances,
     counting_bar,
     open_model,
-    sentences,
 )
-from sparse_prefgp.cli.output_options import (
-    AsJson,
-    Items,
-    Model,
-    Overwrite,
-    Quiet,
-    Seed,
-    Threads,
-    check_file,
-    write_file,
-)
+from sparse_prefgp.cli.output_options import check_file, write_file
+from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp suggest --model fitted --batch 20 --score bald --out ask.csv"
 
@@ -42,69 +36,60 @@ class Score(StrEnum):
     HALLUCINATION = "hallucination"
 
 
-def suggest(
-    model: Model,
-    items: Items = None,
-    pairs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Choose from these pairs alone: columns first and second (or winner and loser) "
-            "hold item ids.",
-            show_default=False,
-        ),
-    ] = None,
-    batch: Annotated[int, typer.Option(help="How many pairs, all different.")] = 10,
-    score: Annotated[
-        Score,
-        typer.Option(
-            help="bald (information) and variance learn all utilities; eubo (expected utility of "
-            "the better one), thompson and hallucination look for the best item."
-        ),
-    ] = Score.BALD,
-    max_pairs: Annotated[
-        int,
-        typer.Option(
-            help="Look at so many pairs at most: of more, at random ones or, when looking for the "
-            "best item, at those of the likely best."
-        ),
-    ] = 50_000,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the pairs here (.csv).", show_default=False)
-    ] = None,
-    overwrite: Overwrite = False,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    threads: Threads = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class SuggestOptions:
+    """How pairs are chosen, and where to."""
+
+    pairs: Path | None = option(
+        "Choose from these pairs alone: columns first and second (or winner and loser) hold item "
+        "ids.",
+        default=None,
+    )
+    batch: int = option("How many pairs, all different.", default=10)
+    score: Score = option(
+        "bald (information) and variance learn all utilities; eubo (expected utility of the better "
+        "one), thompson and hallucination look for the best item.",
+        default=Score.BALD,
+    )
+    max_pairs: int = option(
+        "Look at so many pairs at most: of more, at random ones or, when looking for the best "
+        "item, at those of the likely best.",
+        default=50_000,
+    )
+    out: Path | None = option("Write the pairs here (.csv).", default=None)
+    overwrite: bool = same_as(Shared, "overwrite")
+    seed: int = same_as(FitSettings, "seed")
+
+
+@command()
+def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None:
     """Suggest which duels to ask next, each as if those before it were asked already."""
-    with sentences(quiet, as_json, threads) as console:
-        check_file(out, overwrite, items, pairs)
-        _check_seed(seed)
-        fitted = open_model(console, model)
-        import numpy as np
+    check_file(options.out, options.overwrite, saved.items, options.pairs)
+    _check_seed(options.seed)
+    fitted = open_model(console, saved.model)
+    import numpy as np
 
-        from sparse_prefgp.analysis.suggestion import suggest as suggest_pairs
+    from sparse_prefgp.analysis.suggestion import suggest as suggest_pairs
 
-        with counting_bar(console, "Choosing") as progress:
-            found = suggest_pairs(
-                fitted,
-                items,
-                pairs=pairs,
-                batch=batch,
-                score=score.value,
-                max_pairs=max_pairs,
-                rng=np.random.default_rng(seed),
-                progress=progress,
-            )
-        if out is not None:
-            write_file(out, found.frame.to_csv(index=False))
-        console.print(_table(found.frame))
-        for note in found.notes():
-            console.print(Text(note))
-        if out is not None:
-            console.print(Text(f"Written to {out}."), soft_wrap=True)
-        console.manners.emit({**found.to_dict(), "seed": seed})
+    with counting_bar(console, "Choosing") as progress:
+        found = suggest_pairs(
+            fitted,
+            saved.items,
+            pairs=options.pairs,
+            batch=options.batch,
+            score=options.score.value,
+            max_pairs=options.max_pairs,
+            rng=np.random.default_rng(options.seed),
+            progress=progress,
+        )
+    if options.out is not None:
+        write_file(options.out, found.frame.to_csv(index=False))
+    console.print(_table(found.frame))
+    for note in found.notes():
+        console.print(Text(note))
+    if options.out is not None:
+        console.print(Text(f"Written to {options.out}."), soft_wrap=True)
+    console.manners.emit({**found.to_dict(), "seed": options.seed})
 
 
 TIE = "tie_probability"

@@ -13,7 +13,6 @@ from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.workflow.comparison import (
-    DEFAULT_ITERATIONS,
     CompareProgress,
     Comparison,
     compare,
@@ -25,7 +24,13 @@ from sparse_prefgp.workflow.model_names import (
     candidates_from,
     feature_groups,
 )
-from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, FitSettings, is_auto
+from sparse_prefgp.workflow.settings import (
+    COMPARE_ITERATIONS,
+    DEFAULT_INDUCING,
+    CompareSettings,
+    FitSettings,
+    is_auto,
+)
 
 # Fewer folds than for a table that a person reads: the choice is between large differences.
 FOLDS = 3
@@ -150,14 +155,16 @@ def choose(
     comparison = compare(
         automatic_candidates(train, kernel, approximation, settings.inducing),
         train,
-        folds=FOLDS,
-        by=settings.split,
-        rng=np.random.default_rng(settings.seed),
-        max_iterations=min(settings.max_iterations, DEFAULT_ITERATIONS),
-        least_gain=settings.least_gain,
-        noise_variance=settings.noise_variance,
-        fixed_inducing=settings.fixed_inducing,
-        time_budget=time_budget,
+        CompareSettings(
+            folds=FOLDS,
+            by=settings.split,
+            seed=settings.seed,
+            max_iterations=min(settings.max_iterations, COMPARE_ITERATIONS),
+            least_gain=settings.least_gain,
+            noise_variance=settings.noise_variance,
+            fixed_inducing=settings.fixed_inducing,
+            time_budget=time_budget,
+        ),
         checkpoint=checkpoint,
         resume=resume,
         callback=callback,

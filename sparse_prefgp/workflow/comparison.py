@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sparse_prefgp import analysis
 from sparse_prefgp.analysis.baselines import LinearProbit
@@ -23,7 +22,6 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.arrays import FloatArray, IntArray
-from sparse_prefgp.support.checks import check_least_gain, check_noise_variance
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
@@ -35,11 +33,8 @@ from sparse_prefgp.workflow.model_names import (
     feature_groups,
     single_columns,
 )
-from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, LEAST_GAIN, FitSettings
+from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, CompareSettings, settings_from
 
-DEFAULT_FOLDS = 5
-DEFAULT_MAX_TRAIN = 20_000
-DEFAULT_ITERATIONS = 60
 # So many nats a duel are nothing, however sure.
 NEGLIGIBLE = 1e-4
 # A tie costs no more than so many, however rough the standard error is.
@@ -218,21 +213,13 @@ def refuse_without_features(duels: Duels | DuelTable) -> None:
 def compare(
     candidates: Iterable[Candidate | str],
     duels: Duels | DuelTable,
+    settings: CompareSettings | None = None,
     *,
-    folds: int = DEFAULT_FOLDS,
-    by: str | npt.ArrayLike = "duels",
     rng: np.random.Generator | None = None,
-    max_iterations: int = DEFAULT_ITERATIONS,
-    least_gain: float | None = LEAST_GAIN,
-    max_train: int | None = DEFAULT_MAX_TRAIN,
-    noise_variance: float = 0.5,
-    fixed_inducing: bool = False,
-    groups: Sequence[Sequence[str]] | None = None,
-    race: bool = True,
-    time_budget: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     callback: Callable[[CompareProgress], None] | None = None,
+    **options: Any,
 ) -> Comparison:
     """Score candidates on held-out duels, along with a linear probit, and say which to take.
 
@@ -244,29 +231,13 @@ def compare(
     :param candidates: at least one, as `Candidate` or as text, `kernel/approximation/m`.
     :param duels: `Duels`, or a table as `read_table` gives it, whose columns `by` can name; without
         ties. Their weights count in the fits; all groups share one noise.
-    :param folds: in how many parts the duels, items or groups are cut, each held out once. Every
-        fold counts the same in the mean. `time` has one fold, the last 1/folds of the duels; its
-        standard errors are over duels (or over the sets that they come from).
-    :param by: `duels`, `items` (duels between two items of the held-out part are scored, those
-        between two others are fitted to, mixed ones left out), for a table `group:COLUMN` and
-        `time:COLUMN`; or an array with the group of each row, which is `duels.winners`'.
-    :param rng: of folds, thinning and first inducing inputs.
-    :param max_iterations: of the optimiser, for each fit; see `optimise`.
-    :param least_gain: of the optimiser, for each fit; see `optimise`.
-    :param max_train: the training duels of a fold are thinned to so many at random, the latest ones
-        for `time`; the held-out ones are all scored. None fits to all.
-    :param noise_variance: sigma² per side of a duel.
-    :param fixed_inducing: leave inducing inputs where k-means puts them.
-    :param groups: columns that additive kernels take together; see `feature_groups`. `Duels` that
-        did not come from a table have a group for each column.
-    :param race: after each fold give up candidates that are clearly behind, by more than 4 standard
-        errors of the paired differences between duels and 0.003 nats.
-    :param time_budget: seconds; no fit begins after them. What is chosen then depends on the
-        machine. Those of fits that came from a checkpoint count.
+    :param settings: how they are compared; by default made of the options.
+    :param rng: of folds, thinning and first inducing inputs, in place of the seed of the settings.
     :param checkpoint: a folder in which finished fits are kept, replaced in one step after each.
     :param resume: take those that are there, which must be of the same duels, folds and settings;
         the candidates may be others.
     :param callback: called with a `CompareProgress` before each fit.
+    :param options: fields of `CompareSettings`, such as `folds=10`, `by="items"`, `race=False`.
     :return: The table, the choice and why.
     :raises ValueError: no candidates, or one twice; m above the distinct items of the smallest
         training part; more folds than groups, items or duels; a column that is not there; numbers
@@ -274,56 +245,32 @@ def compare(
         place; a checkpoint that is damaged or of something else.
     :raises KeyboardInterrupt: Ctrl-C; the message says what was kept, and where.
     """
-    for label, value, least in (
-        ("The number of folds", folds, 2),
-        ("The number of iterations", max_iterations, 1),
-        ("The largest number of training duels", max_train, 1),
-    ):
-        if value is not None and value < least:
-            raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")
-    check_noise_variance(noise_variance)
-    check_least_gain(least_gain)
-    if time_budget is not None and not time_budget > 0.0:
-        raise ValueError(f"The time budget is {time_budget} s; give a positive number of seconds.")
+    if rng is not None:
+        options["seed"] = seed_of(rng)
+    settings = settings_from(CompareSettings, settings, options, "a comparison")
     if resume and checkpoint is None:
         raise ValueError("resume=True needs the folder of a checkpoint; give checkpoint=.")
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     refuse_without_features(duels)
-    seed = seed_of(rng)
-    plan = plan_folds(duels, folds, by, np.random.default_rng(seed), max_train)
+    drawn = np.random.default_rng(settings.seed)
+    plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train)
     _check_candidates(listed, plan)
-    _check_groups(listed, plan, groups)
-    settings = _Settings(
-        seed, max_iterations, least_gain, noise_variance, fixed_inducing, groups, race, time_budget
-    )
+    _check_groups(listed, plan, settings.groups)
     finished = FinishedFits()
     if checkpoint is not None:
-        prints = fingerprints_of(plan, settings.of_a_fit(plan))
+        prints = fingerprints_of(plan, _decisive(settings, plan))
         finished = FinishedFits(Path(checkpoint), resume, prints)
     return _Run(listed, plan, settings, finished, callback).finish()
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """The arguments of `compare` that concern fits and their order."""
-
-    seed: int
-    max_iterations: int
-    least_gain: float | None
-    noise_variance: float
-    fixed_inducing: bool
-    groups: Sequence[Sequence[str]] | None
-    race: bool
-    time_budget: float | None
-
-    def of_a_fit(self, plan: FoldPlan) -> tuple[Any, ...]:
-        """What a fit depends on besides its candidate and duels."""
-        groups = [
-            [(group.name, group.columns) for group in _groups(plan.train(fold), self.groups)]
-            for fold in plan.folds
-        ]
-        numbers = (self.seed, self.max_iterations, float(self.noise_variance))
-        return (*numbers, self.least_gain, self.fixed_inducing, groups)
+def _decisive(settings: CompareSettings, plan: FoldPlan) -> tuple[Any, ...]:
+    """What a fit depends on besides its candidate and duels."""
+    groups = [
+        [(group.name, group.columns) for group in _groups(plan.train(fold), settings.groups)]
+        for fold in plan.folds
+    ]
+    numbers = (settings.seed, settings.max_iterations, float(settings.noise_variance))
+    return (*numbers, settings.least_gain, settings.fixed_inducing, groups)
 
 
 def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
@@ -406,13 +353,9 @@ def fit_candidate(
     winners: IntArray,
     losers: IntArray,
     *,
+    settings: CompareSettings,
     inducing: int | None,
     groups: Sequence[FeatureGroup],
-    seed: int,
-    max_iterations: int,
-    least_gain: float | None = LEAST_GAIN,
-    noise_variance: float,
-    fixed_inducing: bool = False,
 ) -> FoldFit:
     """Fit a candidate to training duels, from its starting values, and predict others.
 
@@ -420,27 +363,14 @@ def fit_candidate(
     :param train: training duels.
     :param winners: (k,) items of `train` that won and lost the duels to be predicted.
     :param losers: (k,) items of `train` that won and lost the duels to be predicted.
+    :param settings: of the comparison.
     :param inducing: m, None where there is none.
     :param groups: of features, for additive kernels.
-    :param seed: of thinning and first inducing inputs.
-    :param max_iterations: as for `compare`.
-    :param least_gain: as for `compare`.
-    :param noise_variance: as for `compare`.
-    :param fixed_inducing: as for `compare`.
     :raises ValueError: what model and optimiser raise; a result that is not finite.
     """
-    settings = FitSettings(
-        kernel=candidate.kernel,
-        approximation=candidate.approximation,
-        seed=seed,
-        max_iterations=max_iterations,
-        least_gain=least_gain,
-        noise_variance=noise_variance,
-        fixed_inducing=fixed_inducing,
-    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
-        model, report = fit_model(Training(settings, train, inducing, groups=groups))
+        model, report = fit_model(Training(settings.of(candidate), train, inducing, groups=groups))
         found = analysis.scoring.pair_log_probabilities(model, winners, losers)
     evidence = report.log_evidence / model.weight_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
@@ -486,7 +416,7 @@ class _Run:
         self,
         listed: Sequence[Candidate],
         plan: FoldPlan,
-        settings: _Settings,
+        settings: CompareSettings,
         finished: FinishedFits,
         callback: Callable[[CompareProgress], None] | None,
     ) -> None:
@@ -573,20 +503,16 @@ class _Run:
                     candidate, k + 1, len(self._plan.folds), self._done, self._total, self._elapsed
                 )
             )
-        started, settings, fold = time.perf_counter(), self._settings, self._plan.folds[k]
+        started, fold = time.perf_counter(), self._plan.folds[k]
         try:
             found = fit_candidate(
                 candidate,
                 train,
                 self._plan.winners[fold.test],
                 self._plan.losers[fold.test],
+                settings=self._settings,
                 inducing=inducing,
                 groups=groups,
-                seed=settings.seed,
-                max_iterations=settings.max_iterations,
-                least_gain=settings.least_gain,
-                noise_variance=settings.noise_variance,
-                fixed_inducing=settings.fixed_inducing,
             )
         except failures() as error:
             seconds = time.perf_counter() - started

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,35 +16,80 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.data.table import DuelTable, table_of
 from sparse_prefgp.io.streams import PARQUET, StreamedDuels, is_stream, stream_duels
+from sparse_prefgp.support.options import names, option
 from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
+
+ITEMS = (
+    "Items: CSV, Excel (.xlsx) or Parquet, a row each. The id is the column item_id, else the "
+    "first; other numeric or categorical columns are features."
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Sources:
     """Items, and duels, choices or rankings of them: one of the three. Items may be left out."""
 
-    items: Any = None
+    items: Any = option(
+        f"{ITEMS} Without it, or without features, each item has an effect of its own "
+        "(Bradley-Terry).",
+        default=None,
+        kind=Path,
+    )
     """Path or data frame, or an (n, D) array in which ids are row numbers."""
-    duels: Any = None
+    duels: Any = option(
+        "Duels: columns winner and loser hold item ids; count is optional.",
+        default=None,
+        kind=Path,
+    )
     """Path or data frame, as `read_table`; a (t, 2) array of row numbers, winner first; a
     `DuelTable`; `Duels`, whose features stay as they are; `StreamedDuels`, or what `stream_duels`
     takes.
     """
-    choices: Any = None
+    choices: Any = option(
+        "Instead of duels, choices of one item from a set: a row for each option with columns "
+        "choice_set, item_id and chosen (1 or 0), or a row for each choice with columns chosen, "
+        "option_1, option_2, …",
+        default=None,
+        kind=Path,
+    )
     """As `read_choice_table` takes them."""
-    rankings: Any = None
+    rankings: Any = option(
+        "Instead of duels, rankings, best first: columns rank_1, rank_2, … hold item ids; or a row "
+        "for each item with columns ranking, item_id and rank.",
+        default=None,
+        kind=Path,
+    )
     """As `read_ranking_table` takes them."""
-    features: Sequence[str] | None = None
-    """Columns of the items that are features; None for all."""
-    ignore: Sequence[str] = ()
-    """Columns that are not features."""
-    ties: Any = None
+    ties: Any = option(
+        "Tied pairs: columns item_a and item_b hold item ids. A column tie (1 or 0) in the duels "
+        "says the same.",
+        default=None,
+        kind=Path,
+    )
     """Which duels are ties; of duels only."""
-    weight: str | None = None
+    features: Sequence[str] | None = option(
+        "Use only these columns: a,b,c.", default=None, kind=str, parse=names
+    )
+    """Columns of the items that are features; None for all."""
+    ignore: Sequence[str] = option(
+        "Columns that are not features: x,y.", default=(), kind=str, parse=names
+    )
+    """Columns that are not features."""
+    weight: str | None = option(
+        "Column of the duels: as how many duels each counts in the fit.", default=None
+    )
     """Column of the weights."""
-    noise_by: str | None = None
+    noise_by: str | None = option(
+        "Column of the duels that says who judged: each has a noise of its own.", default=None
+    )
     """Column of who judged."""
-    context: Sequence[str] = ()
+    context: Sequence[str] = option(
+        "Columns of the duels that become features: surface for both sides, or home where "
+        "winner_home and loser_home hold a value for each.",
+        default=(),
+        kind=str,
+        parse=names,
+    )
     """Columns of the context."""
 
     @property

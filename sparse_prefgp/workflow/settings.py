@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.io import DuelTable
@@ -17,7 +19,9 @@ from sparse_prefgp.support.checks import (
     check_mode,
     check_noise_variance,
     is_number,
+    whole_number,
 )
+from sparse_prefgp.support.options import names, option, option_of, same_as
 from sparse_prefgp.support.words import shortened
 from sparse_prefgp.workflow.model_names import (
     AUTO,
@@ -25,12 +29,15 @@ from sparse_prefgp.workflow.model_names import (
     DEFAULT_ENGINE,
     DEFAULT_KERNEL,
     ApproximationChoice,
+    Candidate,
     EngineChoice,
     KernelChoice,
 )
 
 DEFAULT_INDUCING = 128
 DEFAULT_ITERATIONS = 100
+# For each fit of a comparison.
+COMPARE_ITERATIONS = 60
 # What ten iterations must bring, in nats a duel: that of `optimise`.
 LEAST_GAIN = 1e-5
 # Of the prior variance of the duels, what `auto` inducing inputs may leave unexplained.
@@ -49,16 +56,18 @@ KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("str", lambda value: isinstance(value, str), "text"),
     ("Path", lambda value: isinstance(value, Path), "a path"),
 )
-STREAM_OPTIONS = (
-    "parts",
-    "scheduler",
-    "gradients",
-    "polish",
-    "sites",
-    "local_sweeps",
-    "chunk",
-    "timeout",
-)
+
+
+def _number_if_one(text: str) -> int | str:
+    """The settings say what is wrong with anything else."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _positive_or_none(number: float) -> float | None:
+    return number or None
 
 
 @dataclass(frozen=True)
@@ -69,79 +78,159 @@ class FitSettings:
         an option of streams without one.
     """
 
-    split: str = "duels"
+    split: str = option(
+        "What to hold out: duels, items, group:COLUMN or time:COLUMN.", default="duels"
+    )
     """What is held out: `duels`, `items`, `group:COLUMN` or `time:COLUMN`."""
-    test_fraction: float = 0.2
+    test_fraction: float = option(
+        "Share to hold out; 0 fits to everything and scores nothing.", default=0.2
+    )
     """Share to hold out; 0 fits to everything and scores nothing."""
-    seed: int = 0
+    seed: int = option("Of everything drawn at random: same seed, same numbers.", default=0)
     """Of everything random."""
-    approximation: str | None = None
+    approximation: str | None = option(
+        "exact, dtc, vfe, tight-vfe, tight-vfe-rank, tight-vfe-logdet, fitc, hetero-vfe, "
+        "prior-power:P, pitc:BLOCKS, pitc:COLUMN of the duels or subset:SIZE; auto compares some "
+        "on the training duels. By default vfe, or exact for item effects alone.",
+        default=None,
+    )
     """By name; None is `vfe`, or `exact` for items without features and for the kernel `item`
     alone. `auto` as for the kernel.
     """
-    kernel: str | None = None
+    kernel: str | None = option(
+        "se, matern32, matern52, linear, item (an independent effect of each item), additive-se "
+        "and its like (a sum over the columns), or a sum such as linear+se; auto compares some on "
+        "the training duels. By default linear+matern52, or item for items without features.",
+        default=None,
+    )
     """By name; None is `linear+matern52`, or `item` for items without features. `auto` is chosen
     with the training duels alone, see `choose`.
     """
-    inducing: int | str | None = None
+    inducing: int | str | None = option(
+        "Number of inducing inputs; 128, or all distinct items if fewer. auto takes as many as "
+        "leave 0.01 of the variance of the duels unexplained at first, auto:SHARE another share.",
+        default=None,
+        kind=str,
+        parse=_number_if_one,
+    )
     """m; None is 128, or all distinct training items where they are fewer; `auto`, or `auto:SHARE`,
     as many as leave that share (0.01) of the prior variance of the training duels unexplained under
     the kernel as it starts, up to 1,024.
     """
-    fixed_inducing: bool = False
+    fixed_inducing: bool = option("Leave inducing inputs where k-means puts them.", default=False)
     """Leave the inducing inputs where k-means puts them."""
-    max_iterations: int = DEFAULT_ITERATIONS
-    least_gain: float | None = LEAST_GAIN
+    max_iterations: int = option("At most so many optimiser steps.", default=DEFAULT_ITERATIONS)
+    least_gain: float | None = option(
+        "Stop where ten steps together bring less than so many nats a duel; 0 continues to the "
+        "optimum, or to the most steps.",
+        default=LEAST_GAIN,
+        kind=float,
+        parse=_positive_or_none,
+    )
     """Of `optimise`."""
-    max_train: int | None = None
+    max_train: int | None = option(
+        "At most so many training duels: the last ones of a time split, else at random.",
+        default=None,
+    )
     """At most this many training duels."""
-    noise_variance: float = 0.5
+    noise_variance: float = option(
+        "Of each side of a duel; 0.5 is the standard probit scale.", default=0.5
+    )
     """sigma² per side of a duel; 0.5 is the standard probit scale."""
-    refit: bool = False
+    refit: bool = option(
+        "After scoring, fit the kept model to all duels.", default=False, excludes="stream"
+    )
     """Fit again on all duels after scoring."""
-    mode: str = "nested"
+    mode: str = option("nested alone.", default="nested", hidden=True)
     """"nested" alone."""
-    starts: int = 1
+    starts: int = option(
+        "Fit from so many different first parameters; the best is kept.",
+        default=1,
+        excludes="stream",
+    )
     """Of `optimise`; a refit has one start, the fitted model."""
-    margin: float | None = None
+    margin: float | None = option(
+        "By how much a noisy utility must exceed the other for a win; within it a duel is a tie. "
+        "With ties it is learned, from 0.3 by default; without it stays as given.",
+        default=None,
+    )
     """Where learning it starts, for a table with ties by default at 0.3; without ties it stays as
     it is.
     """
-    fixed_margin: bool = False
+    fixed_margin: bool = option("Do not learn the margin.", default=False)
     """Keep the margin at its first value."""
-    noise_by_group: bool = False
+    noise_by_group: bool = option(None, default=False, flag="noise-by", excludes="stream")
     """Learn the noise of each group."""
-    engine: str = DEFAULT_ENGINE
+    engine: str = option(
+        "ep, laplace, laplace-logit (logistic noise), variational or power-ep:P; a comparison by "
+        "auto is by ep.",
+        default=DEFAULT_ENGINE,
+        excludes="stream",
+    )
     """Engine of inference, by name; with `laplace-logit` the noise variance is ignored."""
-    stream: bool = False
+    stream: bool = option(
+        "Read the duels in chunks, for more than fit into memory: --duels is a Parquet file or a "
+        "folder of such files, with columns winner and loser, or winner_x and loser_x for every "
+        "feature x and no --items. A folder is always read so. The last rows are held out. Tables "
+        "that are not Parquet are read whole, split as asked, and the model is computed in chunks.",
+        default=False,
+    )
     """Take the duels in chunks, for more than fit into memory. All that follows is for that alone.
     """
-    parts: int = 1
+    parts: int = option(
+        "With --stream: cut the duels into so many parts.", default=1, needs="stream"
+    )
     """Number of parts of the duels."""
-    scheduler: str | None = None
+    scheduler: str | None = option(
+        "With --stream: where the parts work, local or the address of a Dask scheduler.",
+        default=None,
+        needs="stream",
+    )
     """Where the parts are: `local`, an address, or None for this process."""
-    gradients: str = CHUNKS
+    gradients: str = option(
+        "With --stream: chunks, exact, or subset:ROWS, of random rows, with inference on all duels "
+        "at the end.",
+        default=CHUNKS,
+        needs="stream",
+    )
     """`chunks`, `subset`, or `subset:ROWS`."""
-    polish: int = 0
+    polish: int = option(
+        "With --gradients subset: so many exact steps on all duels after it.",
+        default=0,
+        needs="stream",
+    )
     """Exact steps after those on a subset."""
-    sites: Path | None = None
+    sites: Path | None = option(
+        "With --stream: a new .npy file for two numbers for each duel, in place of memory.",
+        default=None,
+        needs="stream",
+    )
     """A new .npy file for the sites; None for memory."""
-    local_sweeps: int = 1
+    local_sweeps: int = option(
+        "With --parts: sweeps of a part over its own duels in a round; 0 until it has settled, at "
+        "most 50.",
+        default=1,
+        needs="stream",
+    )
     """Sweeps of a part in a round; 0 until it has settled."""
-    chunk: int | None = None
+    chunk: int | None = option(
+        "With --stream: duels worked on at a time; by default chosen by sizes and free memory.",
+        default=None,
+        needs="stream",
+    )
     """Duels worked on at a time; None chooses."""
-    timeout: float | None = None
+    timeout: float | None = option(
+        "With --scheduler: seconds after which a part that has not answered is rebuilt on "
+        "another worker; by default ten times what the slowest took in the last round, at least "
+        "60.",
+        default=None,
+        needs="stream",
+    )
     """Seconds that a part on a scheduler has for an answer; None goes by the last round."""
     inducing_share: float | None = field(init=False, repr=False)
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)
     engine_choice: EngineChoice = field(init=False, repr=False)
-
-    @classmethod
-    def of_options(cls, given: Mapping[str, Any], **more: Any) -> FitSettings:
-        """From whatever `given` has under the names of fields, and `more`, which comes first."""
-        names = {one.name for one in fields(cls) if one.init}
-        return cls(**{name: given[name] for name in names & given.keys()} | more)
 
     def first_margin(self, num_ties: int) -> float | None:
         """The margin to start from, for duels of which so many are ties."""
@@ -272,25 +361,25 @@ class FitSettings:
                 object.__setattr__(self, one.name, int(value))
 
     def _check_stream(self) -> None:
+        for one in fields(self):
+            about, value = option_of(one), getattr(self, one.name)
+            if value == one.default:
+                continue
+            name = about.flag or one.name.replace("_", "-")
+            shown = name if value is True else f"{name} {value}"
+            if about.needs == "stream" and not self.stream:
+                raise ValueError(
+                    f"The option {shown} is about a fit in chunks, but stream was not given; give "
+                    f"it, or leave {name} out."
+                )
+            if about.excludes == "stream" and self.stream:
+                raise ValueError(in_chunks_never(shown))
         if not self.stream:
-            for one in fields(self):
-                if one.name in STREAM_OPTIONS and getattr(self, one.name) != one.default:
-                    name = one.name.replace("_", "-")
-                    raise ValueError(
-                        f"The option {name} {getattr(self, one.name)} is about a fit in chunks, "
-                        f"but stream was not given; give it, or leave {name} out."
-                    )
             return
-        for name, given in (
-            (f"engine {self.engine}", self.engine != DEFAULT_ENGINE),
-            (f"starts {self.starts}", self.starts != 1),
-            (f"inducing {self.inducing}", self.inducing_share is not None),
-            ("refit", self.refit),
-            ("noise-by", self.noise_by_group),
-            (AUTO, self.is_automatic),
-        ):
-            if given:
-                raise ValueError(in_chunks_never(name))
+        if self.inducing_share is not None:
+            raise ValueError(in_chunks_never(f"inducing {self.inducing}"))
+        if self.is_automatic:
+            raise ValueError(in_chunks_never(AUTO))
         if self.parts < 1:
             raise ValueError(f"The number of parts is {self.parts}; give at least 1.")
         if self.local_sweeps < 0:
@@ -335,6 +424,138 @@ class FitSettings:
                 f"The polish of {self.polish} is about steps after those on a subset, but the "
                 f"gradients are {self.gradients}; give the gradients subset, or leave it out."
             )
+
+
+@dataclass(frozen=True, eq=False)
+class CompareSettings:
+    """How candidates are compared.
+
+    :raises ValueError: a number that makes no sense.
+    """
+
+    folds: int = option("Each part is held out once.", default=5)
+    """In how many parts the duels, items or groups are cut, each held out once. Every fold counts
+    the same in the mean. `time` has one fold, the last 1/folds of the duels; its standard errors
+    are over duels (or over the sets that they come from).
+    """
+    by: str | npt.ArrayLike = option(
+        "What a fold holds out: duels, items, group:COLUMN, or time:COLUMN (one fold, the last "
+        "1/folds of the duels).",
+        default="duels",
+        flag="--split",
+        kind=str,
+    )
+    """`duels`, `items` (duels between two items of the held-out part are scored, those between two
+    others are fitted to, mixed ones left out), for a table `group:COLUMN` and `time:COLUMN`; or an
+    array with the group of each row, which is `duels.winners`'.
+    """
+    seed: int = same_as(FitSettings, "seed")
+    """Of folds, thinning and first inducing inputs."""
+    max_iterations: int = option(
+        "At most so many optimiser steps for each fit.", default=COMPARE_ITERATIONS
+    )
+    """Of the optimiser, for each fit; see `optimise`."""
+    least_gain: float | None = same_as(FitSettings, "least_gain")
+    """Of the optimiser, for each fit; see `optimise`."""
+    max_train: int | None = option(
+        "At most so many training duels for each fit.", default=20_000, kind=int
+    )
+    """The training duels of a fold are thinned to so many at random, the latest ones for `time`;
+    the held-out ones are all scored. None fits to all.
+    """
+    noise_variance: float = same_as(FitSettings, "noise_variance")
+    """sigma² per side of a duel."""
+    fixed_inducing: bool = same_as(FitSettings, "fixed_inducing")
+    """Leave inducing inputs where k-means puts them."""
+    groups: Sequence[Sequence[str]] | None = option(
+        "Columns that additive kernels take together: a,b;c,d. Others stay single.",
+        default=None,
+        kind=str,
+        parse=lambda text: [names(group) for group in text.split(";")],
+    )
+    """Columns that additive kernels take together; see `feature_groups`. `Duels` that did not come
+    from a table have a group for each column.
+    """
+    race: bool = option(
+        "Fit also those that are clearly behind on every fold.", default=True, flag="--no-race"
+    )
+    """After each fold give up candidates that are clearly behind, by more than 4 standard errors of
+    the paired differences between duels and 0.003 nats.
+    """
+    time_budget: float | None = option("Begin no fit after so many seconds.", default=None)
+    """Seconds; no fit begins after them. What is chosen then depends on the machine. Those of fits
+    that came from a checkpoint count.
+    """
+
+    def __post_init__(self) -> None:
+        for label, value, least in (
+            ("The number of folds", self.folds, 2),
+            ("The number of iterations", self.max_iterations, 1),
+            ("The largest number of training duels", self.max_train, 1),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")
+        whole_number("seed", self.seed, 0)
+        check_noise_variance(self.noise_variance)
+        check_least_gain(self.least_gain)
+        if self.time_budget is not None and not self.time_budget > 0.0:
+            raise ValueError(
+                f"The time budget is {self.time_budget} s; give a positive number of seconds."
+            )
+
+    def of(self, candidate: Candidate) -> FitSettings:
+        """Those of its fits."""
+        return FitSettings(
+            kernel=candidate.kernel,
+            approximation=candidate.approximation,
+            seed=self.seed,
+            max_iterations=self.max_iterations,
+            least_gain=self.least_gain,
+            noise_variance=self.noise_variance,
+            fixed_inducing=self.fixed_inducing,
+        )
+
+
+T = TypeVar("T")
+
+
+def settings_from(
+    kind: type[T],
+    settings: T | None,
+    options: Mapping[str, Any],
+    what: str,
+    usual: Mapping[str, Any] | None = None,
+    *,
+    also: Sequence[str] = (),
+) -> T:
+    """`settings`, or a value of `kind` made of options by name.
+
+    :param what: they are of, in sentences.
+    :param usual: options that differ from the defaults of the fields, unless they are given.
+    :param also: other options that there are, in sentences.
+    :raises ValueError: an option that there is not, or one along with settings; settings of another
+        kind.
+    """
+    known = [*also, *(one.name for one in fields(cast(Any, kind)) if one.init)]
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            guess = f"did you mean {near[0]}? Otherwise " if near else ""
+            raise ValueError(
+                f"There is no option {name!r} of {what}; {guess}choose from {', '.join(known)}."
+            )
+    if settings is None:
+        return kind(**{**(usual or {}), **options})
+    if not isinstance(settings, kind):
+        raise ValueError(
+            f"settings is a {type(settings).__name__}; give a {kind.__name__}, and other options "
+            "by their names."
+        )
+    if options:
+        raise ValueError(
+            f"The option {next(iter(options))!r} was given along with settings; give it in these."
+        )
+    return settings
 
 
 def is_auto(name: str | None) -> bool:

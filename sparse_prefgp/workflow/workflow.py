@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import time
 import warnings
@@ -50,8 +49,11 @@ from sparse_prefgp.workflow.reporting import (
     Reporter,
     SilentReporter,
 )
-from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
+from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never, settings_from
 from sparse_prefgp.workflow.sites_files import sites_kept_if_done
+
+# What `fit` takes by name along with settings.
+SOURCES = tuple(one.name for one in fields(Sources) if one.name not in ("items", "duels"))
 
 
 class FitCheckpoints(Protocol):
@@ -148,14 +150,6 @@ def fit(
     duels: Any = None,
     settings: FitSettings | None = None,
     *,
-    choices: Any = None,
-    rankings: Any = None,
-    features: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    ties: Any = None,
-    weight: str | None = None,
-    noise_by: str | None = None,
-    context: Sequence[str] = (),
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     html: bool = False,
@@ -165,7 +159,7 @@ def fit(
 ) -> FitOutput:
     """Split duels, fit a model to the training ones, score it on the others, and say what to know.
 
-    What `sparse-prefgp fit` does: the command calls this function.
+    What `sparse-prefgp fit` does.
 
     :param items: path or data frame with one row per item, as for `read_duels`; or an (n, D) array
         in which ids are row numbers; None for the items that the duels name, or besides `Duels` and
@@ -175,14 +169,6 @@ def fit(
         have; or, in chunks, `StreamedDuels` or, with `stream=True`, what `stream_duels` takes. A
         folder of Parquet files is always read in chunks.
     :param settings: how the fit is made; by default made of the options.
-    :param choices: in place of `duels`, as for `read_choices` and `read_rankings`.
-    :param rankings: in place of `duels`, as for `read_choices` and `read_rankings`.
-    :param features: columns, as for `read_duels`.
-    :param ignore: columns, as for `read_duels`.
-    :param context: columns, as for `read_duels`.
-    :param ties: a table of tied pairs.
-    :param weight: the column that says as how many duels each counts.
-    :param noise_by: the column that says who judged; each has a noise of its own.
     :param out: a folder to write to: model and metrics as soon as the model is fitted, the rest at
         the end.
     :param overwrite: that of an earlier fit may be replaced.
@@ -190,25 +176,41 @@ def fit(
     :param reporter: called as the fit proceeds, see `Reporter`; by default nobody.
     :param checkpoints: what a killed fit resumes from.
     :param options: fields of `FitSettings`, such as `split="items"`, `kernel="se"`,
-        `approximation="fitc"`, `inducing=64`, `test_fraction=0`, `stream=True`.
+        `approximation="fitc"`, `inducing=64`, `test_fraction=0`, `stream=True`. Along with settings
+        too: `choices` or `rankings`, in place of `duels`, as for `read_choices` and
+        `read_rankings`; `ties`, a table of tied pairs; `features`, `ignore` and `context`, columns
+        as for `read_duels`; `weight`, the column that says as how many duels each counts;
+        `noise_by`, the column that says who judged, so that each has a noise of its own.
     :return: The model, how it was optimised, scores, figures and notes.
     :raises ValueError: an option that there is not, or given along with settings; what
         `FitSettings`, the readers, `split_duels` and `optimise` raise; a folder that holds
         something else.
     """
-    sources = Sources(
-        items,
-        duels,
-        choices,
-        rankings,
-        features,
-        ignore,
-        ties,
-        weight,
-        noise_by,
-        context,
+    columns = {name: options.pop(name) for name in SOURCES if name in options}
+    sources = Sources(items, duels, **columns)
+    settings = settings_of(sources, settings, options)
+    return run_fit(
+        sources,
+        settings,
+        out=out,
+        overwrite=overwrite,
+        html=html,
+        reporter=reporter,
+        checkpoints=checkpoints,
     )
-    settings = _settings_of(sources, settings, options)
+
+
+def run_fit(
+    sources: Sources,
+    settings: FitSettings,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    html: bool = False,
+    reporter: Reporter | None = None,
+    checkpoints: FitCheckpoints | None = None,
+) -> FitOutput:
+    """What `fit` does, of values that have been checked."""
     place = None if out is None else Path(out)
     _check_page(html, place, settings)
     if place is not None:
@@ -343,31 +345,16 @@ class _NoCheckpoints:
         return None, False
 
 
-def _settings_of(
+def settings_of(
     sources: Sources, settings: FitSettings | None, options: Mapping[str, Any]
 ) -> FitSettings:
-    known = [one.name for one in fields(FitSettings) if one.init]
-    for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            guess = f"did you mean {near[0]}? Otherwise " if near else ""
-            raise ValueError(
-                f"There is no option {name!r} of a fit; {guess}choose from {', '.join(known)}."
-            )
-    if settings is None:
-        by_group = sources.noise_by is not None
-        more = {"stream": sources.must_stream, "noise_by_group": by_group, **options}
-        return FitSettings(**more)
-    if not isinstance(settings, FitSettings):
-        raise ValueError(
-            f"settings is a {type(settings).__name__}; give a FitSettings, and other options by "
-            "their names."
-        )
-    if options:
-        raise ValueError(
-            f"The option {next(iter(options))!r} was given along with settings; give it in these."
-        )
-    return replace(settings, stream=True) if sources.must_stream else settings
+    """How these are fitted: `settings`, or what is made of options by name.
+
+    :raises ValueError: what `settings_from` and `FitSettings` raise.
+    """
+    usual = {"stream": sources.must_stream, "noise_by_group": sources.noise_by is not None}
+    found = settings_from(FitSettings, settings, options, "a fit", usual, also=SOURCES)
+    return replace(found, stream=True) if sources.must_stream else found
 
 
 def _check_page(html: bool, place: Path | None, settings: FitSettings) -> None:

@@ -687,12 +687,13 @@ def test_the_choice_sees_training_duels_only(
     assert found.settings.split == split and found.settings.seed == 3
     assert "training duels alone" in found.reason and "linear probit" in found.reason
     outer = split_duels(table, split, 0.2, np.random.default_rng(3))
-    assert {(x["max_iterations"], x["least_gain"]) for *_, x in fits["calls"]} == {(7, 2e-4)}
+    given = {(x["settings"].max_iterations, x["settings"].least_gain) for *_, x in fits["calls"]}
+    assert given == {(7, 2e-4)}
     pairs = _pairs(table.item_ids, table.winners[outer.train_rows], table.losers[outer.train_rows])
     for _, train, won, lost, _ in fits["calls"]:
         assert _pairs(train.item_ids, won, lost) <= pairs
         assert _pairs(train.item_ids, train.winners, train.losers) <= pairs
-    assert not any(more["fixed_inducing"] for *_, more in fits["calls"])
+    assert not any(more["settings"].fixed_inducing for *_, more in fits["calls"])
     times = found.comparison.folds
     assert times == (1 if split == "time:day" else automatic_module.FOLDS)
 
@@ -703,7 +704,7 @@ def test_the_choice_keeps_inducing_inputs_fixed_and_leaves_their_number_open(
     fits["nats"] = {"se/vfe": 0.5, "se/fitc": 0.6}
     settings = FitSettings(inducing="auto:0.2", fixed_inducing=True)
     found = choose(table, settings, kernel="se")
-    assert {more["fixed_inducing"] for *_, more in fits["calls"]} == {True}
+    assert {more["settings"].fixed_inducing for *_, more in fits["calls"]} == {True}
     assert (found.settings.kernel, found.settings.approximation) == ("se", "vfe")
     assert found.settings.inducing_share == 0.2
     assert "the number for the fit is found afterwards" in found.reason
