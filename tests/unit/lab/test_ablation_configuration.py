@@ -167,7 +167,7 @@ def test_learning_curves() -> None:
         (changed(data={"set": "C:toy"}), ["'C:toy'"]),
         (changed(data={"set": ""}), ["''"]),
         (changed(name="Böse Namen"), ["'Böse Namen' for 'name'", "small letters"]),
-        (changed(engines=["laplace-logit"], noise_variance=1.0), ["no say", "laplace-logit"]),
+        (changed(engines=["laplace-logit"], noise_variance=1.0), ["ignored", "laplace-logit"]),
         (changed(data={"files": {"items": "no.csv", "duels": "no.csv"}}), ["does not exist"]),
         ([1, 2], ["holds no keys"]),
     ],
@@ -185,7 +185,7 @@ def test_mistakes(values: Any, words: list[str]) -> None:
     ("text", "words"),
     [
         (None, "does not exist"),
-        ("a: [1, 2\n", "no valid YAML in line 2"),
+        ("a: [1, 2\n", "not valid YAML in line 2"),
         ("seeds: [1]\nname: x\nseeds: [2]\n", "line 3: the key 'seeds' is there twice"),
         ("", "holds no keys"),
         ("? [1, 2]\n: 3\n", "a key that is not text"),
