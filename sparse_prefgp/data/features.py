@@ -144,7 +144,7 @@ class FeatureTransform:
 
         Raw values are taken back by the other one and standardised again by this one; what both
         make alike stays as it is, to the bit. Raw columns that only the other one has are left out.
-        Levels that only the other one knows are told, as by `apply`.
+        A warning names levels that only the other one knows, as `apply` does.
 
         :raises ValueError: a raw column that the other one lacks, left out as constant or has in
             another form; an item with a level that the other one did not know; features that the

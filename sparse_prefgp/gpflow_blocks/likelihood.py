@@ -22,8 +22,9 @@ class DuelLikelihood(gpflow.likelihoods.ScalarLikelihood):
 
     Y is (N, 1), 1 where the first won and 0 where the second did, or (N, 2) with a count of equal
     duels, which weighs the row, in the second column. GPflow takes as many latent functions as Y
-    has columns where it is not told: `VGP`, `GPMC` and `SGPMC` then need `num_latent_gps=1`.
-    Predictions are about one duel: the mean of Y is the probability that the first wins.
+    has columns, unless it is given a number: `VGP`, `GPMC` and `SGPMC` then need
+    `num_latent_gps=1`. Predictions are about one duel: the mean of Y is the probability that the
+    first wins.
 
     :param noise_variance: sigma² per side of a duel, positive, not trainable at first, because
         duels determine only its ratio to the kernel variance; 0.5 is the standard probit scale.

@@ -79,3 +79,21 @@ def test_fields_of_dataclasses_are_documented_under_their_lines() -> None:
                 told += re.findall(r"^:param (\w+):", text, re.M)
             wrong += [f"{where}: {name}" for name in told if name in own]
     assert wrong == []
+
+
+# "Warn", "rebuild", "resume", "is ignored" and "besides" or "next to" say it at once.
+UNCLEAR = re.compile(
+    r"\b(made anew|anew|has no say|goes? on|went on|[Bb]eside|as (it was|they were) given"
+    r"|(is|are) told(?! apart))\b"
+)
+
+
+def test_docstrings_and_messages_use_plain_verbs() -> None:
+    found = []
+    for path in sorted((ROOT / "sparse_prefgp").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                unclear = UNCLEAR.search(" ".join(node.value.split()))
+                if unclear:
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {unclear[0]}")
+    assert found == []
