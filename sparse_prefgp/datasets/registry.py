@@ -56,11 +56,6 @@ class DataSet:
     split: str = "duels"
     """The usual way to hold duels out, in the words of `split_duels`."""
 
-    @property
-    def unrecorded(self) -> int:
-        """How many of the public files have no checksum beforehand."""
-        return sum(file.sha256 is None for file in self.remote)
-
 
 def names(kind: str | None = None) -> tuple[str, ...]:
     """The names of all sets, or of one kind: `duels` or `regression`.

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gpflow
 import tensorflow as tf
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from sparse_prefgp.disk.folders import contents, replaced_folder
 from sparse_prefgp.engines import Status
-from sparse_prefgp.models.posterior import CHUNK
+from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.versions import versions
 
@@ -73,7 +74,7 @@ def _predictions(model: PreferenceGP) -> tf.Module:
             "Inference has not come to finite values, so the model cannot predict and is not "
             f"exported: {model.infer()}."
         )
-    posterior = model.posterior()
+    model, posterior = _constant(model)
     rows = int(posterior.terms.weights.shape[0])
     if rows > _MOST_ROWS:
         raise ValueError(
@@ -97,22 +98,34 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         return found
 
     module = tf.Module()
-    module.predict_f = _frozen(predict_f, items=items)
-    module.predict_duel = _frozen(predict_duel, first=items, second=items)
+    module.predict_f = _of_rows(predict_f, items=items)
+    module.predict_duel = _of_rows(predict_duel, first=items, second=items)
     return module
 
 
-def _frozen(function: Callable[..., dict[str, tf.Tensor]], **inputs: tf.TensorSpec) -> Any:
-    """A function of named inputs in which all parameters and arrays have become constants."""
+def _constant(model: PreferenceGP) -> tuple[PreferenceGP, Posterior]:
+    """The model, as far as probabilities go, and its posterior with tensors for parameters.
+
+    A variable would have to be kept by whoever loads a function that reads it.
+    """
+    constant = copy.copy(model)
+    for name in ("kernel", "mean_function", "inducing_variable"):
+        part = getattr(model, name)
+        constant.__dict__[name] = None if part is None else gpflow.utilities.freeze(part)
+    problem = constant.problem()
+    constant.__dict__.update(noise_variance=problem.noise_variance, margin=problem.margin)
+    return constant, replace(
+        model.posterior(),
+        kernel=problem.kernel,
+        mean_function=problem.mean_function,
+        features=model.approximation.prior(problem).features,
+    )
+
+
+def _of_rows(function: Callable[..., dict[str, tf.Tensor]], **inputs: tf.TensorSpec) -> Any:
+    """A compiled function of named inputs."""
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
-    signature = tf.function(function, autograph=False).get_concrete_function(*specs)
-    constant = convert_variables_to_constants_v2(signature)
-    names = sorted(signature.structured_outputs)  # TensorFlow flattens dictionaries in this order
-
-    def call(*values: tf.Tensor) -> dict[str, tf.Tensor]:
-        return dict(zip(names, constant(*values), strict=True))
-
-    return tf.function(call, input_signature=specs, autograph=False)
+    return tf.function(function, input_signature=specs, autograph=False)
 
 
 def _in_chunks(function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:

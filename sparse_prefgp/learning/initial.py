@@ -164,23 +164,6 @@ def initial_inputs(
     return _source(method, duels, rows, kernel, count, rng)(count)
 
 
-def variance_inputs(
-    rows: np.ndarray, count: int, kernel: gpflow.kernels.Kernel, rng: np.random.Generator
-) -> FloatArray:
-    """Each time the row whose utility the chosen ones explain least.
-
-    Greedy conditional variance, a Cholesky decomposition with pivoting that stops after m columns
-    (Burt, Rasmussen & van der Wilk 2020, algorithm 2 without the random part). O(n m²). Ties are
-    broken at random; once everything is explained, random rows follow.
-
-    :param rows: (n, D), distinct.
-    :return: (m, D), in the order chosen.
-    :raises ValueError: count < 1 or more than the rows.
-    """
-    check_count(count, len(rows))
-    return rows[list(islice(_by_variance(rows, _on_features(kernel), rng), count))]
-
-
 def duel_inputs(
     duels: Duels,
     count: int,

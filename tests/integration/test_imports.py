@@ -194,7 +194,7 @@ def test_rooms_have_the_names_that_type_checkers_see() -> None:
 
 def test_nothing_uses_the_inside_of_tensorflow() -> None:
     # Without it 14 MB of each fit stay: a thousand runs of a study would not fit into a process.
-    allowed = {"lab/ablation/release.py", "disk/exporting.py"}
+    allowed = {"lab/ablation/release.py"}
     using = [path for path in FILES if "tensorflow.python" in path.read_text(encoding="utf-8")]
     assert {path.relative_to(PACKAGE).as_posix() for path in using} == allowed
 

@@ -1,6 +1,6 @@
 """Ablation studies: a YAML file says what to compare, and every run leaves a record.
 
-study = read_study("configs/inducing_points_boston.yaml")
+study = read_study("configs/inducing_points/boston.yaml")
 run_study(study, "out/boston")
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -217,7 +218,23 @@ def test_files_beside_the_configuration(tmp_path: Path) -> None:
     assert study.fingerprint() != before
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.yaml")), ids=lambda p: p.stem)
+CONFIGURATIONS = sorted((ROOT / "configs").rglob("*.yaml"))
+
+
+def test_configurations_are_in_one_place_and_differ() -> None:
+    for folder in ("docs", "experiments", "sparse_prefgp", "tests", "tools"):
+        assert not [*(ROOT / folder).rglob("*.yaml"), *(ROOT / folder).rglob("*.yml")]
+    # A grid is widened in its file, not in a second one.
+    grid = {"name", "title", "seeds", "iterations", "inducing", "approximations"}
+    seen: dict[str, Path] = {}
+    for path in CONFIGURATIONS:
+        study = yaml.safe_load(path.read_text(encoding="utf-8"))
+        what = json.dumps({key: study[key] for key in study if key not in grid}, sort_keys=True)
+        assert what not in seen, f"{path} and {seen[what]} are nearly equal"
+        seen[what] = path
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_every_configuration_is_complete(path: Path) -> None:
     study = read_study(path)
     runs: tuple[RunSettings, ...] = expand(study)

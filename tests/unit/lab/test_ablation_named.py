@@ -182,7 +182,11 @@ def test_changed_data_are_another_study(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path",
+    sorted((ROOT / "configs").glob("[!s]*/*.yaml")),
+    ids=lambda p: f"{p.parent.name}-{p.stem}",
+)
 def test_configurations_fit_their_data(
     path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,6 @@ from sparse_prefgp.learning.initial import (
     duel_inputs,
     initial_inputs,
     residual_shares,
-    variance_inputs,
 )
 from tests.cases import incidence, random_duels
 from tests.reference.slow_greedy import (
@@ -57,7 +56,7 @@ def slow_share(covariance: np.ndarray, chosen: list[int]) -> float:
 def test_variance_takes_the_least_explained(name: str) -> None:
     kernel = KERNELS[name]()
     covariance = kernel(GRAPH.rows).numpy()
-    chosen = positions(variance_inputs(GRAPH.rows, 12, kernel, rng()))
+    chosen = positions(initial_inputs("variance", DUELS, kernel, 12, rng()))
     for m in range(12):
         # Equal variances are a tie, which any item may win.
         before = best_by_variance(covariance, chosen[:m])[1]
