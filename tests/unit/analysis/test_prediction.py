@@ -150,7 +150,7 @@ def test_chunks_change_nothing(model: spg.PreferenceGP, monkeypatch: pytest.Monk
             r"Row 1 of the pairs frame .* second 'zz', .*own",
         ),
         (PAIRS.assign(first=["a", None, "b"]), {}, "Row 1 .* has a missing first"),
-        (PAIRS.drop(columns="second"), {}, "the pairs frame has no column 'second'"),
+        (PAIRS.drop(columns="second"), {}, "The pairs frame has no column 'second'"),
         (PAIRS[["note"]], {}, "no column 'first'"),
         (DUELS[["winner"]], {}, "no column 'loser'"),
         (PAIRS.assign(sd=0.0), {}, "column 'sd', which is the name of a column that is added"),
