@@ -608,7 +608,7 @@ CASES: dict[str, Case] = {
         ("1e-07 for 'at.se.lengthscales'", "more than 0.0001"),
         write("study.yaml", STUDY + "at: {se: {variance: 1, lengthscales: 1.0e-7}}\n"),
     ),
-    "ablate no YAML": Case(ABLATE, ("no valid YAML",), write("study.yaml", "a: [1")),
+    "ablate no YAML": Case(ABLATE, ("not valid YAML",), write("study.yaml", "a: [1")),
     "ablate an unknown set": Case(
         ABLATE,
         ("'bostn'", "boston"),

@@ -332,9 +332,8 @@ def test_constant_features_are_refused():
     assert "price" in read_duels(near, DUELS).transform.dropped
 
 
-@pytest.mark.parametrize("module", ["pandas", "sklearn.preprocessing"])
-def test_says_what_to_install(monkeypatch, module):
-    monkeypatch.setitem(sys.modules, module, None)
+def test_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ModuleNotFoundError, match=r'pip install "sparse_prefgp\[cli\]"'):
         read_duels(ITEMS, DUELS)
 
