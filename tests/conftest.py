@@ -1,8 +1,9 @@
 """Fixtures shared by all tests."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "data_dir" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.data)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Of a test marked `covering(*ids)`, mark all other cases slow."""
+    made = yield
+    cases = [item for item in made if hasattr(item, "callspec")] if type(made) is list else []
+    for mark in cases[0].iter_markers("covering") if cases else ():
+        kept = set(mark.args)
+        unknown = kept - {item.callspec.id for item in cases}
+        if unknown:
+            raise collector.CollectError(f"{cases[0].originalname} has no case {min(unknown)!r}")
+        for item in cases:
+            if item.callspec.id not in kept:
+                item.add_marker(pytest.mark.slow)
+    return made
 
 
 def _surroundings() -> tuple[str, dict[str, str]]:

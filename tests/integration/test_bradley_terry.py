@@ -240,6 +240,7 @@ def test_votes_on_language_models(data_dir: Path) -> None:
     assert len(frame) == 9478 and np.mean(behind) < 0.003
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [

@@ -147,6 +147,7 @@ def test_fit_writes_metrics_ranking_and_model(tables: tuple[Path, Path], tmp_pat
     assert [path.name for path in out.parent.iterdir()] == ["out"], "nothing is left next to it"
 
 
+@pytest.mark.slow
 def test_fit_again_replaces_its_own_files(tables: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()  # an empty folder may be used
@@ -166,6 +167,7 @@ def test_fit_again_replaces_its_own_files(tables: tuple[Path, Path], tmp_path: P
     assert {path.name for path in tmp_path.iterdir()} == {"items.csv", "duels.csv", "out"}
 
 
+@pytest.mark.slow
 def test_test_fraction_zero_scores_nothing(tables: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     more = ("--test-fraction", 0, "--kernel", "se", "--features", "height,width", "--max-train", 50)
@@ -178,6 +180,7 @@ def test_test_fraction_zero_scores_nothing(tables: tuple[Path, Path], tmp_path: 
     assert found["fit"]["duels"] == 50
 
 
+@pytest.mark.slow
 def test_split_columns_are_no_features(tables: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     more = ("--split", "group:colour", "--approximation", "subset:20", "--test-fraction", 0.5)
@@ -287,6 +290,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     refused(fit((tmp_path / "no.csv", tmp_path / "no.csv"), tmp_path / "out"), "no.csv")
 
 
+@pytest.mark.slow
 def test_a_finished_fit_is_replaced_only_if_asked_to(
     tables: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -318,6 +322,7 @@ def test_foreign_folder_is_left_alone(tables: tuple[Path, Path], tmp_path: Path)
     assert contents(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_foreign_files_within_our_folders_are_kept(
     tables: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -351,6 +356,7 @@ def test_unusable_place_is_refused_before_the_fit(
     assert {path.name for path in tmp_path.iterdir()} == {"items.csv", "duels.csv"}
 
 
+@pytest.mark.slow
 def test_full_disk_is_one_sentence(
     tables: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,6 +372,7 @@ def test_full_disk_is_one_sentence(
     assert "The fit so far is kept in" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_failure_leaves_the_earlier_fit(
     tables: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -245,6 +245,7 @@ def test_update(folder: Path, fitted: Path, tmp_path: Path) -> None:
     assert spg.load(out).duels.num_duels == old.duels.num_duels + 60
 
 
+@pytest.mark.slow
 def test_choices_rankings_and_item_effects_through_fit(folder: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     utility = pd.read_csv(folder / "items.csv")[["a", "b"]].sum(axis=1).to_numpy()
@@ -271,6 +272,7 @@ def test_choices_rankings_and_item_effects_through_fit(folder: Path, tmp_path: P
         assert call("rank", "--model", out).exit_code == 0
 
 
+@pytest.mark.slow
 def test_same_seed_same_numbers(folder: Path, fitted: Path, tmp_path: Path) -> None:
     out = tmp_path / "again"
     assert fit(folder, out, "--quiet").exit_code == 0

@@ -123,6 +123,7 @@ def test_the_command_says_how_many_and_why(files: tuple[Path, Path], tmp_path: P
     assert "automatic_inducing" not in told and "Found:" not in text and "Best of" not in text
 
 
+@pytest.mark.slow
 def test_blocks_by_a_column(files: tuple[Path, Path], tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     people = [f"p{i % 7}" for i in range(T)]
@@ -136,6 +137,7 @@ def test_blocks_by_a_column(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert model.approximation == spg.PITC(people)  # of the refit: all duels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "built"),
     [

@@ -50,6 +50,7 @@ DRAW = "sparse_prefgp.workflow.pictures.write_pictures"
 RENDER = "sparse_prefgp.workflow.fit_report.render_report"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "lost", "written"),
     [
@@ -80,6 +81,7 @@ def test_what_fails_after_the_fit_is_a_warning(
     assert model.log_evidence() == pytest.approx(found["fit"]["log_evidence"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_fit_in_chunks_too(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     fails(monkeypatch, RANK, RuntimeError(REASON))
@@ -94,6 +96,7 @@ def test_a_fit_in_chunks_too(tables: Path, tmp_path: Path, monkeypatch: pytest.M
     assert (out / "ranking.csv").exists() and "not_written" not in metrics(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--stream",)])
 def test_model_and_metrics_are_there_before_the_held_out_duels_are_scored(
     more: tuple[str, ...], tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +109,7 @@ def test_model_and_metrics_are_there_before_the_held_out_duels_are_scored(
     assert model.log_evidence() == pytest.approx(metrics(out)["fit"]["log_evidence"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_stopped_while_ranking_and_resumed(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +129,7 @@ def test_stopped_while_ranking_and_resumed(
     assert metrics(out)["fit"]["resumed_at"] > 0
 
 
+@pytest.mark.slow
 def test_an_earlier_fit_leaves_nothing_beside_a_new_one(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +141,7 @@ def test_an_earlier_fit_leaves_nothing_beside_a_new_one(
     assert metrics(out)["fit"]["kernel"] == "se"
 
 
+@pytest.mark.slow
 def test_a_weight_that_runs_to_nothing(tmp_path: Path) -> None:
     """Thirty wines whose colour says nothing: the fit went to a variance of 0 and was lost."""
     out = tmp_path / "out"

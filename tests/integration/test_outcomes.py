@@ -131,6 +131,7 @@ def test_bad_outcomes_are_refused(call: Any, message: str) -> None:
 # predict and evaluate.
 
 
+@pytest.mark.slow
 def test_predicted_pairs_have_the_tie_beside(model: spg.PreferenceGP) -> None:
     pairs = pd.DataFrame(
         {"first": ["i0", "i1", "i2", "i3"], "second": ["i1", "i0", "i2", "i4"]}
@@ -257,6 +258,7 @@ def test_update_takes_ties(table: DuelTable) -> None:
     assert report.converged and new.margin.numpy() == plain.margin.numpy()
 
 
+@pytest.mark.slow
 def test_update_takes_judges_weights_and_the_first_ties() -> None:
     first = [table.assign(tie=0) if i else table for i, table in enumerate(frames())]
     table = read_table(*first, groups="judge", weights="worth")
@@ -385,6 +387,7 @@ def test_the_sampler_knows_margins_and_ratios() -> None:
         assert value[0] == pytest.approx(truth, abs=MONTE_CARLO_STANDARD_ERRORS * error[0] + 1e-9)
 
 
+@pytest.mark.slow
 def test_what_to_ask_next_with_ties(model: spg.PreferenceGP) -> None:
     found = spg.suggest(model, batch=3, rng=np.random.default_rng(0))
     assert model.margin is not None
@@ -428,6 +431,7 @@ def test_other_judges_are_another_fit_to_a_checkpoint() -> None:
     assert prints[0] != prints[1]
 
 
+@pytest.mark.slow
 def test_a_comparison_has_no_ties_and_the_choice_leaves_them_out(table: DuelTable) -> None:
     with pytest.raises(ValueError, match="are ties, but a comparison scores which side won"):
         spg.compare(["linear/exact"], table)
@@ -437,6 +441,7 @@ def test_a_comparison_has_no_ties_and_the_choice_leaves_them_out(table: DuelTabl
     assert "Ties were left out" in found.reason
 
 
+@pytest.mark.slow
 def test_weights_of_duels_count_in_every_fold() -> None:
     items, duels = frames()
     table = read_table(items, duels[duels["tie"] == 0].assign(worth=2.0), weights="worth")
@@ -450,6 +455,7 @@ def test_weights_of_duels_count_in_every_fold() -> None:
 # fit.
 
 
+@pytest.mark.slow
 def test_fit_holds_out_ties_too_and_keeps_ratios_in_a_refit(table: DuelTable) -> None:
     settings = FitSettings(
         kernel="matern52", inducing=6, max_iterations=3, noise_by_group=True, refit=True
@@ -483,6 +489,7 @@ def test_shared_context_without_effect_is_told() -> None:
     prepare(table, FitSettings(kernel="linear+se"))
 
 
+@pytest.mark.slow
 def test_fit_from_the_command_line(tmp_path: Path) -> None:
     items, duels = frames()
     items.to_csv(tmp_path / "items.csv", index=False)

@@ -83,6 +83,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, stage: str, iteration: int) -> Ca
     return lambda: monkeypatch.setattr(LbfgsState, "moved", real)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stage", "iteration"), [("fit", 5), ("refit", 3)])
 def test_interrupted_and_resumed(
     stage: str,
@@ -135,6 +136,7 @@ def same_optimum(out: Path, whole: Path) -> None:
         assert one["log_evidence"] == pytest.approx(other["log_evidence"], abs=allowed)
 
 
+@pytest.mark.slow
 def test_nothing_to_go_on_from(tables: Path, whole: Path, tmp_path: Path) -> None:
     result = fit(tables, tmp_path / "new", *LONG, "--resume")
     assert result.exit_code == 0, result.output
@@ -144,6 +146,7 @@ def test_nothing_to_go_on_from(tables: Path, whole: Path, tmp_path: Path) -> Non
     assert refused.exit_code == 2 and "every -1 steps makes no sense" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_refit_goes_on_though_the_fit_was_too_short_for_a_checkpoint(
     tables: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +165,7 @@ def test_a_refit_goes_on_though_the_fit_was_too_short_for_a_checkpoint(
     same_optimum(out, whole)
 
 
+@pytest.mark.slow
 def test_an_interrupted_choice_goes_on(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_folder_of_ids_is_fitted_scored_ranked_and_saved(data: Path, tmp_path:
     assert figures["items_outside_range"] == 0
 
 
+@pytest.mark.slow
 def test_inline_duels_are_evaluated_too(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "fitted"
     done = run("--duels", data / "wide.parquet", "--out", out, *PLAIN, "--json")
@@ -184,6 +185,7 @@ def test_mistakes_are_told_in_one_sentence(
     assert not out.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_ties_and_weights_are_fitted_and_scored(data: Path, tmp_path: Path, files: bool) -> None:
     rng = np.random.default_rng(1)
@@ -271,6 +273,7 @@ def test_numbers_of_the_bar_are_short(number: float, words: str) -> None:
     assert _clock(59.6) == "1:00" and _clock(3661.0) == "1:01:01"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_no_file_of_sites_is_left_of_a_fit_that_ended_early(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
@@ -306,6 +309,7 @@ LONG = ("--fixed-inducing", "--max-iterations", 40, "--least-gain", 0)
 SUBSET = ("--gradients", "subset:400", "--polish", 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "kept", "of"),
     [
@@ -399,6 +403,7 @@ def test_killed_fit_goes_on(data: Path, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_subset_of_all_rows_costs_nothing(data: Path) -> None:
     import gpflow
 
@@ -422,6 +427,7 @@ def test_without_stream_ids_are_needed(data: Path, tmp_path: Path) -> None:
     assert done.exit_code == 2 and "has no column 'winner'" in done.output
 
 
+@pytest.mark.slow
 def test_tables_are_fitted_in_chunks_with_any_split(data: Path, tmp_path: Path) -> None:
     pd.concat(pd.read_parquet(data / "ids" / f"{k}.parquet") for k in range(3)).assign(
         when=np.arange(T)

@@ -18,6 +18,7 @@ from sparse_prefgp.lab.report import study_report
 SMOKE = Path(__file__).resolve().parents[2] / "configs" / "smoke"
 
 
+@pytest.mark.slow
 def test_a_smoke_study_and_its_report(tmp_path: Path) -> None:
     study = read_study(SMOKE / "engines.yaml")
     result = run_study(study, tmp_path / "out")

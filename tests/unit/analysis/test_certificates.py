@@ -212,6 +212,7 @@ def test_a_kernel_that_is_none_is_refused() -> None:
 # Bounds against the truth.
 
 
+@pytest.mark.covering("0", "3")
 @pytest.mark.parametrize("seed", range(4))
 def test_the_lower_bound_is_below_the_truth(seed: int) -> None:
     duels = random_duels(seed, items=7, duels=25)
@@ -404,6 +405,7 @@ def test_report_with_item_effects_and_a_mean_function() -> None:
     assert report.lower_bound < report.sampled.log_evidence
 
 
+@pytest.mark.slow
 def test_report_in_single_precision() -> None:
     case = DUEL_CASES[1]
     double = evidence_report(case_model(case, spg.FITC()), samples=SAMPLES)

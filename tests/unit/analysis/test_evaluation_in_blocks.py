@@ -197,6 +197,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "items.csv", folder / "duels.csv"
 
 
+@pytest.mark.slow
 def test_held_out_duels_of_a_fit_are_scored_in_their_blocks(tables: tuple[Path, Path]) -> None:
     table = read_table(*tables)
     settings = FitSettings(approximation="pitc:person", inducing=3, kernel="se", max_iterations=1)

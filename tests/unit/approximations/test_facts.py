@@ -57,6 +57,7 @@ def test_only_a_bound_stays_below_the_exact_evidence(name: str) -> None:
         assert over > EP_ERROR
 
 
+@pytest.mark.covering("vfe", "fitc")
 @pytest.mark.parametrize("name", SPARSE)
 def test_only_one_never_falls_when_an_item_joins(name: str) -> None:
     least = np.inf

@@ -427,6 +427,7 @@ def test_as_many_blocks_as_pairs_are_the_pairs() -> None:
 # Other parts of the package.
 
 
+@pytest.mark.slow
 def test_item_effects_and_white_noise_within_a_block() -> None:
     duels, blocks = contradictory()
     for extra in (spg.ItemEffect(0.6), gpflow.kernels.White(0.6)):
@@ -550,6 +551,7 @@ def test_blocks_are_those_that_were_saved_when_kmeans_finds_others(
     assert describing.given_blocks(again).shape == (60,)
 
 
+@pytest.mark.slow
 def test_update_goes_on_with_blocks() -> None:
     duels = random_duels(9, items=12, duels=60)
     new = pd.DataFrame({"winner": [0, 3], "loser": [5, 4]})

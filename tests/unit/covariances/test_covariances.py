@@ -164,6 +164,10 @@ class FourMethods:
         self.quadratic, self.predict = inner.quadratic, inner.predict
 
 
+@pytest.mark.covering(
+    "ParallelEP(damping=1.0, tolerance=1e-08, max_sweeps=500, site_power=1.0)",
+    "SequentialEP(damping=1.0, tolerance=1e-08, max_sweeps=500, site_power=1.0)",
+)
 @pytest.mark.parametrize(
     "engine", [spg.ParallelEP(), spg.Laplace(), spg.Variational(), spg.SequentialEP()], ids=repr
 )

@@ -91,6 +91,7 @@ def test_items_with_equal_features_differ_by_their_effects(duels: spg.Duels) -> 
     assert abs(float(mean[0, 0] - mean[1, 0])) > 0.01
 
 
+@pytest.mark.covering("items-approximation0", "duels-approximation1", "items-approximation2")
 @pytest.mark.parametrize("approximation", [spg.VFE(), spg.FITC(), spg.TightVFE("logdet")])
 @pytest.mark.parametrize("over", ["items", "duels"])
 def test_inducing_inputs_at_all_items_are_exact(
@@ -173,6 +174,7 @@ def test_mean_function_sees_the_features_only(duels: spg.Duels) -> None:
     assert float(ours.predict_f(far)[0]) == pytest.approx(100.0, rel=FIXED_POINT)
 
 
+@pytest.mark.slow
 def test_optimise_learns_the_variance(duels: spg.Duels) -> None:
     ours = model(duels)
     before = ours.log_evidence()
@@ -202,6 +204,7 @@ def test_row_numbers_that_are_none_are_refused(duels: spg.Duels) -> None:
         model(duels).predict_f(np.zeros((1, 4)))
 
 
+@pytest.mark.slow
 def test_held_out_duels_are_of_known_items(duels: spg.Duels) -> None:
     """Scores of a fit count the effects of the items, as predictions by row number do."""
     items = pd.DataFrame(duels.items, columns=["a", "b"])
@@ -229,6 +232,7 @@ def test_item_effect_alone_is_a_model_of_the_items(duels: spg.Duels) -> None:
     np.testing.assert_array_equal(ours.predict_f(duels.items)[0], 0.0)
 
 
+@pytest.mark.slow
 def test_effects_that_an_approximation_loses_are_told(
     monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:

@@ -154,6 +154,7 @@ def crossing() -> Duels:
     )
 
 
+@pytest.mark.slow
 def test_blocks_and_effects_of_pairs_are_their_dense_sum() -> None:
     duels = crossing()
     approximation = WithPairs(duels.blocks)
@@ -210,6 +211,7 @@ def streamed(duels: Duels, blocks: np.ndarray, folder: Path, parts: int) -> spg.
     )
 
 
+@pytest.mark.covering("None")
 @pytest.mark.parametrize("parts", [None, 1, 3])
 def test_joined_halves_are_their_dense_sum_in_memory_in_chunks_and_in_parts(
     tmp_path: Path, parts: int | None

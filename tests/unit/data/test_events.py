@@ -217,6 +217,7 @@ def close(found, expected, within=EVIDENCE):
     np.testing.assert_allclose(found, expected, rtol=0, atol=within)
 
 
+@pytest.mark.slow
 def test_an_event_of_several_sites_in_memory_streamed_and_in_parts(with_halves):
     duels, plain = half_duels()
     z, kernel = duels.items[:5], gpflow.kernels.Matern52(variance=1.3)
@@ -272,6 +273,7 @@ def test_rows_say_which_item_they_are_of():
         spg.Duels.from_events(np.eye(4), events, item=[0, 0, 1])
 
 
+@pytest.mark.slow
 def test_everything_that_is_known_of_events_is_saved(tmp_path):
     rng = np.random.default_rng(5)
     pairs = np.array([(i, j) for i in range(N) for j in range(i)])[rng.integers(36, size=40)]

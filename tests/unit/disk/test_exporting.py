@@ -38,6 +38,7 @@ assert not unwanted, unwanted
 """
 
 
+@pytest.mark.slow
 def test_margins_are_served_and_logit_factors_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     items = rng.normal(size=(9, 2))
@@ -86,6 +87,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effects", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_process_with_tensorflow_alone_predicts_the_same(
     effects: bool, export: Path, tmp_path: Path
@@ -154,6 +156,7 @@ def test_the_folder_says_what_goes_in(export: Path) -> None:
     assert description["versions"]["tensorflow"] == tf.__version__
 
 
+@pytest.mark.slow
 def test_only_an_export_is_replaced(
     export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -215,6 +215,7 @@ def test_a_streamed_model_at_the_end_of_a_range(duels: spg.Duels, tmp_path: Path
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.slow
 def test_a_loaded_model_trains_on(duels: spg.Duels, tmp_path: Path) -> None:
     model = spg.PreferenceGP(duels, shared(), approximation=spg.VFE(), inducing_variable=Z)
     spg.save(model, tmp_path)
@@ -277,6 +278,7 @@ np.savez(sys.argv[3], mean=mean, covariance=covariance)
 """
 
 
+@pytest.mark.slow
 def test_another_process_elsewhere_predicts_the_same_bits(duels: spg.Duels, tmp_path: Path) -> None:
     model = spg.PreferenceGP(duels, KERNELS["shared"]())
     spg.optimise(model, 3)
@@ -554,6 +556,7 @@ def test_numbers_that_json_does_not_have_are_damage(saved: Path) -> None:
         spg.load(saved)
 
 
+@pytest.mark.covering("sum", "own")
 @pytest.mark.parametrize("name", ["sum", "product", "polynomial", "own"])
 def test_mean_functions(name: str, duels: spg.Duels, tmp_path: Path) -> None:
     class Own(gpflow.functions.MeanFunction):

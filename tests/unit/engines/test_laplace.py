@@ -54,6 +54,15 @@ def slow(graph: DuelGraph, row: str, link: str) -> tuple[DenseProblem, SlowLapla
     return dense, found, found.log_evidence + dense.correction
 
 
+@pytest.mark.covering(
+    "logit-exact",
+    "logit-vfe",
+    "logit-tight_vfe",
+    "probit-exact",
+    "probit-fitc",
+    "probit-prior_power_0.5",
+    "probit-hetero_vfe",
+)
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("link", LINKS)
 def test_mode_evidence_and_predictions_are_those_of_scipy(link: str, row: str) -> None:
@@ -220,6 +229,7 @@ def test_too_few_steps_are_reported() -> None:
     assert model.infer(restart=True).status is spg.results.Status.NOT_FINITE
 
 
+@pytest.mark.slow
 def test_compiled_gradient_is_the_eager_one() -> None:
     case = LaplaceCase("vfe", "logit")
     variables = [v for group in case.groups().values() for v in group]

@@ -34,6 +34,7 @@ def make(engine: object, approximation: Any, items: int = 20, duels: int = 60) -
     )
 
 
+@pytest.mark.covering("1-1-VFE-items", "4-1-FITC-items", "3-None-VFE-duels", "4-1-FITC-duels")
 @pytest.mark.parametrize("over", ["items", "duels"])
 @pytest.mark.parametrize("name", ["VFE", "FITC"])
 @pytest.mark.parametrize(("parts", "local_sweeps"), RUNS)
@@ -60,6 +61,7 @@ def test_posterior_evidence_and_gradient_are_those_of_the_parallel_engine(
         np.testing.assert_allclose(mine, theirs, atol=FIXED_POINT)
 
 
+@pytest.mark.covering("3")
 @pytest.mark.parametrize("local_sweeps", [1, 3])
 def test_every_round_is_that_of_slow_dense_code(local_sweeps: int) -> None:
     parts, rounds = 3, 4

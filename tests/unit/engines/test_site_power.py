@@ -46,6 +46,7 @@ def evidence(power: float) -> float:
     return model.log_evidence()
 
 
+@pytest.mark.slow
 def test_between_ep_and_the_variational_bound() -> None:
     """What is missing to the bound falls in proportion to the power; power 1 is EP."""
     bound = case_model(DUEL_CASES[1], spg.Exact(), spg.Variational(tolerance=SOLVER))
@@ -59,6 +60,7 @@ def test_between_ep_and_the_variational_bound() -> None:
     assert evidence(1.0 - 1e-12) == pytest.approx(ep, rel=SOLVER)
 
 
+@pytest.mark.slow
 def test_sequential_and_parallel_agree_with_counts() -> None:
     duels = random_duels(3, items=4, duels=15)
     assert duels.counts.max() > 1
@@ -84,6 +86,7 @@ def test_sequential_and_parallel_agree_with_counts() -> None:
     np.testing.assert_allclose(means[1], means[0], atol=IDENTITY, rtol=IDENTITY)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_single_sites_is_bearable() -> None:
     """A compiled quadrature for each site: some milliseconds, where op by op it takes hundreds."""
     model = case_model(DUEL_CASES[1], spg.VFE(), spg.SequentialEP(site_power=0.5))
@@ -102,6 +105,7 @@ class PowerCase(Case):
         self.model.engine = spg.ParallelEP(site_power=power, tolerance=GRADIENT_SOLVER)
 
 
+@pytest.mark.covering("prior_power_0.5-0.5")
 @pytest.mark.parametrize(
     ("name", "power"), [("exact", 0.5), ("vfe", 0.9), ("prior_power_0.5", 0.5)]
 )
@@ -144,6 +148,7 @@ def test_bad_powers_are_refused() -> None:
             engine(site_power="half")
 
 
+@pytest.mark.covering("0-SequentialEP", "1-ParallelEP")
 @pytest.mark.parametrize("engine", [spg.ParallelEP, spg.SequentialEP])
 @pytest.mark.parametrize("others", [0, 1, 128])
 def test_items_with_equal_features_are_harmless(engine: Any, others: int) -> None:
@@ -184,6 +189,7 @@ def box() -> tuple[np.ndarray, spg.LowRankPlusDiagonal, np.ndarray, np.ndarray]:
     return rng.normal(size=5), prior, np.where(rng.random(5) < 0.5, upper - 1.0, -np.inf), upper
 
 
+@pytest.mark.covering("ParallelEP", "Laplace")
 @pytest.mark.parametrize(
     "engine",
     [

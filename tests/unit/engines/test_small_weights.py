@@ -90,6 +90,7 @@ def integrals(
     return np.log(moments[0]), mean, moments[2] / moments[0] - mean**2
 
 
+@pytest.mark.covering("4.0-0.2-True", "4.0-0.2-False", "2.0-1e-06-True", "10000.0-0.3-False")
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize(
     ("variance", "weight"), [(4.0, 0.2), (10.0, 0.5), (0.3, 0.9), (1e4, 0.3), (2.0, 1e-6)]
@@ -105,6 +106,7 @@ def test_one_duel_is_the_integral(variance: float, weight: float, tie: bool) -> 
     assert float(found[1][0]) == pytest.approx(spread, rel=FIXED_POINT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "engine", [spg.SequentialEP(), spg.ParallelEP(damping=0.3), spg.SequentialEP(damping=0.5)]
 )
@@ -152,6 +154,13 @@ def correction(row: str, counts: np.ndarray, ratio: np.ndarray) -> float:
     return 0.0
 
 
+@pytest.mark.covering(
+    "exact-SequentialEP1.0-wins",
+    "vfe-PartitionedEP1.0-both",
+    "exact-ParallelEP1.0-both",
+    "prior_power_0.5-ParallelEP0.5-wins",
+    "fitc-ParallelEP1.0-both",
+)
 @pytest.mark.parametrize("limits", ["wins", "both"])
 @pytest.mark.parametrize(
     ("row", "engine"),
@@ -225,6 +234,7 @@ def test_a_change_is_of_what_counts() -> None:
     assert float(found) == pytest.approx(expected, rel=IDENTITY)
 
 
+@pytest.mark.slow
 def test_many_vanishing_weights_say_nothing() -> None:
     """Half-lives long past: 1e-23 of a duel."""
     given = random_duels(5, items=7, duels=30)
@@ -288,6 +298,7 @@ class Weighted(Case):
         return {**super().groups(), "margin": [self.model.margin.unconstrained_variable]}
 
 
+@pytest.mark.covering("tight_vfe", "fitc")
 @pytest.mark.parametrize("name", ["exact", "vfe", "tight_vfe", "fitc", "prior_power_0.5"])
 def test_gradients(name: str) -> None:
     engine = spg.ParallelEP(tolerance=GRADIENT_SOLVER)
@@ -332,6 +343,7 @@ def alone(weight: float, residual: str, tie: bool, variance: float = 100.0) -> s
     )
 
 
+@pytest.mark.covering("False")
 @pytest.mark.parametrize("tie", [False, True])
 def test_bounds_are_below_the_integral(tie: bool) -> None:
     """Tie, weight 0.5, variance 100: -1.57 by c log(1 + k~/2s²), for -2.29."""
@@ -414,6 +426,7 @@ def test_logistic_ties_lose_twice_as_much() -> None:
 # Streams.
 
 
+@pytest.mark.covering("FITC()")
 @pytest.mark.parametrize("approximation", [spg.TightVFE(), spg.FITC()], ids=repr)
 def test_streams_have_the_same_evidence_and_gradient(approximation: Approximation) -> None:
     given = random_duels(2, items=12, duels=60)

@@ -94,6 +94,7 @@ def svgp_at_its_optimum(duels: spg.Duels, z: np.ndarray, noise: float) -> gpflow
     return model
 
 
+@pytest.mark.covering("0.5")
 @pytest.mark.parametrize("noise", [0.5, 0.02])
 def test_gpflows_svgp_at_its_optimum_is_the_fixed_point(noise: float) -> None:
     """Bounds to 1e-4 of their value, probabilities to 1e-3: the same kernel, Z and factors."""
@@ -144,6 +145,7 @@ class VariationalCase(Case):
         self.model.engine = spg.Variational(tolerance=GRADIENT_SOLVER)
 
 
+@pytest.mark.covering("vfe")
 @pytest.mark.parametrize("name", ["exact", "vfe", "fitc"])
 def test_gradient(name: str) -> None:
     VariationalCase(name).check(steepest)
@@ -156,6 +158,7 @@ def test_gradient_along_a_random_direction(name: str, over: str) -> None:
     VariationalCase(name, over).check(random_direction)
 
 
+@pytest.mark.slow
 def test_compiled_gradient_is_the_eager_one() -> None:
     case = VariationalCase("vfe")
     variables = case.model.trainable_variables

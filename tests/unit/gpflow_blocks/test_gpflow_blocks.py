@@ -452,6 +452,7 @@ def test_natural_gradients_reach_the_same_bound(exact_jitter: None) -> None:
     assert float(model.elbo(data)) == pytest.approx(best_svgp()[1], rel=OPTIMUM)
 
 
+@pytest.mark.slow
 def test_mini_batches_are_unbiased_and_learn() -> None:
     X, Y = stacked_duels(case_duels(CASE))
     model, _ = make_svgp(num_data=len(X))

@@ -338,6 +338,7 @@ def test_says_what_to_install(monkeypatch):
         read_duels(ITEMS, DUELS)
 
 
+@pytest.mark.slow
 def test_tennis(data_dir):
     folder = data_dir / "tennis_atp"
     paths = folder / "items.csv.gz", folder / "duels.csv.gz"

@@ -73,6 +73,7 @@ def figures(record: dict[str, Any]) -> dict[str, float]:
     return {metric["name"]: metric["value"] for metric in record["metrics"]}
 
 
+@pytest.mark.slow
 def test_figures_of_a_run_by_hand(study: Study, exact: Reference) -> None:
     run = one(study, approximation="vfe", engine="ep", inducing=6)
     record = execute(study, run, exact)
@@ -143,6 +144,7 @@ def test_figures_of_a_run_by_hand(study: Study, exact: Reference) -> None:
         assert about == METRICS[metric["name"]]
 
 
+@pytest.mark.slow
 def test_all_items_as_inducing_inputs_are_exact(study: Study, exact: Reference) -> None:
     holdout, _ = held_out(study, one(study, approximation="exact", engine="ep"))
     m = len(holdout.train.distinct_rows()[0])
@@ -166,6 +168,7 @@ def test_what_cannot_be_compared_is_left_out(study: Study, exact: Reference) -> 
     assert "evidence_gap" not in part and "kl_from_exact" in part
 
 
+@pytest.mark.slow
 def test_what_has_no_divergence_keeps_all_other_figures(study: Study, exact: Reference) -> None:
     assert exact.predictions is not None
     broken = exact.predictions._replace(covariance=-np.asarray(exact.predictions.covariance))
@@ -180,6 +183,7 @@ def test_what_has_no_divergence_keeps_all_other_figures(study: Study, exact: Ref
     )
 
 
+@pytest.mark.slow
 def test_inference_that_breaks_down_is_the_reason(study: Study) -> None:
     bad = study.model_copy(update={"at": {"se": {"variance": 1.7e308, "lengthscales": 1.0}}})
     record = execute(bad, one(bad, approximation="vfe", engine="ep", inducing=20))
@@ -223,6 +227,7 @@ def test_learning_and_its_reference() -> None:
     assert alone["status"] == "failed" and "(Too many items); give values" in alone["reason"]
 
 
+@pytest.mark.slow
 def test_joint_runs_meet_the_learned_exact_model(study: Study) -> None:
     """Whatever `at` says, which is for fixed runs alone."""
     both = study.model_copy(update={"hyperparameters": ("fixed", "joint"), "iterations": 8})
@@ -249,6 +254,7 @@ def test_joint_runs_meet_the_learned_exact_model(study: Study) -> None:
     assert found["evidence_gap"] == pytest.approx(gap) and gap < 0.5
 
 
+@pytest.mark.slow
 def test_an_exact_model_that_is_too_large_is_left_out(study: Study) -> None:
     small = study.model_copy(update={"exact_limit": 5})
     found = make_reference(small, reference.ReferenceKey("se", None, 0, at=True))
@@ -258,6 +264,7 @@ def test_an_exact_model_that_is_too_large_is_left_out(study: Study) -> None:
     assert any("more than exact_limit" in note for note in record["notes"])
 
 
+@pytest.mark.slow
 def test_failures_are_records(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     run = replace(one(study, approximation="vfe", engine="ep", inducing=6), inducing=500)
     record = execute(study, run)
@@ -280,6 +287,7 @@ def test_failures_are_records(study: Study, monkeypatch: pytest.MonkeyPatch) -> 
         execute(study, run)
 
 
+@pytest.mark.slow
 def test_compiled_functions_are_given_back(study: Study) -> None:
     from tensorflow.python.eager import context
 
@@ -324,6 +332,7 @@ def test_learning_curves_are_nested() -> None:
     assert np.array_equal(small.test_rows, large.test_rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["se", "matern32", "matern52"])
 @pytest.mark.parametrize("limit", [2000, 1])
 def test_utilities_are_draws_of_the_process(
@@ -434,6 +443,7 @@ def test_a_group_without_a_label() -> None:
         split_rows(table, SplitSettings(by="group:who", leave_one_out=True), None, 0)
 
 
+@pytest.mark.slow
 def test_blocks_by_a_column(tmp_path: Path) -> None:
     """Each duel a block of its own is FITC."""
     import pandas as pd

@@ -118,6 +118,7 @@ def test_product_of_many_rows_is_taken_on_a_tenth():
     assert share == 0.1 and product().shape == (2, 2)
 
 
+@pytest.mark.slow
 def test_scaling_runs(in_this_process, tmp_path):
     points = tuple(BenchmarkPoint(60, 20, m) for m in (2, 4, 8))
     parts = scaling.Series("P", "parts", (BenchmarkPoint(60, 20, 4, parts=2),))
@@ -148,6 +149,7 @@ def test_equal_costs_do_not_grow():
     assert scaling.exponent([10.0, 100.0, 1000.0], [4096.0] * 3) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_stream_runs(in_this_process):
     report = stream.measure({60: {stream.HERE: (1, 2)}}, 20, 4, 40)
     _check_report(report)
@@ -169,6 +171,7 @@ def test_streams_on_workers_have_the_evidence_of_one_process():
     assert min(series["points"][2]["bytes_sent"]) >= 8 * report.figures["numbers"]
 
 
+@pytest.mark.slow
 def test_a_point_has_a_process_of_its_own():
     found = BenchmarkPoint(40, 20, 4).run()
     assert found["converged"] and found["memory_bytes"] > 0
@@ -176,6 +179,7 @@ def test_a_point_has_a_process_of_its_own():
         BenchmarkPoint(40, 20, 400).run()
 
 
+@pytest.mark.slow
 def test_engines_run(tmp_path):
     report = engines.measure(t=60, n=20, m=5, sequential_t=30, repeats=1)
     _check_report(report)
@@ -188,12 +192,14 @@ def test_engines_run(tmp_path):
     assert len({each["log_evidence"] for each in many.values()}) == 5
 
 
+@pytest.mark.slow
 def test_race_runs():
     report = race.measure([race.Case(40, 15, smooth=True)], m=4, held_out=20, budget=0.3)
     _check_report(report)
     assert len(report.figures["cases"][0]["methods"]) == 4
 
 
+@pytest.mark.slow
 def test_optimise_runs():
     report = optimise.measure(t=40, n=15, m=4, iterations=6, held_out=20, repeats=1)
     _check_report(report)

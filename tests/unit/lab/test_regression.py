@@ -163,6 +163,7 @@ def test_evidence_by_hand(approximation: Approximation) -> None:
     assert model.log_evidence() == pytest.approx(by_hand(approximation), rel=IDENTITY)
 
 
+@pytest.mark.covering("HeteroscedasticVFE()")
 @pytest.mark.parametrize("approximation", [a for a in SPARSE if a not in LIKE_GPFLOW], ids=repr)
 def test_gradient_by_differences(approximation: Approximation) -> None:
     model = build(approximation)
@@ -224,6 +225,7 @@ def test_equal_inputs_are_separate_observations() -> None:
     assert ours.log_evidence() == pytest.approx(reference, rel=IDENTITY)
 
 
+@pytest.mark.slow
 def test_optimise() -> None:
     model = build(spg.VFE())
     before = model.log_evidence()
@@ -246,6 +248,7 @@ def test_optimise() -> None:
     assert report.log_evidence == pytest.approx(reference, rel=IDENTITY)
 
 
+@pytest.mark.slow
 def test_compiled_functions_follow_the_parameters() -> None:
     model = build(spg.FITC())
 

@@ -68,6 +68,7 @@ def fixed(**settings: object) -> spg.PreferenceGP:
 LONG = {"max_iterations": 60, "least_gain": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "stop"),
     [({}, 4), ({"starts": 2, "seed": 3}, 2)],
@@ -97,6 +98,7 @@ def test_resumed_at_the_same_optimum(settings: dict, stop: int, tmp_path: Path) 
     assert model.log_evidence() == again.log_evidence
 
 
+@pytest.mark.slow
 def test_iterations_count_on_to_the_limit(tmp_path: Path) -> None:
     """As after a kill: only what is on the disk counts. And more iterations than at first."""
     folder = tmp_path / "kept"
@@ -116,6 +118,7 @@ def test_iterations_count_on_to_the_limit(tmp_path: Path) -> None:
     assert once_more.log_evidence == pytest.approx(again.log_evidence, abs=FIXED_POINT)
 
 
+@pytest.mark.slow
 def test_item_effects(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     optimise(fixed(item=True), 3, checkpoint=Checkpoint(folder), least_gain=None)
@@ -143,6 +146,7 @@ def test_written_only_when_due(tmp_path: Path) -> None:
     assert seen == [0, 0, 3, 3, 3] and kept() == 5
 
 
+@pytest.mark.slow
 def test_a_run_that_was_too_short_for_a_checkpoint_leaves_its_end(tmp_path: Path) -> None:
     """So that what follows it, such as a refit, can begin from the same model again."""
     folder = tmp_path / "short"
@@ -153,6 +157,7 @@ def test_a_run_that_was_too_short_for_a_checkpoint_leaves_its_end(tmp_path: Path
     assert again.log_evidence == pytest.approx(first.log_evidence, abs=FIXED_POINT)
 
 
+@pytest.mark.slow
 def test_a_start_may_differ_in_its_last_digits(kept: Path, tmp_path: Path) -> None:
     """As the result of an earlier fit does with another number of threads; not by more."""
 
@@ -169,6 +174,7 @@ def test_a_start_may_differ_in_its_last_digits(kept: Path, tmp_path: Path) -> No
         go_on(1.0 + 1e-5)
 
 
+@pytest.mark.slow
 def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "kept"
     optimise(build(), 3, checkpoint=Checkpoint(folder, every=3))
@@ -187,6 +193,7 @@ def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert again.resumed_at == 6 and again.iterations == 9
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_checkpoint_and_not_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +206,7 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_run(
     assert report.iterations == 4
 
 
+@pytest.mark.slow
 def test_nothing_to_go_on_from_is_said(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="no checkpoint in .* to resume from; the run begins"):
         report = optimise(build(), 2, checkpoint=Checkpoint(tmp_path / "kept", resume=True))

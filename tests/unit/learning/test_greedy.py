@@ -84,6 +84,7 @@ def with_ties_and_groups(duels: spg.Duels) -> spg.Duels:
     return spg.Duels(duels.items, duels.winners, duels.losers, ties=ties, groups=groups)
 
 
+@pytest.mark.covering("groups", "effects")
 @pytest.mark.parametrize("what", ["effects", "mean", "white", "active_dims", "groups"])
 def test_gains_follow_the_models_own_value(what: str) -> None:
     duels = with_ties_and_groups(learnable(2)) if what == "groups" else learnable(2)
@@ -113,6 +114,7 @@ def test_gains_follow_the_models_own_value(what: str) -> None:
         assert gain == pytest.approx(slow, rel=IDENTITY, abs=IDENTITY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "seed"), [(2, 0), (4, 1), (8, 2)])
 def test_gains_rank_as_inference_does(m: int, seed: int) -> None:
     duels = learnable(seed)
@@ -130,6 +132,7 @@ def test_gains_rank_as_inference_does(m: int, seed: int) -> None:
     assert true[np.argmax(gains)] > GREEDY_SHARE * true.max()
 
 
+@pytest.mark.covering("ParallelEP(damping=1.0, tolerance=1e-10, max_sweeps=500, site_power=1.0)")
 @pytest.mark.parametrize(
     "engine",
     [
@@ -166,6 +169,7 @@ def test_explained_candidates_gain_nothing() -> None:
 # The search.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))]
 )
@@ -218,6 +222,7 @@ def test_each_addition_is_the_best_of_its_candidates() -> None:
         assert step.candidates == len(rows) - step.inducing + 1
 
 
+@pytest.mark.slow
 def test_optimising_moves_the_parameters_and_not_the_inputs() -> None:
     duels = learnable(3)
     kernel = matern()
@@ -277,6 +282,7 @@ def test_nothing_left_ends_the_search() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_set_that_is_explained_makes_room_for_the_next() -> None:
     # Items that the first feature does not tell apart: all but one have been explained.
     items = np.column_stack([np.r_[np.zeros(20), 1.0], np.arange(21.0)])
@@ -346,6 +352,7 @@ def _with_slope(value: tf.Tensor, error: tf.Tensor) -> tuple[tf.Tensor, object]:
     return tf.identity(value), lambda above: (above + error, tf.zeros_like(error))
 
 
+@pytest.mark.slow
 def test_an_item_without_finite_evidence_is_left_out() -> None:
     duels = learnable(2)
     rows, _ = duels.distinct_rows()
@@ -362,6 +369,7 @@ def test_an_item_without_finite_evidence_is_left_out() -> None:
     assert report.log_evidence == pytest.approx(slow, abs=EVIDENCE)
 
 
+@pytest.mark.slow
 def test_where_no_addition_is_finite_what_was_reached_is_kept() -> None:
     duels = learnable(2)
     rows, _ = duels.distinct_rows()
@@ -382,6 +390,7 @@ def test_where_no_addition_is_finite_what_was_reached_is_kept() -> None:
     assert grown.infer().converged
 
 
+@pytest.mark.slow
 def test_an_optimisation_that_cannot_begin_keeps_what_was_reached() -> None:
     duels = learnable(3)
     rows, _ = duels.distinct_rows()
@@ -424,6 +433,7 @@ def test_nothing_finite_to_begin_with_is_refused() -> None:
         greedy_em(model, 4, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_item_effects() -> None:
     duels = learnable(1, items=12, duels=40)
     rows, _ = duels.distinct_rows()

@@ -227,6 +227,7 @@ def test_auto_as_a_count() -> None:
     np.testing.assert_array_equal(found.inputs, same.inputs)
 
 
+@pytest.mark.slow
 def test_auto_by_the_gap() -> None:
     kernel = gpflow.kernels.Matern52(lengthscales=1.5)
 

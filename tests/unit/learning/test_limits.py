@@ -98,6 +98,7 @@ def test_a_variance_of_zero_is_named_too() -> None:
     assert "'price'" in found and "'age'" not in found
 
 
+@pytest.mark.slow
 def test_a_small_lengthscale_of_ones_own_kernel_is_a_warning() -> None:
     spread = float(np.std(DUELS.items[:, 2]))
     kernel = k.SquaredExponential() + k.Matern52(active_dims=[2, 0], lengthscales=[1.0, 1.0])
@@ -136,6 +137,7 @@ def prior_over_noise(model: Any) -> float:
     return float(np.mean(prior / (2.0 * model.noise_variance.numpy())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "runs_away"), [(0.0, True), (0.5, False)])
 def test_separable_duels(noise: float, runs_away: bool) -> None:
     model = spg.PreferenceGP(duels(noise), k.Matern52(lengthscales=[1.0, 1.0, 1.0]))
@@ -175,6 +177,7 @@ def test_one_feature_that_orders_all_items(kernel: type[k.Kernel], items: int) -
     assert not spg.optimise(upset, 100).limits
 
 
+@pytest.mark.slow
 def test_separable_duels_in_a_stream() -> None:
     for noise, runs_away in ((0.0, True), (0.5, False)):
         data = duels(noise)

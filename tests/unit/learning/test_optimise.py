@@ -109,6 +109,7 @@ class Fragile(spg.VFE):
         return replace(prior, correction=tf.where(bad, nan, prior.correction))
 
 
+@pytest.mark.slow
 def test_failed_evaluations_are_backed_off_from() -> None:
     # Without the wall L-BFGS goes beyond it.
     free = build()
@@ -202,6 +203,7 @@ def test_an_exception_leaves_the_best_parameters(error: BaseException) -> None:
     np.testing.assert_array_equal(model.kernel.lengthscales.numpy(), seen[-1])
 
 
+@pytest.mark.slow
 def test_an_exception_in_the_search_leaves_the_best_parameters(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -230,6 +232,7 @@ def test_an_exception_in_the_search_leaves_the_best_parameters(
     assert again.history[:2] == pytest.approx(spg.optimise(build(), 2).history, abs=FIXED_POINT)
 
 
+@pytest.mark.slow
 def test_inference_that_fails_from_cold_sites_goes_on_from_the_optimisers() -> None:
     ordinary = spg.optimise(build(), 4)
     assert not ordinary.warm
@@ -243,6 +246,7 @@ def test_inference_that_fails_from_cold_sites_goes_on_from_the_optimisers() -> N
     assert report.log_evidence == pytest.approx(again.log_evidence(), abs=FIXED_POINT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("starts", [1, 2])
 def test_a_limit_that_a_checkpoint_has_passed_is_refused(starts: int, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
@@ -260,6 +264,7 @@ def test_a_limit_that_a_checkpoint_has_passed_is_refused(starts: int, tmp_path: 
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_more_iterations_for_several_starts_are_right_or_refused(tmp_path: Path) -> None:
     """Of a start that has ended only the result is kept, so it cannot go on; the last one can."""
     folder = tmp_path / "kept"
@@ -323,6 +328,7 @@ def test_free_scale_is_refused_unless_asked_for() -> None:
     assert model.noise_variance.numpy() != 0.5
 
 
+@pytest.mark.slow
 def test_free_scale_with_a_prior() -> None:
     model = build(spg.Exact())
     model.noise_variance.prior = tfd.LogNormal(np.float64(-2.0), np.float64(0.1))
@@ -333,6 +339,7 @@ def test_free_scale_with_a_prior() -> None:
     assert model.kernel.variance.numpy() != 1.0
 
 
+@pytest.mark.slow
 def test_unconverged_evaluations_are_counted() -> None:
     model = build(spg.Exact(), engine=spg.ParallelEP(max_sweeps=1))
     report = spg.optimise(model, 1)
@@ -353,6 +360,7 @@ def test_optimised_value_is_stationary() -> None:
     assert again.log_evidence >= report.log_evidence - IDENTITY
 
 
+@pytest.mark.slow
 def test_log_prior_is_kept_apart_from_the_evidence() -> None:
     rng = np.random.default_rng(0)
     items = rng.normal(size=(10, 2))
@@ -382,6 +390,7 @@ def test_the_callback_can_end_a_run() -> None:
     assert model.log_evidence() == report.log_evidence
 
 
+@pytest.mark.slow
 def test_several_starts_keep_the_best() -> None:
     seen: list[Progress] = []
     model = build()
@@ -402,6 +411,7 @@ def test_several_starts_keep_the_best() -> None:
     assert [start.log_evidence for start in again.starts] == evidences[:2]
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_is_reported() -> None:
     """With this seed some perturbed lengthscales lie beyond the wall, some do not."""
     report = spg.optimise(build(Fragile()), 3, starts=4, rng=np.random.default_rng(0))

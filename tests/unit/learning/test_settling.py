@@ -67,6 +67,7 @@ def test_the_rule() -> None:
     assert not Settling(None, 1000.0).settled(0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_ends_at_the_first_ten_iterations_that_bring_too_little(
     coarse: tuple[OptimisationReport, list[float]],
 ) -> None:
@@ -88,6 +89,7 @@ def test_ends_at_the_first_ten_iterations_that_bring_too_little(
     assert report.log_evidence + report.log_prior == pytest.approx(values[ended], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_the_limit_is_for_what_has_not_settled(
     coarse: tuple[OptimisationReport, list[float]], tmp_path: Path
 ) -> None:
@@ -109,6 +111,7 @@ def test_a_duel_counts_as_often_as_its_count_and_weight() -> None:
     np.testing.assert_allclose(first, second, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_every_start_ends_by_itself() -> None:
     report = optimise(build(), 160, starts=3, rng=np.random.default_rng(1), least_gain=COARSE)
     assert len({start.iterations for start in report.starts}) > 1

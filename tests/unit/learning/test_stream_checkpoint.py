@@ -66,6 +66,7 @@ def uninterrupted(limit: int, **settings: Any) -> Any:
     return learn(fixed(), limit, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "of", "stop"),
     [
@@ -115,6 +116,7 @@ def test_resumed_at_the_same_optimum(
         assert again.evidence_left < T * SAME_OPTIMUM
 
 
+@pytest.mark.slow
 def test_it_is_written_at_the_beginning_when_due_and_at_the_end(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     kept: list[tuple[str, Any]] = []
@@ -137,6 +139,7 @@ def test_it_is_written_at_the_beginning_when_due_and_at_the_end(tmp_path: Path) 
     assert more.polish == 4 and more.log_evidence > first.log_evidence
 
 
+@pytest.mark.slow
 def test_a_longer_run_resumes_at_a_limit(tmp_path: Path) -> None:
     checkpoint = spg.Checkpoint(tmp_path / "kept", resume=True)
     with pytest.warns(UserWarning, match="no checkpoint in .*kept.* begins at the beginning"):
@@ -148,6 +151,7 @@ def test_a_longer_run_resumes_at_a_limit(tmp_path: Path) -> None:
         learn(build(), 3, checkpoint=checkpoint)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "within",
     [*(pytest.param(x, marks=pytest.mark.slow) for x in ("sample", "evaluation")), "inference"],
@@ -245,6 +249,7 @@ def test_another_run_is_refused_and_nothing_changes(
     assert {name: (kept / name).read_bytes() for name in contents(kept)} == before
 
 
+@pytest.mark.slow
 def test_duels_of_files_are_told_apart_by_their_checksums(tmp_path: Path) -> None:
     """Features next to the duels; one row that was exchanged is another stream."""
     pd = pytest.importorskip("pandas")

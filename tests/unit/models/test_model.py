@@ -145,6 +145,7 @@ def test_parameters_are_the_models_and_nothing_else() -> None:
     gpflow.utilities.print_summary(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Exact", "FITC"])
 def test_gpflow_scipy_optimiser_raises_the_evidence(name: str) -> None:
     model = build(ALL[name]())
@@ -158,6 +159,7 @@ def test_gpflow_scipy_optimiser_raises_the_evidence(name: str) -> None:
     assert model.infer().converged
 
 
+@pytest.mark.slow
 def test_fixed_parameters_stay() -> None:
     model = build()
     gpflow.set_trainable(model.inducing_variable, False)
@@ -295,6 +297,7 @@ def test_one_duel_predicts_its_winner() -> None:
     assert 0.5 < float(model.predict_duel([[1.0]], [[0.0]])[0]) < 1.0
 
 
+@pytest.mark.covering("Exact-0.0001", "VFE-0.0001", "FITC-10.0")
 @pytest.mark.parametrize("noise", [1e-4, 10.0])
 @pytest.mark.parametrize("name", ["Exact", "VFE", "FITC"])
 def test_swapping_winners_and_losers_flips_the_mean(name: str, noise: float) -> None:
@@ -332,6 +335,7 @@ def test_jitter_is_reported() -> None:
 # Number types.
 
 
+@pytest.mark.covering("VFE")
 @pytest.mark.parametrize("name", ["Exact", "VFE", "FITC"])
 def test_float32_end_to_end(name: str) -> None:
     approximation = ALL[name]()

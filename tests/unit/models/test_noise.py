@@ -222,6 +222,7 @@ def test_known_judges_have_their_own_noise_beside_unknown_ones(model: spg.Prefer
     np.testing.assert_allclose(one, found[:1], rtol=ROUNDING)
 
 
+@pytest.mark.slow
 def test_predict_and_evaluate_without_groups(model: spg.PreferenceGP) -> None:
     pairs = pd.DataFrame({"first": ["i0", "i1"], "second": ["i5", "i6"]})
     frame = spg.predict(model, pairs)
@@ -236,6 +237,7 @@ def test_predict_and_evaluate_without_groups(model: spg.PreferenceGP) -> None:
     assert found.probability == pytest.approx(three[0, 0], abs=IDENTITY)
 
 
+@pytest.mark.slow
 def test_blocks_and_exports_are_averaged_too(model: spg.PreferenceGP, tmp_path: Path) -> None:
     a, b = sides(model)
     spg.export_saved_model(model, tmp_path / "out")

@@ -126,6 +126,7 @@ def same_posterior(mine: Any, theirs: Any) -> None:
     assert mine.log_evidence() == pytest.approx(theirs.log_evidence(), rel=PARTS)
 
 
+@pytest.mark.covering("VFE-ids", "FITC-inline", "HeteroscedasticVFE-ids")
 @pytest.mark.parametrize("schema", ["ids", "inline"])
 @pytest.mark.parametrize("name", SUMMED)
 def test_a_stream_has_the_posterior_and_the_gradient_of_duels_in_memory(
@@ -146,6 +147,7 @@ def _labels(rows: int) -> list[str]:
     return [f"b{i}" for i in np.repeat(np.arange(rows), sizes)[:rows]]
 
 
+@pytest.mark.covering("ids-1")
 @pytest.mark.parametrize(
     ("schema", "parts"),
     [
@@ -208,6 +210,7 @@ def test_both_forms_of_the_sums_are_taken(case: Case) -> None:
     assert forms == ["items", "duels"]
 
 
+@pytest.mark.covering("4-1-ids")
 @pytest.mark.parametrize("schema", ["ids", "inline"])
 @pytest.mark.parametrize(
     ("parts", "local_sweeps"),
@@ -252,6 +255,7 @@ def test_gradient_against_central_differences(case: Case) -> None:
     assert mine == pytest.approx(slope, rel=GRADIENT)
 
 
+@pytest.mark.slow
 def test_gpflow_minimises_it_without_compiling(case: Case) -> None:
     model = case.streamed("ids", spg.VFE(), tolerance=1e-6)
     before = model.log_evidence()
@@ -301,6 +305,7 @@ def test_a_failed_run_is_not_gone_on_from(case: Case) -> None:
     assert model.log_evidence() == pytest.approx(good, rel=PARTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["ids", "inline"])
 @pytest.mark.parametrize("chunks", [1, 9])
 def test_a_run_that_was_interrupted_leaves_nothing_behind(
@@ -349,6 +354,7 @@ def test_parameters_that_could_not_be_prepared_are_prepared_again(
     assert np.array_equal(used._source, source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["ids", pytest.param("inline", marks=pytest.mark.slow)])
 def test_what_is_put_in_place_of_another_is_followed(
     case: Case, schema: str, tmp_path: Path
@@ -373,6 +379,7 @@ def test_what_is_put_in_place_of_another_is_followed(
     assert model.infer() is found
 
 
+@pytest.mark.slow
 def test_sites_are_found_anew_after_close(case: Case) -> None:
     model = case.streamed("ids", spg.VFE(), parts=2)
     model.infer()
@@ -433,6 +440,7 @@ def test_new_duels_are_scored_beside_a_coin_alone(case: Case) -> None:
         spg.evaluate(model, case.by_ids, groups="who")
 
 
+@pytest.mark.covering("ids")
 @pytest.mark.parametrize("schema", ["ids", "inline"])
 def test_it_is_saved_without_its_duels(case: Case, tmp_path: Path, schema: str) -> None:
     model = case.streamed(schema, spg.VFE(), mean=True)
@@ -595,6 +603,7 @@ def test_what_cannot_be_learned_is_told(case: Case) -> None:
         spg.optimise(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["ids", "inline"])
 def test_the_number_of_threads_changes_nothing(case: Case, monkeypatch, schema: str) -> None:
     found = []

@@ -96,6 +96,7 @@ def test_training_winner_is_favoured(model: spg.PreferenceGP) -> None:
     assert np.average(p, weights=duels.counts) > 0.55
 
 
+@pytest.mark.covering("exact-items", "vfe-items")
 def test_chunks_equal_one_by_one(model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(5).normal(size=(11, 2))
     partners = rows[::-1].copy()

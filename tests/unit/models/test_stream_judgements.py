@@ -89,6 +89,7 @@ def judged(tmp_path_factory) -> Judged:
     return Judged(tmp_path_factory.mktemp("judged"))
 
 
+@pytest.mark.covering("ids-VFE", "memory-VFE")
 @pytest.mark.parametrize(
     ("source", "approximation"),
     [("ids", "VFE"), ("ids", "FITC"), ("inline", "FITC"), ("memory", "VFE"), ("dataset", "VFE")],
@@ -138,6 +139,7 @@ def test_saved_ordinary_and_learned(judged: Judged, tmp_path: Path) -> None:
         assert scores["held_out_outcomes"]["model"][name] == pytest.approx(value, abs=PARTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gradients", ["chunks", pytest.param("subset", marks=pytest.mark.slow)])
 def test_the_margin_is_learned(judged: Judged, gradients: str) -> None:
     model = judged.streamed("ids", "VFE")

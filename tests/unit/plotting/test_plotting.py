@@ -133,6 +133,7 @@ def test_reliability_refuses_what_score_refuses():
 # Evidence.
 
 
+@pytest.mark.slow
 def test_evidence_per_duel(models):
     report = spg.optimise(models[1], max_iterations=3)
     ax = plotting.evidence(report, 60)

@@ -350,6 +350,7 @@ def test_reference_cases_against_gibbs(index: int) -> None:
     same_posterior(draws, other, offset)
 
 
+@pytest.mark.slow
 def test_low_noise_against_elliptical_slices() -> None:
     """2 sigma² = 0.002, where samplers that know nothing of the posterior hardly move."""
     model = case_model(DUEL_CASES[4], spg.Exact())
@@ -445,6 +446,7 @@ def test_summary_of_a_known_mixture() -> None:
     within(found.probability, wins, found.probability_error)
 
 
+@pytest.mark.slow
 def test_errors_of_figures_cover() -> None:
     """Influence functions: 300 independent quantities lie as far from the truth as they say."""
     means = np.random.default_rng(0).gamma(4.0, size=(4, 1000, 300))
@@ -513,6 +515,7 @@ def test_item_effects_belong_to_their_items() -> None:
     assert check.own.mean.rmse < 0.1
 
 
+@pytest.mark.slow
 def test_more_noise_than_signal_is_nearly_the_engine() -> None:
     """At 2 sigma² = 50 EP is exact to 1e-4, so that draws and engine check one another."""
     model = model_of(random_duels(4, items=12, duels=40), noise_variance=25.0)
@@ -526,6 +529,7 @@ def test_more_noise_than_signal_is_nearly_the_engine() -> None:
 # The report.
 
 
+@pytest.mark.slow
 def test_the_report_tells_engine_from_approximation() -> None:
     case = DUEL_CASES[4]
     items = np.array(case["items"])
@@ -553,6 +557,7 @@ def test_the_report_tells_engine_from_approximation() -> None:
     assert json.loads(json.dumps(exact.to_dict()))["chains_converged"] is True
 
 
+@pytest.mark.slow
 def test_the_report_says_what_did_not_converge() -> None:
     engine = spg.ParallelEP(max_sweeps=1)
     check = case_model(DUEL_CASES[2], spg.SubsetOfData(10), engine).check_against_sampling(
@@ -632,6 +637,7 @@ def test_mistakes_are_told_in_a_sentence() -> None:
         model.check_against_sampling(items[:2], rng=rng)
 
 
+@pytest.mark.slow
 def test_engines_meet_the_same_draws() -> None:
     model = case_model(DUEL_CASES[2], spg.Exact())
     fresh = model.check_against_sampling(rng=np.random.default_rng(3), num_draws=200)

@@ -60,6 +60,7 @@ def check_same(mine: Any, theirs: Any, at: str = "") -> None:
         assert mine == theirs, at
 
 
+@pytest.mark.slow
 def test_what_is_said_per_duel_divides_by_weights(
     frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.results.FitOutput, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def test_what_comes_back(whole: spg.results.FitOutput) -> None:
     assert "held-out duels" in str(whole)
 
 
+@pytest.mark.slow
 def test_the_folder_is_that_of_the_command(
     frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.results.FitOutput, tmp_path: Path
 ) -> None:
@@ -119,6 +121,7 @@ def test_the_folder_is_that_of_the_command(
     assert whole.write(tmp_path / "mine", overwrite=True) == [*written[:-1]]
 
 
+@pytest.mark.slow
 def test_arrays_and_duels_are_taken_too(
     frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.results.FitOutput
 ) -> None:
@@ -156,6 +159,7 @@ def test_memory_and_streams_give_the_same_scores(
         assert found[1].outcomes[name] == pytest.approx(scores, abs=FIXED_POINT), name
 
 
+@pytest.mark.slow
 def test_streams_in_one_call(frames: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path) -> None:
     items, duels = frames
     duels.to_parquet(tmp_path / "duels.parquet")
@@ -167,6 +171,7 @@ def test_streams_in_one_call(frames: tuple[pd.DataFrame, pd.DataFrame], tmp_path
     found.close()
 
 
+@pytest.mark.slow
 def test_a_reporter_is_told_of_every_stage(frames: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     class Listener:
         def __init__(self) -> None:
