@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from inspect import isabstract
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import gpflow
 import numpy as np
 
-from sparse_prefgp.approximations import (
-    DTC,
-    FITC,
-    PITC,
-    VFE,
-    Exact,
-    HeteroscedasticVFE,
-    PriorPower,
-    SubsetOfData,
-    TightVFE,
-)
+from sparse_prefgp import approximations, engines
 from sparse_prefgp.covariances.item_effect import numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.events import KINDS, TIE, WIN, Codes, Events
-from sparse_prefgp.engines import (
-    InferenceResult,
-    Laplace,
-    ParallelEP,
-    PartitionedEP,
-    SequentialEP,
-    Status,
-    Variational,
-)
+from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder
 from sparse_prefgp.models.protocols import KnownDuels
@@ -43,26 +27,20 @@ if TYPE_CHECKING:
 _ROWS_COMPARED = 50
 # The kind of a saved `StreamedGP`; that of a `PreferenceGP` has no name.
 STREAMED = "streamed"
-_KNOWN_ENGINES: tuple[type, ...] = (
-    ParallelEP,
-    PartitionedEP,
-    SequentialEP,
-    Laplace,
-    Variational,
-)
-_KNOWN_APPROXIMATIONS: tuple[type, ...] = (
-    Exact,
-    DTC,
-    VFE,
-    TightVFE,
-    FITC,
-    HeteroscedasticVFE,
-    PriorPower,
-    SubsetOfData,
-    PITC,
-)
-ENGINES = {kind.__name__: kind for kind in _KNOWN_ENGINES}
-APPROXIMATIONS = {kind.__name__: kind for kind in _KNOWN_APPROXIMATIONS}
+
+
+def _by_name(room: ModuleType, method: str) -> dict[str, type]:
+    """The values of a room that a model can be made of, as a file names them."""
+    known = {name: getattr(room, name) for name in room.__all__}
+    return {
+        name: kind
+        for name, kind in known.items()
+        if dataclasses.is_dataclass(kind) and hasattr(kind, method) and not isabstract(kind)
+    }
+
+
+ENGINES = _by_name(engines, "run")
+APPROXIMATIONS = _by_name(approximations, "prior")
 
 
 def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

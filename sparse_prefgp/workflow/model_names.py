@@ -27,16 +27,18 @@ DEFAULT_ENGINE = "ep"
 # What is to be chosen: a kernel, an approximation, or a number of inducing inputs.
 AUTO = "auto"
 
-PLAIN_APPROXIMATIONS = (
-    "exact",
-    "dtc",
-    "vfe",
-    "tight-vfe",
-    "tight-vfe-rank",
-    "tight-vfe-logdet",
-    "fitc",
-    "hetero-vfe",
-)
+# Class, and arguments, of those that need nothing but their name.
+_PLAIN: dict[str, tuple[str, dict[str, str]]] = {
+    "exact": ("Exact", {}),
+    "dtc": ("DTC", {}),
+    "vfe": ("VFE", {}),
+    "tight-vfe": ("TightVFE", {}),
+    "tight-vfe-rank": ("TightVFE", {"residual": "rank"}),
+    "tight-vfe-logdet": ("TightVFE", {"residual": "logdet"}),
+    "fitc": ("FITC", {}),
+    "hetero-vfe": ("HeteroscedasticVFE", {}),
+}
+PLAIN_APPROXIMATIONS = tuple(_PLAIN)
 APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "pitc", "subset")
 PLAIN_ENGINES = ("ep", "laplace", "laplace-logit", "variational")
 ENGINE_NAMES = (*PLAIN_ENGINES, "power-ep")
@@ -132,17 +134,9 @@ class ApproximationChoice:
         if self.column is not None:
             assert labels is not None
             return approximations.PITC(labels)
-        plain: dict[str, approximations.Approximation] = {
-            "exact": approximations.Exact(),
-            "dtc": approximations.DTC(),
-            "vfe": approximations.VFE(),
-            "tight-vfe": approximations.TightVFE(),
-            "tight-vfe-rank": approximations.TightVFE(residual="rank"),
-            "tight-vfe-logdet": approximations.TightVFE(residual="logdet"),
-            "fitc": approximations.FITC(),
-            "hetero-vfe": approximations.HeteroscedasticVFE(),
-        }
-        return plain[self.name]
+        kind, arguments = _PLAIN[self.name]
+        built: approximations.Approximation = getattr(approximations, kind)(**arguments)
+        return built
 
     def __str__(self) -> str:
         if self.power is not None:
