@@ -35,7 +35,10 @@ def _by_name(room: ModuleType, method: str) -> dict[str, type]:
     return {
         name: kind
         for name, kind in known.items()
-        if dataclasses.is_dataclass(kind) and hasattr(kind, method) and not isabstract(kind)
+        if isinstance(kind, type)
+        and hasattr(kind, method)
+        and dataclasses.is_dataclass(kind)
+        and not isabstract(kind)
     }
 
 
