@@ -10,12 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import io
-from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.features import require_pandas
-from sparse_prefgp.data.splits import split_columns
-from sparse_prefgp.data.table import DuelTable, table_of
-from sparse_prefgp.io.streams import PARQUET, StreamedDuels, is_stream, stream_duels
+from sparse_prefgp import data, io
 from sparse_prefgp.support.options import names, option
 from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
 
@@ -100,21 +95,23 @@ class Sources:
     @property
     def must_stream(self) -> bool:
         """Whether the duels can only be read in chunks."""
-        return isinstance(self.duels, StreamedDuels) or is_stream(self.duels)
+        return isinstance(self.duels, io.StreamedDuels) or io.streams.is_stream(self.duels)
 
     @property
     def can_stream(self) -> bool:
         """Whether duels can be read in chunks, which tables and arrays are not."""
         duels = self.duels
         if isinstance(duels, str | os.PathLike):
-            return is_stream(duels) or os.fspath(duels).lower().endswith(PARQUET)
+            return io.streams.is_stream(duels) or os.fspath(duels).lower().endswith(
+                io.streams.PARQUET
+            )
         several = isinstance(duels, list | tuple) and bool(duels)
         paths = several and all(isinstance(one, str | os.PathLike) for one in duels)
-        return isinstance(duels, StreamedDuels) or paths or hasattr(duels, "element_spec")
+        return isinstance(duels, io.StreamedDuels) or paths or hasattr(duels, "element_spec")
 
     def read(
         self, settings: FitSettings, progress: Callable[[int, int], None] | None = None
-    ) -> DuelTable | StreamedDuels:
+    ) -> data.table.DuelTable | io.StreamedDuels:
         """The duels; columns that the split names are not features.
 
         :param progress: of a stream, called with the rows read so far and their number.
@@ -126,13 +123,17 @@ class Sources:
             return self._stream(progress)
         return self.table(settings.split, name)
 
-    def table(self, split: str, name: str | None = None) -> DuelTable:
+    def table(self, split: str, name: str | None = None) -> data.table.DuelTable:
         """All of them in memory, as `read`."""
         name = name or self._given()
-        if isinstance(self.duels, DuelTable | Duels):
+        if isinstance(self.duels, data.table.DuelTable | data.duels.Duels):
             self._refuse_columns()
-            return self.duels if isinstance(self.duels, DuelTable) else table_of(self.duels)
-        readers: dict[str, Callable[..., DuelTable]] = {
+            return (
+                self.duels
+                if isinstance(self.duels, data.table.DuelTable)
+                else data.table.table_of(self.duels)
+            )
+        readers: dict[str, Callable[..., data.table.DuelTable]] = {
             "duels": io.read_table,
             "choices": io.read_choice_table,
             "rankings": io.read_ranking_table,
@@ -143,7 +144,7 @@ class Sources:
             _pairs_frame(getattr(self, name)),
             features=None if self.features is None else list(self.features),
             ignore=list(self.ignore),
-            never_features=split_columns(split),
+            never_features=data.splits.split_columns(split),
             weights=self.weight,
             groups=self.noise_by,
             context=self.context,
@@ -162,7 +163,7 @@ class Sources:
             )
         return given[0]
 
-    def _stream(self, progress: Callable[[int, int], None] | None) -> StreamedDuels:
+    def _stream(self, progress: Callable[[int, int], None] | None) -> io.StreamedDuels:
         if self.ties is not None:
             raise ValueError(
                 "A table of ties was given, but ties of streamed files are rows with 1 in a column "
@@ -170,10 +171,10 @@ class Sources:
             )
         if self.context:
             raise ValueError(in_chunks_never("context"))
-        if isinstance(self.duels, StreamedDuels):
+        if isinstance(self.duels, io.StreamedDuels):
             self._refuse_columns()
             return self.duels
-        return stream_duels(
+        return io.stream_duels(
             self.duels,
             self.items,
             features=None if self.features is None else list(self.features),
@@ -199,7 +200,7 @@ def _items_frame(items: Any) -> Any:
         return items
     if items.ndim != 2:
         raise ValueError(f"items has shape {items.shape}; give (n, D), a row for each item.")
-    pd = require_pandas()
+    pd = data.features.require_pandas()
     frame = pd.DataFrame(items, columns=[f"x{j}" for j in range(items.shape[1])])
     frame.insert(0, "item_id", np.arange(len(items)))
     return frame
@@ -211,4 +212,4 @@ def _pairs_frame(duels: Any) -> Any:
         return duels
     if duels.ndim != 2 or duels.shape[1] != 2:
         raise ValueError(f"duels has shape {duels.shape}; give (t, 2), winner and loser of each.")
-    return require_pandas().DataFrame(duels, columns=["winner", "loser"])
+    return data.features.require_pandas().DataFrame(duels, columns=["winner", "loser"])

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import approximations, covariances, engines
-from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp import approximations, covariances, data, engines
 from sparse_prefgp.support.lazy import late
 
 gpflow = late("gpflow")
@@ -312,7 +311,7 @@ def single_columns(num_features: int) -> tuple[FeatureGroup, ...]:
 
 
 def feature_groups(
-    transform: FeatureTransform, given: Sequence[Sequence[str]] | None = None
+    transform: data.features.FeatureTransform, given: Sequence[Sequence[str]] | None = None
 ) -> tuple[FeatureGroup, ...]:
     """Groups of features for an additive kernel.
 

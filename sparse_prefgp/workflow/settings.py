@@ -12,8 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.splits import split_columns
-from sparse_prefgp.io import DuelTable
+from sparse_prefgp import data
 from sparse_prefgp.support.checks import (
     check_least_gain,
     check_mode,
@@ -238,7 +237,7 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         self._check_kinds()
-        split_columns(self.split)
+        data.splits.split_columns(self.split)
         engine = EngineChoice.parse(self.engine)
         if not 0.0 <= self.test_fraction < 1.0:
             raise ValueError(
@@ -292,7 +291,7 @@ class FitSettings:
         object.__setattr__(self, "engine_choice", engine)
         self._check_stream()
 
-    def of(self, table: DuelTable) -> FitSettings:
+    def of(self, table: data.table.DuelTable) -> FitSettings:
         """The settings for a table, whose items may have no features.
 
         :raises ValueError: a kernel on features that there are not.
