@@ -45,7 +45,7 @@ _CHUNK_NUMBERS = 2_000_000
 # From so many chunks on, tracing the computation once costs less than running it op by op.
 _TRACE_FROM = 16
 # Below, it is no more than the rounding of the sums that a covariance is made of.
-_JITTER_WORTH_A_NOTE = 1e-10
+JITTER_WORTH_A_NOTE = 1e-10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,7 +151,7 @@ class Ranking:
                 f"has a probability of at most {self.bound_best:.2g}, that any is in the top "
                 f"{self.top_k} of at most {self.bound_top_k:.2g}; more candidates lower both."
             )
-        if self.jitter > _JITTER_WORTH_A_NOTE:
+        if self.jitter > JITTER_WORTH_A_NOTE:
             text.append(f"A jitter of {self.jitter:.1e} joined the candidates' variances.")
         if self.negative_variances:
             text.append(

@@ -22,6 +22,7 @@ from sparse_prefgp.analysis.challenger import best_of
 from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.analysis.prediction import TIE, predicted
+from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.models.protocols import Predicts, holding_duels
@@ -34,8 +35,6 @@ Report = Callable[[int, int], None]
 MAX_PAIRS = 50_000
 # So many items are drawn jointly at most: time by the cube, memory by the square.
 _DRAWN_JOINTLY = 1000
-# Below, it is no more than the rounding of the sums that a covariance is made of.
-_JITTER_WORTH_A_NOTE = 1e-10
 # What the scores are, in words.
 SCORES = {
     "bald": "information about the utilities, in nats",
@@ -111,7 +110,7 @@ class Suggestions:
             text.append(self.about)
         if not self.converged:
             text.append("Inference has NOT converged.")
-        if self.jitter > _JITTER_WORTH_A_NOTE:
+        if self.jitter > JITTER_WORTH_A_NOTE:
             text.append(f"A jitter of {self.jitter:.1e} joined the variances of the draws.")
         if self.negative_variances:
             text.append(

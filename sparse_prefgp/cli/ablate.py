@@ -25,6 +25,7 @@ from sparse_prefgp.cli.console import (
     rows_table,
 )
 from sparse_prefgp.support.options import option
+from sparse_prefgp.support.workers import LOCAL
 
 if TYPE_CHECKING:
     from sparse_prefgp.lab.ablation import Study, StudyProgress, StudyResult
@@ -33,7 +34,6 @@ EXAMPLE = (
     "Example: sparse-prefgp ablate configs/smoke/inducing_points.yaml --out out/smoke "
     "--dask --workers 2"
 )
-LOCAL = "local"
 FAULT = 1
 SECONDS_BETWEEN_LINES = 30.0
 

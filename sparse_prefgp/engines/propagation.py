@@ -17,6 +17,7 @@ from sparse_prefgp.engines.base import (
 from sparse_prefgp.evidence import Slopes, ep_log_evidence
 from sparse_prefgp.factors.links import Probit
 from sparse_prefgp.factors.sites import (
+    FUSE_ABOVE,
     Cavity,
     Factors,
     Power,
@@ -44,10 +45,6 @@ def cavities(marginals: Marginals, sites: Sites, power: Power = 1.0) -> Cavity:
     if marginals.left_out is not None and not tf.is_tensor(power) and power == 1.0:
         return Cavity(*marginals.left_out)
     return cavity(marginals.mean, marginals.variance, sites, power)
-
-
-# Above this many sites one pass by the compiler is worth its compilation.
-_FUSE_ABOVE = 10_000
 
 
 def step(marginals: Marginals, factors: Factors, sites: Sites, power: float = 1.0) -> SweepState:
@@ -91,7 +88,7 @@ def ends(found: SweepState, factors: Factors, power: float = 1.0) -> tuple[tf.Te
 def _many_plain(factors: Factors, power: float) -> bool:
     """Whether sites are many, and nothing about them needs quadrature."""
     size = factors.upper.shape[0]
-    many = size is not None and size > _FUSE_ABOVE
+    many = size is not None and size > FUSE_ABOVE
     return many and power == 1.0 and factors.portions is None
 
 

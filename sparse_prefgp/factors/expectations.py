@@ -16,9 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.factors.quadrature import BREAKS, EVEN, NODES, REACH, WEIGHTS
-from sparse_prefgp.factors.truncated_normal import truncated_moments
+from sparse_prefgp.factors.truncated_normal import LOG_SQRT_2PI, truncated_moments
 
-_LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 # Equidistant nodes have steps of half the smaller of the normal's and the noise's standard
 # deviation, exact to 1e-14. Those for ratios up to 3 take a third of the time of the panels.
 _STEPS_PER_SD = 2.0
@@ -242,7 +241,7 @@ def _average_slopes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
 
 def _normal_nodes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, tf.Tensor]:
     y, weight = nodes(sites, rule)
-    return y, weight * tf.exp(-0.5 * y * y - _LOG_SQRT_2PI)
+    return y, weight * tf.exp(-0.5 * y * y - LOG_SQRT_2PI)
 
 
 def nodes(sites: NormalSites, rule: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -305,7 +304,7 @@ def limit_densities(
     def density(limit: tf.Tensor) -> tf.Tensor:
         far = tf.math.is_inf(limit)
         finite = tf.where(far, tf.zeros_like(limit), limit)
-        value = tf.exp(-0.5 * finite**2 - _LOG_SQRT_2PI - log_mass)
+        value = tf.exp(-0.5 * finite**2 - LOG_SQRT_2PI - log_mass)
         return tf.where(far, tf.zeros_like(limit), value)
 
     return density(above), density(below)

@@ -249,7 +249,7 @@ def _limit_slopes(
 
 
 # Above this many sites XLA pays: some two hundred elementwise passes become one.
-_FUSE_ABOVE = 10_000
+FUSE_ABOVE = 10_000
 _fused_match_moments = tf.function(match_moments, jit_compile=True, autograph=False)
 # Below, a graph with free shapes is traced once and spares eager calls op by op.
 _graph_match_moments = tf.function(match_moments, autograph=False, reduce_retracing=True)
@@ -261,7 +261,7 @@ def match_all_moments(cavity: Cavity, factors: Factors, power: float = 1.0) -> t
         return match_power(cavity, factors, power)
     whole = factors._replace(inside=None, portions=None)
     size = factors.upper.shape[0]
-    if size is not None and size > _FUSE_ABOVE:
+    if size is not None and size > FUSE_ABOVE:
         found = _fused_match_moments(cavity, whole)
     elif tf.executing_eagerly():
         found = _graph_match_moments(cavity, whole)

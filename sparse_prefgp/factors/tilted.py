@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.factors.expectations import (
@@ -20,9 +19,8 @@ from sparse_prefgp.factors.expectations import (
     nodes,
     site_table,
 )
-from sparse_prefgp.factors.truncated_normal import truncated_moments
+from sparse_prefgp.factors.truncated_normal import LOG_SQRT_2PI, truncated_moments
 
-_LOG_SQRT_2PI = float(0.5 * np.log(2.0 * np.pi))
 _NEWTON_STEPS = 40
 # Of a variance, in units of the noise.
 _ROUNDING = 1e-12
@@ -99,7 +97,7 @@ def _centred(columns: int, dtype: tf.DType, single: bool) -> Callable[[tf.Tensor
 def _power(sites: NormalSites, rule: int) -> tuple[tf.Tensor, ...]:
     y, weight = nodes(sites, rule)
     at = factor_at(sites, sites.mean + sites.sd * y)
-    log_density = sites.power * at.log - 0.5 * y * y - _LOG_SQRT_2PI + tf.math.log(weight)
+    log_density = sites.power * at.log - 0.5 * y * y - LOG_SQRT_2PI + tf.math.log(weight)
     share = tf.nn.softmax(log_density, 1)
     power = sites.power[:, 0]
 

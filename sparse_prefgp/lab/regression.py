@@ -30,6 +30,7 @@ from sparse_prefgp.engines.base import SweepState, describe
 from sparse_prefgp.engines.propagation import cavities
 from sparse_prefgp.evidence import Slopes, differentiable_log_evidence, ep_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, Tilted, totals
+from sparse_prefgp.models.checks import inducing_points
 from sparse_prefgp.models.posterior import Posterior, posterior_method, predictions
 from sparse_prefgp.models.protocols import SampledWins
 
@@ -164,7 +165,7 @@ class RegressionGP(BayesianModel, InternalDataTrainingLossMixin):
         self.noise_variance = gpflow.Parameter(
             noise_variance, transform=gpflow.utilities.positive()
         )
-        self.inducing_variable = _inducing(self.approximation, inducing_variable, x.shape[1])
+        self.inducing_variable = inducing_points(self.approximation, inducing_variable, x.shape[1])
         self.engine = GaussianSites()
 
     def __repr__(self) -> str:
@@ -311,29 +312,3 @@ def _check_data(inputs: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
                 f"The {name} have a NaN or infinite value in row {row}; leave the row out."
             )
     return x, y
-
-
-def _inducing(approximation: Approximation, given: Any, columns: int) -> InducingPoints | None:
-    if approximation.needs_inducing == (given is None):
-        remedy = (
-            "give inducing_variable, an (m, D) array"
-            if given is None
-            else "leave inducing_variable out"
-        )
-        needs = "needs" if given is None else "uses no"
-        raise ValueError(f"{approximation.name}() {needs} inducing inputs; {remedy}.")
-    if given is None:
-        return None
-    inducing = given if isinstance(given, InducingPoints) else InducingPoints(np.array(given))
-    z = inducing.Z.numpy()
-    if z.ndim != 2 or z.shape[1] != columns or not np.all(np.isfinite(z)):
-        raise ValueError(
-            f"inducing_variable must be (m, {columns}) like the inputs and finite, not an array of "
-            f"shape {z.shape}."
-        )
-    if len(np.unique(z, axis=0)) < len(z):
-        raise ValueError(
-            "inducing_variable has equal rows, which make its kernel matrix singular; "
-            "pass np.unique(Z, axis=0)."
-        )
-    return inducing

@@ -38,6 +38,7 @@ from sparse_prefgp.models.inducing_inputs import (
     random_inputs,
 )
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.defaults import SHARE
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 from sparse_prefgp.support.words import shortened
 
@@ -45,7 +46,6 @@ Model = Callable[[FloatArray], PreferenceGP]
 
 METHODS = ("random", "kmeans", "farthest", "variance", "duels")
 CRITERIA = ("residual", "gap")
-DEFAULT_SHARE = 0.01
 DEFAULT_MAXIMUM = 1024
 
 # A row whose unexplained variance is below this share of the largest prior variance adds nothing
@@ -223,7 +223,7 @@ def auto_inputs(
     kernel: gpflow.kernels.Kernel,
     rng: np.random.Generator,
     *,
-    share: float = DEFAULT_SHARE,
+    share: float = SHARE,
     maximum: int = DEFAULT_MAXIMUM,
     criterion: str = "residual",
     model: Model | None = None,
@@ -248,7 +248,7 @@ def auto_inputs(
     _check_name("method", method, METHODS)
     _check_name("criterion", criterion, CRITERIA)
     if not 0.0 < share < 1.0:
-        raise ValueError(f"share must lie between 0 and 1, not {share}; try {DEFAULT_SHARE}.")
+        raise ValueError(f"share must lie between 0 and 1, not {share}; try {SHARE}.")
     if maximum < 1:
         raise ValueError(f"maximum must be at least 1, not {maximum}.")
     rows, _ = duels.distinct_rows()

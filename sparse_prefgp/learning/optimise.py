@@ -27,7 +27,7 @@ from sparse_prefgp.learning.objective import (
     Objective,
 )
 from sparse_prefgp.learning.report import OptimisationReport, Progress, StartReport
-from sparse_prefgp.learning.settling import LEAST_GAIN, Settling
+from sparse_prefgp.learning.settling import Settling
 from sparse_prefgp.learning.starts import perturb
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import lost_effects
@@ -35,6 +35,7 @@ from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import check_least_gain, check_mode
+from sparse_prefgp.support.defaults import LEAST_GAIN
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.support.words import shortened
 

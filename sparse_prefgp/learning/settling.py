@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 # Iterations over which it is said what they brought together.
 WINDOW = 10
-# Nats a duel: a fiftieth of what a held-out score of thousands of duels can tell apart.
-LEAST_GAIN = 1e-5
 
 
 @dataclass(frozen=True)

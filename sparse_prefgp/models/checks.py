@@ -110,15 +110,28 @@ def _gibibytes(n: int) -> float:
 
 
 def inducing_points(
-    given: Any, columns: int, distinct: int | None = None
-) -> gpflow.inducing_variables.InducingPoints:
-    """Inducing inputs that were given, checked.
+    approximation: Approximation, given: Any, columns: int, items: np.ndarray | None = None
+) -> gpflow.inducing_variables.InducingPoints | None:
+    """Inducing inputs that were given, checked; None where the approximation has none.
 
-    :param given: (m, D) numbers, or the `InducingPoints` to take.
+    :param given: (m, D) numbers, or the `InducingPoints` to take, or None.
     :param columns: D.
-    :param distinct: items, of which there are at least as many; None for a stream.
-    :raises ValueError: another shape, none, not finite, equal rows, or more than the items.
+    :param items: of which there are at least as many distinct ones; None for a stream.
+    :raises ValueError: some for an approximation without, or none for one with; another shape, not
+        finite, equal rows, or more than the items.
     """
+    if not approximation.needs_inducing:
+        if given is not None:
+            raise ValueError(
+                f"{approximation.name}() uses no inducing inputs; leave inducing_variable out, or "
+                "choose an approximation such as VFE()."
+            )
+        return None
+    if given is None:
+        raise ValueError(
+            f"{approximation.name}() needs inducing inputs; give inducing_variable, an (m, D) "
+            "array."
+        )
     points = given if isinstance(given, gpflow.inducing_variables.InducingPoints) else None
     try:
         z = np.asarray(given if points is None else points.Z.numpy(), dtype=float)
@@ -129,7 +142,7 @@ def inducing_points(
     if not np.all(np.isfinite(z)):
         row = int(np.argwhere(~np.isfinite(z))[0, 0])
         raise ValueError(f"inducing_variable has a NaN or infinite value in row {row}.")
-    check_count(len(z), len(z) if distinct is None else distinct)
+    check_count(len(z), len(z if items is None else np.unique(items, axis=0)))
     if len(np.unique(z, axis=0)) < len(z):
         raise ValueError(
             "inducing_variable has equal rows, which make its kernel matrix singular; "

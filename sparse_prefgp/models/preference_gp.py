@@ -61,10 +61,11 @@ from sparse_prefgp.models.posterior import (
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
 
 EXACT_UP_TO = 1000
-DEFAULT_INDUCING = 128
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
                 f"ItemEffect alone leaves nothing for the inducing inputs of {approximation.name}; "
                 "add a kernel on the features, or use Exact()."
             )
-        self.inducing_variable = _inducing_variable(approximation, inducing_variable, duels)
+        if approximation.needs_inducing and inducing_variable is None:
+            inducing_variable = _first_inputs(duels)
+        self.inducing_variable = inducing_points(
+            approximation, inducing_variable, duels.num_features, duels.items
+        )
         graph = approximation.select(full)
         # Neither these nor the sites are parameters, nor does tf.Module look for any in them.
         self._given = _Given(duels, approximation, full, graph, numbered)
@@ -605,17 +610,6 @@ def _on_features(
     return lambda rows: function(rows[:, :-1])
 
 
-def _inducing_variable(
-    approximation: Approximation, given: Any, duels: Duels
-) -> gpflow.inducing_variables.InducingPoints | None:
-    if not approximation.needs_inducing:
-        if given is not None:
-            raise ValueError(
-                f"{approximation.name}() uses no inducing inputs; leave inducing_variable out, or "
-                "choose an approximation such as VFE()."
-            )
-        return None
-    if given is None:
-        rows, _ = duels.distinct_rows()
-        given = kmeans_inputs(rows, min(DEFAULT_INDUCING, len(rows)), np.random.default_rng(0))
-    return inducing_points(given, duels.num_features, len(np.unique(duels.items, axis=0)))
+def _first_inputs(duels: Duels) -> FloatArray:
+    rows, _ = duels.distinct_rows()
+    return kmeans_inputs(rows, number_of_inducing(len(rows)), np.random.default_rng(0))

@@ -12,6 +12,7 @@ import numpy as np
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.support.defaults import INDUCING
 from sparse_prefgp.workflow.comparison import (
     CompareProgress,
     Comparison,
@@ -26,7 +27,6 @@ from sparse_prefgp.workflow.model_names import (
 )
 from sparse_prefgp.workflow.settings import (
     COMPARE_ITERATIONS,
-    DEFAULT_INDUCING,
     CompareSettings,
     FitSettings,
     is_auto,
@@ -41,7 +41,7 @@ ADDITIVE_KERNEL = "additive-matern52"
 MAX_GROUPS = 8
 APPROXIMATIONS = ("vfe", "fitc")
 NUMBER_NOTE = (
-    f"Candidates were compared with {DEFAULT_INDUCING} inducing inputs, or all distinct items "
+    f"Candidates were compared with {INDUCING} inducing inputs, or all distinct items "
     "where they are fewer; the number for the fit is found afterwards."
 )
 # Up to so many distinct items exact inference costs less than the choice, and up to so many it is

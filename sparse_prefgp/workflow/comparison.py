@@ -22,6 +22,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
@@ -33,7 +34,7 @@ from sparse_prefgp.workflow.model_names import (
     feature_groups,
     single_columns,
 )
-from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, CompareSettings, settings_from
+from sparse_prefgp.workflow.settings import CompareSettings, settings_from
 
 # So many nats a duel are nothing, however sure.
 NEGLIGIBLE = 1e-4
@@ -299,8 +300,8 @@ def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
                 "part; lower the number, or use exact."
             )
         # A number left out is the same as that number given.
-        if choice.needs_inducing and number is None:
-            number = min(DEFAULT_INDUCING, distinct)
+        if choice.needs_inducing:
+            number = number_of_inducing(distinct, number)
         key = (candidate.kernel, candidate.approximation, number)
         if key in seen:
             other = "" if seen[key] == candidate else f" (as {seen[key]} too)"
@@ -475,7 +476,7 @@ class _Run:
         groups = _groups(train, self._settings.groups) if kernel.is_additive else ()
         number = None
         if approximation.needs_inducing:
-            number = candidate.inducing or min(DEFAULT_INDUCING, rows)
+            number = number_of_inducing(rows, candidate.inducing)
         if not entry.values:
             entry.inducing = number
             entry.parameters = kernel.num_parameters(train.num_features, len(groups))

@@ -22,9 +22,10 @@ from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.models import streaming
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.workflow.model_names import ADDITIVE, FeatureGroup, feature_groups
-from sparse_prefgp.workflow.settings import DEFAULT_INDUCING, FitSettings, in_chunks_never
+from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
 
 gpflow = late("gpflow")
 
@@ -273,9 +274,9 @@ class StreamHoldout:
         """First inducing inputs, k-means centres of training rows; rng as for `Training`."""
         rng = np.random.default_rng(self.settings.seed) if rng is None else rng
         rows, _ = self.train.sample(_SAMPLE, rng).distinct_rows()
-        asked = self.settings.inducing
-        wanted = asked if isinstance(asked, int) else min(DEFAULT_INDUCING, len(rows))
-        return models.kmeans_inputs(rows, wanted, rng)
+        return models.kmeans_inputs(
+            rows, number_of_inducing(len(rows), self.settings.inducing), rng
+        )
 
     def model(self, inputs: Any) -> streaming.StreamedGP:
         """The model of the settings before anything is learned."""
@@ -461,8 +462,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     count = None
     if choice.needs_inducing and settings.inducing_share is None:
         distinct = len(train.distinct_rows()[0])
-        asked = settings.inducing
-        count = asked if isinstance(asked, int) else min(DEFAULT_INDUCING, distinct)
+        count = number_of_inducing(distinct, settings.inducing)
         if count > distinct:
             raise ValueError(
                 f"{count} inducing inputs are more than the {distinct} distinct training items; "

@@ -20,6 +20,7 @@ from sparse_prefgp.support.checks import (
     is_number,
     whole_number,
 )
+from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
 from sparse_prefgp.support.options import names, option, option_of, same_as
 from sparse_prefgp.support.words import shortened
 from sparse_prefgp.workflow.model_names import (
@@ -33,14 +34,9 @@ from sparse_prefgp.workflow.model_names import (
     KernelChoice,
 )
 
-DEFAULT_INDUCING = 128
 DEFAULT_ITERATIONS = 100
 # For each fit of a comparison.
 COMPARE_ITERATIONS = 60
-# What ten iterations must bring, in nats a duel: that of `optimise`.
-LEAST_GAIN = 1e-5
-# Of the prior variance of the duels, what `auto` inducing inputs may leave unexplained.
-DEFAULT_SHARE = 0.01
 # Of the difference between noisy utilities, whose noise has variance 1 as a rule.
 DEFAULT_MARGIN = 0.3
 # Of a fit in chunks.
@@ -577,7 +573,7 @@ def _named(name: str | None) -> str | None:
 def _share(text: str) -> float:
     name, colon, number = text.strip().lower().partition(":")
     try:
-        share = float(number) if colon else DEFAULT_SHARE
+        share = float(number) if colon else SHARE
     except ValueError:
         share = math.nan
     if name != AUTO:

@@ -11,9 +11,8 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.learning import initial, settling
+from sparse_prefgp.learning import initial
 from sparse_prefgp.learning.initial import AutoInputs
-from sparse_prefgp.workflow import settings as module
 from sparse_prefgp.workflow.fit_metrics import fit_figures
 from sparse_prefgp.workflow.holdout import (
     fit_model,
@@ -58,12 +57,6 @@ def fit(files: tuple[Path, Path], out: Path, *more: Any) -> tuple[str, dict[str,
     result = CliRunner().invoke(app, [str(word) for word in (*words, *more)])
     assert result.exit_code == 0, result.output
     return " ".join(result.stdout.split()), json.loads((out / "metrics.json").read_text())
-
-
-def test_names_and_defaults_are_those_of_the_optimiser() -> None:
-    """They are repeated so that a mistake is found before TensorFlow is loaded."""
-    assert module.DEFAULT_SHARE == initial.DEFAULT_SHARE
-    assert module.LEAST_GAIN == settling.LEAST_GAIN
 
 
 def test_as_many_inducing_inputs_as_leave_the_share(table: DuelTable) -> None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.lab.ablation.checksums import source_sums
+from sparse_prefgp.lab.layout import LAYOUT
 from sparse_prefgp.workflow.model_names import (
     LEAST_LENGTHSCALE,
     LEAST_VARIANCE,
@@ -25,7 +26,6 @@ from sparse_prefgp.workflow.model_names import (
     KernelChoice,
 )
 
-LAYOUT = 1  # of what a study writes
 # What may be a name in a folder: it leads nowhere else, and is not hidden.
 PLAIN = re.compile(r"(?!\.)[^/\\:\x00-\x1f]+")
 MEANING = 2  # raised whenever the same configuration gives other runs than before

@@ -31,17 +31,12 @@ from sparse_prefgp.lab.ablation.fitting import (
     left_out,
     predictions,
 )
-from sparse_prefgp.lab.ablation.measures import (
-    PeakMemory,
-    Phases,
-    commit,
-    hardware,
-    metrics_of,
-)
+from sparse_prefgp.lab.ablation.measures import PeakMemory, Phases, commit, hardware, metrics_of
 from sparse_prefgp.lab.ablation.reference import LearningRecord, Reference, learned
 from sparse_prefgp.lab.ablation.release import released
 from sparse_prefgp.lab.ablation.runs import COIN, RunSettings
 from sparse_prefgp.lab.kl import divergences
+from sparse_prefgp.lab.layout import DONE, FAILED
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.versions import versions
@@ -54,7 +49,6 @@ tf = late("tensorflow")
 
 Record = dict[str, Any]
 
-DONE, FAILED = "done", "failed"
 PACKAGES = ("pandas", "scikit-learn", "dask", "distributed")
 _SWEEP_TIMES = 3
 

@@ -16,10 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from sparse_prefgp.lab.layout import AGAINST_EXACT, COST, EVIDENCE, HELD_OUT, HIGHER, LOWER, NEITHER
 from sparse_prefgp.support.machine import largest_resident
-
-HELD_OUT, AGAINST_EXACT, EVIDENCE, COST = "held out", "against exact", "evidence", "cost"
-HIGHER, LOWER, NEITHER = "higher", "lower", "none"
 
 # Name -> unit, direction that is better, group; in the order of the table.
 METRICS: dict[str, tuple[str, str, str]] = {

@@ -13,20 +13,14 @@ from typing import Any
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.disk.folders import check_place, contents, write_file
 from sparse_prefgp.lab.ablation.checksums import source_sums
-from sparse_prefgp.lab.ablation.configuration import LAYOUT, Study
-from sparse_prefgp.lab.ablation.execution import FAILED, Record
+from sparse_prefgp.lab.ablation.configuration import Study
+from sparse_prefgp.lab.ablation.execution import Record
 from sparse_prefgp.lab.ablation.reference import Reference, read_reference
 from sparse_prefgp.lab.ablation.runs import ReferenceKey, RunSettings
+from sparse_prefgp.lab.layout import COLUMNS, CSV, FAILED, LAYOUT, PARQUET, REFERENCES, RUNS, STUDY
 from sparse_prefgp.support.plain import plain
 
 PROGRAM = "sparse-prefgp ablate"
-STUDY, RUNS, REFERENCES = "study.json", "runs", "references"
-PARQUET, CSV = "results.parquet", "results.csv"
-COLUMNS = (
-    "study", "run", "data", "split", "kernel", "approximation", "engine", "inducing",
-    "inducing_inputs", "hyperparameters", "seed", "duels", "items", "status", "reason", "metric",
-    "group", "value", "unit", "direction",
-)  # fmt: skip
 WHOLE = ("inducing", "seed", "duels", "items")
 
 

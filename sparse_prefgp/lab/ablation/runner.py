@@ -10,7 +10,7 @@ from pathlib import Path
 from sparse_prefgp.lab.ablation.checksums import check_unchanged
 from sparse_prefgp.lab.ablation.cluster import records_of
 from sparse_prefgp.lab.ablation.configuration import Study
-from sparse_prefgp.lab.ablation.execution import FAILED, Record, execute
+from sparse_prefgp.lab.ablation.execution import Record, execute
 from sparse_prefgp.lab.ablation.named import check_named
 from sparse_prefgp.lab.ablation.preflight import check_study
 from sparse_prefgp.lab.ablation.records import StudyFolder
@@ -21,6 +21,7 @@ from sparse_prefgp.lab.ablation.runs import (
     expand,
     reference_of,
 )
+from sparse_prefgp.lab.layout import FAILED
 
 SECONDS_BETWEEN_TABLES = 10.0
 TABLES_SHARE = 20.0  # times what the last one took, so that tables take 5 % of the time at most

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.lab.layout import COST, HIGHER, LOWER
 from sparse_prefgp.lab.report.calibration import Reliability, reliabilities
 from sparse_prefgp.lab.report.methods import (
     NOTHING,
@@ -29,10 +30,7 @@ from sparse_prefgp.lab.report.statistics import (
 )
 from sparse_prefgp.lab.report.vocabulary import (
     CALIBRATION,
-    COST,
     FIT_SECONDS,
-    HIGHER,
-    LOWER,
     ReportedMetric,
     approximation_label,
     setting_label,

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparse_prefgp.analysis.metrics import CalibrationBin
-from sparse_prefgp.lab.report.reading import FAILED, Results
-from sparse_prefgp.lab.report.vocabulary import (
-    ReportedMetric,
-    approximation_label,
-    setting_label,
-)
+from sparse_prefgp.lab.layout import FAILED
+from sparse_prefgp.lab.report.reading import Results
+from sparse_prefgp.lab.report.vocabulary import ReportedMetric, approximation_label, setting_label
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,39 +13,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.analysis.metrics import CalibrationBin
-from sparse_prefgp.lab.report.vocabulary import CALIBRATION, DIRECTIONS, ReportedMetric
+from sparse_prefgp.lab.layout import (
+    COLUMNS,
+    CSV,
+    DIRECTIONS,
+    DONE,
+    FAILED,
+    LAYOUT,
+    PARQUET,
+    RUNS,
+    STATUSES,
+    STUDY,
+)
+from sparse_prefgp.lab.report.vocabulary import CALIBRATION, ReportedMetric
 
 if TYPE_CHECKING:
     import pandas as pd
 
-STUDY, RUNS, PARQUET, CSV = "study.json", "runs", "results.parquet", "results.csv"
-LAYOUT = 1
 NOTES_SHOWN = 5
 _NUMBER = re.compile(r"\d[\d,.]*(e[-+]?\d+)?")
-COLUMNS = (
-    "study",
-    "run",
-    "data",
-    "split",
-    "kernel",
-    "approximation",
-    "engine",
-    "inducing",
-    "inducing_inputs",
-    "hyperparameters",
-    "seed",
-    "duels",
-    "items",
-    "status",
-    "reason",
-    "metric",
-    "group",
-    "value",
-    "unit",
-    "direction",
-)
 NUMBERS = ("inducing", "seed", "duels", "items", "value")
-DONE, FAILED = STATUSES = ("done", "failed")
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from scipy import stats
 
+from sparse_prefgp.lab.layout import COST, HIGHER, NEITHER
 from sparse_prefgp.lab.report.methods import Arrangement, BySeed, Key, Method, Panel
-from sparse_prefgp.lab.report.vocabulary import (
-    COST,
-    HIGHER,
-    NEITHER,
-    PEAK_MEMORY,
-    ReportedMetric,
-)
+from sparse_prefgp.lab.report.vocabulary import PEAK_MEMORY, ReportedMetric
 
 LEVEL = 0.95
 POINTS_OF_A_SLOPE = 3

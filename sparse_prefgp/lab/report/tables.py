@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sparse_prefgp.lab.layout import HIGHER, LOWER, NEITHER
 from sparse_prefgp.lab.report.methods import Arrangement, Key, Method
 from sparse_prefgp.lab.report.statistics import (
     LEVEL,
@@ -19,12 +20,7 @@ from sparse_prefgp.lab.report.statistics import (
     largest_common_m,
     points_of,
 )
-from sparse_prefgp.lab.report.vocabulary import (
-    HIGHER,
-    LOWER,
-    NEITHER,
-    ReportedMetric,
-)
+from sparse_prefgp.lab.report.vocabulary import ReportedMetric
 
 LARGE, SMALL = 1e6, 1e-3  # outside, numbers are written with a power of ten
 MOST_DECIMALS = 5

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-HELD_OUT, AGAINST_EXACT, EVIDENCE, COST = "held out", "against exact", "evidence", "cost"
+from sparse_prefgp.lab.layout import AGAINST_EXACT, COST, EVIDENCE, HELD_OUT
+
 GROUPS = {
     HELD_OUT: "Held-out duels",
     AGAINST_EXACT: "Distance from exact inference",
     EVIDENCE: "Evidence",
     COST: "Cost",
 }
-HIGHER, LOWER, NEITHER = DIRECTIONS = ("higher", "lower", "none")
 
 CALIBRATION = "calibration_error"
 FIT_SECONDS, PEAK_MEMORY = "fit_seconds", "peak_memory_bytes"

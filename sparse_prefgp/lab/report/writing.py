@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
+from sparse_prefgp.lab.layout import RUNS, STUDY
 from sparse_prefgp.lab.report.calibration import reliabilities
 from sparse_prefgp.lab.report.figures import DrawnFigure, draw_all
 from sparse_prefgp.lab.report.methods import Arrangement, Method, arrange
@@ -19,7 +20,7 @@ from sparse_prefgp.lab.report.page import (
     failure_rows,
     render_page,
 )
-from sparse_prefgp.lab.report.reading import RUNS, STUDY, Results, read_results
+from sparse_prefgp.lab.report.reading import Results, read_results
 from sparse_prefgp.lab.report.statistics import (
     Difference,
     Exponent,

@@ -31,7 +31,7 @@ from sparse_prefgp.models.checks import (
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import margin_parameter
 from sparse_prefgp.models.posterior import Posterior
-from sparse_prefgp.models.preference_gp import DEFAULT_INDUCING, PreferenceGP
+from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import NotInMemory, SampledWins
 from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
@@ -45,6 +45,7 @@ from sparse_prefgp.models.streaming.inference import (
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
 # Rows that the default inducing inputs are placed by.
@@ -203,7 +204,11 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.mean_function = mean_function
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, seen)
-        self.inducing_variable = _inducing_variable(inducing_variable, duels)
+        if inducing_variable is None:
+            inducing_variable = _first_inputs(duels)
+        points = inducing_points(approximation, inducing_variable, duels.num_features)
+        assert points is not None  # every approximation that is a sum has some
+        self.inducing_variable = points
         # Neither of these is a parameter, nor does tf.Module look for any in them.
         self._given = _Given(duels, seen, summed, engine)
         self._work: StreamInference | None = StreamInference(duels, summed, engine, place)
@@ -532,11 +537,7 @@ def _check_approximation(approximation: Approximation) -> SummedApproximation:
     return approximation
 
 
-def _inducing_variable(
-    given: Any, duels: StreamedDuels
-) -> gpflow.inducing_variables.InducingPoints:
-    if given is None:
-        rng = np.random.default_rng(0)
-        rows, _ = duels.sample(_PLACED_BY, rng).distinct_rows()
-        given = kmeans_inputs(rows, min(DEFAULT_INDUCING, len(rows)), rng)
-    return inducing_points(given, duels.num_features)
+def _first_inputs(duels: StreamedDuels) -> FloatArray:
+    rng = np.random.default_rng(0)
+    rows, _ = duels.sample(_PLACED_BY, rng).distinct_rows()
+    return kmeans_inputs(rows, number_of_inducing(len(rows)), rng)

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.metrics import calibration_bins, score
 from sparse_prefgp.cli.app import app
+from sparse_prefgp.lab.layout import COLUMNS
 from sparse_prefgp.lab.report import (
     Results,
     arrange,
@@ -31,7 +32,6 @@ from sparse_prefgp.lab.report import (
     read_results,
 )
 from sparse_prefgp.lab.report.calibration import pooled_bins, reliabilities
-from sparse_prefgp.lab.report.reading import COLUMNS
 from sparse_prefgp.lab.report.statistics import (
     at_largest_m,
     best_of,

@@ -34,8 +34,9 @@ from sparse_prefgp.lab.ablation import (
     study_from,
 )
 from sparse_prefgp.lab.ablation.execution import failed_record
-from sparse_prefgp.lab.ablation.records import COLUMNS, results_frame
+from sparse_prefgp.lab.ablation.records import results_frame
 from sparse_prefgp.lab.ablation.reference import Reference, ReferenceKey
+from sparse_prefgp.lab.layout import COLUMNS
 from sparse_prefgp.support import workers
 from tests.conftest import ROOT
 from tests.tolerances import ROUNDING
