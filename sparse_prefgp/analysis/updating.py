@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +25,7 @@ from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
-from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.models.preference_gp import PreferenceGP, on_other_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
@@ -138,22 +137,8 @@ def update(
     data = _joined(old, everything, new)
 
     before = model.log_evidence()
-    kernel, mean_function, inducing, noise = copy.deepcopy(
-        (model.kernel, model.mean_function, model.inducing_variable, model.noise_variance)
-    )
-    result = PreferenceGP(
-        data,
-        kernel,
-        approximation=_with_new_blocks(model.approximation, new),
-        inducing_variable=inducing,
-        engine=model.engine,
-        noise_variance=float(model.noise_variance.numpy()),
-        mean_function=mean_function,
-        margin=None if model.margin is None else float(model.margin.numpy()),
-        noise_by_group=model.noise_ratio is not None,
-    )
-    # With its transform, prior and whether it is trainable.
-    result.noise_variance, result.margin = noise, copy.deepcopy(model.margin)
+    approximation = _with_new_blocks(model.approximation, new)
+    result = on_other_duels(model, data, model.engine, approximation)
     if result.margin is not None and old.ties is None and data.ties is not None:
         gpflow.set_trainable(result.margin, True)  # the first ties, from which it is learned
     _keep_ratios(model, result)

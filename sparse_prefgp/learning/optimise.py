@@ -31,6 +31,7 @@ from sparse_prefgp.learning.settling import Settling
 from sparse_prefgp.learning.starts import perturb
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import lost_effects
+from sparse_prefgp.models.preference_gp import on_other_duels
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support.arrays import IntArray
@@ -514,16 +515,8 @@ class _InChunks(_Run):
         model, settings = self._model, self._settings
         assert model.stream is not None and self._rows is not None
         duels = model.stream.take(self._rows)
-        part = PreferenceGP(
-            duels,
-            model.kernel,
-            approximation=model.approximation,
-            inducing_variable=model.inducing_variable,
-            engine=ParallelEP(tolerance=model.engine.tolerance),
-            mean_function=model.mean_function,
-            margin=None if model.margin is None else 1.0,  # its own, below
-        )
-        part.noise_variance, part.margin = model.noise_variance, model.margin
+        engine = ParallelEP(tolerance=model.engine.tolerance)
+        part = on_other_duels(model, duels, engine, shared=True)
         objective = InMemory(part, list(model.trainable_variables))
         number = duels.num_duels
         leg = self._climb(0, objective, settings.max_iterations, number, SUBSET)

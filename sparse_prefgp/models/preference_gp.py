@@ -610,6 +610,41 @@ def _on_features(
     return lambda rows: function(rows[:, :-1])
 
 
+def on_other_duels(
+    model: DuelGP[Any, Any],
+    duels: Duels,
+    engine: Engine,
+    approximation: Approximation | None = None,
+    shared: bool = False,
+) -> PreferenceGP:
+    """A model of these duels with the parameters of another one, in memory or streamed.
+
+    :param approximation: in place of that of `model`.
+    :param shared: the parameters are the very same, and not copies.
+    """
+    given = (
+        model.kernel,
+        model.inducing_variable,
+        model.mean_function,
+        model.noise_variance,
+        model.margin,
+    )
+    kernel, inducing, mean_function, noise, margin = given if shared else copy.deepcopy(given)
+    made = PreferenceGP(
+        duels,
+        kernel,
+        approximation=model.approximation if approximation is None else approximation,
+        inducing_variable=inducing,
+        engine=engine,
+        mean_function=mean_function,
+        margin=None if margin is None else 1.0,  # its own, below
+        noise_by_group=model.noise_ratio is not None,
+    )
+    # With their transforms, priors and whether they are trainable.
+    made.noise_variance, made.margin = noise, margin
+    return made
+
+
 def _first_inputs(duels: Duels) -> FloatArray:
     rows, _ = duels.distinct_rows()
     return kmeans_inputs(rows, number_of_inducing(len(rows)), np.random.default_rng(0))

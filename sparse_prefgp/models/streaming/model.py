@@ -31,7 +31,7 @@ from sparse_prefgp.models.checks import (
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import margin_parameter
 from sparse_prefgp.models.posterior import Posterior
-from sparse_prefgp.models.preference_gp import PreferenceGP
+from sparse_prefgp.models.preference_gp import PreferenceGP, on_other_duels
 from sparse_prefgp.models.protocols import NotInMemory, SampledWins
 from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
@@ -422,17 +422,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         nu, tau = np.concatenate(work.parts(self.hyperparameters()).sites(), 1)
         whole = _whole(stream)
         duels = stream.in_memory(whole)
-        model = PreferenceGP(
-            duels,
-            copy.deepcopy(self.kernel),
-            approximation=self.approximation,
-            inducing_variable=copy.deepcopy(self.inducing_variable),
-            engine=ParallelEP(tolerance=self.engine.tolerance),
-            mean_function=copy.deepcopy(self.mean_function),
-            margin=None if self.margin is None else float(self.margin.numpy()),
-        )
-        model.noise_variance = copy.deepcopy(self.noise_variance)
-        model.margin = copy.deepcopy(self.margin)
+        model = on_other_duels(self, duels, ParallelEP(tolerance=self.engine.tolerance))
         graph = model.graph
         site = graph.sites_of_duels
         if whole.ties is not None:  # whose sides have an order of their own there
