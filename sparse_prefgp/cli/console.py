@@ -37,7 +37,10 @@ _LEAST_WIDTH, _UNBOUNDED = 12, 100_000
 # Which Keras TensorFlow imports; read once.
 _KERAS = "TF_USE_LEGACY_KERAS"
 UNSEEN_HEADINGS = {"ordered": "in this order", "either_order": "in either order"}
-SCORE_COLUMNS = ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
+SCORE_COLUMNS = {
+    name: name.replace("_", " ")
+    for name in ("accuracy", "nlp_nats", "nlp_bits", "brier", "calibration_error")
+}
 OUTCOME_COLUMNS = {
     "accuracy": "accuracy",
     "nlp_nats": "nlp nats",
@@ -81,6 +84,12 @@ class Output(Console):
         self.manners = manners or OutputOptions()
         self.notes: list[str] = []  # warnings so far
         super().__init__(highlight=False, quiet=self.manners.silent)
+
+    def finish(self, result: Any, out: Path | None) -> None:
+        """Say where it was written, if it was, and print the result, if as JSON."""
+        if out is not None:
+            self.print(Text(f"Written to {out}."), soft_wrap=True)
+        self.manners.emit(result)
 
 
 def _os_sentence(error: OSError) -> str:
@@ -183,18 +192,26 @@ def rows_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def scores_table(title: str, parts: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Table:
-    """Scores, one row per predictor; `parts` of the test duels have headings unless empty."""
+def scores_table(
+    title: str,
+    parts: Mapping[str, Mapping[str, Mapping[str, float]]],
+    columns: Mapping[str, str] = SCORE_COLUMNS,
+) -> Table:
+    """Scores, one row per predictor.
+
+    :param parts: of the test duels, with their headings, which may be empty.
+    :param columns: names of the scores, with their headings.
+    """
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.padding = (0, 1, 0, 0)  # so that all columns fit in 80 characters
     table.add_column("", no_wrap=True)
-    for name in (*SCORE_COLUMNS, "duels"):
-        table.add_column(name.replace("_", " "), justify="right")
+    for heading in (*columns.values(), "duels"):
+        table.add_column(heading, justify="right")
     for heading, scores in parts.items():
         if heading:
             table.add_row(Text(heading, style="italic"))
         for name, figures in scores.items():
-            cells = [f"{figures[column]:.4f}" for column in SCORE_COLUMNS]
+            cells = [f"{figures[column]:.4f}" for column in columns]
             table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures['duels']:,}")
         table.add_section()
     return table
@@ -202,16 +219,7 @@ def scores_table(title: str, parts: Mapping[str, Mapping[str, Mapping[str, float
 
 def outcomes_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
     """Scores of win, tie and loss over all held-out duels, one row per predictor."""
-    title = "Held-out duels: win, tie or loss"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.padding = (0, 1, 0, 0)
-    table.add_column("", no_wrap=True)
-    for heading in (*OUTCOME_COLUMNS.values(), "duels"):
-        table.add_column(heading, justify="right")
-    for name, figures in scores.items():
-        cells = [f"{figures[column]:.4f}" for column in OUTCOME_COLUMNS]
-        table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures['duels']:,}")
-    return table
+    return scores_table("Held-out duels: win, tie or loss", {"": scores}, OUTCOME_COLUMNS)
 
 
 @contextmanager

@@ -91,6 +91,4 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
                 "the range of the training items."
             )
         )
-    if options.out is not None:
-        console.print(Text(f"Written to {options.out}."), soft_wrap=True)
-    console.manners.emit(scores)
+    console.finish(scores, options.out)

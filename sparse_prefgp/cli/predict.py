@@ -61,9 +61,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
             f"its {100 * options.level:g} % interval."
         )
     )
-    if options.out is not None:
-        console.print(Text(f"Written to {options.out}."), soft_wrap=True)
-    console.manners.emit({"level": options.level, "pairs": frame.to_dict("records")})
+    console.finish({"level": options.level, "pairs": frame.to_dict("records")}, options.out)
 
 
 def _table(frame: Any, total: int) -> Cells:

@@ -84,9 +84,7 @@ def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
     console.print(_table(ranking, options.show))
     for note in ranking.notes():
         console.print(Text(note))
-    if options.out is not None:
-        console.print(Text(f"Written to {options.out}."), soft_wrap=True)
-    console.manners.emit(ranking.to_dict())
+    console.finish(ranking.to_dict(), options.out)
 
 
 def _table(ranking: Ranking, show: int) -> Cells:

@@ -165,9 +165,7 @@ def _tell(console: Output, comparison: Comparison, out: Path | None) -> None:
     if out is not None:
         write_file(out, comparison.frame().to_csv(index=False))
     print_comparison(console, comparison)
-    if out is not None:
-        console.print(Text(f"Written to {out}."), soft_wrap=True)
-    console.manners.emit(comparison.to_dict())
+    console.finish(comparison.to_dict(), out)
     if comparison.chosen is None:
         first = next((score for score in comparison.scores if score.reason), None)
         why = "" if first is None else f" ({first.candidate}: {first.reason})"

@@ -87,9 +87,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
     console.print(_table(found.frame))
     for note in found.notes():
         console.print(Text(note))
-    if options.out is not None:
-        console.print(Text(f"Written to {options.out}."), soft_wrap=True)
-    console.manners.emit({**found.to_dict(), "seed": options.seed})
+    console.finish({**found.to_dict(), "seed": options.seed}, options.out)
 
 
 TIE = "tie_probability"

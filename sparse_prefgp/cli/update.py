@@ -78,5 +78,4 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
         console.print(Text(str(optimised)))
         result["log_evidence_optimised"] = optimised.log_evidence
     save(new, options.out)
-    console.print(Text(f"Written to {options.out}."), soft_wrap=True)
-    console.manners.emit(result)
+    console.finish(result, options.out)
