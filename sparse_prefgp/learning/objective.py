@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
+from sparse_prefgp.models.streaming.hyperparameters import flat_gradient
 from sparse_prefgp.models.streaming.inference import StreamProgress
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -122,10 +123,7 @@ class InChunks(_Flat):
         """Log prior density in nats, with its gradient."""
         with tf.GradientTape() as tape:
             density = self._density()
-        found = tape.gradient(
-            density, self._variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
-        )
-        return float(density), np.concatenate([g.numpy().reshape(-1) for g in found])
+        return float(density), flat_gradient(tape, density, self._variables).numpy()
 
 
 class InMemory(_Flat):
@@ -184,11 +182,7 @@ class InMemory(_Flat):
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(variables)
                 loss = model.training_loss()
-            gradients = tape.gradient(
-                loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
-            )
-            flat = [tf.reshape(tf.convert_to_tensor(g), [-1]) for g in gradients]
-            return loss, tf.concat(flat, 0)
+            return loss, flat_gradient(tape, loss, variables)
 
         swept = model.total_sweeps()
         try:

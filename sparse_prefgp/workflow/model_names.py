@@ -26,8 +26,8 @@ DEFAULT_ENGINE = "ep"
 # What is to be chosen: a kernel, an approximation, or a number of inducing inputs.
 AUTO = "auto"
 
-# Class, and arguments, of those that need nothing but their name.
-_PLAIN: dict[str, tuple[str, dict[str, str]]] = {
+# By name, the class and what it is made with.
+PLAIN_APPROXIMATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "exact": ("Exact", {}),
     "dtc": ("DTC", {}),
     "vfe": ("VFE", {}),
@@ -37,9 +37,16 @@ _PLAIN: dict[str, tuple[str, dict[str, str]]] = {
     "fitc": ("FITC", {}),
     "hetero-vfe": ("HeteroscedasticVFE", {}),
 }
-PLAIN_APPROXIMATIONS = tuple(_PLAIN)
 APPROXIMATION_NAMES = (*PLAIN_APPROXIMATIONS, "prior-power", "pitc", "subset")
-PLAIN_ENGINES = ("ep", "laplace", "laplace-logit", "variational")
+# Facts of the classes, which a test compares: to ask these would load TensorFlow.
+WITHOUT_INDUCING = ("exact", "subset")
+SUMMED = ("vfe", "fitc", "dtc", "tight-vfe", "hetero-vfe", "prior-power")
+PLAIN_ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ep": ("ParallelEP", {}),
+    "laplace": ("Laplace", {}),
+    "laplace-logit": ("Laplace", {"link": "logit"}),
+    "variational": ("Variational", {}),
+}
 ENGINE_NAMES = (*PLAIN_ENGINES, "power-ep")
 STATIONARY_KERNELS = {"se": "SquaredExponential", "matern32": "Matern32", "matern52": "Matern52"}
 ADDITIVE = "additive-"
@@ -115,7 +122,12 @@ class ApproximationChoice:
     @property
     def needs_inducing(self) -> bool:
         """Whether it has inducing inputs."""
-        return self.name not in ("exact", "subset")
+        return self.name not in WITHOUT_INDUCING
+
+    @property
+    def summed_over_duels(self) -> bool:
+        """Whether a fit in chunks can have it."""
+        return self.name in SUMMED
 
     def build(
         self, seed: int = 0, labels: Sequence[Any] | None = None
@@ -133,9 +145,9 @@ class ApproximationChoice:
         if self.column is not None:
             assert labels is not None
             return approximations.PITC(labels)
-        kind, arguments = _PLAIN[self.name]
-        built: approximations.Approximation = getattr(approximations, kind)(**arguments)
-        return built
+        kind, arguments = PLAIN_APPROXIMATIONS[self.name]
+        made: approximations.Approximation = getattr(approximations, kind)(**arguments)
+        return made
 
     def __str__(self) -> str:
         if self.power is not None:
@@ -181,13 +193,9 @@ class EngineChoice:
         """The engine."""
         if self.power is not None:
             return engines.ParallelEP(site_power=self.power)
-        plain: dict[str, engines.Engine] = {
-            "ep": engines.ParallelEP(),
-            "laplace": engines.Laplace(),
-            "laplace-logit": engines.Laplace(link="logit"),
-            "variational": engines.Variational(),
-        }
-        return plain[self.name]
+        kind, arguments = PLAIN_ENGINES[self.name]
+        made: engines.Engine = getattr(engines, kind)(**arguments)
+        return made
 
     def __str__(self) -> str:
         return self.name if self.power is None else f"{self.name}:{self.power:g}"

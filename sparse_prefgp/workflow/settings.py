@@ -28,6 +28,7 @@ from sparse_prefgp.workflow.model_names import (
     DEFAULT_APPROXIMATION,
     DEFAULT_ENGINE,
     DEFAULT_KERNEL,
+    SUMMED,
     ApproximationChoice,
     Candidate,
     EngineChoice,
@@ -41,8 +42,6 @@ COMPARE_ITERATIONS = 60
 DEFAULT_MARGIN = 0.3
 # Of a fit in chunks.
 CHUNKS, SUBSET = "chunks", "subset"
-# Their corrections are sums over duels.
-SUMMED = ("vfe", "fitc", "dtc", "tight-vfe", "hetero-vfe", "prior-power")
 # What a field of the settings takes, by its type.
 KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("bool", lambda value: isinstance(value, bool), "True or False"),
@@ -397,7 +396,7 @@ class FitSettings:
                 f"fit does not read the blocks of {approximation} from a stream; read the duels "
                 "whole, or in Python give StreamedGP(duels, kernel, approximation=PITC(labels))."
             )
-        if approximation.name not in SUMMED:
+        if not approximation.summed_over_duels:
             raise ValueError(
                 f"The approximation {approximation} needs all duels at once, which a stream never "
                 f"has; choose from {', '.join(SUMMED)}."

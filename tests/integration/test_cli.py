@@ -449,6 +449,7 @@ def test_every_approximation_has_a_name() -> None:
         assert ApproximationChoice.parse(str(choice)) == choice
         approximation = choice.build()
         assert approximation.needs_inducing == choice.needs_inducing
+        assert approximation.summed_over_duels == choice.summed_over_duels
         built.add(approximation)
     assert len(built) == len(APPROXIMATION_NAMES)
     assert ApproximationChoice.parse("Prior-Power:0.25").power == 0.25

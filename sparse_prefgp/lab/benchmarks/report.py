@@ -7,10 +7,11 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from sparse_prefgp.support.versions import versions
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,7 @@ class Report:
 
 def machine() -> dict[str, Any]:
     """What the times depend on, besides the code."""
-    packages = ("tensorflow", "gpflow", "numpy", "scipy")
-    return {
-        "system": platform.platform(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in packages},
-    }
+    return {"system": platform.platform(), "cores": os.cpu_count(), **versions()}
 
 
 def median_seconds(function: Callable[[], Any], repeats: int = 5) -> float:
