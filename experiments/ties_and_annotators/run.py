@@ -19,11 +19,11 @@ from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcome
 from sparse_prefgp.analysis.prediction import Outcomes, predicted
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import DuelTable, read_table
-from sparse_prefgp.learning.optimise import optimise
 from sparse_prefgp.learning.report import OptimisationReport
-from sparse_prefgp.models import PreferenceGP, kmeans_inputs
+from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.support.plain import as_json_text
-from sparse_prefgp.workflow.model_names import ApproximationChoice, KernelChoice
+from sparse_prefgp.workflow.holdout import Training, fit_model
+from sparse_prefgp.workflow.settings import FitSettings
 
 INDUCING, MARGIN, SEED = 128, 0.3, 0
 APPROXIMATIONS = ("fitc", "vfe")
@@ -111,17 +111,16 @@ def fit(
     train = rows.train if variant.ties else rows.train[~table.ties[rows.train]]
     used = table if variant.annotators else table.saying(judge=None)
     duels = used.to_duels(train)
-    model = PreferenceGP(
-        duels,
-        KernelChoice.parse("matern52").build(duels.num_features),
-        approximation=ApproximationChoice.parse(approximation).build(),
-        inducing_variable=kmeans_inputs(
-            duels.distinct_rows()[0], INDUCING, np.random.default_rng(SEED)
-        ),
+    settings = FitSettings(
+        kernel="matern52",
+        approximation=approximation,
+        inducing=INDUCING,
+        seed=SEED,
+        max_iterations=iterations,
         margin=MARGIN if variant.ties else None,
         noise_by_group=variant.annotators,
     )
-    return model, optimise(model, iterations)
+    return fit_model(Training(settings, duels, INDUCING))
 
 
 def predict(model: PreferenceGP, table: DuelTable, rows: Rows) -> Outcomes:
