@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.data.events import TIE, WIN, Codes, Events, by_appearance
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
+
+sparse = late("scipy.sparse")
+csgraph = late("scipy.sparse.csgraph")
 
 if TYPE_CHECKING:
     from sparse_prefgp.data.features import FeatureTransform
@@ -357,8 +359,8 @@ class Duels:
         equal = (self.items[self.winners] == self.items[self.losers]).all(axis=1)
         equal &= self.num_features > 0
         compared = len(np.unique(np.concatenate([low, high])))
-        graph = coo_array((np.ones(len(low)), (low, high)), shape=(n, n))
-        components = int(connected_components(graph, directed=False, return_labels=False))
+        graph = sparse.coo_array((np.ones(len(low)), (low, high)), shape=(n, n))
+        components = int(csgraph.connected_components(graph, directed=False, return_labels=False))
         never = n - compared
         return DuelsSummary(
             num_items=n,

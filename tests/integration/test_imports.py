@@ -128,6 +128,7 @@ def _extras() -> set[str]:
 # come before TensorFlow; half a second of SciPy or scikit-learn is for those who use it.
 LATE = {
     "analysis/metrics.py": {"scipy.stats", "sklearn.metrics"},
+    "data/duels.py": {"scipy.sparse", "scipy.sparse.csgraph"},
     "data/features.py": {"sklearn.preprocessing"},
     "datasets/fetching.py": {"requests"},
     "datasets/texts.py": {"sklearn.feature_extraction.text"},

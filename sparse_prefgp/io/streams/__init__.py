@@ -6,17 +6,17 @@ columns `winner_x`, `loser_x`, … hold the features x, … of both sides. Eithe
 own.
 """
 
-from sparse_prefgp.io.streams.blocks import Chunk
-from sparse_prefgp.io.streams.duels import StreamedDuels
-from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.opening import PARQUET, columns_of, is_stream, stream_duels
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "PARQUET",
-    "Chunk",
-    "ItemTable",
-    "StreamedDuels",
-    "columns_of",
-    "is_stream",
-    "stream_duels",
-]
+from sparse_prefgp.support.public import public
+
+if TYPE_CHECKING:
+    from sparse_prefgp.io.streams.blocks import Chunk as Chunk
+    from sparse_prefgp.io.streams.duels import StreamedDuels as StreamedDuels
+    from sparse_prefgp.io.streams.items import ItemTable as ItemTable
+    from sparse_prefgp.io.streams.opening import PARQUET as PARQUET
+    from sparse_prefgp.io.streams.opening import columns_of as columns_of
+    from sparse_prefgp.io.streams.opening import is_stream as is_stream
+    from sparse_prefgp.io.streams.opening import stream_duels as stream_duels
+
+__getattr__, __dir__ = public(__name__)
