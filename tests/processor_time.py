@@ -22,7 +22,7 @@ FIXTURE = "fixture"
 FIELDS = ("kind", "name", "seconds")
 
 _began = pytest.StashKey[float]()
-_shared = pytest.StashKey[dict[str, float]]()
+_shared: Counter[str] = Counter()  # by fixture, of the test and the phase of the moment
 
 
 def processor_seconds() -> float:
@@ -51,37 +51,48 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    item.stash[_shared] = {}
+    _shared.clear()
     item.stash[_began] = processor_seconds()
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, Any, Any]:
-    item = getattr(request, "_pyfuncitem", None)
-    if fixturedef.scope == "function" or item is None:
+    if fixturedef.scope == "function":
         return (yield)
-    begun, within = processor_seconds(), sum(item.stash[_shared].values())
+    name = f"{fixturedef.baseid or '.'}::{fixturedef.argname}"
+    begun = Begun()
+    # Of what is to be done in the end, the first that is added is the last that is done.
+    fixturedef.addfinalizer(lambda: begun.ended(name))
     try:
         return (yield)
     finally:
-        # What a fixture asks for in turn has been counted already.
-        nested = sum(item.stash[_shared].values()) - within
-        name = f"{fixturedef.baseid or '.'}::{fixturedef.argname}"
-        spent = processor_seconds() - begun - nested
-        item.stash[_shared][name] = item.stash[_shared].get(name, 0.0) + spent
+        begun.ended(name)
+        fixturedef.addfinalizer(begun.again)
+
+
+class Begun:
+    """The set-up or the end of a shared fixture, within which others may be set up or end."""
+
+    def __init__(self) -> None:
+        self.again()
+
+    def again(self) -> None:
+        self.at, self.within = processor_seconds(), sum(_shared.values())
+
+    def ended(self, name: str) -> None:
+        _shared[name] += processor_seconds() - self.at - (sum(_shared.values()) - self.within)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     now = processor_seconds()
-    shared = item.stash[_shared]
     report.processor = {
-        "seconds": now - item.stash[_began] - sum(shared.values()),
-        "shared": dict(shared),
+        "seconds": now - item.stash[_began] - sum(_shared.values()),
+        "shared": dict(_shared),
     }
-    shared.clear()
+    _shared.clear()
     item.stash[_began] = now
     return report
 

@@ -36,10 +36,14 @@ def work(seconds):
 @pytest.fixture(scope="session")
 def inner():
     work(100)
+    yield
+    work(400)
 
 @pytest.fixture(scope="module")
 def outer(inner):
     work(10)
+    yield
+    work(40)
 
 @pytest.fixture
 def own():
@@ -72,7 +76,7 @@ def test_each_second_is_counted_once(workers: str, tmp_path: Path) -> None:
     assert medians([tmp_path / "times.csv"]) == Times(
         test={"test_made.py::test_first": 6},
         slow={"test_made.py::test_second": 7},
-        fixture={"test_made.py::outer": 10, "test_made.py::inner": 100},
+        fixture={"test_made.py::outer": 50, "test_made.py::inner": 500},
     )
 
 
