@@ -216,7 +216,7 @@ def test_killed_choice_goes_on(tables: Path, tmp_path: Path) -> None:
     program = [sys.executable, "-c", "from sparse_prefgp.cli.app import app; app()"]
     root = Path(__file__).resolve().parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    more = ("--approximation", "vfe", "--kernel", "auto", "--max-iterations", "3", "--quiet")
+    more = ("--approximation", "auto", "--kernel", "se", "--max-iterations", "3", "--quiet")
     place = out / CHECKPOINTS / "compare" / CHECKPOINT
     words = command(tables, out, *more)
     with subprocess.Popen([*program, *words], env=environment) as process:
