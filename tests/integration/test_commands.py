@@ -54,10 +54,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def fitted(folder: Path) -> Path:
-    result = fit(folder, folder / "fitted", "--quiet")
+def printed(folder: Path) -> str:
+    """What `fit --json` printed, and in the folder `fitted` what it wrote."""
+    result = fit(folder, folder / "fitted", "--json", "--report", "--threads", 1)
     assert result.exit_code == 0, result.output
-    assert result.output == ""
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def fitted(folder: Path, printed: str) -> Path:
     return folder / "fitted"
 
 
@@ -202,6 +207,10 @@ def test_suggest(folder: Path, fitted: Path, tmp_path: Path) -> None:
     more = ("--items", folder / "new.csv", "--pairs", folder / "pairs.csv")
     result = call("suggest", "--model", fitted, *more)
     assert result.exit_code == 2 and "with itself" in result.stderr
+
+
+@pytest.mark.slow
+def test_suggest_by_other_scores(folder: Path, fitted: Path) -> None:
     (folder / "ask_about.csv").write_text("first,second\ni0,i1\nn3,i2\n")
     more = ("--items", folder / "new.csv", "--pairs", folder / "ask_about.csv", "--batch", 2)
     told = answer("suggest", "--model", fitted, *more, "--score", "eubo")
@@ -235,6 +244,14 @@ def test_update(folder: Path, fitted: Path, tmp_path: Path) -> None:
     )
     refused = call("update", "--model", fitted, *more, "--max-iterations", 2)
     assert refused.exit_code == 2 and "holds a saved model" in refused.stderr
+
+
+@pytest.mark.slow
+def test_update_learns_and_replaces(folder: Path, fitted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "updated"
+    more = ("--duels", folder / "later.csv", "--out", out)
+    assert call("update", "--model", fitted, *more).exit_code == 0
+    old, new = spg.load(fitted), spg.load(out)
     result = call("update", "--model", fitted, *more, "--max-iterations", 2, "--overwrite")
     assert result.exit_code == 0, result.output
     assert "30 duels and 0 items added" in result.stdout
@@ -275,23 +292,24 @@ def test_choices_rankings_and_item_effects_through_fit(folder: Path, tmp_path: P
 @pytest.mark.slow
 def test_same_seed_same_numbers(folder: Path, fitted: Path, tmp_path: Path) -> None:
     out = tmp_path / "again"
-    assert fit(folder, out, "--quiet").exit_code == 0
+    result = fit(folder, out, "--quiet")
+    assert result.exit_code == 0, result.output
+    assert result.output == ""
     first, second = (json.loads((path / "metrics.json").read_text()) for path in (fitted, out))
     assert first["held_out"] == second["held_out"]
     assert first["ranking"] == second["ranking"]
     assert (fitted / "ranking.csv").read_bytes() == (out / "ranking.csv").read_bytes()
 
 
-def test_fit_answers_in_json_and_writes_a_report(folder: Path, tmp_path: Path) -> None:
-    result = fit(folder, tmp_path / "out", "--json", "--report", "--threads", 1)
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert told == json.loads((tmp_path / "out" / "metrics.json").read_text())
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == len(
-        list((tmp_path / "out" / "pictures").iterdir())
-    )
+def test_fit_answers_in_json_and_writes_a_report(printed: str, fitted: Path) -> None:
+    assert json.loads(printed) == json.loads((fitted / "metrics.json").read_text())
+    page = (fitted / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == len(list((fitted / "pictures").iterdir()))
     assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.slow
+def test_demo_answers_in_json() -> None:
     told = answer("demo", "--duels", 200, "--inducing", 5, "--max-iterations", 2)
     assert set(told["held_out"]) == {"model", "linear_probit", "coin"}
 
