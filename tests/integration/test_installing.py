@@ -71,6 +71,7 @@ def test_without_gpflow_one_sentence_says_what_to_run() -> None:
         assert command in (ROOT / page).read_text(encoding="utf-8"), page
 
 
+@pytest.mark.slow
 def test_tensorflow_prints_nothing_of_its_own() -> None:
     done = _run(QUIET)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
