@@ -98,37 +98,37 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 class Recorder:
-    """Collects what the reports of all workers say, and writes it when the run ends."""
+    """Writes what the reports of all workers say, as they come."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.seconds: Counter[tuple[str, str]] = Counter()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.file = path.open("w", newline="", encoding="utf-8", buffering=1)
+        self.rows = csv.writer(self.file)
+        self.rows.writerow(FIELDS)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         kind = "slow" if "slow" in report.keywords else "test"
-        self.seconds[kind, report.nodeid] += report.processor["seconds"]
+        self.rows.writerow((kind, report.nodeid, f"{report.processor['seconds']:.3f}"))
         for name, seconds in report.processor["shared"].items():
-            self.seconds[FIXTURE, name] += seconds
+            self.rows.writerow((FIXTURE, name, f"{seconds:.3f}"))
 
-    def pytest_sessionfinish(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(FIELDS)
-            for (kind, name), seconds in sorted(self.seconds.items()):
-                rows.writerow((kind, name, f"{seconds:.3f}"))
+    def pytest_unconfigure(self) -> None:
+        self.file.close()
 
 
 def medians(paths: Sequence[Path]) -> Times:
-    """The median of each name over the runs that have it."""
-    runs: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    """The median of each name over the runs that have it; a run has several rows of a name."""
+    found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for path in paths:
+        run: Counter[tuple[str, str]] = Counter()
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                runs[row["kind"], row["name"]].append(float(row["seconds"]))
+                run[row["kind"], row["name"]] += float(row["seconds"])
+        for name, seconds in run.items():
+            found[name].append(seconds)
     times = Times({}, {}, {})
-    for (kind, name), seconds in runs.items():
-        getattr(times, kind)[name] = median(seconds)
+    for (kind, name), runs in found.items():
+        getattr(times, kind)[name] = median(runs)
     return times
 
 
