@@ -466,6 +466,7 @@ def test_kernels_by_name() -> None:
     assert isinstance(KernelChoice.parse("matern32").build(1), gpflow.kernels.Matern32)
 
 
+@pytest.mark.slow
 def test_kernel_terms_without_variance_are_named(tables: tuple[Path, Path]) -> None:
     holdout = prepare(read_table(*tables), FitSettings(kernel="se+item", max_iterations=1))
     model, report = fit_model(holdout)

@@ -402,6 +402,7 @@ def test_what_to_ask_next_with_ties(model: spg.PreferenceGP) -> None:
     assert first["score"] == pytest.approx(worth, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_whole_cannot_be_sampled(table: DuelTable) -> None:
     duels = read_table(*frames(), weights="worth").to_duels()
     model = made(duels, noise_by_group=False)

@@ -56,7 +56,7 @@ def test_only_a_bound_stays_below_the_exact_evidence(name: str) -> None:
         assert over > EP_ERROR
 
 
-@pytest.mark.covering("vfe", "fitc")
+@pytest.mark.covering("vfe")
 @pytest.mark.parametrize("name", SPARSE)
 def test_only_one_never_falls_when_an_item_joins(name: str) -> None:
     least = np.inf
@@ -79,6 +79,7 @@ def prior_of(name: str, duels: spg.Duels) -> tuple[Any, DuelGraph]:
     return run_problem(graph, kernel(), approximation, NOISE, z)[0], graph
 
 
+@pytest.mark.covering("vfe", "fitc", "tight-vfe-logdet", "pitc")
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_sum_over_duels_is_that_of_its_parts(name: str) -> None:
     whole = random_duels(0, items=8, duels=14)

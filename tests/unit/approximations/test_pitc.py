@@ -118,6 +118,7 @@ def test_blocks_of_one_are_fitc_and_one_block_is_exact(index: int) -> None:
         np.testing.assert_allclose(cov[0], expected["cov"], atol=FIXED_POINT, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_count_is_as_many_duels_of_one_block() -> None:
     # To FITC each of equal duels has a residual of its own; in a block they share one.
     duels, _ = contradictory()
@@ -510,6 +511,7 @@ def test_regression_with_blocks_is_the_gaussian_with_that_covariance() -> None:
     assert model.log_evidence() == pytest.approx(expected, abs=IDENTITY)
 
 
+@pytest.mark.slow
 def test_a_saved_model_keeps_its_blocks(tmp_path: Path) -> None:
     duels, blocks = contradictory()
     for approximation, block in ((spg.PITC(blocks), "bo"), (spg.PITC(4, seed=2), 1)):

@@ -127,6 +127,7 @@ def test_item_effects(tmp_path: Path) -> None:
     same(again, optimise(fixed(item=True), **LONG))
 
 
+@pytest.mark.slow
 def test_written_only_when_due(tmp_path: Path) -> None:
     """At the beginning, every third iteration, and at the end."""
     folder = tmp_path / "kept"

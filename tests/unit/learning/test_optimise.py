@@ -187,6 +187,7 @@ def test_an_exception_in_the_callback_restores_the_engine() -> None:
     assert model.engine == engine
 
 
+@pytest.mark.covering("error0")
 @pytest.mark.parametrize("error", [ValueError("full"), KeyboardInterrupt(), RuntimeError("broken")])
 def test_an_exception_leaves_the_best_parameters(error: BaseException) -> None:
     """In the callback, and in the middle of a search, after trials far away."""
@@ -377,6 +378,7 @@ def test_log_prior_is_kept_apart_from_the_evidence() -> None:
     assert report.history[-1] == pytest.approx(report.log_evidence, abs=FIXED_POINT)
 
 
+@pytest.mark.slow
 def test_the_callback_can_end_a_run() -> None:
     model = build()
 

@@ -169,7 +169,7 @@ def test_loss_is_the_negative_evidence() -> None:
     assert float(model.training_loss()) == pytest.approx(-model.log_evidence(), rel=GRADIENT_SOLVER)
 
 
-@pytest.mark.covering("FITC")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Exact", "FITC"])
 def test_compiled_gradient_is_the_eager_one(name: str) -> None:
     case = Case(ALL[name](), stationary())

@@ -335,7 +335,7 @@ def test_jitter_is_reported() -> None:
 # Number types.
 
 
-@pytest.mark.covering("VFE")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Exact", "VFE", "FITC"])
 def test_float32_end_to_end(name: str) -> None:
     approximation = ALL[name]()
@@ -420,6 +420,19 @@ def sized_duels() -> spg.Duels:
     return spg.Duels(rng.normal(size=(n, SIZES["D"])), chosen[:, 0], chosen[:, 1])
 
 
+@pytest.mark.covering(
+    "Exact-items",
+    "Exact-duels",
+    "VFE-items",
+    "VFE-duels",
+    "DTC-items",
+    "TightVFE-diagonal-duels",
+    "TightVFE-rank-items",
+    "TightVFE-logdet-duels",
+    "FITC-items",
+    "HeteroscedasticVFE-duels",
+    "PriorPower-0.5-items",
+)
 @pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", ALL)
 def test_nothing_is_duels_by_duels_or_items_by_duels(
@@ -487,6 +500,7 @@ def test_copies_and_held_posteriors_keep_their_parameters(approximation) -> None
     np.testing.assert_allclose(copied.predict_f(new)[0], model.predict_f(new)[0], atol=IDENTITY)
 
 
+@pytest.mark.slow
 def test_compiled_prediction_follows_the_parameters() -> None:
     model, new = small_model(approximation=spg.VFE())
     predict = tf.function(model.predict_f, autograph=False)
