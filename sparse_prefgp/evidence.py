@@ -14,10 +14,11 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors
 from sparse_prefgp.approximations.exact import Exact
-from sparse_prefgp.approximations.inducing import FITC, VFE, Residual, TightVFE, factorise
+from sparse_prefgp.approximations.fitc import FITC
+from sparse_prefgp.approximations.inducing import Residual, factorise
+from sparse_prefgp.approximations.vfe import VFE, TightVFE, bound_by_pairs
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
-from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.factors.quadrature import expected_log_factor
 from sparse_prefgp.factors.sites import Cavity, Factors, Power, Sites, Tilted, totals
 from sparse_prefgp.support.arrays import FloatArray
@@ -237,18 +238,9 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
     return {
         "vfe": float(VFE().correction(residual)),
-        "pairs": _by_pairs(graph, left.numpy() / noise.numpy()),
+        "pairs": bound_by_pairs(graph, left.numpy() / noise.numpy()),
         **{name: float(TightVFE(residual=name).correction(residual)) for name in tight},
     }
-
-
-def _by_pairs(graph: DuelGraph, ratio: FloatArray) -> float:
-    """-½ sum over unordered pairs of log(1 + sum c ratio), ratio (t,) = k~ / 2s²."""
-    ends = np.sort(np.stack([graph.winners, graph.losers], 1), 1)
-    _, pair = np.unique(ends, axis=0, return_inverse=True)
-    return -0.5 * float(
-        np.sum(np.log1p(np.bincount(pair.reshape(-1), weights=graph.counts * ratio)))
-    )
 
 
 def _gaussian(

@@ -15,6 +15,7 @@ from sparse_prefgp.covariances import Covariance, LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
 from sparse_prefgp.data.graph import DuelGraph, differences
 from sparse_prefgp.factors.links import logistic_noise
+from sparse_prefgp.factors.noise import duel_noise
 from sparse_prefgp.factors.sites import Factors, portions_of
 
 
@@ -50,10 +51,9 @@ class DuelProblem(NamedTuple):
         """2 sigma² of each site, or what stands for it, (t,)."""
         if self.logistic:
             return logistic_noise(*map(as_float, (self.graph.lower, self.graph.upper)))
-        noise = 2.0 * self.noise_variance
         if self.noise_ratio is None or self.graph.groups is None:
-            return tf.fill([self.graph.num_sites], noise)
-        return noise * tf.gather(self.noise_ratio, self.graph.groups)
+            return tf.fill([self.graph.num_sites], duel_noise(self.noise_variance))
+        return duel_noise(self.noise_variance, tf.gather(self.noise_ratio, self.graph.groups))
 
 
 @dataclass(frozen=True, eq=False)

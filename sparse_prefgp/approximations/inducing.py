@@ -1,4 +1,5 @@
-"""Inducing-point approximations: the rows of the table of docs/method.md, section 3.
+"""What the inducing-point approximations share: the rows of docs/method.md, section 3, are one file
+each, or one with its relatives (`dtc.py`, `vfe.py`, `fitc.py`).
 
 With `Q = Phi Phi'` the covariance of z that the inducing values explain and k~ the diagonal of the
 residual `K_vv - Q`, a row is two decisions: how much of k~ joins the noise of each duel, and what
@@ -11,7 +12,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -30,11 +31,10 @@ from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,
-    kernel_matrix,
     with_inducing,
 )
 from sparse_prefgp.data.graph import DuelGraph, Links, differences, squared_distances
-from sparse_prefgp.factors.sites import Factors, powers_of
+from sparse_prefgp.factors.sites import Factors
 from sparse_prefgp.support.checks import plain_scalars
 from sparse_prefgp.support.linalg import (
     MAX_CONDITION,
@@ -43,7 +43,6 @@ from sparse_prefgp.support.linalg import (
     solved_rows,
 )
 
-RESIDUAL_BOUNDS = ("diagonal", "rank", "logdet")
 # So many item effects are inducing variables of their own: those of the most compared items.
 MAX_ITEM_EFFECTS = 1000
 
@@ -274,149 +273,3 @@ def items_with_effects(graph: DuelGraph) -> np.ndarray:
 def _effect_features(effect: ItemEffect, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
     same = inputs[:, -1:] == as_float(items_with_effects(graph))[None, :]
     return tf.sqrt(effect.variance) * tf.cast(same, inputs.dtype)
-
-
-@dataclass(frozen=True)
-class DTC(InducingApproximation):
-    """Deterministic training conditional, or projected process: `Q + 2s²I`, nothing added."""
-
-    def correction(self, residual: Residual) -> tf.Tensor:
-        return tf.zeros([], residual.noise.dtype)
-
-
-@dataclass(frozen=True)
-class VFE(InducingApproximation):
-    """Titsias' (2009) variational bound, eq. 9: `Q + 2s²I`, `- sum c k~ / 4s²`.
-
-    The only row whose value never falls when a training item joins Z.
-    """
-
-    is_bound: ClassVar[bool] = True
-    grows_with_z: ClassVar[bool] = True
-
-    @property
-    def bounds_by_expectation(self) -> bool:
-        return True
-
-    @property
-    def penalises_residual(self) -> bool:
-        return True
-
-    def correction(self, residual: Residual) -> tf.Tensor:
-        return -0.5 * tf.reduce_sum(residual.counts * residual.diagonal / residual.noise)
-
-
-@dataclass(frozen=True)
-class TightVFE(InducingApproximation):
-    """`Q + 2s²I` with a tighter bound of `-½ log|I + R~/2s²|` (Titsias 2025; Bui et al. 2025)."""
-
-    is_bound: ClassVar[bool] = True
-    residual: str = "diagonal"
-    """One of "diagonal", `-½ sum c log(1 + k~/2s²)`, of a count c below 1 `-½ log(1 + c k~/2s²)`,
-    since a share of a duel is not a share of its residual; "rank", which uses that the residual of
-    duels has rank at most rho = items - connected components, `-½ rho log(1 + sum c k~ / (2s²
-    rho))`; "logdet", the log-determinant itself, O(n³) over items.
-    """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.residual not in RESIDUAL_BOUNDS:
-            raise ValueError(
-                f"TightVFE's residual must be one of {', '.join(RESIDUAL_BOUNDS)}, "
-                f"not {self.residual!r}."
-            )
-
-    @property
-    def summed_over_duels(self) -> bool:
-        return self.residual == "diagonal"
-
-    @property
-    def penalises_residual(self) -> bool:
-        return True
-
-    def correction(self, residual: Residual) -> tf.Tensor:
-        if self.residual == "logdet":
-            return -0.5 * _residual_log_det(residual)
-        each = residual.diagonal / residual.noise
-        if self.residual == "diagonal":
-            # c log(1 + x) lies above log(1 + c x) from c = 1 on, and below it up to there.
-            portions = powers_of(residual.factors, 1.0)
-            return -0.5 * tf.reduce_sum(residual.counts / portions * tf.math.log1p(portions * each))
-        rho = float(max(residual.problem.graph.residual_rank, 1))
-        return -0.5 * rho * tf.math.log1p(tf.reduce_sum(residual.counts * each) / rho)
-
-
-@dataclass(frozen=True)
-class FITC(InducingApproximation):
-    """Fully independent training conditional (Snelson & Ghahramani 2005): `Q + diag(k~) + 2s²I`."""
-
-    @property
-    def residual_share(self) -> float:
-        return 1.0
-
-    def correction(self, residual: Residual) -> tf.Tensor:
-        return tf.zeros([], residual.noise.dtype)
-
-
-@dataclass(frozen=True)
-class HeteroscedasticVFE(InducingApproximation):
-    """`Q + diag(k~) + 2s²I`, `- ½ sum c k~/(2s² + k~)`: Titsias' bound for FITC.
-
-    Not a lower bound of the evidence of the model that was asked for (docs/method.md, section 3).
-    """
-
-    @property
-    def residual_share(self) -> float:
-        return 1.0
-
-    @property
-    def penalises_residual(self) -> bool:
-        return True
-
-    def correction(self, residual: Residual) -> tf.Tensor:
-        k = residual.diagonal
-        return -0.5 * tf.reduce_sum(residual.counts * k / (residual.noise + k))
-
-
-@dataclass(frozen=True)
-class PriorPower(InducingApproximation):
-    """Between VFE (power → 0) and FITC (power 1): `Q + p diag(k~) + 2s²I` and
-    `-(1-p)/2p sum c log(1 + p k~/2s²)` (Bui, Yan & Turner 2017).
-    """
-
-    power: float = 0.5
-    """p in (0, 1]."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.power <= 1.0:
-            raise ValueError(
-                f"PriorPower needs a power in (0, 1], not {self.power}; "
-                "for 0 use VFE(), for 1 FITC()."
-            )
-
-    @property
-    def penalises_residual(self) -> bool:
-        return self.power < 1.0
-
-    @property
-    def residual_share(self) -> float:
-        return self.power
-
-    def correction(self, residual: Residual) -> tf.Tensor:
-        p = self.power
-        each = tf.math.log1p(p * residual.diagonal / residual.noise)
-        return -(1.0 - p) / (2.0 * p) * tf.reduce_sum(residual.counts * each)
-
-
-def _residual_log_det(residual: Residual) -> tf.Tensor:
-    """log|I + R~ C / 2s²| over duels, computed over items as log|I + (K - B B') W_c / 2s²|."""
-    graph: DuelGraph = residual.problem.graph
-    rows = as_float(graph.rows)
-    known = residual.factor, tf.zeros([], rows.dtype)
-    features = whitened(residual.problem, known).features(rows)
-    unexplained = kernel_matrix(residual.problem.kernel, rows)
-    unexplained -= tf.matmul(features, features, transpose_b=True)
-    laplacian = graph.laplacian.dense(residual.counts / residual.noise)
-    identity = tf.eye(graph.num_rows, dtype=rows.dtype)
-    return tf.linalg.slogdet(identity + tf.matmul(unexplained, laplacian)).log_abs_determinant

@@ -1,15 +1,26 @@
-"""The noise of a duel to come, of which it is not known who will judge it."""
+"""The noise of a duel: that of its judge, or of one who is not known."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from sparse_prefgp.support.arrays import FloatArray
 
 # Gauss–Hermite nodes over the log of the ratio.
 _NODES = 20
+
+
+def duel_noise(noise_variance: tf.Tensor, ratio: tf.Tensor | None = None) -> tf.Tensor:
+    """D = 2 sigma² r, the noise variance of the difference of two items (docs/method.md, 14).
+
+    :param noise_variance: sigma² per side.
+    :param ratio: r, (t,), by what the judge of each duel multiplies it; None is 1, as a scalar.
+    """
+    noise = 2.0 * noise_variance
+    return noise if ratio is None else noise * ratio
 
 
 class NoiseRatios(NamedTuple):

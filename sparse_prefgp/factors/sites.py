@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.factors.expectations import limit_densities
-from sparse_prefgp.factors.tilted import PowerMoments, power_moments
+from sparse_prefgp.factors.power_moments import PowerMoments, power_moments
 from sparse_prefgp.factors.truncated_normal import truncated_moments
 
 # A power of all factors, or of each, (t,).

@@ -11,7 +11,7 @@ import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
 from sparse_prefgp.factors.links import Link
-from sparse_prefgp.factors.noise import NoiseRatios
+from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
 from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
 from sparse_prefgp.support.arrays import IntArray
@@ -132,7 +132,7 @@ class DuelPredictions:
         """log P(lower < f(b) - f(a) + noise < upper), (N,): at the noise of known groups, averaged
         over that of unknown ones."""
         link, variance = self.engine.link_function, tf.maximum(variance, tf.zeros_like(variance))
-        noise = 2.0 * self.noise_variance + tf.zeros_like(mean)
+        noise = duel_noise(self.noise_variance) + tf.zeros_like(mean)
         number = self._group_numbers(groups, mean)
         if self.noise_ratio is None:
             return link.log_probability(-mean, variance, noise, lower, upper)

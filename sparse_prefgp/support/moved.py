@@ -39,6 +39,7 @@ MOVED = {
     "truncated_normal": "factors.truncated_normal",
     "links": "factors.links",
     "sites": "factors.sites",
+    "tilted": "factors.power_moments",
     "metrics": "analysis.metrics",
     "baselines": "analysis.baselines",
     "models.saving": "disk.saving",

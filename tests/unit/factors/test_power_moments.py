@@ -10,8 +10,8 @@ import tensorflow as tf
 from scipy import integrate
 from scipy.stats import norm
 
+from sparse_prefgp.factors.power_moments import PowerMoments, power_moments
 from sparse_prefgp.factors.sites import Cavity, Factors, match_moments
-from sparse_prefgp.factors.tilted import PowerMoments, power_moments
 from tests.reference.slow_engines import probit_factor
 from tests.tolerances import EXPECTATION, GRADIENT, IDENTITY
 
