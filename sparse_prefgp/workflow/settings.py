@@ -28,6 +28,7 @@ from sparse_prefgp.workflow.model_names import (
     DEFAULT_APPROXIMATION,
     DEFAULT_ENGINE,
     DEFAULT_KERNEL,
+    PLAIN_APPROXIMATIONS,
     SUMMED,
     ApproximationChoice,
     Candidate,
@@ -83,7 +84,7 @@ class FitSettings:
     seed: int = option("Of everything drawn at random: same seed, same numbers.", default=0)
     """Of everything random."""
     approximation: str | None = option(
-        "exact, dtc, vfe, tight-vfe, tight-vfe-rank, tight-vfe-logdet, fitc, hetero-vfe, "
+        f"{', '.join(PLAIN_APPROXIMATIONS)}, "
         "prior-power:P, pitc:BLOCKS, pitc:COLUMN of the duels or subset:SIZE; auto compares some "
         "on the training duels. By default vfe, or exact for item effects alone.",
         default=None,

@@ -12,20 +12,16 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.workflow.model_names import ApproximationChoice
+from sparse_prefgp.workflow.model_names import PLAIN_APPROXIMATIONS, ApproximationChoice
 from tests.cases import random_duels, run_problem
 from tests.tolerances import EP_ERROR, IDENTITY, ROUNDING
 
 APPROXIMATIONS: dict[str, Approximation] = {
-    "exact": spg.Exact(),
+    **{
+        name: getattr(spg, kind)(**arguments)
+        for name, (kind, arguments) in PLAIN_APPROXIMATIONS.items()
+    },
     "subset": spg.SubsetOfData(9, 1),
-    "dtc": spg.DTC(),
-    "vfe": spg.VFE(),
-    "tight-vfe": spg.TightVFE(),
-    "tight-vfe-rank": spg.TightVFE(residual="rank"),
-    "tight-vfe-logdet": spg.TightVFE(residual="logdet"),
-    "fitc": spg.FITC(),
-    "hetero-vfe": spg.HeteroscedasticVFE(),
     "prior-power": spg.PriorPower(0.5),
     "pitc": spg.PITC(2),
 }
