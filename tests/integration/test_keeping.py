@@ -47,8 +47,8 @@ def metrics(out: Path) -> dict[str, Any]:
 
 
 RANK = "sparse_prefgp.analysis.ranking.rank"
-DRAW = "sparse_prefgp.workflow.pictures.write_pictures"
-RENDER = "sparse_prefgp.workflow.fit_report.render_report"
+DRAW = "sparse_prefgp.workflow.folder.write_pictures"
+RENDER = "sparse_prefgp.workflow.folder.render_report"
 
 
 @pytest.mark.slow

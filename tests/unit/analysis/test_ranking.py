@@ -427,7 +427,7 @@ def test_three_hundred_thousand_items_in_bounded_memory(data_dir: Path) -> None:
     folder = data_dir / "tennis_atp"
     program = f"""
 import gpflow, numpy as np, sparse_prefgp as spg
-from sparse_prefgp.analysis import rank
+from sparse_prefgp.analysis.ranking import rank
 from sparse_prefgp.lab.benchmarks.point import _memory
 from sparse_prefgp.io import read_table
 table = read_table({str(folder / "items.csv.gz")!r}, {str(folder / "duels.csv.gz")!r},
