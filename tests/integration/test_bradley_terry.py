@@ -67,6 +67,7 @@ def folder(votes: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
+@pytest.mark.slow
 def test_read_without_items(votes: pd.DataFrame, folder: Path) -> None:
     duels = spg.read_duels(None, folder / "duels.csv")
     assert duels.items.shape == (N - 1, 0) and duels.num_features == 0
@@ -136,6 +137,7 @@ def test_the_posterior_is_that_of_independent_effects(votes: pd.DataFrame) -> No
     np.testing.assert_allclose(ranking["sd"], sd, atol=FIXED_POINT)
 
 
+@pytest.mark.slow
 def test_more_than_a_thousand_items_are_exact_too() -> None:
     duels = spg.Duels(np.empty((1100, 0)), np.arange(1099), 1 + np.arange(1099))
     model = spg.PreferenceGP(duels)
@@ -143,6 +145,7 @@ def test_more_than_a_thousand_items_are_exact_too() -> None:
     assert model.infer().converged
 
 
+@pytest.mark.slow
 def test_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     model = spg.PreferenceGP(spg.read_duels(None, folder / "duels.csv"))
     spg.optimise(model, 10)

@@ -96,6 +96,7 @@ def test_moments_of_several_draws_are_those_of_each(model: spg.PreferenceGP) -> 
     assert np.ptp(means, axis=0).min() > 0.01
 
 
+@pytest.mark.slow
 def test_draws_average_to_the_exact_posterior(model: spg.PreferenceGP) -> None:
     count = 150
     means, variance = hallucinations(model, count, rng(3)).moments(model.duels.items)
@@ -222,6 +223,7 @@ def test_pairs_of_a_batch_come_from_draws_of_their_own(model: spg.PreferenceGP) 
     assert (found.looked_at, found.possible) == (8, 36)
 
 
+@pytest.mark.slow
 def test_raw_units_and_item_effects() -> None:
     generator = rng(12)
     items = pd.DataFrame(

@@ -128,6 +128,7 @@ def test_its_own_noise_explains_a_transitive_utility(transitive):
     )
 
 
+@pytest.mark.slow
 def test_which_votes_the_model_has_learned_from(transitive):
     own = transitive.duels
     order = np.random.default_rng(0).permutation(own.num_pairs)

@@ -120,6 +120,7 @@ def test_labels_are_compared_as_text() -> None:
     assert found[0] == found[1] and found[0]["duels_in_blocks"] == COUNTS.sum()
 
 
+@pytest.mark.slow
 def test_models_without_given_blocks_say_so(tmp_path: Path) -> None:
     duels, blocks = contradictory()
     found = build(duels, spg.PITC(3))

@@ -130,6 +130,7 @@ def test_known_items_keep_their_effects(effects: spg.PreferenceGP) -> None:
     assert frame["probability"][0] > frame["probability"][1]
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing(model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = pd.concat([PAIRS] * 3, ignore_index=True)
     whole = predict(model, pairs)

@@ -386,6 +386,7 @@ def test_the_result_as_text_and_json() -> None:
     assert "joint samples of 5 candidates" in text
 
 
+@pytest.mark.slow
 def test_single_precision() -> None:
     double = by_id(rank(build(), NEW, samples=100).frame)
     with gpflow.config.as_context(gpflow.config.Config(float=np.float32)):

@@ -37,6 +37,7 @@ def model() -> spg.PreferenceGP:
     )
 
 
+@pytest.mark.slow
 def test_chunks_do_not_matter(
     model: spg.PreferenceGP, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

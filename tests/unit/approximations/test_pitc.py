@@ -406,6 +406,7 @@ def test_kmeans_keeps_a_pair_together_and_is_repeatable() -> None:
     assert not np.array_equal(other.graph.blocks, graph.blocks)
 
 
+@pytest.mark.slow
 def test_kmeans_blocks_are_nearer_to_exact_than_blocks_of_one() -> None:
     duels = random_duels(10, items=15, duels=60)
     exact = build(duels, spg.Exact()).log_evidence()
@@ -530,6 +531,7 @@ def test_a_saved_model_keeps_its_blocks(tmp_path: Path) -> None:
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_blocks_are_those_that_were_saved_when_kmeans_finds_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -247,7 +247,7 @@ APPROXIMATIONS: dict[str, Callable[..., Approximation]] = {
 }
 
 
-@pytest.mark.covering("Exact", "FITC")
+@pytest.mark.covering("FITC")
 @pytest.mark.parametrize("name", list(APPROXIMATIONS))
 def test_models_are_the_same_wherever_the_items_lie(name: str) -> None:
     with warnings.catch_warnings():

@@ -301,6 +301,7 @@ def test_split_columns():
         split_columns("by date")
 
 
+@pytest.mark.slow
 def test_tennis_by_date(data_dir):
     folder = data_dir / "tennis_atp"
     table = read_table(

@@ -122,6 +122,7 @@ def test_a_process_with_tensorflow_alone_predicts_the_same(
     assert found["mean"].dtype == np.float64
 
 
+@pytest.mark.slow
 def test_any_number_of_rows(tmp_path: Path) -> None:
     model = fitted(approximation=spg.Exact())
     spg.export_saved_model(model, tmp_path / "out")
@@ -135,6 +136,7 @@ def test_any_number_of_rows(tmp_path: Path) -> None:
         np.testing.assert_allclose(found["variance"], expected[1], rtol=ROUNDING, atol=ROUNDING)
 
 
+@pytest.mark.slow
 def test_it_holds_the_parameters_as_they_were(export: Path) -> None:
     model = fitted()
     items = model.duels.items

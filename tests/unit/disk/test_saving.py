@@ -185,6 +185,7 @@ ENDS: dict[str, tuple[tfp.bijectors.Bijector, list[float]]] = {
 }
 
 
+@pytest.mark.covering("both ends", "exponential")
 @pytest.mark.parametrize("name", ENDS)
 def test_parameters_at_the_end_of_their_range(name: str, duels: spg.Duels, tmp_path: Path) -> None:
     transform, unconstrained = ENDS[name]

@@ -291,6 +291,7 @@ def test_engine_can_be_changed() -> None:
     assert not model.infer(restart=True).converged
 
 
+@pytest.mark.slow
 def test_one_pass_over_many_sites_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
     model = case_model(DUEL_CASES[2], spg.FITC(), spg.ParallelEP())
     prior = model.approximation.prior(model.problem())

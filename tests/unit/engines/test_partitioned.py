@@ -34,7 +34,7 @@ def make(engine: object, approximation: Any, items: int = 20, duels: int = 60) -
     )
 
 
-@pytest.mark.covering("1-1-VFE-items", "4-1-FITC-items", "3-None-VFE-duels", "4-1-FITC-duels")
+@pytest.mark.covering("4-1-FITC-items", "3-None-VFE-duels")
 @pytest.mark.parametrize("over", ["items", "duels"])
 @pytest.mark.parametrize("name", ["VFE", "FITC"])
 @pytest.mark.parametrize(("parts", "local_sweeps"), RUNS)

@@ -339,6 +339,7 @@ def test_mistakes_are_told_in_one_sentence(mistake: Any, message: str) -> None:
         mistake()
 
 
+@pytest.mark.slow
 def test_unknown_labels_stop_a_compiled_function_too() -> None:
     likelihood = DuelLikelihood()
 

@@ -298,6 +298,7 @@ def test_compiled_functions_are_given_back(study: Study) -> None:
     assert len(context.context().list_function_names()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="the system has no /proc")
 def test_memory_is_what_the_block_takes() -> None:
     """Not what was taken and freed before it, in blocks large or small."""

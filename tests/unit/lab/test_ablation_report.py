@@ -472,6 +472,7 @@ def test_geometric_means_against_loops():
     assert two == pytest.approx(wanted, rel=IDENTITY)
 
 
+@pytest.mark.slow
 def test_memory_that_may_be_all_of_graphs_is_told_and_not_ranked(tmp_path):
     frame = made_frame(approximations=("exact", "vfe", "fitc"), sizes=(40, 80, 120), fails=())
     memory = frame["metric"] == "peak_memory_bytes"

@@ -272,6 +272,7 @@ def test_a_study_without_a_result_ends_with_an_error(
         assert result.stderr.strip().endswith("No luck.")
 
 
+@pytest.mark.slow
 def test_a_study_that_was_killed_has_a_table(
     done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,7 @@ def _is_picture(path):
     return path.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_roofline_runs(in_this_process, tmp_path):
     report = roofline.measure(t=60, n=20, m=5, repeats=1)
     _check_report(report)

@@ -102,6 +102,7 @@ def test_mistakes() -> None:
         marginal_kl(m_p, [1, 1, 0, 1, 1], m_q, np.ones(5))
 
 
+@pytest.mark.slow
 def test_variational_predictions_become_exact_eps() -> None:
     duels = random_duels(5, items=7, duels=14)
     new = np.random.default_rng(0).normal(size=(4, 2))

@@ -191,6 +191,7 @@ def test_gradient_by_differences(approximation: Approximation) -> None:
         assert abs(np.sum(slope * direction) - difference) < GRADIENT * scale, variable.name
 
 
+@pytest.mark.slow
 def test_bounds_stay_below_and_meet() -> None:
     exact = build(spg.Exact()).log_evidence()
     values = {a: build(a).log_evidence() for a in SPARSE}

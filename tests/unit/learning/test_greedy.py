@@ -260,6 +260,7 @@ def test_optimising_moves_the_parameters_and_not_the_inputs() -> None:
     assert spg.optimise(grown, 2).log_evidence >= report.log_evidence - IDENTITY
 
 
+@pytest.mark.slow
 def test_equal_items_are_added_once() -> None:
     items = np.repeat(np.array([[0.0], [1.0], [2.0], [3.0]]), 2, axis=0)
     duels = spg.Duels(items, [0, 2, 4, 6, 1], [2, 4, 6, 1, 5])
@@ -270,6 +271,7 @@ def test_equal_items_are_added_once() -> None:
         greedy_em(model, 5, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_nothing_left_ends_the_search() -> None:
     duels = learnable(0)
     rows, _ = duels.distinct_rows()
@@ -300,6 +302,7 @@ def test_a_set_that_is_explained_makes_room_for_the_next() -> None:
         np.testing.assert_array_equal(grown.inducing_variable.Z.numpy()[1], items[20])
 
 
+@pytest.mark.slow
 def test_other_approximations_promise_nothing() -> None:
     duels = random_duels(0)
     z = duels.distinct_rows()[0][:2]
@@ -408,6 +411,7 @@ def test_an_optimisation_that_cannot_begin_keeps_what_was_reached() -> None:
     assert grown.inducing_variable.num_inducing == 4
 
 
+@pytest.mark.slow
 def test_candidates_without_a_finite_gain_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     duels = learnable(2)
     rows, _ = duels.distinct_rows()

@@ -137,6 +137,7 @@ def test_the_common_door(method: str) -> None:
     assert residual_shares(DUELS, kernel, every)[0][-1] < IDENTITY
 
 
+@pytest.mark.slow
 def test_greedy_choices_leave_less_than_random_ones() -> None:
     kernel = KERNELS["matern52"]()
 

@@ -61,6 +61,7 @@ def test_kernels_by_name_have_limits_and_start_where_they_did(name: str) -> None
         np.testing.assert_array_equal(parameter.numpy(), np.full(parameter.shape, least))
 
 
+@pytest.mark.slow
 def test_an_ordinary_fit_has_nothing_to_say() -> None:
     model = spg.PreferenceGP(DUELS, KernelChoice.parse("linear+matern52").build(3))
     assert limits_of(model) == ()

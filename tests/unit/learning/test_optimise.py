@@ -165,6 +165,7 @@ def test_the_cause_of_what_is_not_finite_is_named(change: Callable, told: str) -
     assert re.search(told, found) and not found.endswith(".")
 
 
+@pytest.mark.slow
 def test_not_finite_at_any_start_is_refused() -> None:
     model = build(Fragile())
     model.kernel.lengthscales.assign([2.0, 1.0])

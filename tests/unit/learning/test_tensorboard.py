@@ -20,6 +20,7 @@ def test_without_tensorboard_there_is_one_sentence(
         to_tensorboard(build(), tmp_path)
 
 
+@pytest.mark.slow
 def test_events_hold_the_history(tmp_path: Path) -> None:
     model = build()
     report = optimise(model, 4, callback=to_tensorboard(model, tmp_path / "logs", every=2))

@@ -146,6 +146,7 @@ def composite() -> gpflow.kernels.Kernel:
     )
 
 
+@pytest.mark.covering("Exact")
 @pytest.mark.parametrize("name", ["Exact", "TightVFE-logdet"])
 def test_sums_products_and_non_stationary_kernels(name: str) -> None:
     Case(ALL[name](), composite()).check(random_direction)

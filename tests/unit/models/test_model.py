@@ -193,6 +193,7 @@ CHANGES: dict[str, Callable[[spg.PreferenceGP], None]] = {
 }
 
 
+@pytest.mark.covering("noise", "Z")
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_changed_parameter_makes_everything_stale(what: str) -> None:
     mean_function = gpflow.functions.Linear(A=np.zeros((2, 1)))
@@ -538,6 +539,7 @@ def test_a_parameter_of_another_scale_is_noticed() -> None:
     assert abs(model.log_evidence() - first) > 0.01
 
 
+@pytest.mark.slow
 def test_what_was_inferred_is_one_value_replaced_whole() -> None:
     model, _ = small_model(approximation=spg.VFE())
     model.infer()

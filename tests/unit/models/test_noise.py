@@ -273,6 +273,7 @@ def test_the_spread_of_the_prior_counts() -> None:
 # What is saved.
 
 
+@pytest.mark.slow
 def test_a_model_saved_before_is_what_it_was_under_the_right_prior(tmp_path: Path) -> None:
     model = made()
     model.noise_ratio = gpflow.Parameter(  # as it was: GPflow's own class

@@ -226,6 +226,7 @@ def test_parts_have_the_posterior_of_one(
         assert rounds == pytest.approx([r.log_evidence for r in one.infer().rounds], rel=IDENTITY)
 
 
+@pytest.mark.slow
 def test_messages_hold_a_triangle_and_a_vector(case: Case) -> None:
     model = case.streamed("ids", spg.VFE(), parts=3)
     *_, last = model.infer().rounds
@@ -265,6 +266,7 @@ def test_gpflow_minimises_it_without_compiling(case: Case) -> None:
         tf.function(model.training_loss)()
 
 
+@pytest.mark.slow
 def test_sites_live_in_a_file_where_that_is_asked(case: Case, tmp_path: Path) -> None:
     model = case.streamed("ids", spg.VFE(), sites=tmp_path / "sites.npy", parts=2, chunk=64)
     result = model.infer()
@@ -406,6 +408,7 @@ def test_progress_counts_duels(case: Case) -> None:
     assert all(p.duels_per_second > 0.0 for p in seen)
 
 
+@pytest.mark.slow
 def test_an_ordinary_model_comes_of_it(case: Case) -> None:
     model = case.streamed("ids", spg.FITC(), mean=True)
     ordinary = model.in_memory()

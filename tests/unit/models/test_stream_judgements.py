@@ -89,7 +89,7 @@ def judged(tmp_path_factory) -> Judged:
     return Judged(tmp_path_factory.mktemp("judged"))
 
 
-@pytest.mark.covering("ids-VFE", "memory-VFE")
+@pytest.mark.covering("ids-VFE")
 @pytest.mark.parametrize(
     ("source", "approximation"),
     [("ids", "VFE"), ("ids", "FITC"), ("inline", "FITC"), ("memory", "VFE"), ("dataset", "VFE")],

@@ -142,6 +142,7 @@ def test_a_weight_of_two_is_two_duels() -> None:
     assert build(half).log_evidence() > build(once).log_evidence()
 
 
+@pytest.mark.slow
 def test_equal_noise_ratios_are_one_noise_and_others_are_not() -> None:
     given = data()
     plain = {k: v for k, v in given.items() if k not in ("groups", "ties")}

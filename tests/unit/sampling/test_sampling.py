@@ -366,6 +366,7 @@ def test_low_noise_against_elliptical_slices() -> None:
     same_posterior(draws, other, offset)
 
 
+@pytest.mark.slow
 def test_alternation_finds_the_same() -> None:
     draws = posterior_of(case_model(DUEL_CASES[1], spg.Exact()), 4000)
     *parts, offset = parts_of(draws)
@@ -401,6 +402,7 @@ def boxed_problem() -> DuelProblem:
     )
 
 
+@pytest.mark.slow
 def test_boxes_against_gibbs() -> None:
     """Limits on either side, and none; without a model around them."""
     draws = posterior_of(boxed_problem(), 4000)
@@ -467,6 +469,7 @@ def quad_of_gamma() -> float:
 # Models.
 
 
+@pytest.mark.slow
 def test_what_approximates_does_not_matter() -> None:
     duels = random_duels(3)
     found = [
@@ -499,6 +502,7 @@ def test_draws_stay_when_parameters_change() -> None:
     np.testing.assert_array_equal(before.probability, after.probability)
 
 
+@pytest.mark.slow
 def test_item_effects_belong_to_their_items() -> None:
     """A known item keeps its effect, an unknown one with its features has one of its own."""
     duels = random_duels(2, items=5, duels=30)

@@ -107,6 +107,7 @@ def test_characters_without_a_font_are_said(tmp_path, flat):
     assert "□" not in captions["relevance.png"]
 
 
+@pytest.mark.slow
 def test_same_bytes_in_any_thread(tmp_path, flat):
     ranking = rank(flat)
     flat.infer()

@@ -82,6 +82,7 @@ def test_what_is_said_per_duel_divides_by_weights(
     assert f"per unit of weight (weights add up to {0.25 * fit['duels']:,.4g})" in printed
 
 
+@pytest.mark.slow
 def test_what_comes_back(whole: spg.results.FitOutput) -> None:
     assert isinstance(whole.model, spg.PreferenceGP)
     assert isinstance(whole.report, spg.results.OptimisationReport)
