@@ -301,6 +301,7 @@ def test_same_seed_same_numbers(folder: Path, fitted: Path, tmp_path: Path) -> N
     assert (fitted / "ranking.csv").read_bytes() == (out / "ranking.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_fit_answers_in_json_and_writes_a_report(printed: str, fitted: Path) -> None:
     assert json.loads(printed) == json.loads((fitted / "metrics.json").read_text())
     page = (fitted / "report.html").read_text(encoding="utf-8")

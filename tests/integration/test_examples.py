@@ -41,6 +41,7 @@ def test_every_example_is_run():
     assert with_output == {page.values[0] for page in PAGES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "data_set"), PAGES)
 def test_the_page_states_what_its_code_prints(page, data_set, tmp_path, request, monkeypatch):
     if data_set is not None:

@@ -213,7 +213,7 @@ def test_a_kernel_that_is_none_is_refused() -> None:
 # Bounds against the truth.
 
 
-@pytest.mark.covering("3")
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_lower_bound_is_below_the_truth(seed: int) -> None:
     duels = random_duels(seed, items=7, duels=25)

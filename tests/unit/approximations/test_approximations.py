@@ -44,8 +44,19 @@ Make = Callable[..., Approximation]
 # The five reference cases.
 
 
-@pytest.mark.parametrize("over", FORMS)
-@pytest.mark.parametrize("row", ROWS)
+# The algebra over duels of the other rows is slow; `test_items_and_duels_agree` takes all of them.
+@pytest.mark.parametrize(
+    ("row", "over"),
+    [
+        *((row, "items") for row in ROWS),
+        *((row, "duels") for row in ("exact", "vfe")),
+        *(
+            pytest.param(row, "duels", marks=pytest.mark.slow)
+            for row in ROWS
+            if row not in ("exact", "vfe")
+        ),
+    ],
+)
 @pytest.mark.parametrize("index", range(len(DUEL_CASES)))
 def test_reference_case(index: int, row: str, over: str) -> None:
     check_reference(index, row, case_model(DUEL_CASES[index], ROWS[row](over=over)))

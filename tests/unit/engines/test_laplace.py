@@ -104,7 +104,7 @@ def boxed(duels: spg.Duels) -> DuelGraph:
     return replace(graph, lower=lower, upper=upper)
 
 
-@pytest.mark.covering("probit-exact", "logit-fitc")
+@pytest.mark.covering("logit-fitc")
 @pytest.mark.parametrize("row", ["exact", "fitc"])
 @pytest.mark.parametrize("link", LINKS)
 def test_limits_on_both_sides(link: str, row: str) -> None:

@@ -20,6 +20,7 @@ from tests.unit.engines.test_laplace import NOISE, PLACES, Z, boxed
 from tests.unit.models.test_gradients import Case, random_direction, stationary, steepest
 
 
+@pytest.mark.covering("exact-0.5-wins", "fitc-0.2-both", "prior_power_0.5-0.5-wins")
 @pytest.mark.parametrize("limits", ["wins", "both"])
 @pytest.mark.parametrize(
     ("row", "power"), [("exact", 0.5), ("fitc", 0.2), ("prior_power_0.5", 0.5)]

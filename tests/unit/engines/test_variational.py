@@ -32,6 +32,7 @@ def engine() -> spg.Variational:
     return spg.Variational(tolerance=SOLVER)
 
 
+@pytest.mark.covering("exact-wins", "vfe-wins", "fitc-both")
 @pytest.mark.parametrize("limits", ["wins", "both"])
 @pytest.mark.parametrize("row", ["exact", "vfe", "fitc", "tight_vfe"])
 def test_the_fixed_point_is_the_largest_bound(row: str, limits: str) -> None:
@@ -94,7 +95,7 @@ def svgp_at_its_optimum(duels: spg.Duels, z: np.ndarray, noise: float) -> gpflow
     return model
 
 
-@pytest.mark.covering("0.5")
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.5, 0.02])
 def test_gpflows_svgp_at_its_optimum_is_the_fixed_point(noise: float) -> None:
     """Bounds to 1e-4 of their value, probabilities to 1e-3: the same kernel, Z and factors."""

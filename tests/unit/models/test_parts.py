@@ -152,7 +152,7 @@ def _labels(rows: int) -> list[str]:
 @pytest.mark.parametrize(
     ("schema", "parts"),
     [
-        pytest.param("ids", 1),
+        pytest.param("ids", 1, marks=pytest.mark.slow),
         pytest.param("inline", 3, marks=pytest.mark.slow),
         pytest.param("ids", 8, marks=pytest.mark.slow),
     ],
