@@ -13,22 +13,22 @@ partially independent training conditional, PITC.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState
+from sparse_prefgp.covariances.base import Column, SequentialState
 from sparse_prefgp.covariances.low_rank_base import (
     InducingPosterior,
     LowRank,
     LowRankIntermediates,
     Sums,
-    terms_of,
 )
 from sparse_prefgp.covariances.residual import Term, summed
 from sparse_prefgp.data.buckets import Bucket
+from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.linalg import constant_matmul
 
 # One after the other, sites change the covariance of all z, (t, t): 200 MB at so many.
@@ -52,13 +52,21 @@ class _Part(NamedTuple):
 Own: TypeAlias = tuple[_Part, ...]
 
 
-class JoiningTerms(NamedTuple):
-    """The posterior with blocks joined to the inducing values, and the features it needs."""
+class BlockUnderSites(NamedTuple):
+    """One block of b sites under the sites, at the posterior of u."""
 
-    posterior: PosteriorTerms
-    """For the features that `features` makes, (N, m + b)."""
-    features: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-    """Of inputs (N, D) and their features (N, m)."""
+    terms: tuple[Term, ...]
+    """Those of R~ that the block was asked for by."""
+    sites: IntArray
+    """(b,) their numbers."""
+    features: tf.Tensor
+    """(b, m) Phi of the block."""
+    weights: tf.Tensor
+    """(b, 1) n - H E u, with H = G Phi."""
+    explained: tf.Tensor
+    """(b, b) G - H P⁻¹ H'."""
+    crossed: tf.Tensor
+    """(b, m) H P⁻¹."""
 
 
 class LowRankPlusBlocks(LowRank):
@@ -163,44 +171,25 @@ class LowRankPlusBlocks(LowRank):
 
     # Prediction.
 
-    def joining(self, groups: Mapping[str, int], kept: LowRankIntermediates) -> JoiningTerms:
-        """What the sites say of new inputs that join a group of each of these terms, by its name.
+    def block(self, groups: Mapping[str, int], kept: LowRankIntermediates) -> BlockUnderSites:
+        """The block that has this group of each of these terms, by its name.
 
-        `kept` is what `conditioned` gave under the sites. For features [a, r], r the residual
-        covariance of a new input with the sites of the block:
-
-            E f = a E u + r (n - H E u)              H = G Phi of the block
-            Cov f = k - a a' - r G r' + (a - r H) P⁻¹ (a - r H)'
-
-        the partially independent conditional, PIC (Snelson & Ghahramani 2007).
+        `kept` is what `conditioned` gave under the sites.
         """
         u, own = kept
-        terms = [term for term in self._terms if term.name in groups]
+        terms = tuple(term for term in self._terms if term.name in groups)
         bucket, slot, size = self._find(terms, groups)
         half, white, natural = (x[slot : slot + 1] for x in own[bucket][:3])
         alone = own[bucket]._replace(half=half, white=white, natural=natural)
         weights, explained, scaled = _weights(alone, u)
-        crossed = tf.matmul(scaled[0, :size], u.inverse)  # H P⁻¹
-        reduction = tf.concat(
-            [
-                tf.concat([terms_of(u).reduction, tf.transpose(crossed)], 1),
-                tf.concat([crossed, explained[0, :size, :size]], 1),
-            ],
-            0,
+        return BlockUnderSites(
+            terms,
+            self._buckets[bucket].sites[slot, :size],
+            self._phi[bucket][slot, :size],
+            weights[0, :size],
+            explained[0, :size, :size],
+            tf.matmul(scaled[0, :size], u.inverse),
         )
-        found = PosteriorTerms(tf.concat([u.mean, weights[0, :size]], 0)[:, 0], reduction)
-        sites = self._buckets[bucket].sites[slot, :size]
-        theirs = self._phi[bucket][slot, :size]
-
-        def joined(inputs: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
-            each = [
-                term.with_inputs(inputs, features, sites, theirs)
-                * tf.cast(term.groups[sites] == groups[term.name], theirs.dtype)
-                for term in terms
-            ]
-            return tf.concat([features, tf.add_n(each)], 1)
-
-        return JoiningTerms(found, joined)
 
     def _find(self, terms: Sequence[Term], groups: Mapping[str, int]) -> tuple[int, int, int]:
         """Bucket, place in it, and number of sites of the one block that has these groups."""

@@ -13,6 +13,7 @@ import tensorflow as tf
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
+from sparse_prefgp.covariances.pic import pic_terms
 from sparse_prefgp.covariances.residual import BLOCKS
 
 # Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
@@ -79,7 +80,7 @@ def posteriors_in_blocks(
     kept = blocks.conditioned(precision, shift)
 
     def posterior(block: int) -> Posterior:
-        joining = blocks.joining({BLOCKS: block}, kept)
+        joining = pic_terms(blocks, {BLOCKS: block}, kept)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
             return joining.features(inputs, prior.features(inputs))
