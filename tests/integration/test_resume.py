@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +25,7 @@ pytest.importorskip("pandas")
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
+from tests.killing import kill_after, run_whole
 from tests.tolerances import FIXED_POINT, SAME_OPTIMUM
 
 ITERATIONS = 12
@@ -213,21 +209,13 @@ def test_an_interrupted_choice_goes_on(
 def test_killed_choice_goes_on(tables: Path, tmp_path: Path) -> None:
     """kill -9 as soon as a fit of the comparison is kept."""
     out, whole = tmp_path / "out", tmp_path / "whole"
-    program = [sys.executable, "-c", "from sparse_prefgp.cli.app import app; app()"]
-    root = Path(__file__).resolve().parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
     more = ("--approximation", "auto", "--kernel", "se", "--max-iterations", "3", "--quiet")
     place = out / CHECKPOINTS / "compare" / CHECKPOINT
     words = command(tables, out, *more)
-    with subprocess.Popen([*program, *words], env=environment) as process:
-        deadline = time.monotonic() + 300
-        while not place.exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        os.kill(process.pid, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    kill_after(1, words)
     assert not (out / "metrics.json").exists()
     kept = len(json.loads(place.read_text())["fits"])
-    subprocess.run([*program, *words, "--resume"], env=environment, check=True)
+    run_whole([*words, "--resume"])
     assert fit(tables, whole, *more).exit_code == 0
     told, other = (json.loads((f / "metrics.json").read_text()) for f in (out, whole))
     assert told["automatic"]["resumed_fits"] == kept >= 1
@@ -241,19 +229,10 @@ def test_killed_choice_goes_on(tables: Path, tmp_path: Path) -> None:
 def test_killed_fit_goes_on(tables: Path, whole: Path, tmp_path: Path) -> None:
     """kill -9 as soon as there is a checkpoint; the same command resumes from it."""
     out = tmp_path / "out"
-    program = [sys.executable, "-c", "from sparse_prefgp.cli.app import app; app()"]
-    place = out / CHECKPOINTS / "fit" / "checkpoint.json"
-    root = Path(__file__).resolve().parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
     words = command(tables, out, *LONG, "--quiet")
-    with subprocess.Popen([*program, *words], env=environment) as process:
-        deadline = time.monotonic() + 300
-        while not place.exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        os.kill(process.pid, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    kill_after(3, words)
     assert not (out / "metrics.json").exists()
-    subprocess.run([*program, *words, "--resume"], env=environment, check=True)
+    run_whole([*words, "--resume"])
     assert not (out / CHECKPOINTS).exists()
     same_optimum(out, whole)
 

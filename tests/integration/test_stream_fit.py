@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +14,7 @@ from typer.testing import CliRunner
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
 from sparse_prefgp.workflow.folder import CHECKPOINTS
-from tests.conftest import ROOT
+from tests.killing import kill_after, run_whole
 from tests.tolerances import SAME_OPTIMUM
 
 N, T = 60, 1500
@@ -372,29 +367,14 @@ def test_interrupted_and_resumed(
 
 @pytest.mark.slow
 def test_killed_fit_goes_on(data: Path, tmp_path: Path) -> None:
-    """kill -9 once an iteration is kept; the same command resumes from it."""
+    """kill -9 once iterations are kept; the same command resumes from them."""
     out, whole, sites = tmp_path / "out", tmp_path / "whole", tmp_path / "sites.npy"
-    program = [sys.executable, "-c", "from sparse_prefgp.cli.app import app; app()"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     more = (*LONG, "--quiet")
     words = ["fit", "--stream", *map(str, command(data, out, *more, "--sites", sites))]
-    place = out / CHECKPOINTS / "fit" / "checkpoint.json"
-
-    def kept() -> int:
-        try:
-            return int(json.loads(place.read_text())["counts"]["evaluations"])
-        except (OSError, ValueError):  # none yet, or being replaced
-            return 0
-
-    with subprocess.Popen([*program, *words], env=environment) as process:
-        deadline = time.monotonic() + 300
-        while kept() < 3 and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        os.kill(process.pid, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    kill_after(3, words)
     assert not (out / "metrics.json").exists()
     assert sites.exists()  # nobody could remove it
-    subprocess.run([*program, *words, "--resume"], env=environment, check=True)
+    run_whole([*words, "--resume"])
     assert sites.exists() and not (out / CHECKPOINTS).exists()
     assert run(*command(data, whole, *more)).exit_code == 0
     assert 1 <= told(out)["resumed_at"] <= told(out)["iterations"]

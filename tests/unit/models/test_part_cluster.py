@@ -24,6 +24,7 @@ from sparse_prefgp.io.streams import ItemTable
 from sparse_prefgp.models.streaming import cluster, rounds
 from sparse_prefgp.models.streaming.gaussian import numbers_of
 from sparse_prefgp.support.machine import usable_cores
+from tests.killing import started
 from tests.tolerances import FIXED_POINT, PARTS, SOLVER
 
 distributed = pytest.importorskip("distributed")
@@ -168,23 +169,18 @@ def test_workers_of_a_command_say_nothing(duels, tmp_path, interrupted) -> None:
     words += ["--parts", "2", "--scheduler", "local", "--inducing", "8", "--kernel", "se"]
     words += ["--max-iterations", "3000" if interrupted else "2", "--checkpoint-every", "1"]
     out = tmp_path / "fitted"
-    program = "from sparse_prefgp.cli.app import app; app()"
     # A level of one's own brings TensorFlow's errors back, as where there is no graphics processor.
     known = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *words, "--out", str(out)],
+    process = started(
+        [*words, "--out", str(out)],
+        int(interrupted),
+        signal.SIGINT,
+        group=True,
         env=known,
         stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # so that all of it can be interrupted, as by a terminal
+        start_new_session=True,  # so that all of it is interrupted, as by a terminal
     )
-    if interrupted:
-        deadline = time.monotonic() + 120.0
-        while not list(out.glob("checkpoint/*/checkpoint.json")) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        time.sleep(1.0)
-        os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=240)
     assert process.returncode == (130 if interrupted else 0), said
     assert "Traceback" not in said and "oneDNN" not in said and "cuda" not in said
     assert said.count("\n") <= (1 if interrupted else 0), said
