@@ -173,7 +173,7 @@ def test_engines_name_what_makes_them_another() -> None:
     assert moments == {"ParallelEP"}
 
 
-@pytest.mark.covering("engine0", "engine2")
+@pytest.mark.covering("engine0")
 @pytest.mark.parametrize("engine", [spg.ParallelEP(), spg.Variational(), spg.Laplace()])
 def test_who_takes_expectations_leaves_the_correction_out(engine: Any) -> None:
     duels = random_duels(1)

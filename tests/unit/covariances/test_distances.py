@@ -23,6 +23,14 @@ from tests.tolerances import CANCELLING, DOT_PRODUCTS, IDENTITY, ROUNDING
 k = gpflow.kernels
 RNG = np.random.default_rng(0)
 SCALES = (1.0, 1e-3, 1e-7)
+# Every kernel in one of the ways, and every way with one of the kernels.
+COVERED = (
+    ("SquaredExponential", "eager"),
+    ("Matern12", "of any number of rows"),
+    ("Matern32", "fused"),
+    ("Matern52", "compiled"),
+    ("RationalQuadratic", "eager"),
+)
 
 
 def near_rows(scale: float, columns: int = 3, count: int = 6) -> np.ndarray:
@@ -81,6 +89,9 @@ WAYS: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
+@pytest.mark.covering(
+    *(f"{name}-{way}-{scale}" for name, way in COVERED for scale in SCALES),
+)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.parametrize(
@@ -247,7 +258,7 @@ APPROXIMATIONS: dict[str, Callable[..., Approximation]] = {
 }
 
 
-@pytest.mark.covering("FITC")
+@pytest.mark.covering("DTC")
 @pytest.mark.parametrize("name", list(APPROXIMATIONS))
 def test_models_are_the_same_wherever_the_items_lie(name: str) -> None:
     with warnings.catch_warnings():

@@ -118,6 +118,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "mean": {"mean_function": gpflow.functions.Linear(A=[[1.0], [0.2], [0.0]], b=[0.3])},
     "noise": {"noise_variance": 0.1},
 }
+WITH_QUADRATURE = {"power ep", "sequential power", "variational", "laplace", "laplace logit"}
 
 
 @pytest.fixture(autouse=True)
@@ -163,6 +164,8 @@ def test_every_kernel_comes_back_to_the_bit(name: str, duels: spg.Duels, tmp_pat
     assert float(again.log_prior_density()) == float(model.log_prior_density())
 
 
+# Other engines are those of `test_saved_before`.
+@pytest.mark.covering(*OPTIONS.keys() - WITH_QUADRATURE)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_model_comes_back_to_the_bit(name: str, duels: spg.Duels, tmp_path: Path) -> None:
     model = spg.PreferenceGP(duels, se(), **OPTIONS[name])

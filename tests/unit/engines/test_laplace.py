@@ -173,6 +173,7 @@ class LaplaceCase(Case):
         return groups
 
 
+@pytest.mark.covering("probit-exact", "probit-fitc", "logit-vfe")
 @pytest.mark.parametrize("name", ["exact", "vfe", "fitc"])
 @pytest.mark.parametrize("link", LINKS)
 def test_gradient_of_a_mode_that_moves(link: str, name: str) -> None:

@@ -32,7 +32,7 @@ def engine() -> spg.Variational:
     return spg.Variational(tolerance=SOLVER)
 
 
-@pytest.mark.covering("exact-wins", "vfe-wins", "fitc-both")
+@pytest.mark.covering("exact-wins", "vfe-wins", "exact-both")
 @pytest.mark.parametrize("limits", ["wins", "both"])
 @pytest.mark.parametrize("row", ["exact", "vfe", "fitc", "tight_vfe"])
 def test_the_fixed_point_is_the_largest_bound(row: str, limits: str) -> None:

@@ -125,6 +125,7 @@ def test_steepest_direction_over_items(name: str) -> None:
     Case(ALL[name](over="items"), stationary()).check(steepest)
 
 
+@pytest.mark.covering("Exact", "VFE", "TightVFE-logdet", "FITC")
 @pytest.mark.parametrize("name", ALL)
 def test_random_direction_over_duels(name: str) -> None:
     Case(ALL[name](over="duels"), stationary()).check(random_direction)

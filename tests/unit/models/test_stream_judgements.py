@@ -89,7 +89,7 @@ def judged(tmp_path_factory) -> Judged:
     return Judged(tmp_path_factory.mktemp("judged"))
 
 
-@pytest.mark.covering("ids-VFE")
+@pytest.mark.slow  # streams and memory share their algebra, which test_parts holds
 @pytest.mark.parametrize(
     ("source", "approximation"),
     [("ids", "VFE"), ("ids", "FITC"), ("inline", "FITC"), ("memory", "VFE"), ("dataset", "VFE")],
