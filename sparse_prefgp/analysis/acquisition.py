@@ -126,10 +126,12 @@ class _AveragedEntropy:
 
     def __init__(self, ratios: NoiseRatios, margin: float) -> None:
         self._ratios, self._margin = ratios, margin
+        self._margins = margin * ratios.scales[:, None]
         # Of the noises that have a weight.
         sd = np.sqrt(ratios.ratios[ratios.weights > 1e-4])
         self._scale = 0.5 * float(sd.min())
-        self._reach = margin + _REACH * float(np.sqrt(ratios.ratios.max()))
+        widest = margin * float(ratios.scales.max())
+        self._reach = widest + _REACH * float(np.sqrt(ratios.ratios.max()))
         inside = [(0.0, margin)] if margin > 0.0 else []
         self._parts = [*inside, (margin, self._reach)]
         u = np.linspace(self._turned(0.0), self._turned(self._reach), _KNOTS)
@@ -142,7 +144,7 @@ class _AveragedEntropy:
     def _entropy(self, centre: FloatArray, spread: FloatArray) -> FloatArray:
         """In nats, for d / s ~ N(centre, spread), (N,)."""
         total = np.sqrt(self._ratios.ratios[:, None] + spread)
-        high, low = (centre - self._margin) / total, (-centre - self._margin) / total
+        high, low = (centre - self._margins) / total, (-centre - self._margins) / total
         won, lost = (self._ratios.weights @ ndtr(z) for z in (high, low))
         tied = np.zeros_like(won)
         if self._margin > 0.0:
@@ -206,7 +208,8 @@ def expected_reduction(
     no outcome.
     """
     sd = np.sqrt(variance[:, None] + duel_noise * ratios.ratios)
-    low, high = (-margin - mean[:, None]) / sd, (margin - mean[:, None]) / sd
+    margins = margin * ratios.scales
+    low, high = (-margins - mean[:, None]) / sd, (margins - mean[:, None]) / sd
     at_low, at_high = _log_density(low), _log_density(high)
 
     def mean_of(log: FloatArray) -> FloatArray:

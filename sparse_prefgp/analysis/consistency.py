@@ -581,8 +581,8 @@ class _Votes:
     """(K, v) standard deviation of the noise of each."""
     weights: FloatArray
     """(K, 1) of these in the probability of a vote."""
-    margin: float
-    """By how much a difference must pass 0 to be a vote."""
+    margin: FloatArray
+    """(K, v) by how much a difference must pass 0 to be a vote."""
 
     @classmethod
     def of(cls, graph: _Pairs, duels: Duels, model: Predicts, residual: FloatArray) -> _Votes:
@@ -591,7 +591,7 @@ class _Votes:
         pair, totals = np.arange(len(graph.totals)), graph.totals
         if model.noise_ratio is None or duels.groups is None:
             new = model.new_ratios()
-            ratio = new.ratios[:, None]
+            ratio, scale = new.ratios[:, None], new.scales[:, None]
         else:
             names = np.array([*(duels.group_names or ())], dtype=object)
             number = group_numbers(names, len(names), model.duels, True)[duels.groups]
@@ -602,9 +602,13 @@ class _Votes:
             new = ONE_NOISE if np.all(group >= 0) else model.new_ratios()
             known = model.noise_ratio.numpy()[np.maximum(group, 0)]
             ratio = np.where(group >= 0, known, new.ratios[:, None])
+            scale = np.ones_like(ratio)
+            if model.cut_scale is not None:
+                known = model.cut_scale.numpy()[np.maximum(group, 0)]
+                scale = np.where(group >= 0, known, new.scales[:, None])
             totals = _sums(cell.reshape(-1), duels.counts[duels.decided])
         noise = np.sqrt(twice * ratio + residual[pair])
-        return cls(pair, totals, noise, new.weights[:, None], margin)
+        return cls(pair, totals, noise, new.weights[:, None], margin * scale)
 
     def wins(self, difference: FloatArray, rng: np.random.Generator) -> IntArray:
         """Votes for the first of each pair, (p,), for utility differences (p,)."""

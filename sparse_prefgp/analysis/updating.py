@@ -200,8 +200,10 @@ def _keys(
     labels = model.approximation.labels
     assert sites.events is not None
     keys: IntArray = sites.winners * model.graph.num_rows + sites.losers
+    answer = sites.events.answer
     for number, size in (
         (sites.of_sites(sites.events.kind), len(KINDS)),
+        (None, 1) if answer is None else (sites.of_sites(answer.numbers), answer.largest + 1),
         (groups, len(model.duels.group_names or ())),
         (None if labels is None else blocks, len(labels or ())),
     ):
@@ -240,16 +242,15 @@ def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approx
 
 
 def _keep_ratios(old: PreferenceGP, new: PreferenceGP) -> None:
-    """The ratios of the old groups and their prior; new groups begin at 1."""
-    if old.noise_ratio is None or new.noise_ratio is None:
-        return
-    known = dict(zip(old.duels.group_names or (), old.noise_ratio.numpy(), strict=True))
-    new.noise_ratio.assign([known.get(name, 1.0) for name in new.duels.group_names or ()])
-    new.noise_ratio.prior, new.noise_ratio.prior_on = (
-        old.noise_ratio.prior,
-        old.noise_ratio.prior_on,
-    )
-    gpflow.set_trainable(new.noise_ratio, old.noise_ratio.trainable)
+    """Ratios and scales of the old groups and their priors; new groups begin at 1."""
+    for name in ("noise_ratio", "cut_scale"):
+        before, after = getattr(old, name), getattr(new, name)
+        if before is None or after is None:
+            continue
+        known = dict(zip(old.duels.group_names or (), before.numpy(), strict=True))
+        after.assign([known.get(group, 1.0) for group in new.duels.group_names or ()])
+        after.prior, after.prior_on = before.prior, before.prior_on
+        gpflow.set_trainable(after, before.trainable)
 
 
 def _new_items(model: PreferenceGP, items: Any) -> ItemSet | None:

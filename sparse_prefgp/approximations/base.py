@@ -39,12 +39,15 @@ class DuelProblem(NamedTuple):
     inducing_variable: gpflow.inducing_variables.InducingPoints | None
     noise_ratio: tf.Tensor | None = None
     """(number of groups,), by what a group multiplies the noise; None where all duels share one."""
-    margin: tf.Tensor | None = None
-    """By how much v must pass 0 for a win, and may for a tie; None is 0."""
+    cuts: tf.Tensor | None = None
+    """(K,), ascending: by how much v must pass 0 for a win (the margin) and for each level beyond
+    it; None is 0."""
     logistic: bool = False
     """Whether the noise is logistic; noise variance and ratios do not count then."""
     compiled: CompiledKernel | None = None
     """What replaces the kernel on pairs of rows, if anything."""
+    cut_scale: tf.Tensor | None = None
+    """(number of groups,), by what a group multiplies the cuts; None where all share them."""
 
     @property
     def noise(self) -> tf.Tensor:
@@ -182,17 +185,30 @@ def build_factors(problem: DuelProblem, noise: tf.Tensor) -> tuple[Factors, tf.T
         offset = differences(graph, mean[:, 0])
     lower = None if graph.one_sided else as_float(graph.lower) - offset
     upper = as_float(graph.upper) - offset
-    if problem.margin is not None:
-        if graph.cuts is None:
-            upper -= problem.margin
-        else:
-            below, above = (as_float(graph.cuts[:, side]) for side in (0, 1))
-            upper += above * problem.margin
-            lower = None if lower is None else lower + below * problem.margin
+    if problem.cuts is not None:
+        below, above = _shifts(problem, problem.cuts)
+        upper += above
+        lower = None if lower is None else lower + below
     portions = portions_of(graph.counts)
     if portions is not None:
         portions = as_float(portions)
     return Factors(as_float(graph.counts), noise, lower, upper, portions=portions), offset
+
+
+def _shifts(problem: DuelProblem, cuts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """By how much the cuts move lower and upper limits, (t,) each, or a scalar."""
+    graph = problem.graph
+    scale = None
+    if problem.cut_scale is not None and graph.groups is not None:
+        scale = tf.gather(problem.cut_scale, graph.groups)
+    if graph.cuts is None:  # wins alone
+        above = -cuts[0] if scale is None else -cuts[0] * scale
+        return tf.zeros_like(above), above
+    table = tf.concat([-tf.reverse(cuts, [0]), tf.zeros_like(cuts[:1]), cuts], 0)
+    moved = tf.gather(table, graph.cuts.astype(np.int32) + cuts.shape[0])
+    if scale is not None:
+        moved *= scale[:, None]
+    return moved[:, 0], moved[:, 1]
 
 
 def sample_duels(graph: DuelGraph, size: int, rng: np.random.Generator) -> DuelGraph:

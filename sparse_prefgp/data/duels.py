@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import TIE, WIN, Codes, Events, by_appearance
+from sparse_prefgp.data.events import (
+    TIE,
+    WIN,
+    Answers,
+    Codes,
+    Events,
+    by_appearance,
+    kinds_of_grades,
+)
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
@@ -50,11 +58,16 @@ class Duels:
     :param weights: (t,) positive numbers: as how many duels each counts in the likelihood; default
         1.
     :param groups: (t,) labels, text or whole numbers: who judged, or under what conditions.
+    :param grades: (t,) whole numbers: by how many levels the winner, so called, is better: 2 for
+        much better, 1 for better, 0 for a tie, -1 for worse, … They take the place of `ties`.
+    :param levels: names of the levels from worst to best, an odd number with ties in the middle, an
+        even one without ties; by default as many as the largest of `grades` asks for, and ties.
     :raises ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners
         and losers of unequal length; indices that are not integers or are out of range; unknown
         ids; integers where `item_ids` holds other integers; a duel of an item with itself; counts
         that are not whole and positive, or too large; ids or names of the wrong length; ties,
-        weights or groups of the wrong length or kind.
+        weights, groups or grades of the wrong length or kind; grades that are not among the levels;
+        grades and ties at once.
     """
 
     items: FloatArray
@@ -94,8 +107,10 @@ class Duels:
         ties: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
         groups: npt.ArrayLike | None = None,
+        grades: npt.ArrayLike | None = None,
+        levels: Sequence[str] | None = None,
     ) -> None:
-        more = _Judgements(ties, weights, groups)
+        more = _Judgements(ties, weights, groups, grades, levels)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=False)
         self._hold(named, _given(named, *sides, counts, more), None)
@@ -114,12 +129,14 @@ class Duels:
         ties: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
         groups: npt.ArrayLike | None = None,
+        grades: npt.ArrayLike | None = None,
+        levels: Sequence[str] | None = None,
     ) -> Duels:
         """Duels whose winners and losers are known to be row indices, whatever the ids are.
 
         :raises ValueError: what `Duels` raises.
         """
-        more = _Judgements(ties, weights, groups)
+        more = _Judgements(ties, weights, groups, grades, levels)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=True)
         return cls._of(named, _given(named, *sides, counts, more), None)
@@ -213,6 +230,22 @@ class Duels:
         """(num_pairs,) which events are ties; None without any."""
         ties = self.events.ties
         return None if ties is None else _frozen(ties)
+
+    @property
+    def grades(self) -> npt.NDArray[np.int8] | None:
+        """(num_pairs,) by how many levels the winner is better, 0 for ties and for wins of which
+        nobody said; None without grades."""
+        return None if self.events.answer is None else self.events.answer.numbers
+
+    @property
+    def levels(self) -> tuple[str, ...] | None:
+        """Names of the levels of grades from worst to best; None without grades."""
+        return None if self.events.answer is None else self.events.answer.names
+
+    @property
+    def grade_counts(self) -> IntArray | None:
+        """(K + 1,) how often each level was said, ties first; None without grades."""
+        return self.events.grade_counts
 
     @property
     def groups(self) -> IntArray | None:
@@ -464,13 +497,16 @@ def _given(
     """The events of duels as given."""
     number = _checked_counts(counts, len(won))
     tied, weight, group, names = judgements.checked(len(won))
+    kind = None if tied is None else np.where(tied, TIE, WIN)
+    answer = judgements.answers(len(won))
     return Events.between(
         won,
         lost,
         number,
-        kind=None if tied is None else np.where(tied, TIE, WIN),
+        kind=kind if answer is None else kinds_of_grades(answer),
         weights=None if weight is None else weight * number,
         judge=None if group is None or names is None else Codes(group, names),
+        answer=answer,
     )
 
 
@@ -527,6 +563,32 @@ class _Judgements(NamedTuple):
     ties: npt.ArrayLike | None = None
     weights: npt.ArrayLike | None = None
     groups: npt.ArrayLike | None = None
+    grades: npt.ArrayLike | None = None
+    levels: Sequence[str] | None = None
+
+    def answers(self, t: int) -> Answers | None:
+        """Grades; None without.
+
+        :raises ValueError: grades and ties; levels without grades; what `Answers.of` raises, and a
+            tie where it is not among the levels.
+        """
+        if self.grades is None:
+            if self.levels is not None:
+                raise ValueError("levels were given without grades; leave them out.")
+            return None
+        if self.ties is not None:
+            raise ValueError(
+                "Both grades and ties were given, but a grade of 0 is a tie; leave the ties out."
+            )
+        answer = Answers.of(_per_duel(self.grades, "grades", t), self.levels)
+        tied = np.flatnonzero(answer.numbers == 0)
+        if tied.size and not answer.has_ties:
+            raise ValueError(
+                f"The grade of duel {tied[0]} is 0, a tie, but the levels "
+                f"{', '.join(map(repr, answer.names))} have none in the middle; give an odd number "
+                "of levels."
+            )
+        return answer
 
     def checked(
         self, t: int

@@ -68,6 +68,76 @@ class Codes(NamedTuple):
         return Codes(place[number.reshape(-1)], tuple(self.names[i] for i in kept[order]))
 
 
+class Answers(NamedTuple):
+    """How much better the first side of each event is, in levels such as "better, much better"."""
+
+    numbers: npt.NDArray[np.int8]
+    """(e,) the level of the first side over the second, from -K to K; 0 for a tie, and for a win of
+    which nobody said by how much.
+    """
+    names: tuple[str, ...]
+    """Of the levels from worst to best: 2K + 1 with ties in the middle, or 2K without."""
+
+    @classmethod
+    def of(cls, numbers: npt.ArrayLike, names: Sequence[str] | None = None) -> Answers:
+        """Levels as they are; without names they are called by their numbers, ties among them.
+
+        :raises ValueError: what is no whole number, or a level that has no name.
+        """
+        given = np.asarray(numbers)
+        whole = given.dtype.kind in "iu"
+        if not whole and given.dtype.kind == "f":
+            whole = bool(np.all(given == np.floor(given)))
+        if given.ndim != 1 or not whole:
+            raise ValueError(
+                f"grades is an array of shape {given.shape} and type {given.dtype}; give a whole "
+                "number for each duel, 0 for a tie."
+            )
+        if names is None:
+            largest = max(int(np.max(np.abs(given), initial=0)), 1)
+            names = [str(level) for level in range(-largest, largest + 1)]
+        found = cls(given.astype(np.int64), tuple(names))
+        found.check()
+        return found._replace(numbers=given.astype(np.int8))
+
+    def check(self) -> None:
+        """Refuse a level that has no name, and names that are not levels.
+
+        :raises ValueError: see above; fewer than two names, or more than 200, or one twice.
+        """
+        if not 2 <= len(self.names) <= 200 or len({*self.names}) < len(self.names):
+            raise ValueError(
+                f"The levels of the grades are {', '.join(map(repr, self.names)) or 'none'}; give "
+                "2 to 200 different ones, from worst to best."
+            )
+        bad = np.flatnonzero(np.abs(self.numbers) > self.largest)
+        if bad.size:
+            raise ValueError(
+                f"The grade of duel {bad[0]} is {self.numbers[bad[0]]}, but the levels go from "
+                f"{-self.largest} to {self.largest}; correct it, or give more levels."
+            )
+
+    @property
+    def largest(self) -> int:
+        """K."""
+        return len(self.names) // 2
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether a tie is one of the levels."""
+        return len(self.names) % 2 == 1
+
+    @property
+    def levels(self) -> IntArray:
+        """The numbers that the names stand for, (2K + 1,) or (2K,)."""
+        every = np.arange(-self.largest, self.largest + 1)
+        return every if self.has_ties else every[every != 0]
+
+    def take(self, which: Which) -> Answers:
+        """Those of some events; the names stay."""
+        return Answers(self.numbers[which], self.names)
+
+
 class Doors(NamedTuple):
     """How events enter a model: t Gaussian variables z, each with noise in a box."""
 
@@ -76,7 +146,7 @@ class Doors(NamedTuple):
     limits: FloatArray
     """(t, 2), lower and upper, of z plus noise where the margin is 0."""
     cuts: npt.NDArray[np.int8]
-    """(t, 2), by how many margins each limit moves."""
+    """(t, 2), at which cut each limit stands, with its sign: 1 is the margin, 0 moves nothing."""
     event: IntArray
     """(t,), the event that each is of, ascending; its judge is the judge of the noise."""
     weight: FloatArray
@@ -85,7 +155,7 @@ class Doors(NamedTuple):
     @property
     def decided(self) -> BoolArray:
         """Which say that the first row is ahead of the second, (t,)."""
-        return np.isneginf(self.limits[:, 0])
+        return np.asarray(self.cuts[:, 1] <= 0)
 
 
 class Kind(NamedTuple):
@@ -131,6 +201,8 @@ class Events:
     """(e,) days; None where no time is known."""
     covariates: FloatArray | None = None
     """(s, C) of each side; None without."""
+    answer: Answers | None = None
+    """By how much the first side is better; None where nobody graded."""
 
     @classmethod
     def between(
@@ -142,6 +214,7 @@ class Events:
         kind: npt.NDArray[Any] | None = None,
         weights: FloatArray | None = None,
         judge: Codes | None = None,
+        answer: Answers | None = None,
     ) -> Events:
         """Events with two sides, (e,) each: wins, or of the kinds given.
 
@@ -157,6 +230,7 @@ class Events:
             np.ones(e, np.int64) if counts is None else counts,
             weights,
             judge,
+            answer=answer,
         )
 
     def __len__(self) -> int:
@@ -189,6 +263,16 @@ class Events:
         """Which are ties, (e,); None without any."""
         tied = self.kind == TIE
         return tied if tied.any() else None
+
+    @property
+    def grade_counts(self) -> IntArray | None:
+        """(K + 1,) how often each level was said, whichever side was better; None without any."""
+        if self.answer is None:
+            return None
+        graded = (self.kind == GRADE) | (self.kind == TIE)
+        level = np.abs(self.answer.numbers[graded].astype(np.int64))
+        number = self.counts[graded].astype(np.float64)
+        return np.bincount(level, number, minlength=self.answer.largest + 1).astype(np.int64)
 
     @property
     def num_events(self) -> int:
@@ -230,6 +314,7 @@ class Events:
             None if self.person is None else self.person.take(which),
             None if self.time is None else self.time[which],
             None if self.covariates is None else self.covariates[at],
+            None if self.answer is None else self.answer.take(which),
         )
 
     def one_by_one(self) -> Events:
@@ -243,7 +328,8 @@ class Events:
 
         Weights are 1 where none were given.
 
-        :raises ValueError: judges, people, times or covariates of some of the events only.
+        :raises ValueError: judges, people, times or covariates of some of the events only; grades
+            of other levels.
         """
         every = (self, *others)
         ends = np.cumsum([0, *(len(one.sides) for one in every)])
@@ -259,6 +345,7 @@ class Events:
             _joined_codes(every, "person"),
             _joined(every, "time"),
             _joined(every, "covariates"),
+            _joined_answers(every),
         )
 
     def onto(self, place: IntArray) -> Events:
@@ -266,7 +353,9 @@ class Events:
         return replace(self, sides=place[self.sides]).in_order()
 
     def in_order(self) -> Events:
-        """With the sides of unordered events in ascending order."""
+        """With the sides of unordered events in ascending order, and the better one of graded."""
+        if self.answer is not None and np.any(self.answer.numbers < 0):
+            return self._best_first(self.answer).in_order()
         unordered = _UNORDERED[self.kind]
         if not unordered.any():
             return self
@@ -282,16 +371,30 @@ class Events:
         covariates = None if self.covariates is None else self.covariates[order]
         return replace(self, sides=sides[order], covariates=covariates)
 
+    def _best_first(self, answer: Answers) -> Events:
+        """With grades below 0 said from the other side."""
+        turned = np.flatnonzero(answer.numbers < 0)
+        order = np.arange(len(self.sides))
+        first, second = self.offsets[turned], self.offsets[turned] + 1
+        order[first], order[second] = second, first
+        return replace(
+            self,
+            sides=self.sides[order],
+            covariates=None if self.covariates is None else self.covariates[order],
+            answer=answer._replace(numbers=np.abs(answer.numbers)),
+        )
+
     def alike(self, *labels: IntArray) -> tuple[IntArray, IntArray]:
         """Which events say the same: the first of each, and the number of each among these, (e,).
 
-        Equal are those of the same sides, kind, judge, person, time and covariates, and of the same
-        `labels` (e,), in ascending order of these, in that order.
+        Equal are those of the same sides, kind, grade, judge, person, time and covariates, and of
+        the same `labels` (e,), in ascending order of these, in that order.
         """
         columns = [*self._per_place(self.sides), self.kind]
         if not self.in_pairs:
             columns.insert(0, np.diff(self.offsets))
-        columns += [codes.numbers for codes in (self.judge, self.person) if codes is not None]
+        codes = (self.answer, self.judge, self.person)
+        columns += [each.numbers for each in codes if each is not None]
         if self.time is not None:
             columns.append(np.unique(self.time, return_inverse=True)[1].reshape(-1))
         if self.covariates is not None:
@@ -387,6 +490,8 @@ class Events:
                 f"Event {i} has the weight {weights[i]}; give a positive number, or leave it out."
             )
         sides_of = (len(sides), None)
+        if self.answer is not None or np.any(kind == GRADE):
+            _check_answers(self.answer, kind)
         return Events(
             sides,
             offsets,
@@ -397,13 +502,14 @@ class Events:
             None if self.person is None else _labelled(self.person, "person", e),
             None if self.time is None else _numbers(self.time, "time", (e,)),
             None if self.covariates is None else _numbers(self.covariates, "covariates", sides_of),
+            self.answer,
         )
 
     def frozen(self) -> Events:
         """The same with arrays that cannot be written to."""
         for field in fields(self):
             value = getattr(self, field.name)
-            for array in (value[0],) if isinstance(value, Codes) else (value,):
+            for array in (value[0],) if isinstance(value, Codes | Answers) else (value,):
                 if array is not None:
                     array.setflags(write=False)
         return self
@@ -464,6 +570,25 @@ def _labelled(codes: Any, name: str, e: int) -> Codes:
     return Codes(numbers, tuple(codes.names)).used()
 
 
+def _check_answers(answer: Answers | None, kind: npt.NDArray[Any]) -> None:
+    """Refuse grades that do not fit the kinds of their events.
+
+    :raises ValueError: see above; a grade without a level, or a level of what is none.
+    """
+    if not isinstance(answer, Answers):
+        raise ValueError(
+            f"answer is of type {type(answer).__name__}, but there are grades; make it with "
+            "Answers.of(levels)."
+        )
+    _whole(answer.numbers, "answer", len(kind))
+    answer.check()
+    for i in np.flatnonzero((kind == GRADE) != (answer.numbers != 0))[:1]:
+        raise ValueError(
+            f"Event {i} is a {KINDS[kind[i]].name} with the level {answer.numbers[i]}; give a "
+            "grade a level other than 0, and all else 0."
+        )
+
+
 def _all_or_none(every: Sequence[Events], name: str) -> list[Any]:
     """This column of all events; empty where none have it."""
     columns = [getattr(events, name) for events in every]
@@ -488,6 +613,24 @@ def _joined_codes(every: Sequence[Events], name: str) -> Codes | None:
     if all(codes.names == names for codes in columns):
         return Codes(np.concatenate([codes.numbers for codes in columns]), names)
     return Codes.of([label for codes in columns for label in codes.labels.tolist()])
+
+
+def _joined_answers(every: Sequence[Events]) -> Answers | None:
+    """Grades of all events, 0 for those of which nobody graded any."""
+    known = [one.answer for one in every if one.answer is not None]
+    if not known:
+        return None
+    names = known[0].names
+    for answer in known:
+        if answer.names != names:
+            raise ValueError(
+                f"Some grades have the levels {', '.join(map(repr, names))} and others "
+                f"{', '.join(map(repr, answer.names))}; give all the same."
+            )
+    numbers = [
+        np.zeros(len(one), np.int8) if one.answer is None else one.answer.numbers for one in every
+    ]
+    return Answers(np.concatenate(numbers), names)
 
 
 def _one_number(columns: Sequence[npt.NDArray[Any]]) -> IntArray:
@@ -532,11 +675,35 @@ def _tie(events: Events) -> Doors:
     return _one_box(events, 0.0, 0.0, (-1, 1))
 
 
+def _grade(events: Events) -> Doors:
+    """z of worse less better lies between two cuts, or beyond the last one."""
+    assert events.answer is not None
+    signed = events.answer.numbers.astype(np.int64)
+    level, pairs = np.abs(signed), events.pairs
+    last = level == events.answer.largest
+    e = len(events)
+    return Doors(
+        np.where(signed[:, None] < 0, pairs[:, ::-1], pairs),
+        np.stack([np.where(last, -np.inf, 0.0), np.zeros(e)], 1),
+        np.stack([np.where(last, 0, -level - 1), -level], 1).astype(np.int8),
+        np.arange(e),
+        np.ones(e),
+    )
+
+
 KINDS = (
     Kind("win", _win),
     Kind("tie", _tie, unordered=True, column="tie", flags="1 for a tie and 0 for a win"),
+    Kind("grade", _grade),
 )
-WIN, TIE = range(2)
+WIN, TIE, GRADE = range(3)
+
+
+def kinds_of_grades(answer: Answers) -> npt.NDArray[np.int8]:
+    """The kind of events that were all graded, (e,): ties at 0."""
+    return np.where(answer.numbers == 0, TIE, GRADE).astype(np.int8)
+
+
 # Kinds that a column of flags says.
 FLAGGED = {number: kind for number, kind in enumerate(KINDS) if kind.column is not None}
 

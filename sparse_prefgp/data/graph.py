@@ -128,7 +128,8 @@ class DuelGraph(Links):
     row_of_item: np.ndarray
     """(number of items in the data,) row of each item, -1 where it takes no part."""
     cuts: np.ndarray | None = None
-    """(t, 2) by how many margins each limit moves; None for (0, -1), that of wins, everywhere."""
+    """(t, 2) at which cut each limit stands, with its sign; None for (0, -1), that of wins,
+    everywhere."""
     events: Events | None = None
     """What was said, between these rows, equal events once; None where it is not needed."""
     event: np.ndarray | None = None
@@ -275,8 +276,8 @@ class DuelGraph(Links):
 
     @cached_property
     def won(self) -> np.ndarray:
-        """Which sites say who won, (t,): those whose lower limit is infinite."""
-        return np.asarray(np.isneginf(self.lower))
+        """Which sites say who won, (t,): all but ties."""
+        return np.ones(self.num_sites, bool) if self.cuts is None else self.cuts[:, 1] <= 0
 
     def __deepcopy__(self, memo: object) -> DuelGraph:
         return self  # nothing in it ever changes

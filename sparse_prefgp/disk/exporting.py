@@ -113,7 +113,10 @@ def _constant(model: PreferenceGP) -> tuple[PreferenceGP, Posterior]:
         part = getattr(model, name)
         constant.__dict__[name] = None if part is None else gpflow.utilities.freeze(part)
     problem = constant.problem()
-    constant.__dict__.update(noise_variance=problem.noise_variance, margin=problem.margin)
+    constant.__dict__.update(
+        noise_variance=problem.noise_variance,
+        margin=None if model.margin is None else tf.convert_to_tensor(model.margin),
+    )
     return constant, replace(
         model.posterior(),
         kernel=problem.kernel,

@@ -107,10 +107,11 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     if inducing is not None:
         points = gpflow.inducing_variables.InducingPoints(decoder.parameter(inducing))
     noise = decoder.parameter(description["noise_variance"])
-    margin, ratio = (
+    margin, ratio, scale = (
         None if description.get(name) is None else decoder.parameter(description[name])
-        for name in ("margin", "noise_ratio")
+        for name in ("margin", "noise_ratio", "cut_scale")
     )
+    steps = tuple(decoder.parameter(number) for number in description.get("cut_steps", ()))
     kernel = decoder.module(description["kernel"])
     engine = value_of(description["engine"], ENGINES)
     mean_function = None if function is None else decoder.module(function)
@@ -127,15 +128,17 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
                 mean_function=mean_function,
                 margin=None if margin is None else 1.0,  # both are those that were saved, below
                 noise_by_group=ratio is not None,
+                cuts_by_group=scale is not None,
             )
 
     model = build(_approximation(description["approximation"], arrays))
     if "blocks" in arrays and not np.array_equal(given_blocks(model), arrays["blocks"]):
         # Another version of k-means finds others; the sites belong to those that were saved.
         model = build(PITC(arrays["blocks"]))
-    model.noise_variance, model.margin = noise, margin
+    model.noise_variance, model.margin, model.cut_steps = noise, margin, steps
     # A file names the prior, and the class what it is the density of.
     model.noise_ratio = None if ratio is None else GroupRatios.like(ratio)
+    model.cut_scale = None if scale is None else GroupRatios.like(scale)
     inference = dict(description["inference"])
     inference["status"] = Status[inference["status"]]
     model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))

@@ -1,4 +1,4 @@
-"""The noise of a duel: that of its judge, or of one who is not known."""
+"""The noise of a duel and the scale of its cuts: those of its judge, or of one not known."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from sparse_prefgp.support.arrays import FloatArray
 
 # Gauss–Hermite nodes over the log of the ratio.
 _NODES = 20
+# Of a pair of nodes: all below it together weigh less than 1e-10.
+_LEAST_WEIGHT = 1e-12
 
 
 def duel_noise(noise_variance: tf.Tensor, ratio: tf.Tensor | None = None) -> tf.Tensor:
@@ -24,7 +26,7 @@ def duel_noise(noise_variance: tf.Tensor, ratio: tf.Tensor | None = None) -> tf.
 
 
 class NoiseRatios(NamedTuple):
-    """By what the noise variance is multiplied in a duel to come: K values and their weights.
+    """By what noise variance and cuts are multiplied in a duel to come: K pairs and their weights.
 
     A probability under them is the weighted sum of those at each ratio.
     """
@@ -33,13 +35,27 @@ class NoiseRatios(NamedTuple):
     """(K,), positive."""
     weights: FloatArray
     """(K,), positive, adding up to 1."""
+    scales: FloatArray
+    """(K,), positive, of the cuts."""
 
 
 # All duels have the noise of the model.
-ONE_NOISE = NoiseRatios(np.ones(1), np.ones(1))
+ONE_NOISE = NoiseRatios(np.ones(1), np.ones(1), np.ones(1))
 
 
-def ratios_of_unknown(mean: float, sd: float) -> NoiseRatios:
-    """The ratio r of a group that is not known, log r ~ N(mean, sd²), at 20 Gauss–Hermite nodes."""
+def ratios_of_unknown(
+    mean: float, sd: float, cuts: tuple[float, float] | None = None
+) -> NoiseRatios:
+    """The ratio r of a group that is not known, log r ~ N(mean, sd²), at 20 Gauss–Hermite nodes.
+
+    :param cuts: mean and sd of the log of the scale of its cuts, independent of r: then at 20 × 20
+        nodes, but for those of a weight below 1e-12, which are nothing in any probability.
+    """
     nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    return NoiseRatios(np.exp(mean + sd * nodes), weights / weights.sum())
+    weights = weights / weights.sum()
+    if cuts is None:
+        return NoiseRatios(np.exp(mean + sd * nodes), weights, np.ones(_NODES))
+    both = np.outer(weights, weights)
+    i, j = np.nonzero(both >= _LEAST_WEIGHT)
+    kept = both[i, j] / both[i, j].sum()
+    return NoiseRatios(np.exp(mean + sd * nodes[i]), kept, np.exp(cuts[0] + cuts[1] * nodes[j]))

@@ -14,7 +14,8 @@ def stacked_duels(duels: Duels) -> tuple[FloatArray, FloatArray]:
     :param duels: t distinct ordered pairs of items with D features, without ties or groups.
     :return: X (t, 2 D), the features of the winner and then those of the loser, and Y (t, 2): the
         label 1, as the first of each pair won, and the count, with weights as how much it counts.
-    :raises ValueError: not a `Duels` object; ties or groups, which `DuelLikelihood` does not know.
+    :raises ValueError: not a `Duels` object; ties, grades or groups, which `DuelLikelihood` does
+        not know.
     """
     if not isinstance(duels, Duels):
         raise ValueError(
@@ -25,6 +26,11 @@ def stacked_duels(duels: Duels) -> tuple[FloatArray, FloatArray]:
         raise ValueError(
             f"{duels.num_ties:,} of the duels are ties, which DuelLikelihood has no margin for; "
             "leave them out, or use PreferenceGP(margin=...)."
+        )
+    if duels.levels is not None:
+        raise ValueError(
+            "The duels have grades, but DuelLikelihood knows who won alone; leave the grades out, "
+            "or use PreferenceGP(margin=...)."
         )
     if duels.groups is not None:
         raise ValueError(

@@ -14,7 +14,7 @@ import numpy as np
 from sparse_prefgp import approximations, engines
 from sparse_prefgp.covariances.item_effect import numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.data.events import KINDS, TIE, WIN, Codes, Events
+from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Events
 from sparse_prefgp.engines import InferenceResult, Status
 from sparse_prefgp.models.base import DuelGP
 from sparse_prefgp.models.codec import Decoder, Encoder
@@ -58,10 +58,15 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     if model.mean_function is not None:
         function = encoder.module(model.mean_function, "The mean function")
     noise = encoder.parameter(model.noise_variance, "the noise variance")
-    margin, ratio = (
+    margin, ratio, scale = (
         None if value is None else encoder.parameter(value, where)
-        for value, where in ((model.margin, "the margin"), (model.noise_ratio, "the noise ratios"))
+        for value, where in (
+            (model.margin, "the margin"),
+            (model.noise_ratio, "the noise ratios"),
+            (model.cut_scale, "the scales of the cuts"),
+        )
     )
+    steps = [encoder.parameter(x, "a step of the cuts") for x in model.cut_steps]
     inducing = None
     if model.inducing_variable is not None:
         inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
@@ -84,12 +89,15 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "mean_function": function,
         "noise_variance": noise,
         "margin": margin,
+        "cut_steps": steps,
         "noise_ratio": ratio,
+        "cut_scale": scale,
         "inducing_inputs": inducing,
         "parameters": encoder.parameters,
         "duels": {
             "item_ids": None if duels.item_ids is None else "item_ids",
             "kinds": [kind.name for kind in KINDS],
+            "levels": None if duels.levels is None else list(duels.levels),
             "groups": None if duels.group_names is None else list(duels.group_names),
             "people": None if duels.events.person is None else list(duels.events.person.names),
             **described_columns(duels),
@@ -211,6 +219,7 @@ def events_as_arrays(events: Events) -> dict[str, np.ndarray]:
         "people": None if events.person is None else events.person.numbers,
         "time": events.time,
         "covariates": events.covariates,
+        "answer": None if events.answer is None else events.answer.numbers,
     }
     return {name: values for name, values in columns.items() if values is not None}
 
@@ -246,6 +255,7 @@ def events_of_arrays(data: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eve
         labels["people"],
         arrays.get("time"),
         arrays.get("covariates"),
+        None if data.get("levels") is None else Answers(arrays["answer"], tuple(data["levels"])),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a model knows of duels besides the utilities: the margin of ties, the noise of groups."""
+"""What a model knows of duels besides the utilities: cuts of ties and grades, noise of groups."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number
 from sparse_prefgp.support.words import shortened
 
+# The step from one cut to the next, where learning starts.
+FIRST_STEP = 0.7
+# Cuts of groups differ by a factor of some e^0.5 from one another, as a rule.
+CUT_LOG_SD = 0.5
 # Noise variances of groups differ by a factor of some e² from one another, as a rule.
 RATIO_LOG_SD = 1.0
 
@@ -28,24 +32,104 @@ def margin_parameter(margin: Any, duels: Any) -> gpflow.Parameter | None:
     """The margin, trainable where ties tell something of it.
 
     :param duels: `Duels`, or what stands for them where they are streamed.
-    :raises ValueError: ties without a margin; a margin that is not positive.
+    :raises ValueError: ties without a margin; a margin that is not positive; a margin where the
+        levels of grades have no tie.
     """
+    levels = duels.levels
+    if levels is not None and len(levels) % 2 == 0:
+        if margin is not None:
+            raise ValueError(
+                f"The levels {', '.join(map(repr, levels))} have no tie in the middle, but a "
+                f"margin of {shortened(margin)} was given; leave it out, or give an odd number of "
+                "levels."
+            )
+        return None
     if margin is None:
         if duels.num_ties:
             raise ValueError(
                 f"{duels.num_ties:,} of the duels are ties, which need a margin within which a "
                 "duel is one; give margin=0.3, say, to start learning it from."
             )
+        if levels is not None:
+            raise ValueError(
+                "A tie is among the levels of the grades, which needs a margin; give margin=0.3, "
+                "say, or levels without one."
+            )
         return None
-    if not is_number(margin) or not (np.isfinite(margin) and margin > 0.0):
-        raise ValueError(f"margin must be a positive number or None, not {shortened(margin)}.")
     return gpflow.Parameter(
-        margin, transform=gpflow.utilities.positive(), trainable=duels.num_ties > 0
+        _positive(margin, "margin must be a positive number or None"),
+        transform=gpflow.utilities.positive(),
+        trainable=duels.num_ties > 0,
     )
 
 
+def step_parameters(steps: Any, duels: Any) -> tuple[gpflow.Parameter, ...]:
+    """The steps from one cut to the next, (K - 1); trainable where grades on both sides were used.
+
+    Warns of those that are held.
+
+    :param steps: as given; None where each is to start at 0.7.
+    :param duels: `Duels`, or what stands for them where they are streamed.
+    :raises ValueError: steps without grades, too many or too few; one that is not positive.
+    """
+    used, names = duels.grade_counts, duels.levels
+    wanted = 0 if used is None else len(used) - 2
+    given = [FIRST_STEP] * wanted if steps is None else list(np.atleast_1d(np.asarray(steps)))
+    if len(given) != wanted:
+        raise ValueError(
+            f"cut_steps has {len(given)} entries, but the grades have {wanted + 1} levels on "
+            f"either side of a tie, and so {wanted} steps; give as many."
+        )
+    free = [used[i + 1] > 0 and used[i + 2 :].sum() > 0 for i in range(wanted)]
+    if used is not None and names is not None:
+        _warn_of_unused(used, names)
+    return tuple(
+        gpflow.Parameter(
+            _positive(value, "Each of cut_steps must be a positive number"),
+            transform=gpflow.utilities.positive(),
+            trainable=bool(learned),
+        )
+        for value, learned in zip(given, free, strict=True)
+    )
+
+
+def cuts_of(
+    margin: gpflow.Parameter | None, steps: tuple[gpflow.Parameter, ...]
+) -> tf.Tensor | None:
+    """(K,), ascending, the margin (or 0) and each step above the last; None without either."""
+    if margin is None and not steps:
+        return None
+    first = 0.0 if margin is None else margin
+    return tf.cumsum(
+        tf.stack([tf.convert_to_tensor(x, gpflow.default_float()) for x in (first, *steps)])
+    )
+
+
+def _warn_of_unused(used: IntArray, names: tuple[str, ...]) -> None:
+    """Say which grades nobody used, in either order of the two sides."""
+    top = len(used) - 1
+    ties = len(names) % 2 == 1
+    for level in range(0 if ties else 1, top + 1):
+        if used[level]:
+            continue
+        low, high = names[top - level], names[len(names) - 1 - top + level]
+        what = repr(low) if level == 0 else f"{low!r} or {high!r}"
+        warnings.warn(
+            f"Nobody used the grade {what}, so that the cut next to it is held where it starts; "
+            "leave that level out, or fix the cuts.",
+            stacklevel=4,
+        )
+
+
+def _positive(value: Any, what: str) -> float:
+    if not is_number(value) or not (np.isfinite(value) and value > 0.0):
+        raise ValueError(f"{what}, not {shortened(value)}.")
+    return float(value)
+
+
 class GroupRatios(gpflow.Parameter):
-    """By what each group multiplies the noise variance, (number of groups,), held as log r.
+    """By what each group multiplies the noise variance or the cuts, (number of groups,), held as
+    log r.
 
     A prior on the unconstrained value is the density of log r, whose mode is that of the prior.
     GPflow turns it into the density of r, a factor 1 / r, which would move the mode of log r from
@@ -76,34 +160,87 @@ def ratio_parameter(duels: Duels) -> GroupRatios:
         raise ValueError(
             "noise_by_group needs duels with groups; give Duels(…, groups=labels), or leave it out."
         )
+    return _of_groups(len(duels.group_names), RATIO_LOG_SD)
+
+
+def scale_parameter(duels: Duels, by_group: bool, noise_by_group: bool) -> GroupRatios | None:
+    """By what each group multiplies the cuts, all 1, with the prior log ~ N(0, 0.25); or None.
+
+    Warns of groups all of whose duels have one grade, of which the prior decides.
+
+    :raises ValueError: no noise by group; neither ties nor grades.
+    """
+    if not by_group:
+        return None
+    if not noise_by_group:
+        raise ValueError(
+            "cuts_by_group needs noise_by_group=True, as both are of the groups; give it, or leave "
+            "cuts_by_group out."
+        )
+    if not duels.num_ties and duels.levels is None:
+        raise ValueError(
+            "cuts_by_group needs ties or grades, and the duels have neither; leave it out."
+        )
+    _warn_of_one_grade(duels)
+    return _of_groups(len(duels.group_names or ()), CUT_LOG_SD)
+
+
+def _warn_of_one_grade(duels: Duels) -> None:
+    """Say whose answers are all the same, whichever side was better."""
+    judge = duels.events.judge
+    assert judge is not None
+    level = np.where(duels.decided, 1, 0) if duels.grades is None else duels.grades
+    pairs = np.unique(np.stack([judge.numbers, level]), axis=1)
+    alone = np.flatnonzero(np.bincount(pairs[0], minlength=len(judge.names)) == 1)
+    if alone.size:
+        warnings.warn(
+            f"The group {judge.names[alone[0]]!r} gave one grade only ({alone.size:,} of "
+            f"{len(judge.names):,} groups did), so that the prior decides the scale of its cuts.",
+            stacklevel=4,
+        )
+
+
+def _of_groups(number: int, sd: float) -> GroupRatios:
     dtype = gpflow.default_float()
     return GroupRatios(
-        np.ones(len(duels.group_names)),
+        np.ones(number),
         transform=tfp.bijectors.Exp(),
-        prior=tfp.distributions.Normal(dtype(0.0), dtype(RATIO_LOG_SD)),
+        prior=tfp.distributions.Normal(dtype(0.0), dtype(sd)),
         prior_on="unconstrained",
     )
 
 
-def new_ratios(parameter: gpflow.Parameter | None) -> NoiseRatios:
-    """The noise of a duel to come whose group is unknown, by the prior of the ratios.
+def new_ratios(
+    parameter: gpflow.Parameter | None, cut_scale: gpflow.Parameter | None = None
+) -> NoiseRatios:
+    """Noise and cuts of a duel to come whose group is unknown, by the priors of the ratios.
 
     :param parameter: the ratios of a model; None where all duels have one noise.
+    :param cut_scale: those of the cuts; None where all have the same.
     :raises ValueError: a prior that says nothing of log r.
     """
     if parameter is None:
         return ONE_NOISE
+    noise = _prior_of(parameter, "noise_ratio")
+    return ratios_of_unknown(
+        *noise, None if cut_scale is None else _prior_of(cut_scale, "cut_scale")
+    )
+
+
+def _prior_of(parameter: gpflow.Parameter, name: str) -> tuple[float, float]:
+    """Mean and sd of log r."""
     prior = parameter.prior
     if not (
         isinstance(prior, tfp.distributions.Normal)
         and parameter.prior_on is gpflow.base.PriorOn.UNCONSTRAINED
     ):
         kind = "no prior" if prior is None else f"the prior {type(prior).__name__}"
+        what = "how noisy an unknown group is" if name == "noise_ratio" else "what cuts it has"
         raise ValueError(
-            f"noise_ratio has {kind}, which does not say how noisy an unknown group is; name the "
-            "group of each duel, or give noise_ratio a normal prior on the unconstrained value."
+            f"{name} has {kind}, which does not say {what}; name the group of each duel, or give "
+            f"{name} a normal prior on the unconstrained value."
         )
-    return ratios_of_unknown(float(np.asarray(prior.loc)), float(np.asarray(prior.scale)))
+    return float(np.asarray(prior.loc)), float(np.asarray(prior.scale))
 
 
 def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.object_]:

@@ -12,9 +12,12 @@ from check_shapes import check_shapes
 
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
-from sparse_prefgp.models.outcomes import group_numbers, new_ratios
+from sparse_prefgp.models.outcomes import cuts_of, group_numbers, new_ratios
 from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
 from sparse_prefgp.support.arrays import IntArray
+
+# Pairs times noises of one step of an average.
+_AVERAGED_AT_ONCE = 1 << 17
 
 
 class DuelPredictions:
@@ -26,7 +29,9 @@ class DuelPredictions:
     kernel: gpflow.kernels.Kernel
     noise_variance: gpflow.Parameter
     margin: gpflow.Parameter | None
+    cut_steps: tuple[gpflow.Parameter, ...] = ()
     noise_ratio: gpflow.Parameter | None
+    cut_scale: gpflow.Parameter | None = None
 
     if TYPE_CHECKING:
 
@@ -96,6 +101,42 @@ class DuelPredictions:
         )
         return tf.exp(tf.stack([won, tied, lost], 1))
 
+    @property
+    def cuts(self) -> tf.Tensor | None:
+        """(K,), ascending: by how much a utility, noise included, must exceed the other for each
+        level of grades; the first is the margin, or 0 where ties are no level. None without."""
+        return cuts_of(self.margin, self.cut_steps)
+
+    @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, L]")
+    def predict_grades(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
+        """Probability of each grade of Xa's items (N, D) over Xb's, worst first: (N, 2K + 1).
+
+        The middle one is a tie; (N, 2K) where ties are no level.
+
+        :param groups: as for `predict_duel`.
+        :raises ValueError: a model without cuts.
+        """
+        mean, variance = self.predict_difference(Xa, Xb)
+        return tf.exp(self.log_grades(mean, variance, groups))
+
+    def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
+        """Log of `predict_grades` from mean and variance of f(a) - f(b), (N,) each.
+
+        :raises ValueError: a model without cuts.
+        """
+        top = 0 if self.cuts is None else len(self.cut_steps) + 1
+        if not top:
+            raise ValueError(
+                "The model has learned from who won alone, and knows no grades; give it duels with "
+                "ties or grades."
+            )
+        better: list[tuple[int | None, int]] = [(-k - 1, -k) for k in range(1, top)]
+        better.append((None, -top))
+        found = [self.log_between(mean, variance, *ends, groups) for ends in better]
+        worse = [self.log_between(-mean, variance, *ends, groups) for ends in better]
+        tied = [] if self.margin is None else [self.log_tie(mean, variance, groups)]
+        return tf.stack([*reversed(worse), *tied, *found], 1)
+
     def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
         """Log probability that a beats b, from mean and variance of f(a) - f(b), (N,) each.
 
@@ -103,23 +144,44 @@ class DuelPredictions:
 
         :param groups: as for `predict_duel`.
         """
-        margin = self._margin(mean)
-        return self._log_outcome(mean, variance, None, -margin, groups)
+        return self.log_between(mean, variance, None, -1, groups)
 
     def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
         """The same of a tie; -inf without a margin."""
-        margin = self._margin(mean)
         if self.margin is None:
             self._group_numbers(groups, mean)  # groups are checked all the same
             return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
-        return self._log_outcome(mean, variance, -margin, margin, groups)
+        return self.log_between(mean, variance, -1, 1, groups)
+
+    def log_between(
+        self,
+        mean: tf.Tensor,
+        variance: tf.Tensor,
+        lower: int | None,
+        upper: int,
+        groups: Any = None,
+    ) -> tf.Tensor:
+        """Log probability that f(b) - f(a), noise included, lies between two cuts, (N,): at noise
+        and scale of known groups, averaged over those of unknown ones.
+
+        :param lower: the number of the cut with its sign; None for no limit.
+        :param upper: the same.
+        """
+        cuts, zeros = self.cuts, tf.zeros_like(mean)
+
+        def at(number: int | None) -> tf.Tensor | None:
+            if number is None or cuts is None:
+                return None if number is None else zeros
+            return float(np.sign(number)) * cuts[abs(number) - 1] + zeros
+
+        return self._log_outcome(mean, variance, at(lower), at(upper), groups)
 
     def new_ratios(self) -> NoiseRatios:
-        """By what the noise of a duel to come is multiplied where its group is not known.
+        """By what noise and cuts of a duel to come are multiplied where its group is not known.
 
-        :raises ValueError: `noise_ratio` with a prior that is not normal in its log.
+        :raises ValueError: `noise_ratio` or `cut_scale` with a prior that is not normal in its log.
         """
-        return new_ratios(self.noise_ratio)
+        return new_ratios(self.noise_ratio, self.cut_scale)
 
     def _log_outcome(
         self,
@@ -141,7 +203,11 @@ class DuelPredictions:
         new = np.flatnonzero(number < 0)
         # Unknown groups stand as the first one until they are averaged.
         ratio = tf.gather(tf.convert_to_tensor(self.noise_ratio), np.maximum(number, 0))
-        found = link.log_probability(-mean, variance, noise * ratio, lower, upper)
+        low, high = lower, upper
+        if self.cut_scale is not None:
+            scale = tf.gather(tf.convert_to_tensor(self.cut_scale), np.maximum(number, 0))
+            low, high = None if lower is None else scale * lower, scale * upper
+        found = link.log_probability(-mean, variance, noise * ratio, low, high)
         if not len(new):
             return found
         some = [None if x is None else tf.gather(x, new) for x in (variance, noise, lower, upper)]
@@ -153,9 +219,6 @@ class DuelPredictions:
         if groups is None:
             return None
         return group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
-
-    def _margin(self, like: tf.Tensor) -> tf.Tensor:
-        return tf.zeros_like(like) if self.margin is None else self.margin + tf.zeros_like(like)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -217,14 +280,27 @@ def _averaged(
     lower: tf.Tensor | None,
     upper: tf.Tensor,
 ) -> tf.Tensor:
-    """Log of the average of `link.log_probability` over the ratios of the noise, (N,)."""
-    factor = tf.constant(ratios.ratios, mean.dtype)
-    log_weight = tf.constant(np.log(ratios.weights), mean.dtype)
+    """Log of the average of `link.log_probability` over the ratios of noise and cuts, (N,)."""
+    count, number = len(ratios.weights), mean.shape[0]
+    # So many at once as take bounded memory; one where a graph does not know how many pairs.
+    at_once = 1 if number is None else max(1, min(count, _AVERAGED_AT_ONCE // max(number, 1)))
+    steps = -(-count // at_once)
+    spare = steps * at_once - count
+    factor, scale, weight = (
+        tf.constant(np.pad(x, (0, spare), constant_values=by).reshape(steps, at_once), mean.dtype)
+        for x, by in ((ratios.ratios, 1.0), (ratios.scales, 1.0), (ratios.weights, 0.0))
+    )
+
+    def tiled(values: tf.Tensor, by: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(by[:, None] * values, [-1])
 
     def add(k: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        found = link.log_probability(mean, variance, factor[k] * noise, lower, upper)
-        return k + 1, tfp.math.log_add_exp(total, found + log_weight[k])
+        one = tf.ones_like(factor[k])
+        ends = (None if x is None else tiled(x, scale[k]) for x in (lower, upper))
+        of_both = (tiled(mean, one), tiled(variance, one), tiled(noise, factor[k]))
+        found = tf.reshape(link.log_probability(*of_both, *ends), [at_once, -1])
+        found = tf.reduce_logsumexp(found + tf.math.log(weight[k])[:, None], 0)
+        return k + 1, tfp.math.log_add_exp(total, found)
 
-    # One ratio after another: no more memory, and no larger a graph, than one noise takes.
     nothing = tf.zeros_like(mean) - tf.constant(np.inf, mean.dtype)
-    return tf.while_loop(lambda k, _: k < len(ratios.ratios), add, (0, nothing))[1]
+    return tf.while_loop(lambda k, _: k < steps, add, (0, nothing))[1]

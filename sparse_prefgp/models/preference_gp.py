@@ -50,7 +50,12 @@ from sparse_prefgp.models.checks import (
 )
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
-from sparse_prefgp.models.outcomes import margin_parameter, ratio_parameter
+from sparse_prefgp.models.outcomes import (
+    margin_parameter,
+    ratio_parameter,
+    scale_parameter,
+    step_parameters,
+)
 from sparse_prefgp.models.posterior import (
     Posterior,
     in_chunks,
@@ -127,6 +132,12 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     :param noise_by_group: learn for each group of the duels by what it multiplies `noise_variance`,
         `noise_ratio`, one number r each with log r ~ N(0, 1). Predictions for nobody in
         particular are averaged over that prior.
+    :param cut_steps: where duels are graded, by how much each cut lies above the one before, the
+        margin being the first; K - 1 positive numbers for K levels on either side of a tie, from
+        which they are learned, by default 0.7 each. Those next to a grade that nobody used are
+        held, with a warning.
+    :param cuts_by_group: learn for each group by what it multiplies margin and cuts, `cut_scale`,
+        one number s each with log s ~ N(0, 0.5²); averaged over like the noise, jointly.
     :raises ValueError: a value that makes no sense, named in the message.
     """
 
@@ -142,6 +153,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         mean_function: gpflow.functions.MeanFunction | None = None,
         margin: float | None = None,
         noise_by_group: bool = False,
+        cut_steps: Any = None,
+        cuts_by_group: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(duels, Duels):
@@ -167,7 +180,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.mean_function = mean_function
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, duels)
+        self.cut_steps = step_parameters(cut_steps, duels)
         self.noise_ratio = ratio_parameter(duels) if noise_by_group else None
+        self.cut_scale = scale_parameter(duels, cuts_by_group, noise_by_group)
         self._check_link(engine or ParallelEP())
         if approximation.needs_inducing and feature_part(kernel) is None:
             raise ValueError(
@@ -303,8 +318,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             tf.convert_to_tensor(self.noise_variance),
             self.inducing_variable,
             None if self.noise_ratio is None else tf.convert_to_tensor(self.noise_ratio),
-            None if self.margin is None else tf.convert_to_tensor(self.margin),
+            self.cuts,
             self.has_logit_factors,
+            cut_scale=None if self.cut_scale is None else tf.convert_to_tensor(self.cut_scale),
         )
 
     def _on_rows(self, kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel:
@@ -541,8 +557,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             tf.constant(self.noise_variance.numpy()),
             copy.deepcopy(self.inducing_variable),
             None if self.noise_ratio is None else tf.constant(self.noise_ratio.numpy()),
-            None if self.margin is None else tf.constant(self.margin.numpy()),
+            None if self.cuts is None else tf.constant(self.cuts.numpy()),
             self.has_logit_factors,
+            cut_scale=None if self.cut_scale is None else tf.constant(self.cut_scale.numpy()),
         )
 
     def restore(self, nu: np.ndarray, tau: np.ndarray, result: InferenceResult) -> None:
@@ -628,8 +645,11 @@ def on_other_duels(
         model.mean_function,
         model.noise_variance,
         model.margin,
+        model.cut_steps,
     )
-    kernel, inducing, mean_function, noise, margin = given if shared else copy.deepcopy(given)
+    kernel, inducing, mean_function, noise, margin, steps = (
+        given if shared else copy.deepcopy(given)
+    )
     made = PreferenceGP(
         duels,
         kernel,
@@ -639,9 +659,12 @@ def on_other_duels(
         mean_function=mean_function,
         margin=None if margin is None else 1.0,  # its own, below
         noise_by_group=model.noise_ratio is not None,
+        cuts_by_group=model.cut_scale is not None,
     )
     # With their transforms, priors and whether they are trainable.
     made.noise_variance, made.margin = noise, margin
+    if len(made.cut_steps) == len(steps):
+        made.cut_steps = steps
     return made
 
 

@@ -83,6 +83,12 @@ class KnownDuels(Protocol):
     def num_ties(self) -> int: ...
 
     @property
+    def levels(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def grade_counts(self) -> IntArray | None: ...
+
+    @property
     def num_items(self) -> int: ...
 
     @property
@@ -133,7 +139,9 @@ class Predicts(Protocol):
     mean_function: Any
     noise_variance: gpflow.Parameter
     margin: gpflow.Parameter | None
+    cut_steps: tuple[gpflow.Parameter, ...]
     noise_ratio: gpflow.Parameter | None
+    cut_scale: gpflow.Parameter | None
 
     @property
     def duels(self) -> KnownDuels: ...
@@ -163,6 +171,10 @@ class Predicts(Protocol):
     def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
 
     def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
+
+    def predict_grades(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
+
+    def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor: ...
 
     def new_ratios(self) -> NoiseRatios: ...
 

@@ -73,6 +73,12 @@ def _check_limits(factors: Factors, offset: FloatArray) -> None:
         )
 
 
+def _limits_of(factors: Factors) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper, (t,) each."""
+    upper = factors.upper.numpy()
+    return np.full_like(upper, -np.inf) if factors.lower is None else factors.lower.numpy(), upper
+
+
 def check_whole(graph: DuelGraph) -> None:
     """Refuse duels that are not one or several whole ones.
 
@@ -115,7 +121,8 @@ class WhitenedPrior:
         self._rows = as_float(graph.rows)
         self.offset = offset
         self.duel_noise = 2.0 * float(problem.noise_variance)
-        self.margin = 0.0 if problem.margin is None else float(problem.margin)
+        self.margin = 0.0 if problem.cuts is None else float(problem.cuts[0])
+        self._limits = _limits_of(factors)
         matrix = kernel_matrix(problem.kernel, self._rows).numpy()
         self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
         self.noise = factors.noise.numpy().astype(float)
@@ -137,9 +144,9 @@ class WhitenedPrior:
         if not all(np.array_equal(a, b) for a, b in [*graphs, (old.counts, new.counts)]):
             return False
         prior = Exact().prior(problem)
-        margin = 0.0 if problem.margin is None else float(problem.margin)
+        limits = zip(_limits_of(prior.factors), self._limits, strict=True)
         return (
-            margin == self.margin
+            all(np.array_equal(new, old) for new, old in limits)
             and np.array_equal(prior.offset.numpy(), self.offset)
             and np.array_equal(prior.factors.noise.numpy(), self.noise)
             and np.array_equal(

@@ -381,10 +381,16 @@ def refit_model(
     whole = holdout.of_everything()
     margin = None if model.margin is None else float(model.margin.numpy())
     again = whole.model(model.inducing_variable, model.kernel, margin)
-    if again.noise_ratio is not None and model.noise_ratio is not None:
-        known = dict(zip(model.duels.group_names or (), model.noise_ratio.numpy(), strict=True))
-        names = again.duels.group_names or ()
-        again.noise_ratio.assign([known.get(name, 1.0) for name in names])
+    for step, known in zip(again.cut_steps, model.cut_steps, strict=True):
+        step.assign(known)
+    names = again.duels.group_names or ()
+    for after, before in (
+        (again.noise_ratio, model.noise_ratio),
+        (again.cut_scale, model.cut_scale),
+    ):
+        if after is not None and before is not None:
+            values = dict(zip(model.duels.group_names or (), before.numpy(), strict=True))
+            after.assign([values.get(name, 1.0) for name in names])
     return fit_model(whole, watch, checkpoint, model=again)
 
 

@@ -65,6 +65,11 @@ class StreamedDuels:
         """How many of them are ties; read only where there are any in the whole."""
         return self.totals.ties if self.scan.ties else 0
 
+    @property
+    def levels(self) -> tuple[str, ...] | None:
+        """Names of the levels of grades from worst to best; None without grades."""
+        return self.scan.levels
+
     @cached_property
     def totals(self) -> Totals:
         """Numbers of these rows; those of a part are counted by a pass over it."""
@@ -74,7 +79,8 @@ class StreamedDuels:
             if self.transform is not None and low is not None and high is not None:
                 mean, scale = np.array(self.transform.mean), np.array(self.transform.scale)
                 low, high = (low - mean) / scale, (high - mean) / scale
-            return Totals(scan.sites, scan.duels, scan.ties, scan.comparisons, low, high)
+            numbers = scan.sites, scan.duels, scan.ties
+            return Totals(*numbers, scan.comparisons, low, high, scan.grades)
         return totals_of(self.items, self.chunks(READ_ROWS))
 
     @property

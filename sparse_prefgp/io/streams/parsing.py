@@ -70,7 +70,11 @@ def parsed(
     if rows.weights is not None:
         weights = weights_of(_array(rows.weights), source.weights or "weight", where)
     digest = 0
-    for array in (*sides, counts, kind, weights):
+    answer = None
+    if rows.said is not None:
+        answer = rows.said.answer
+    levels = None if answer is None else answer.numbers
+    for array in (*sides, counts, kind, weights, levels):
         if array is not None:
             digest = zlib.crc32(array.tobytes(), digest)
     if transform is not None and items is None:

@@ -47,6 +47,10 @@ class Scan:
     sd: FloatArray | None = None
     low: FloatArray | None = None
     high: FloatArray | None = None
+    levels: tuple[str, ...] | None = None
+    """Names of the levels of grades; None without."""
+    grades: IntArray | None = None
+    """(K + 1,) how often each level was said, ties first; None without grades."""
 
 
 class Totals(NamedTuple):
@@ -62,6 +66,8 @@ class Totals(NamedTuple):
     """(n,) duels of each item; for inline features low and high, (D,) each, in model units."""
     low: FloatArray | None
     high: FloatArray | None
+    grades: IntArray | None
+    """(K + 1,) how often each level was said, ties first; None without grades."""
 
 
 def scan_of(source: Source, items: ItemTable | None, progress: Report | None) -> Scan:
@@ -85,6 +91,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
             progress(rows, total)
     of = sums.totals
     found = Scan(rows, of.sites, of.duels, of.ties, starts, tuple(digests), of.comparisons)
+    found = replace(found, levels=sums.levels, grades=of.grades)
     if items is not None:
         return found
     moments = sums.moments
@@ -105,6 +112,8 @@ class _Sums:
 
     def __init__(self, items: ItemTable | None) -> None:
         self.sites, self.duels, self.ties = 0, 0.0, 0.0
+        self.levels: tuple[str, ...] | None = None
+        self.grades: IntArray | None = None
         self.compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
         self.moments = _Moments()
 
@@ -113,6 +122,10 @@ class _Sums:
         self.sites += int(events.sites.sum())
         self.duels += float(events.counts.sum())
         self.ties += 0.0 if events.ties is None else float(events.counts[events.ties].sum())
+        said = events.grade_counts
+        if events.answer is not None and said is not None:
+            self.levels = events.answer.names
+            self.grades = said if self.grades is None else self.grades + said
         if self.compared is not None:
             self.compared += events.compared(len(self.compared))
         else:
@@ -123,8 +136,8 @@ class _Sums:
     def totals(self) -> Totals:
         numbers = self.sites, int(self.duels), int(self.ties)
         if self.compared is not None:
-            return Totals(*numbers, self.compared, None, None)
-        return Totals(*numbers, None, self.moments.low, self.moments.high)
+            return Totals(*numbers, self.compared, None, None, self.grades)
+        return Totals(*numbers, None, self.moments.low, self.moments.high, self.grades)
 
 
 class _Moments:

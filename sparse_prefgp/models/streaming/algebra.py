@@ -37,6 +37,7 @@ from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
 from sparse_prefgp.factors.sites import Factors, Sites, damp, totals
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
+from sparse_prefgp.models.outcomes import cuts_of
 from sparse_prefgp.models.streaming.gaussian import Natural
 from sparse_prefgp.models.streaming.hyperparameters import Hyperparameters, flat_gradient
 from sparse_prefgp.support.arrays import FloatArray
@@ -174,7 +175,7 @@ class Algebra:
             p.mean_function,
             tf.convert_to_tensor(p.noise_variance),
             p.inducing_variable,
-            margin=None if p.margin is None else tf.convert_to_tensor(p.margin),
+            cuts=cuts_of(p.margin, p.cut_steps),
             compiled=self._compiled,
         )
 

@@ -42,6 +42,8 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
         "duels": {
             "number": seen.num_duels,
             "ties": seen.num_ties,
+            "levels": None if seen.levels is None else list(seen.levels),
+            "grade_counts": None if seen.grade_counts is None else seen.grade_counts.tolist(),
             "has_items": seen.has_items,
             **described_columns(seen),
         },

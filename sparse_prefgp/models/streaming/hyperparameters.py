@@ -22,13 +22,14 @@ class Hyperparameters(gpflow.Module):
         noise_variance: gpflow.Parameter,
         inducing_variable: gpflow.inducing_variables.InducingPoints,
         margin: gpflow.Parameter | None = None,
+        cut_steps: tuple[gpflow.Parameter, ...] = (),
     ) -> None:
         super().__init__()
         self.kernel = kernel
         self.mean_function = mean_function
         self.noise_variance = noise_variance
         self.inducing_variable = inducing_variable
-        self.margin = margin
+        self.margin, self.cut_steps = margin, cut_steps
 
     @property
     def size(self) -> int:
@@ -66,6 +67,7 @@ class Hyperparameters(gpflow.Module):
             "noise_variance": encoder.parameter(self.noise_variance, "the noise variance"),
             "inducing": encoder.parameter(self.inducing_variable.Z, "the inducing inputs"),
             "margin": None if self.margin is None else encoder.parameter(self.margin, "the margin"),
+            "cut_steps": [encoder.parameter(x, "a step of the cuts") for x in self.cut_steps],
             "parameters": encoder.parameters,
         }
         return Description(names, encoder.arrays)
@@ -86,6 +88,7 @@ class Description(NamedTuple):
             decoder.parameter(self.names["noise_variance"]),
             gpflow.inducing_variables.InducingPoints(decoder.parameter(self.names["inducing"])),
             None if margin is None else decoder.parameter(margin),
+            tuple(decoder.parameter(number) for number in self.names.get("cut_steps", ())),
         )
 
 

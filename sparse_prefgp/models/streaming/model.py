@@ -29,7 +29,7 @@ from sparse_prefgp.models.checks import (
     warn_of_cancelling,
 )
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
-from sparse_prefgp.models.outcomes import margin_parameter
+from sparse_prefgp.models.outcomes import margin_parameter, step_parameters
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP, on_other_duels
 from sparse_prefgp.models.protocols import NotInMemory, SampledWins
@@ -147,6 +147,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     :param noise_variance: sigma² per side of a duel, not trainable at first.
     :param mean_function: any GPflow mean function; None is zero.
     :param margin: as of `PreferenceGP`; duels with ties need one.
+    :param cut_steps: as of `PreferenceGP`.
     :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
         several parts `.0`, `.1`, … join its name. None keeps them in memory.
     :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
@@ -172,6 +173,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         noise_variance: float = 0.5,
         mean_function: gpflow.functions.MeanFunction | None = None,
         margin: float | None = None,
+        cut_steps: Any = None,
         sites: str | os.PathLike[str] | None = None,
         chunk: int | None = None,
         scheduler: str | None = None,
@@ -204,6 +206,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.mean_function = mean_function
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, seen)
+        self.cut_steps = step_parameters(cut_steps, seen)
         if inducing_variable is None:
             inducing_variable = _first_inputs(duels)
         points = inducing_points(approximation, inducing_variable, duels.num_features)
@@ -226,6 +229,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         BayesianModel.__init__(model)
         model.kernel, model.mean_function = parameters.kernel, parameters.mean_function
         model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
+        model.cut_steps = parameters.cut_steps
         model.inducing_variable = parameters.inducing_variable
         model._given, model._work = _Given(None, kept.seen, approximation, engine), None
         summed = SolvedParts(copy.deepcopy(parameters), kept.total, kept.log_evidence)
@@ -281,6 +285,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     # Streams have no groups.
     noise_ratio: gpflow.Parameter | None = None
+    cut_scale: gpflow.Parameter | None = None
 
     @property
     def has_item_effect(self) -> bool:
@@ -323,6 +328,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             self.noise_variance,
             self.inducing_variable,
             self.margin,
+            self.cut_steps,
         )
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

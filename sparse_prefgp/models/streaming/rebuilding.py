@@ -30,6 +30,8 @@ def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Strea
         None if names is None else tuple(names),
         None if transform is None else FeatureTransform.from_dict(transform),
         data.get("ties", 0),
+        None if data.get("levels") is None else tuple(data["levels"]),
+        None if data.get("grade_counts") is None else np.array(data["grade_counts"]),
     )
     kept = LoadedPosterior(
         seen,

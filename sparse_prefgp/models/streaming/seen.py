@@ -20,6 +20,7 @@ _NOT_KEPT = (
     "losers",
     "counts",
     "ties",
+    "grades",
     "weights",
     "rows_given",
     "counts_given",
@@ -50,6 +51,10 @@ class SeenDuels:
 
     num_ties: int = 0
     """How many of the duels are ties."""
+    levels: tuple[str, ...] | None = None
+    """As in `Duels`."""
+    grade_counts: IntArray | None = None
+    """As in `Duels`."""
 
     held: ClassVar[bool] = False
     groups: ClassVar[None] = None
@@ -69,6 +74,8 @@ class SeenDuels:
                 table.feature_names,
                 table.transform,
                 totals.ties,
+                duels.levels,
+                totals.grades,
             )
         assert totals.low is not None and totals.high is not None
         return cls(
@@ -80,6 +87,8 @@ class SeenDuels:
             duels.feature_names,
             duels.transform,
             totals.ties,
+            duels.levels,
+            totals.grades,
         )
 
     def __getattr__(self, name: str) -> Any:

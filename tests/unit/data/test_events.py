@@ -150,15 +150,15 @@ def halves(events: Events) -> Doors:
     )
 
 
-HALF = 2
+HALF = len(events_module.KINDS)
 
 
 @pytest.fixture
 def with_halves(monkeypatch):
     kind = Kind("half", halves, several=True, unordered=True)
     monkeypatch.setattr(events_module, "KINDS", (*events_module.KINDS, kind))
-    monkeypatch.setattr(events_module, "_SEVERAL", np.array([False, False, True]))
-    monkeypatch.setattr(events_module, "_UNORDERED", np.array([False, True, True]))
+    monkeypatch.setattr(events_module, "_SEVERAL", np.append(events_module._SEVERAL, True))
+    monkeypatch.setattr(events_module, "_UNORDERED", np.append(events_module._UNORDERED, True))
 
 
 def half_duels(t: int = 30) -> tuple[spg.Duels, spg.Duels]:
