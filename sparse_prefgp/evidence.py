@@ -16,7 +16,8 @@ from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_fact
 from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.fitc import FITC
 from sparse_prefgp.approximations.inducing import Residual, factorise
-from sparse_prefgp.approximations.vfe import VFE, TightVFE, bound_by_pairs
+from sparse_prefgp.approximations.residual_bounds import bound_by_pairs
+from sparse_prefgp.approximations.vfe import VFE, TightVFE
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
 from sparse_prefgp.factors.quadrature import expected_log_factor
