@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from sparse_prefgp.analysis.items import (
     ItemSet,
     LabelledDuels,
     features_in_units_of,
+    grades_like,
     items_of,
     known_items,
 )
@@ -52,6 +53,7 @@ def evaluate(
     rng: np.random.Generator | None = None,
     groups: str | None = None,
     blocks: str | Sequence[Any] | None = None,
+    grade: str | None = None,
 ) -> dict[str, Any]:
     """Score a model on labelled duels, along with a linear probit and a coin.
 
@@ -74,16 +76,19 @@ def evaluate(
         for a `Duels` one label for each duel as given, None where it is not known. Duels of
         a block that the model knows are predicted from what the block knows too, all others from
         the inducing values alone.
+    :param grade: name of the column of grades, in the levels of the model, for a model with grades;
+        a `Duels` has its own.
     :return: `held_out`: for `model`, `linear_probit` and `coin` the figures of `metrics.score`, and
         `held_out_unseen_pairs`: the same over the duels whose pair was not among the training
         duels, `ordered` in this order and `either_order` at all, each left out where there are
         none, and empty when none of the pairs was; both as in `metrics.json`. These are about the
         duels that one side won, given that they were not tied. `held_out_outcomes`, where there are
         ties and the model has a margin: the figures of `metrics.score_outcomes` over all duels for
-        `model` and `constant_shares`, who knows the share of ties in training; else empty. Then
-        `duels`, `ties`, `duels_in_blocks` (how many are of a block that the model knows, None for a
-        model without blocks), and of the items in them `items_outside_range`, `outside_features`
-        and `unknown_levels`.
+        `model` and `constant_shares`, who knows the share of ties in training; else empty.
+        `held_out_grades`, of duels with grades: the figures of `metrics.score_grades` for the same
+        two; else empty. Then `duels`, `ties`, `duels_in_blocks` (how many are of a block that the
+        model knows, None for a model without blocks), and of the items in them
+        `items_outside_range`, `outside_features` and `unknown_levels`.
     :raises ValueError: no duels, none that one side won, an unknown id (with its row), an item
         against itself, counts that are not whole and positive, ties that are neither 0 nor 1,
         groups for a model with one noise for all, blocks for a model without any that were given, a
@@ -92,7 +97,7 @@ def evaluate(
     """
     rng = generator(rng)
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
-    given = read(model, duels, items, groups, blocks)
+    given = read(model, duels, items, _Columns(groups, blocks, grade))
     if given.ties == given.duels:
         raise ValueError("All duels are ties, so there is no winner to predict; give other duels.")
     baselines: dict[str, LinearProbit | Coin] = {COIN: Coin()}
@@ -106,6 +111,7 @@ def evaluate(
         "held_out": found.scores(),
         "held_out_unseen_pairs": found.unseen_scores(),
         "held_out_outcomes": found.outcomes,
+        "held_out_grades": found.grades,
         "duels": given.duels,
         "ties": given.ties,
         "duels_in_blocks": given.in_blocks if model.approximation.has_blocks else None,
@@ -130,7 +136,17 @@ class _Given:
     """How many are of blocks that the model knows."""
 
 
-def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None, blocks: Any) -> _Given:
+class _Columns(NamedTuple):
+    """Columns of the duels that were named."""
+
+    groups: str | None
+    blocks: Any
+    """Or the labels themselves."""
+    grade: str | None
+
+
+def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Given:
+    groups, blocks, grade = columns
     if blocks is not None:
         check_blocks(model, blocks)
     if isinstance(duels, Duels):
@@ -144,6 +160,11 @@ def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None, bloc
                 "duels is a Duels object, which has its own groups, but the column "
                 f"{groups!r} was given too; leave it out."
             )
+        if grade is not None:
+            raise ValueError(
+                "duels is a Duels object, which has its own grades, but the column "
+                f"{grade!r} was given too; leave it out."
+            )
         found, given = items_of(model, duels), _labelled(model, duels, blocks)
     else:
         if not isinstance(blocks, str | None):
@@ -152,7 +173,8 @@ def _in_memory(model: Predicts, duels: Any, items: Any, groups: str | None, bloc
                 "that holds them."
             )
         found = known_items(model, items)
-        given = found.read_duels(duels, groups, blocks=blocks)
+        graded = grades_like(model, grade)
+        given = found.read_duels(duels, groups, blocks=blocks, grade=graded)
     events, labels, of_event = given.events, given.groups, given.blocks
     if labels is not None:
         labels = known_labels(model, labels)
@@ -203,7 +225,8 @@ def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
     return LabelledDuels(events, labels)
 
 
-def _streamed(model: Predicts, duels: Any, items: Any, groups: str | None, blocks: Any) -> _Given:
+def _streamed(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Given:
+    groups, blocks, grade = columns
     if groups is not None:
         raise ValueError(f"Duels are read in chunks without groups; leave out {groups!r}.")
     if blocks is not None:
@@ -213,7 +236,7 @@ def _streamed(model: Predicts, duels: Any, items: Any, groups: str | None, block
         )
     if model.approximation.has_blocks:
         warn_without_blocks(model)
-    stream, found = _in_units_of(model, duels, items)
+    stream, found = _in_units_of(model, duels, items, grade)
 
     def there() -> ItemSet | None:
         if found is None:
@@ -234,7 +257,9 @@ def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
     return path and not model.duels.has_items and items is None
 
 
-def _in_units_of(model: Predicts, duels: Any, items: Any) -> tuple[StreamedDuels, ItemSet | None]:
+def _in_units_of(
+    model: Predicts, duels: Any, items: Any, grade: str | None
+) -> tuple[StreamedDuels, ItemSet | None]:
     """Duels of files in the units of the model, and the items that they name, if they do.
 
     :raises ValueError: what `stream_duels` and `resolve_items` raise.
@@ -246,6 +271,11 @@ def _in_units_of(model: Predicts, duels: Any, items: Any) -> tuple[StreamedDuels
                 "duels are streamed, with items of their own, but items were given too; leave them "
                 "out, or give the duels as files."
             )
+        if grade is not None:
+            raise ValueError(
+                f"duels are streamed, with grades of their own, but the column {grade!r} was given "
+                "too; leave it out."
+            )
         if model.has_item_effect:
             raise ValueError(
                 "A model with an item effect needs to know the items; give the duels as files, or "
@@ -255,6 +285,8 @@ def _in_units_of(model: Predicts, duels: Any, items: Any) -> tuple[StreamedDuels
     columns = columns_of(duels)
     # A score counts duels as they were, whatever weight they had in a fit.
     ignore = [name for name in WEIGHTS if name in columns]
+    graded = grades_like(model, grade)
+    said: dict[str, Any] = {} if graded is None else {"grade": graded[0], "grades": graded[1]}
     if not {*SIDES} <= {*columns} and items is None:
         if own.transform is not None and own.transform.categorical:
             raise ValueError(
@@ -262,11 +294,11 @@ def _in_units_of(model: Predicts, duels: Any, items: Any) -> tuple[StreamedDuels
                 f"categorical feature {own.transform.categorical[0]!r}; give duels between items."
             )
         standardise = False if own.transform is None else own.transform
-        more: dict[str, Any] = {"standardise": standardise, "ignore": ignore}
+        more: dict[str, Any] = {"standardise": standardise, "ignore": ignore, **said}
         return stream_duels(duels, features=own.feature_names, **more), None
     found = known_items(model, items)
     table = ItemTable(found.inputs, found.ids, own.feature_names)
-    return stream_duels(duels, table, ignore=ignore), found
+    return stream_duels(duels, table, ignore=ignore, **said), found
 
 
 def _converted(own: Any, duels: StreamedDuels) -> StreamedDuels:

@@ -122,6 +122,7 @@ class ItemSet:
         groups: str | None = None,
         weights: str | None = None,
         blocks: str | None = None,
+        grade: tuple[str, tuple[str, ...]] | None = None,
     ) -> LabelledDuels:
         """A table of duels between these items.
 
@@ -130,12 +131,13 @@ class ItemSet:
         :param groups: name of the column that says who judged.
         :param weights: of the column that says as how many duels each counts.
         :param blocks: of the column of each duel's block.
+        :param grade: of the column of grades, and the names of the levels.
         :raises ValueError: a missing column, no rows, an id that is missing or unknown, an item
             against itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
             missing group, block or weight; the message names the row.
         """
         table = load_duels(source)
-        roles = Roles(weights=weights, groups=groups)
+        roles = Roles(None, weights, groups, *(grade or ()))
         events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
         return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
 
@@ -270,6 +272,21 @@ def items_of(model: Predicts, duels: Duels) -> ItemSet:
         numbers = np.arange(duels.num_items)
     ids = given.ids if duels.item_ids is None else duels.item_ids
     return _item_set(model, ids, features, numbers, {}, "the items of the duels")
+
+
+def grades_like(model: Predicts, grade: str | None) -> tuple[str, tuple[str, ...]] | None:
+    """A column of grades, and the levels that the model knows.
+
+    :raises ValueError: a model that has learned from no grades.
+    """
+    if grade is None:
+        return None
+    if model.duels.levels is None:
+        raise ValueError(
+            f"The column {grade!r} was to hold grades, but the model has learned from none; leave "
+            "it out (grade=, --grade)."
+        )
+    return grade, model.duels.levels
 
 
 def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:

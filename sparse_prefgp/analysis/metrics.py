@@ -260,21 +260,95 @@ def score_outcomes(
     best = p == p.max(1, keepdims=True)
     right = np.where(best[rows, outcome], 1.0 / best.sum(1), 0.0)
     nlp = float(-(weights @ log_p[rows, outcome]) / total)
-    order = np.argsort(p[:, 1])
-    reached = np.cumsum(weights[order])
-    at = np.searchsorted(reached, total * np.arange(1, TIE_BINS) / TIE_BINS)
-    edges = np.unique(p[order[at], 1])
-    gap = np.bincount(np.digitize(p[:, 1], edges), weights=weights * (p[:, 1] - tied))
     return {
         "accuracy": float(weights @ right / total),
         "nlp_nats": nlp + 0.0,
         "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
         "tie_rate": float(weights @ tied / total),
         "predicted_tie_rate": float(weights @ p[:, 1] / total),
-        "tie_calibration_error": float(np.abs(gap).sum() / total),
+        "tie_calibration_error": _gap(p[:, 1], tied, weights),
         "ties": round(float(weights @ tied)),
         "duels": round(total),
     }
+
+
+def _gap(p: FloatArray, happened: BoolArray, weights: FloatArray) -> float:
+    """Mean gap between predicted and observed share over ten bins of equally many duels by p."""
+    total = float(weights.sum())
+    order = np.argsort(p)
+    reached = np.cumsum(weights[order])
+    at = np.searchsorted(reached, total * np.arange(1, TIE_BINS) / TIE_BINS)
+    edges = np.unique(p[order[np.minimum(at, len(p) - 1)]])
+    gap = np.bincount(np.digitize(p, edges), weights=weights * (p - happened))
+    return float(np.abs(gap).sum() / total)
+
+
+def score_grades(
+    log_probabilities: npt.ArrayLike, grades: npt.ArrayLike, counts: npt.ArrayLike | None = None
+) -> dict[str, float | int]:
+    """Score the probabilities of L grades that were given to duels.
+
+    :param log_probabilities: (t, L) natural logarithms, worst grade first; they add up to 1.
+    :param grades: (t,) the place of the observed one, from 0.
+    :param counts: (t,) how often each duel was seen, positive; default all 1.
+    :return: `accuracy` (the grade had the largest probability; equal ones share), `nlp_nats` and
+        `nlp_bits` (mean negative log probability of the grade), `calibration_error` (mean over the
+        grades of the gap between predicted and observed share over ten bins of equally many duels
+        by predicted probability), `mean_distance` (of the grade, in levels, from the median of
+        the prediction) and `duels`.
+    :raises ValueError: no duels, arrays of another shape, probabilities that do not add up to 1, a
+        grade that there is not, counts that are not positive.
+    """
+    log_p = np.asarray(log_probabilities, dtype=np.float64)
+    if log_p.ndim != 2 or log_p.shape[1] < 2 or len(log_p) == 0:
+        raise ValueError(
+            f"log_probabilities has shape {log_p.shape}; give (t, grades) for at least one duel."
+        )
+    place = np.asarray(grades)
+    weights = np.ones(len(log_p)) if counts is None else _vector(counts, "counts")
+    for label, values in (("grades", place), ("counts", weights)):
+        if values.shape != (len(log_p),):
+            raise ValueError(
+                f"{label} has shape {values.shape} for {len(log_p)} duels; give one each."
+            )
+    outside = (place < 0) | (place >= log_p.shape[1])
+    _refuse(place, outside, "grades", f"give places from 0 to {log_p.shape[1] - 1}")
+    _refuse(weights, ~((weights > 0) & np.isfinite(weights)), "counts", "give positive numbers")
+    p = np.exp(log_p)
+    wrong = np.flatnonzero(~(np.abs(p.sum(1) - 1.0) <= 1e-6))
+    if wrong.size:
+        raise ValueError(
+            f"The probabilities of duel {wrong[0]} add up to {p[wrong[0]].sum()}; give those of "
+            "all grades, which add up to 1."
+        )
+    total, rows = float(weights.sum()), np.arange(len(p))
+    best = p == p.max(1, keepdims=True)
+    right = np.where(best[rows, place], 1.0 / best.sum(1), 0.0)
+    nlp = float(-(weights @ log_p[rows, place]) / total)
+    median = np.sum(np.cumsum(p, 1) < 0.5, 1)
+    gaps = [_gap(p[:, k], place == k, weights) for k in range(p.shape[1])]
+    return {
+        "accuracy": float(weights @ right / total),
+        "nlp_nats": nlp + 0.0,
+        "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
+        "calibration_error": float(np.mean(gaps)),
+        "mean_distance": float(weights @ np.abs(median - place) / total),
+        "duels": round(total),
+    }
+
+
+def constant_grades(counts: npt.ArrayLike, has_ties: bool, rows: int) -> FloatArray:
+    """Log probabilities (rows, L) of who knows nothing but how often each grade was used.
+
+    Half a duel is added to each, so that none is impossible.
+
+    :param counts: (K + 1,) how often each level was said by either side, ties first.
+    :param has_ties: whether a tie is a grade.
+    """
+    number = np.asarray(counts, dtype=np.float64) + 0.5
+    sides = 0.5 * number[1:]
+    every = np.concatenate([sides[::-1], number[:1] if has_ties else [], sides])
+    return np.tile(np.log(every / every.sum()), (rows, 1))
 
 
 def constant_shares(tie_rate: float, rows: int) -> FloatArray:

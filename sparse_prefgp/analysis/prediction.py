@@ -17,6 +17,7 @@ from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
 
 TIE = "tie_probability"
+GRADE = "p_"
 ADDED = ("probability", "difference", "sd", "lower", "upper", "outside_range")
 # Pairs that are in TensorFlow at a time.
 _PAIRS_AT_ONCE = 50_000
@@ -45,19 +46,22 @@ def predict(
     :param groups: name of the column of `pairs` that says who judges, for a model with noise by
         group; by default probabilities are averaged over the prior of a group's noise.
     :return: The pairs as a data frame, all columns as they are, with `probability` (that the first,
-        or the winner, beats the second), for a model with a margin `tie_probability`, `difference`
+        or the winner, beats the second), for a model with a margin `tie_probability`, for one with
+        grades `p_LEVEL` for each of them (of the first over the second, worst first), `difference`
         (expected utility of the first less that of the second), `sd`, `lower` and `upper` (of that
         difference) and `outside_range` (either item outside the range of the training items).
-        `frame.attrs` holds `level`, `negative_variances` (how many variances rounding had made
-        negative; their sd is 0), and of the items in the pairs `outside_features` and
-        `unknown_levels`.
+        `frame.attrs` holds `level`, `grades` (their columns, if any), `negative_variances` (how
+        many variances rounding had made negative; their sd is 0), and of the items in the pairs
+        `outside_features` and `unknown_levels`.
     :raises ValueError: a missing column, one named like a column that is added, an unknown id (with
         its row), a missing group, groups for a model with one noise for all, a level outside (0,
         1), and what `resolve_items` raises.
     """
     level = level_of_interval(level)
     table, sides = load_pairs(pairs)
-    taken = next((name for name in (*ADDED, TIE) if name in table.frame.columns), None)
+    grades = grade_columns(model)
+    added = (*ADDED, TIE, *grades)
+    taken = next((name for name in added if name in table.frame.columns), None)
     if taken is not None:
         raise ValueError(
             f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
@@ -74,6 +78,7 @@ def predict(
     frame = table.frame.assign(
         probability=np.exp(outcome.won),
         **({} if model.margin is None else {TIE: np.exp(outcome.tied)}),
+        **{name: np.exp(outcome.grades[:, k]) for k, name in enumerate(grades)},
         difference=mean,
         sd=sd,
         lower=mean - half_width,
@@ -83,11 +88,17 @@ def predict(
     there = found.select(np.unique(np.concatenate([first, second])))
     frame.attrs = {
         "level": float(level),
+        **({"grades": list(grades)} if grades else {}),
         "negative_variances": int(negative.sum()),
         "outside_features": there.outside_features,
         "unknown_levels": there.unknown_levels,
     }
     return frame
+
+
+def grade_columns(model: Predicts) -> tuple[str, ...]:
+    """Names of the columns with probabilities of grades, worst first; none without grades."""
+    return tuple(f"{GRADE}{name}" for name in model.duels.levels or ())
 
 
 class Outcomes(NamedTuple):
@@ -103,6 +114,8 @@ class Outcomes(NamedTuple):
     """Mean of the difference of utilities."""
     variance: FloatArray
     """Variance of the difference of utilities."""
+    grades: FloatArray
+    """Log probabilities (N, L) of the grades of the first, worst first; (N, 0) without grades."""
 
     @property
     def winner(self) -> FloatArray:
@@ -129,7 +142,9 @@ def predicted(
     :param groups: (N,) labels of who judges; a warning tells of unknown ones.
     """
     count = len(first)
-    result = Outcomes(*(np.empty(count) for _ in Outcomes._fields))
+    levels = len(model.duels.levels or ())
+    columns = [np.empty(count) for _ in range(len(Outcomes._fields) - 1)]
+    result = Outcomes._make([*columns, np.empty((count, levels))])
     labels = None if groups is None else known_labels(model, groups)
     for start in range(0, count, _PAIRS_AT_ONCE):
         part = slice(start, start + _PAIRS_AT_ONCE)
@@ -153,4 +168,7 @@ def outcomes_of(
         model.log_tie(mean, variance, groups),
         model.log_win(-mean, variance, groups),
     )
-    return Outcomes(*(x.numpy() for x in (*logs, mean, variance)))
+    grades = np.empty((len(mean), 0))
+    if model.duels.levels is not None:
+        grades = model.log_grades(mean, variance, groups).numpy()
+    return Outcomes._make([*(x.numpy() for x in (*logs, mean, variance)), grades])

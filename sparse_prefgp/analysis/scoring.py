@@ -14,10 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
-from sparse_prefgp.analysis.metrics import constant_shares, score, score_outcomes
+from sparse_prefgp.analysis.metrics import (
+    constant_grades,
+    constant_shares,
+    score,
+    score_grades,
+    score_outcomes,
+)
 from sparse_prefgp.analysis.prediction import outcomes_of
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.events import WIN, Events
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.protocols import Predicts, holding_duels
@@ -49,6 +55,10 @@ class ScoredRows(NamedTuple):
     """(k,) labels of blocks that the model has, None for one that is not known; None where nobody
     asked.
     """
+    grades: IntArray | None = None
+    """(k,) by how many levels the winner is better, 0 for ties, -1 where nobody said; None without
+    grades.
+    """
 
 
 def rows_between(
@@ -77,7 +87,11 @@ def _behind_doors(
         counts = counts * doors.weight
     tied = ~doors.decided
     groups, blocks = (None if x is None else x[doors.event] for x in (groups, blocks))
-    return ScoredRows(won, lost, counts, tied if tied.any() else None, groups, blocks)
+    grades = None
+    if events.answer is not None:
+        level = np.abs(events.answer.numbers.astype(np.int64))
+        grades = np.where(events.kind == WIN, -1, level)[doors.event]
+    return ScoredRows(won, lost, counts, tied if tied.any() else None, groups, blocks, grades)
 
 
 def rows_of_stream(duels: StreamedDuels) -> Iterator[ScoredRows]:
@@ -103,6 +117,10 @@ class HeldOut:
     outcomes: Scores = field(default_factory=dict)
     """Scores of win, tie and loss over all duels by predictor, as by `metrics.score_outcomes`;
     empty where they were not asked for.
+    """
+    grades: Scores = field(default_factory=dict)
+    """Scores of the grades over all that were graded by predictor, as by `metrics.score_grades`;
+    empty without.
     """
     unseen: Mapping[str, BoolArray] = field(default_factory=dict)
     """Masks (rows,) of pairs that training did not have, `ordered` and `either_order`; empty where
@@ -148,12 +166,15 @@ def score_rows(
     """
     found: dict[str, list[FloatArray]] = {} if model is None else {MODEL: []}
     found |= {name: [] for name in baselines}
-    three, counts, tied = [], [], []
+    three, counts, tied, graded = [], [], [], _Graded.of(model)
     for chunk in rows:
         if model is not None:
             mean, variance = _differences(model, chunk)
             outcome = outcomes_of(model, mean, variance, chunk.groups)
             found[MODEL].append(outcome.winner)
+            if graded is not None and chunk.grades is not None:
+                logs_of = model.log_grades(mean, variance, chunk.groups).numpy()
+                graded.add(logs_of, chunk.grades, chunk.counts)
             if outcomes:
                 three.append(outcome.all_three)
         columns = chunk.won.shape[1] if model is None else model.duels.num_features
@@ -170,7 +191,56 @@ def score_rows(
         shares = constant_shares(model.duels.num_ties / model.duels.num_duels, len(ties))
         both_ways = {MODEL: np.concatenate(three), CONSTANT_SHARES: shares}
         all_three = {name: score_outcomes(p, ties, weight) for name, p in both_ways.items()}
-    return HeldOut(logs, weight[~ties], all_three, unseen or {})
+    grades = {} if graded is None else graded.scores()
+    return HeldOut(logs, weight[~ties], all_three, grades, unseen or {})
+
+
+@dataclass(frozen=True, eq=False)
+class _Graded:
+    """Grades that were predicted and seen, chunk by chunk."""
+
+    used: IntArray
+    """(K + 1,) how often training duels had each level."""
+    has_ties: bool
+    log_probabilities: list[FloatArray] = field(default_factory=list)
+    places: list[IntArray] = field(default_factory=list)
+    counts: list[npt.NDArray[Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, model: Predicts | None) -> _Graded | None:
+        """None for a model without grades."""
+        if model is None or model.duels.levels is None or model.duels.grade_counts is None:
+            return None
+        return cls(model.duels.grade_counts, len(model.duels.levels) % 2 == 1)
+
+    def add(self, logs: FloatArray, levels: IntArray, counts: npt.NDArray[Any]) -> None:
+        """Take those that were graded.
+
+        :raises ValueError: grades of more levels than the model has.
+        """
+        largest = len(self.used) - 1
+        if levels.max(initial=0) > largest or (not self.has_ties and np.any(levels == 0)):
+            raise ValueError(
+                f"The duels have grades of {levels.max()} levels, or ties, but the model knows "
+                f"{largest} and {'ties' if self.has_ties else 'no ties'}; give duels with its "
+                "levels."
+            )
+        said = levels >= 0
+        place = largest + levels - (0 if self.has_ties else 1)
+        self.log_probabilities.append(logs[said])
+        self.places.append(place[said])
+        self.counts.append(counts[said])
+
+    def scores(self) -> Scores:
+        """Of the model, and of who knows the shares of training; none without grades."""
+        if not sum(map(len, self.places)):
+            return {}
+        places, counts = np.concatenate(self.places), np.concatenate(self.counts)
+        both = {
+            MODEL: np.concatenate(self.log_probabilities),
+            CONSTANT_SHARES: constant_grades(self.used, self.has_ties, len(places)),
+        }
+        return {name: score_grades(logs, places, counts) for name, logs in both.items()}
 
 
 def _differences(model: Predicts, rows: ScoredRows) -> tuple[Any, Any]:

@@ -14,6 +14,7 @@ from sparse_prefgp.analysis.items import (
     ItemSet,
     LabelledDuels,
     feature_columns,
+    grades_like,
     is_array,
     own_items,
     resolve_items,
@@ -25,6 +26,7 @@ from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
+from sparse_prefgp.models.outcomes import steps_to_learn
 from sparse_prefgp.models.preference_gp import PreferenceGP, on_other_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -102,6 +104,7 @@ def update(
     groups: str | None = None,
     weights: str | None = None,
     blocks: str | None = None,
+    grade: str | None = None,
 ) -> tuple[PreferenceGP, UpdateReport]:
     """A model of the old duels and new ones, with the same parameters; the old one stays.
 
@@ -118,6 +121,8 @@ def update(
     :param weights: of the column that says as how many duels each counts; without it each is one.
     :param blocks: of the column of each duel's block; needed for `PITC` with blocks that were
         given.
+    :param grade: of the column of grades, in the levels of the model; without it the new duels are
+        wins of which nobody said by how much, or ties.
     :return: The new model, after inference that began at the old sites, and what was done. Its
         posterior is that of a model made afresh from all duels with these parameters; fit it with
         `optimise` to learn the parameters from all duels.
@@ -133,7 +138,7 @@ def update(
         items = items_named_in(load_duels(duels), (WINNER, LOSER)).frame
     added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)
-    new = everything.read_duels(duels, groups, weights, blocks)
+    new = everything.read_duels(duels, groups, weights, blocks, grades_like(model, grade))
     data = _joined(old, everything, new)
 
     before = model.log_evidence()
@@ -141,6 +146,8 @@ def update(
     result = on_other_duels(model, data, model.engine, approximation)
     if result.margin is not None and old.ties is None and data.ties is not None:
         gpflow.set_trainable(result.margin, True)  # the first ties, from which it is learned
+    if grade is not None:
+        _free_steps(old, result)
     _keep_ratios(model, result)
     nu, tau, continued = continued_sites(model, result)
     result.start_from(nu, tau)
@@ -239,6 +246,17 @@ def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approx
     known = {id_text(label): label for label in approximation.labels or ()}
     added = [known.get(id_text(label), label) for label in new.blocks.tolist()]
     return approximation.followed_by(added)
+
+
+def _free_steps(old: Duels, new: PreferenceGP) -> None:
+    """Learn the cuts next to grades that were used for the first time."""
+    before, now = old.grade_counts, new.duels.grade_counts
+    assert before is not None and now is not None
+    for step, was, free in zip(
+        new.cut_steps, steps_to_learn(before), steps_to_learn(now), strict=True
+    ):
+        if free and not was:
+            gpflow.set_trainable(step, True)
 
 
 def _keep_ratios(old: PreferenceGP, new: PreferenceGP) -> None:

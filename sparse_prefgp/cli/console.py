@@ -49,6 +49,13 @@ OUTCOME_COLUMNS = {
     "tie_calibration_error": "calibration of ties",
 }
 
+GRADE_COLUMNS = {
+    "accuracy": "accuracy",
+    "nlp_nats": "nlp nats",
+    "mean_distance": "levels off",
+    "calibration_error": "calibration error",
+}
+
 
 @contextmanager
 def sentences(
@@ -220,6 +227,11 @@ def scores_table(
 def outcomes_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
     """Scores of win, tie and loss over all held-out duels, one row per predictor."""
     return scores_table("Held-out duels: win, tie or loss", {"": scores}, OUTCOME_COLUMNS)
+
+
+def grades_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
+    """Scores of the grades over all held-out duels that were graded, one row per predictor."""
+    return scores_table("Held-out duels: grades", {"": scores}, GRADE_COLUMNS)
 
 
 @contextmanager

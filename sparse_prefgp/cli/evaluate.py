@@ -11,6 +11,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
+    grades_table,
     open_model,
     outcomes_table,
     scores_table,
@@ -37,6 +38,7 @@ class EvaluateOptions:
     seed: int = same_as(FitSettings, "seed")
     noise_by: str | None = same_as(Shared, "noise_by")
     blocks: str | None = same_as(Shared, "blocks")
+    grade: str | None = same_as(Shared, "grade")
 
 
 @command()
@@ -56,6 +58,7 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
             rng=seeded(options.seed),
             groups=options.noise_by,
             blocks=options.blocks,
+            grade=options.grade,
         )
     if options.out is not None:
         write_file(options.out, as_json_text(scores))
@@ -71,6 +74,8 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
         )
     if scores["held_out_outcomes"]:
         console.print(outcomes_table(scores["held_out_outcomes"]))
+    if scores["held_out_grades"]:
+        console.print(grades_table(scores["held_out_grades"]))
     if scores["held_out_unseen_pairs"]:
         parts = {
             UNSEEN_HEADINGS[name]: part for name, part in scores["held_out_unseen_pairs"].items()

@@ -14,6 +14,7 @@ from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
     counting_bar,
+    grades_table,
     import_tensorflow,
     outcomes_table,
     progress_bar,
@@ -206,16 +207,29 @@ def _print_fit(console: Output, fitted: FitResult) -> None:
     if fit["margin"] is not None:
         known = "as given" if fit["fixed_margin"] else "learned"
         lines.append(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {known}")
-    ratios = fit.get("noise_ratios")
-    if ratios is not None:
+    if fit["grades"] is not None:
+        cuts = ", ".join(f"{cut:.3g}" for cut in fit["cuts"])
+        held = fit["grades"]["held_steps"]
+        note = (
+            f"; held, as nobody used a grade next to it: step {', '.join(map(str, held))}"
+            if held
+            else ""
+        )
+        lines.append(f"Cuts of the grades: {cuts}{note}")
+    for ratios, what, whose in (
+        (fit.get("noise_ratios"), "Noise variance", "that"),
+        (fit.get("cut_scales"), "Margin and cuts", "those"),
+    ):
+        if ratios is None:
+            continue
         several = (
-            f"{ratios['min']:.2g} to {ratios['max']:.2g} times that of the model, median "
+            f"{ratios['min']:.2g} to {ratios['max']:.2g} times {whose} of the model, median "
             f"{ratios['median']:.2g}"
         )
-        one = f"{ratios['median']:.2g} times that of the model"
+        one = f"{ratios['median']:.2g} times {whose} of the model"
         groups = ratios["groups"]
         text = f"{groups:,} groups: {several}" if groups > 1 else f"the one group: {one}"
-        lines.append(f"Noise variance of {text}")
+        lines.append(f"{what} of {text}")
     if fit["converged"] and how:
         lines.append(f"Inference {fit['inference']}")
     elif fit["converged"]:
@@ -233,6 +247,8 @@ def _print_scores(
         console.print(scores_table(title, {"": scores}))
     if outcomes:
         console.print(outcomes_table(outcomes))
+    if figures.get("held_out_grades"):
+        console.print(grades_table(figures["held_out_grades"]))
     unseen = figures.get("held_out_unseen_pairs")
     if unseen:
         parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.support.options import option, same_as
 
-TIE = "tie_probability"
+TIE, GRADE = "tie_probability", "p_"
 EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out predicted.csv"
 
 
@@ -54,7 +55,8 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
         raise ValueError(f"There are no pairs in {str(options.pairs)!r}; give at least one row.")
     if options.out is not None:
         write_file(options.out, frame.to_csv(index=False))
-    console.print(_table(frame.head(options.show), len(frame)))
+    grades = frame.attrs.get("grades", ())
+    console.print(_table(frame.head(options.show), len(frame), grades))
     console.print(
         Text(
             "Probability that the first beats the second; difference of their utilities, with "
@@ -64,17 +66,19 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
     console.finish({"level": options.level, "pairs": frame.to_dict("records")}, options.out)
 
 
-def _table(frame: Any, total: int) -> Cells:
+def _table(frame: Any, total: int, grades: Sequence[str]) -> Cells:
     first, second = ("first", "second") if "first" in frame else ("winner", "loser")
     columns = {
         first: [str(item) for item in frame[first]],
         second: [str(item) for item in frame[second]],
         "probability": chances(frame["probability"]),
         **({"tie": chances(frame[TIE])} if TIE in frame else {}),
+        **{name.removeprefix(GRADE): chances(frame[name]) for name in grades},
         "difference": [f"{value:z.3f}" for value in frame["difference"]],
         "interval": intervals(frame["lower"], frame["upper"]),
     }
     if frame["outside_range"].any():
         columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
+    shown = [name.removeprefix(GRADE) for name in grades]
     title = "All pairs" if len(frame) == total else f"The first {len(frame):,} of {total:,} pairs"
-    return cells_table(title, columns, left=(first, second), spare=("outside", "interval"))
+    return cells_table(title, columns, left=(first, second), spare=("outside", "interval", *shown))

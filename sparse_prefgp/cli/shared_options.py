@@ -32,6 +32,9 @@ class Shared:
     noise_by: str | None = option(
         "Column of the duels that says who judged, for a model with noise by group.", default=None
     )
+    grade: str | None = option(
+        "Column of the duels with grades, for a model with grades, in its levels.", default=None
+    )
     blocks: str | None = option(
         "Column of the duels that holds their blocks, for a model with pitc:COLUMN.", default=None
     )

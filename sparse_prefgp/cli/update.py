@@ -27,6 +27,7 @@ class UpdateOptions:
     noise_by: str | None = same_as(Shared, "noise_by")
     weight: str | None = option("Column of the duels: as how many each counts.", default=None)
     blocks: str | None = same_as(Shared, "blocks")
+    grade: str | None = same_as(Shared, "grade")
     max_iterations: int = option(
         "Also move the hyperparameters, by at most so many steps.", default=0
     )
@@ -68,6 +69,7 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
             groups=options.noise_by,
             weights=options.weight,
             blocks=options.blocks,
+            grade=options.grade,
         )
     console.print(Text(str(report)))
     result = report.to_dict()

@@ -348,6 +348,14 @@ class Events:
             _joined_answers(every),
         )
 
+    def without_grades(self) -> Events:
+        """The same, grades being plain wins of the better side."""
+        if self.answer is None:
+            return self
+        turned = self._best_first(self.answer)
+        kind = np.where(turned.kind == GRADE, WIN, turned.kind).astype(np.int8)
+        return replace(turned, kind=kind, answer=None)
+
     def onto(self, place: IntArray) -> Events:
         """The same events between other rows: row i has become row place[i]."""
         return replace(self, sides=place[self.sides]).in_order()

@@ -79,6 +79,11 @@ class DuelTable:
         return self.events.ties
 
     @property
+    def levels(self) -> tuple[str, ...] | None:
+        """Names of the levels of grades from worst to best; None without grades."""
+        return None if self.events.answer is None else self.events.answer.names
+
+    @property
     def weights(self) -> FloatArray | None:
         """(t,) as how many duels each counts in the likelihood; None for one each."""
         return self.events.each_weight
@@ -91,6 +96,10 @@ class DuelTable:
     def saying(self, **columns: Any) -> DuelTable:
         """The same table with other columns of its events, such as `judge=None`."""
         return replace(self, events=replace(self.events, **columns))
+
+    def without_grades(self) -> DuelTable:
+        """The same table, grades being plain wins of the better side."""
+        return replace(self, events=self.events.without_grades())
 
     @property
     def has_features(self) -> bool:

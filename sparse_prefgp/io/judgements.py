@@ -11,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import check_total
-from sparse_prefgp.data.events import FLAGGED, Codes, Events, kinds_of
+from sparse_prefgp.data.events import (
+    FLAGGED,
+    Answers,
+    Codes,
+    Events,
+    kinds_of,
+    kinds_of_grades,
+)
 from sparse_prefgp.data.events import TIE as TIED
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
@@ -19,7 +26,14 @@ from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load
 from sparse_prefgp.io.ids import Ids
-from sparse_prefgp.io.values import counts_of, flags_of, labels_of, refuse_itself, weights_of
+from sparse_prefgp.io.values import (
+    counts_of,
+    flags_of,
+    grades_of,
+    labels_of,
+    refuse_itself,
+    weights_of,
+)
 from sparse_prefgp.support.arrays import IntArray
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
@@ -38,6 +52,10 @@ class Roles:
     """As how many each counts in the likelihood."""
     groups: str | None = None
     """Who judged."""
+    grade: str | None = None
+    """By how much the first side is better."""
+    levels: tuple[str, ...] | None = None
+    """Names of the grades from worst to best; None for whole numbers."""
 
     @property
     def count_column(self) -> str:
@@ -48,7 +66,8 @@ class Roles:
     def named(self) -> tuple[str, ...]:
         """The columns that have to be there for every row of a table, whatever it holds."""
         counts = self.counts if isinstance(self.counts, str) else None
-        return tuple(name for name in (counts, self.weights, self.groups) if name is not None)
+        named = (counts, self.weights, self.groups, self.grade)
+        return tuple(name for name in named if name is not None)
 
 
 def load_duels(source: Source) -> Table:
@@ -89,6 +108,8 @@ def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) ->
     """
     winners, losers = (items.rows_in(table, name) for name in (WINNER, LOSER))
     refuse_itself(winners == losers, table.row, lambda i: f"item {str(ids[winners[i]])!r}")
+    if roles.grade is not None:
+        return _graded_in(table, roles, winners, losers)
     there = {i: kind for i, kind in FLAGGED.items() if kind.column in table.frame.columns}
     flags = {
         i: flags_of(table.frame[kind.column], str(kind.column), table.row, kind.flags)
@@ -96,6 +117,22 @@ def duels_in(table: Table, items: Ids, ids: Sequence[Hashable], roles: Roles) ->
     }
     kind = kinds_of(flags, len(table.frame), table.row)
     return said_by(table, roles, Events.between(winners, losers, kind=kind))
+
+
+def _graded_in(table: Table, roles: Roles, winners: IntArray, losers: IntArray) -> Events:
+    """Duels whose grade a column says."""
+    column = str(roles.grade)
+    table.require(column)
+    for kind in FLAGGED.values():
+        if kind.column in table.frame.columns:
+            raise ValueError(
+                f"{table.name} has a column {kind.column!r} besides the grades in {column!r}, "
+                "which say that too; leave one of them out."
+            )
+    numbers, names = grades_of(table.frame[column], column, table.row, roles.levels)
+    answer = Answers.of(numbers, names)
+    events = Events.between(winners, losers, kind=kinds_of_grades(answer), answer=answer)
+    return said_by(table, roles, events)
 
 
 def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = None) -> Events:

@@ -23,6 +23,7 @@ from sparse_prefgp.io.judgements import (
     in_context,
     load_duels,
 )
+from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -38,6 +39,8 @@ def read_table(
     weights: str | None = None,
     groups: str | None = None,
     context: Sequence[str] = (),
+    grade: str | None = None,
+    grades: str | Sequence[Any] | None = None,
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -60,6 +63,11 @@ def read_table(
     :param context: columns of the duels that become features, see `in_context`: a column `surface`
         for both sides, or `winner_home` and `loser_home` for `home`. Each item in each context is
         then an item of its own, such as `Ann @ surface=clay, home=1`.
+    :param grade: name of a column of the duels that says how much better the winner, so called, is
+        than the loser, who may be the better one too: grades take the place of ties.
+    :param grades: its levels from worst to best, "much worse,worse,tie,better,much better" or a
+        list: an odd number with ties in the middle, an even one without; by default whole numbers
+        up to the largest there is, 0 for a tie.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text
@@ -67,9 +75,14 @@ def read_table(
         that is neither 0 nor 1; a weight that is not positive; a missing group; a context that is
         no column of the duels, or one of the items too.
     """
-    roles = Roles(counts, weights, groups)
+    roles = Roles(counts, weights, groups, *_grades(grade, grades))
     item_table = None if items is None else load_items(items)
     table = load_duels(duels)
+    if ties is not None and grade is not None:
+        raise ValueError(
+            f"A table of ties was given besides grades, in {grade!r}, which say that too; leave "
+            "one of them out."
+        )
     if ties is not None:
         table = followed_by_ties(table, ties)
     if item_table is None:
@@ -80,6 +93,15 @@ def read_table(
     used = [WINNER, LOSER, roles.count_column, *flags]
     found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
     return in_context(found, context)
+
+
+def _grades(grade: str | None, levels: Any) -> tuple[str | None, tuple[str, ...] | None]:
+    """A column of grades, and the names of its levels, checked."""
+    if grade is None and levels is not None:
+        raise ValueError(
+            "The levels of grades were given, but no column of them; name it (--grade, grade=)."
+        )
+    return grade, None if levels is None else levels_of(levels)
 
 
 def table_of(
@@ -114,6 +136,8 @@ def read_duels(
     weights: str | None = None,
     groups: str | None = None,
     context: Sequence[str] = (),
+    grade: str | None = None,
+    grades: str | Sequence[Any] | None = None,
 ) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
@@ -134,6 +158,8 @@ def read_duels(
         weights=weights,
         groups=groups,
         context=context,
+        grade=grade,
+        grades=grades,
     ).to_duels()
 
 

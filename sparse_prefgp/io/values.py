@@ -17,6 +17,8 @@ from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
 Where = Callable[[int], str]
+# Of grades on either side of a tie, where nobody names them.
+_MOST_LEVELS = 50
 YES_AND_NO = {"1": True, "true": True, "0": False, "false": False}
 
 
@@ -78,6 +80,99 @@ def flags_of(column: Any, name: str, where: Where, meaning: str) -> BoolArray:
             f"The column {name!r} has {shortened(_cell(column, i))} in {where(i)}; give {meaning}."
         )
     return np.asarray(flags, dtype=bool)
+
+
+def levels_of(given: Any) -> tuple[str, ...]:
+    """Names of the levels of grades, from worst to best, as texts.
+
+    :raises ValueError: fewer than two; one that is empty, or there twice; two spellings of one;
+        numbers of both signs that are not symmetric.
+    """
+    texts = given.split(",") if isinstance(given, str) else given
+    names = tuple(id_text(text) for text in texts)
+    if len(names) < 2 or "" in names:
+        raise ValueError(
+            f"The levels of the grades are {', '.join(map(repr, names)) or 'none'}; give two or "
+            'more from worst to best, such as --grades "worse,tie,better".'
+        )
+    for i, name in enumerate(names):
+        for other in names[:i]:
+            if _alike(name) == _alike(other):
+                raise ValueError(
+                    f"The levels {other!r} and {name!r} of the grades are one; give each once."
+                )
+    try:
+        numbers = [float(name) for name in names]
+    except ValueError:
+        return names
+    signed = min(numbers) < 0.0
+    turned = [-number for number in reversed(numbers)]
+    if numbers != sorted(numbers) or (signed and numbers != turned):
+        raise ValueError(
+            f"The levels {', '.join(names)} of the grades are not symmetric; give numbers that "
+            "rise, and as many below 0 as above, such as -2,-1,0,1,2 (0 is a tie)."
+        )
+    return names
+
+
+def grades_of(
+    column: Any, name: str, where: Where, levels: tuple[str, ...] | None
+) -> tuple[IntArray, tuple[str, ...]]:
+    """By how many levels the first side of each row is better, and the names of the levels.
+
+    :param levels: from `levels_of`; None for whole numbers, of which the largest says how many.
+    :raises ValueError: a grade that is missing or not among the levels, or spelt in another way,
+        with its row; without levels, one that is not a whole number, or not even one above 0.
+    """
+    texts = np.array([id_text(value) for value in column], dtype=object)
+    if levels is None:
+        numbers = _numbers(texts)
+        bad = np.flatnonzero(~(numbers == np.floor(numbers)) | (np.abs(numbers) > _MOST_LEVELS))
+        if bad.size:
+            raise ValueError(
+                f"The grade (column {name!r}) in {where(int(bad[0]))} is {texts[bad[0]]!r}, which "
+                "is not a whole number; name the levels from worst to best, such as --grades "
+                '"much worse,worse,tie,better,much better".'
+            )
+        largest = int(np.abs(numbers).max(initial=0))
+        if not largest:
+            raise ValueError(
+                f"All grades (column {name!r}) are 0, ties, which say nothing of who is better; "
+                "give another column."
+            )
+        names = tuple(str(level) for level in range(-largest, largest + 1))
+        return numbers.astype(np.int64), names
+    place = {text: i for i, text in enumerate(levels)}
+    found = np.array([place.get(text, -1) for text in texts], dtype=np.int64)
+    bad = np.flatnonzero(found < 0)
+    if bad.size:
+        i, near = int(bad[0]), {_alike(level): level for level in levels}
+        text = str(texts[i])
+        if not text:
+            raise ValueError(
+                f"The grade (column {name!r}) is missing in {where(i)}; give one, or leave the "
+                "duel out."
+            )
+        if _alike(text) in near:
+            raise ValueError(
+                f"The grade (column {name!r}) in {where(i)} is {text!r}, which the levels spell "
+                f"{near[_alike(text)]!r}; write all in one way."
+            )
+        raise ValueError(
+            f"The grade (column {name!r}) in {where(i)} is {shortened(text)}, which is not among "
+            f"the levels {', '.join(levels)}; correct it, or name all levels from worst to best "
+            "(--grades)."
+        )
+    largest = len(levels) // 2
+    signed = found - largest
+    if len(levels) % 2 == 0:
+        signed = np.where(signed >= 0, signed + 1, signed)
+    return signed, levels
+
+
+def _alike(text: str) -> str:
+    """The same for spellings of one word."""
+    return " ".join(text.replace("_", " ").replace("-", " -").casefold().split())
 
 
 def labels_of(column: Any, name: str, where: Where, what: str) -> npt.NDArray[np.object_]:

@@ -80,7 +80,7 @@ def step_parameters(steps: Any, duels: Any) -> tuple[gpflow.Parameter, ...]:
             f"cut_steps has {len(given)} entries, but the grades have {wanted + 1} levels on "
             f"either side of a tie, and so {wanted} steps; give as many."
         )
-    free = [used[i + 1] > 0 and used[i + 2 :].sum() > 0 for i in range(wanted)]
+    free = () if used is None else steps_to_learn(used)
     if used is not None and names is not None:
         _warn_of_unused(used, names)
     return tuple(
@@ -91,6 +91,15 @@ def step_parameters(steps: Any, duels: Any) -> tuple[gpflow.Parameter, ...]:
         )
         for value, learned in zip(given, free, strict=True)
     )
+
+
+def steps_to_learn(used: IntArray) -> tuple[bool, ...]:
+    """Which steps between cuts grades tell something of, (K - 1): those with grades on both sides.
+
+    :param used: (K + 1,) how often each level was said, ties first.
+    """
+    inner = range(1, len(used) - 1)
+    return tuple(bool(used[i] > 0 and used[i + 1 :].sum() > 0) for i in inner)
 
 
 def cuts_of(

@@ -144,7 +144,7 @@ def choose(
         np.random.default_rng(settings.seed),
         max_train=settings.max_train,
     )
-    train = table.select(outer.train_rows)
+    train = table.select(outer.train_rows).without_grades()
     if train.ties is not None:
         train = train.select(~train.ties)
     if not train.num_rows:

@@ -75,6 +75,8 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "fixed_inducing": settings.fixed_inducing,
         "noise_variance": settings.noise_variance,
         "margin": None if model.margin is None else float(model.margin.numpy()),
+        "cuts": None if model.duels.levels is None else model.cuts.numpy().tolist(),
+        "grades": _grades(model),
         "fixed_margin": None if model.margin is None else not model.margin.trainable,
         "duels": duels,
         "weight": weight,
@@ -102,7 +104,8 @@ def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
     return {
         "engine": str(holdout.settings.engine_choice),
         "item_effects_warning": models.checks.lost_effects(model),
-        "noise_ratios": _noise_ratios(model),
+        "noise_ratios": _of_groups(model, model.noise_ratio, "ratio"),
+        "cut_scales": _of_groups(model, model.cut_scale, "scale"),
     }
 
 
@@ -119,13 +122,29 @@ def _of_chunks(holdout: Holdout | StreamHoldout, report: Any) -> dict[str, Any]:
     }
 
 
-def _noise_ratios(model: Any) -> dict[str, Any] | None:
-    """By what the noise variances of the groups differ from that of the model, and of how many
-    duels each is known."""
+def _grades(model: Any) -> dict[str, Any] | None:
+    """Levels, worst first, how often each was said by either side, and which steps are held."""
     duels = model.duels
-    if model.noise_ratio is None or duels.groups is None:
+    if duels.levels is None or duels.grade_counts is None:
         return None
-    ratios = model.noise_ratio.numpy()
+    used, names = duels.grade_counts.tolist(), list(duels.levels)
+    return {
+        "levels": names,
+        "ties": used[0] if len(names) % 2 else None,
+        "used": {
+            name: number for name, number in zip(names[-len(used) + 1 :], used[1:], strict=True)
+        },
+        "held_steps": [i + 1 for i, step in enumerate(model.cut_steps) if not step.trainable],
+    }
+
+
+def _of_groups(model: Any, parameter: Any, what: str) -> dict[str, Any] | None:
+    """By what noise variances or cuts of the groups differ from those of the model, and of how
+    many duels each is known."""
+    duels = model.duels
+    if parameter is None or duels.groups is None:
+        return None
+    ratios = parameter.numpy()
     names = [id_text(name) for name in duels.group_names or ()]
     counts = np.bincount(duels.groups, weights=duels.counts, minlength=len(names)).astype(int)
     return {
@@ -134,7 +153,7 @@ def _noise_ratios(model: Any) -> dict[str, Any] | None:
         "median": float(np.median(ratios)),
         "max": float(ratios.max()),
         "each": {
-            name: {"ratio": ratio, "duels": count}
+            name: {what: ratio, "duels": count}
             for name, ratio, count in zip(names, ratios.tolist(), counts.tolist(), strict=True)
         },
     }

@@ -33,6 +33,13 @@ OUTCOME_SCORES = (
     ("predicted_tie_rate", "ties predicted", False),
     ("tie_calibration_error", "calibration error of ties", False),
 )
+GRADE_SCORES = (
+    ("accuracy", "accuracy", True),
+    ("nlp_nats", "nlp, nats", False),
+    ("nlp_bits", "nlp, bits", False),
+    ("mean_distance", "levels off", False),
+    ("calibration_error", "calibration error", False),
+)
 KINDS = {"nlp_bits": "bits"}  # left out on narrow screens
 UNSEEN = {
     "ordered": "Pairs never seen in training in this order",
@@ -157,7 +164,11 @@ def _score_tables(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
         title = "Held-out duels that one side won" if outcomes else "All held-out duels"
         tables.append(_score_table(title, figures["held_out"]))
         if outcomes:
-            tables.append(_outcome_table(outcomes))
+            title = "All held-out duels: win, tie or loss"
+            tables.append(_outcome_table(title, OUTCOME_SCORES, outcomes))
+        if figures.get("held_out_grades"):
+            title = "Held-out duels: grades"
+            tables.append(_outcome_table(title, GRADE_SCORES, figures["held_out_grades"]))
     for name, scores in figures.get("held_out_unseen_pairs", {}).items():
         tables.append(_score_table(UNSEEN.get(name, name.replace("_", " ")), scores))
     return tables
@@ -182,21 +193,23 @@ def _score_table(title: str, scores: Mapping[str, Mapping[str, Any]]) -> dict[st
     return {"title": title, "headings": [*headings, ("duels", "")], "rows": rows}
 
 
-def _outcome_table(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Scores of win, tie and loss."""
+def _outcome_table(
+    title: str, columns: Sequence[tuple[Any, ...]], scores: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Scores of outcomes or grades, by columns that have a key and a heading."""
     rows = [
         (
             PREDICTOR_NAMES[name],
             [
-                *((_number(values.get(key)), KINDS.get(key, "")) for key, *_ in OUTCOME_SCORES),
+                *((_number(values.get(key)), KINDS.get(key, "")) for key, *_ in columns),
                 (f"{values['duels']:,}", ""),
             ],
         )
         for name, values in scores.items()
     ]
-    headings = [(heading, KINDS.get(key, "")) for key, heading, _ in OUTCOME_SCORES]
+    headings = [(heading, KINDS.get(key, "")) for key, heading, _ in columns]
     return {
-        "title": "All held-out duels: win, tie or loss",
+        "title": title,
         "headings": [*headings, ("duels", "")],
         "rows": rows,
     }
@@ -276,7 +289,9 @@ def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("noise_variance", "noise variance per side", _short),
             ("margin", "margin of ties", _short),
             ("fixed_margin", "margin held fixed", _yes_no),
+            ("cuts", "cuts of grades", _cuts),
             ("noise_ratios", "noise of groups, times that", _ratios),
+            ("cut_scales", "cuts of groups, times those", _ratios),
             ("duels", "duels", _count),
             ("weight", "sum of their weights", _short),
             ("log_evidence", "log evidence, nats", lambda value: _signed(f"{value:z,.2f}")),
@@ -315,6 +330,10 @@ def _features(names: Sequence[str]) -> str:
 
 def _variances(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {_short(value)}" for name, value in values.items())
+
+
+def _cuts(values: Sequence[float]) -> str:
+    return ", ".join(map(_short, values))
 
 
 def _ratios(values: Mapping[str, float]) -> str:

@@ -78,6 +78,19 @@ class Sources:
         "Column of the duels that says who judged: each has a noise of its own.", default=None
     )
     """Column of who judged."""
+    grade: str | None = option(
+        "Column of the duels with grades: how much better the winner, so called, is. Grades take "
+        "the place of ties.",
+        default=None,
+    )
+    """Column of grades."""
+    grades: str | Sequence[Any] | None = option(
+        'Their levels from worst to best: "much worse,worse,tie,better,much better", with ties in '
+        "the middle of an odd number; by default whole numbers, 0 for a tie.",
+        default=None,
+        kind=str,
+    )
+    """Levels of the grades."""
     context: Sequence[str] = option(
         "Columns of the duels that become features: surface for both sides, or home where "
         "winner_home and loser_home hold a value for each.",
@@ -138,7 +151,8 @@ class Sources:
             "choices": io.read_choice_table,
             "rankings": io.read_ranking_table,
         }
-        options: dict[str, Any] = {} if self.ties is None else {"ties": self.ties}
+        told = {"ties": self.ties, "grade": self.grade, "grades": self.grades}
+        options = {key: value for key, value in told.items() if value is not None}
         return readers[name](
             _items_frame(self.items),
             _pairs_frame(getattr(self, name)),
@@ -161,6 +175,8 @@ class Sources:
             raise ValueError(
                 f"A table of ties was given with {given[0]}; ties go with duels alone."
             )
+        if (self.grade is not None or self.grades is not None) and given != ["duels"]:
+            raise ValueError(f"Grades were given with {given[0]}; they go with duels alone.")
         return given[0]
 
     def _stream(self, progress: Callable[[int, int], None] | None) -> io.StreamedDuels:
@@ -180,11 +196,14 @@ class Sources:
             features=None if self.features is None else list(self.features),
             ignore=list(self.ignore),
             weights=self.weight,
+            grade=self.grade,
+            grades=self.grades,
             progress=progress,
         )
 
     def _refuse_columns(self) -> None:
-        for name in ("items", "features", "ignore", "ties", "weight", "noise_by", "context"):
+        names = ("items", "features", "ignore", "ties", "weight", "noise_by", "context")
+        for name in (*names, "grade", "grades"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, tuple | list) and not value):
                 kind = type(self.duels).__name__

@@ -85,6 +85,11 @@ def plan_folds(
             f"{duels.num_ties:,} of the duels are ties, but a comparison scores which side won; "
             "leave them out, and use them in the fit."
         )
+    if duels.levels is not None:
+        raise ValueError(
+            "The duels have grades, but a comparison scores which side won; leave the grades out, "
+            "and use them in the fit."
+        )
     if isinstance(by, str) and split_columns(by) and isinstance(duels, Duels):
         raise ValueError(
             f"by is {by!r}, but Duels have no columns; give the values themselves, one for "

@@ -60,7 +60,7 @@ class Training:
     @property
     def margin(self) -> float | None:
         """The margin to start from."""
-        return self.settings.first_margin(self.train.num_ties)
+        return self.settings.first_margin(self.train.num_ties, self.train.levels)
 
     @property
     def approximation(self) -> approximations.Approximation:
@@ -93,6 +93,13 @@ class Training:
             return None
         return models.kmeans_inputs(train.distinct_rows()[0], self.num_inducing, rng)
 
+    @property
+    def cuts_by_group(self) -> bool:
+        """Whether each group has cuts of its own: by default where anything tells of them."""
+        settings, train = self.settings, self.train
+        told = train.num_ties > 0 or train.levels is not None
+        return settings.noise_by_group and not settings.shared_cuts and told
+
     def model(
         self,
         inputs: FloatArray | learning.initial.AutoInputs | None,
@@ -114,6 +121,7 @@ class Training:
             noise_variance=settings.noise_variance,
             margin=self.margin if margin is None else margin,
             noise_by_group=settings.noise_by_group,
+            cuts_by_group=self.cuts_by_group,
         )
         _fix(model, settings)
         return model
@@ -139,7 +147,7 @@ class Holdout(Training):
     @property
     def margin(self) -> float | None:
         """The margin to start from."""
-        return self.settings.first_margin(self.table.num_ties)
+        return self.settings.first_margin(self.table.num_ties, self.table.levels)
 
     @property
     def approximation(self) -> approximations.Approximation:
@@ -290,7 +298,7 @@ class StreamHoldout:
                 parts=settings.parts, local_sweeps=settings.local_sweeps or None
             ),
             noise_variance=settings.noise_variance,
-            margin=settings.first_margin(train.num_ties),
+            margin=settings.first_margin(train.num_ties, train.levels),
             sites=settings.sites,
             chunk=settings.chunk,
             scheduler=settings.scheduler,

@@ -156,6 +156,13 @@ class FitSettings:
     """Keep the margin at its first value."""
     noise_by_group: bool = option(None, default=False, flag="noise-by", excludes="stream")
     """Learn the noise of each group."""
+    shared_cuts: bool = option(
+        "With --noise-by: one margin of ties, and the same cuts of grades, for all who judge; by "
+        "default each has a factor of its own.",
+        default=False,
+        needs="noise_by_group",
+    )
+    """One margin, and the same cuts of grades, for all groups."""
     engine: str = option(
         "ep, laplace, laplace-logit (logistic noise), variational or power-ep:P; a comparison by "
         "auto is by ep.",
@@ -227,9 +234,13 @@ class FitSettings:
     kernel_choice: KernelChoice = field(init=False, repr=False)
     engine_choice: EngineChoice = field(init=False, repr=False)
 
-    def first_margin(self, num_ties: int) -> float | None:
-        """The margin to start from, for duels of which so many are ties."""
-        return DEFAULT_MARGIN if self.margin is None and num_ties else self.margin
+    def first_margin(self, num_ties: int, levels: tuple[str, ...] | None = None) -> float | None:
+        """The margin to start from, for duels of which so many are ties.
+
+        :param levels: of grades; an odd number has ties among them.
+        """
+        tied = num_ties or (levels is not None and len(levels) % 2)
+        return DEFAULT_MARGIN if self.margin is None and tied else self.margin
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -260,6 +271,11 @@ class FitSettings:
             raise ValueError(
                 f"The noise variance {self.noise_variance} is ignored by the engine {engine}, "
                 "whose noise is logistic; leave it out, or use the engine laplace."
+            )
+        if self.shared_cuts and not self.noise_by_group:
+            raise ValueError(
+                "Shared cuts were asked for, but the model has no noise by group, without which "
+                "all share them; leave it out, or name who judged (--noise-by)."
             )
         if engine.name == "laplace-logit" and self.noise_by_group:
             raise ValueError(

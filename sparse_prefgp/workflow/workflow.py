@@ -180,7 +180,8 @@ def fit(
         too: `choices` or `rankings`, in place of `duels`, as for `read_choices` and
         `read_rankings`; `ties`, a table of tied pairs; `features`, `ignore` and `context`, columns
         as for `read_duels`; `weight`, the column that says as how many duels each counts;
-        `noise_by`, the column that says who judged, so that each has a noise of its own.
+        `noise_by`, the column that says who judged, so that each has a noise and, of ties and
+        grades, cuts of its own; `grade`, the column of grades, and `grades`, their levels.
     :return: The model, how it was optimised, scores, figures and notes.
     :raises ValueError: an option that there is not, or given along with settings; what
         `FitSettings`, the readers, `split_duels` and `optimise` raise; a folder that holds
@@ -328,6 +329,8 @@ class _OneFit:
             figures["held_out"] = found.scores()
         if found.outcomes or holdout.streamed:
             figures["held_out_outcomes"] = found.outcomes
+        if found.grades:
+            figures["held_out_grades"] = found.grades
         unseen = found.unseen_scores() if holdout.settings.split == "duels" else {}
         if unseen:
             figures["held_out_unseen_pairs"] = unseen

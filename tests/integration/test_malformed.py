@@ -343,6 +343,32 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,tie\ni1,i2,1\ni2,i3,1\n"),
     ),
     "margin below zero": Case(FIT + " --margin=-1", ("margin is -1",)),
+    "grade of no column": Case(FIT + " --grade how", ("duels.csv has no column 'how'",)),
+    "grades without a column": Case(FIT + " --grades -1,0,1", ("no column of them", "--grade")),
+    "grade among no levels": Case(
+        FIT + " --grade how --grades worse,tie,better",
+        ("'best'", "row 3 of duels.csv", "worse, tie, better"),
+        write("duels.csv", "winner,loser,how\ni1,i2,better\ni2,i3,best\n"),
+    ),
+    "grade in two spellings": Case(
+        FIT + " --grade how --grades worse,tie,better",
+        ("'Better'", "row 3 of duels.csv", "'better'", "one way"),
+        write("duels.csv", "winner,loser,how\ni1,i2,better\ni2,i3,Better\n"),
+    ),
+    "grade in words without levels": Case(
+        FIT + " --grade how",
+        ("'better'", "not a whole number", "--grades"),
+        write("duels.csv", "winner,loser,how\ni1,i2,better\n"),
+    ),
+    "levels not symmetric": Case(FIT + " --grade how --grades=-1,0,1,2", ("not symmetric",)),
+    "grades and ties": Case(
+        FIT + " --grade how",
+        ("'tie'", "'how'", "leave one of them out"),
+        write("duels.csv", "winner,loser,how,tie\ni1,i2,1,0\n"),
+    ),
+    "grades of choices": Case(CHOICES + " --grade how", ("Grades were given with choices",)),
+    "shared cuts of nobody": Case(FIT + " --shared-cuts", ("no noise by group", "--noise-by")),
+    "grades of a model without": Case(EVALUATE + " --grade how", ("has learned from none",)),
     "weight of no column": Case(FIT + " --weight worth", ("duels.csv has no column 'worth'",)),
     "weight below zero": Case(
         FIT + " --weight worth",

@@ -549,3 +549,103 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
         *("--noise-by", "judge"),
     )
     assert "Scores of duels that one side won" in text and "win, tie or loss" in text
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_grades_on_the_command_line(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from sparse_prefgp.cli.app import app
+
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(12, 2))
+    pd.DataFrame({"item_id": [f"i{i}" for i in range(12)], "a": x[:, 0], "b": x[:, 1]}).to_csv(
+        tmp_path / "items.csv", index=False
+    )
+    first, second = rng.permuted(np.tile(np.arange(12), (240, 1)), axis=1)[:, :2].T
+    ahead = x[first].sum(1) - x[second].sum(1) + rng.normal(size=240)
+    words = np.array(["much worse", "worse", "tie", "better", "much better"])
+    said = words[np.digitize(ahead, [-1.2, -0.3, 0.3, 1.2])]
+    judge = np.where(np.arange(240) % 2, "Ann", "Ben")
+    table = pd.DataFrame({"winner": first, "loser": second, "said": said, "judge": judge})
+    for side in ("winner", "loser"):
+        table[side] = "i" + table[side].astype(str)
+    table.to_csv(tmp_path / "duels.csv", index=False)
+    grades = ["--grade", "said", "--grades", ",".join(words)]
+    given = ["--items", tmp_path / "items.csv", "--duels", tmp_path / "duels.csv"]
+
+    def run(*words: object) -> None:
+        done = CliRunner().invoke(app, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+
+    out = tmp_path / "fitted"
+    run(
+        "fit",
+        *given,
+        *grades,
+        "--noise-by",
+        "judge",
+        "--out",
+        out,
+        "--kernel",
+        "linear",
+        "--report",
+    )
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["fit"]["cuts"] == pytest.approx([0.3, 1.2], rel=0.5)
+    assert metrics["fit"]["grades"]["levels"] == words.tolist()
+    assert set(metrics["fit"]["cut_scales"]["each"]) == {"Ann", "Ben"}
+    scores = metrics["held_out_grades"]
+    assert scores["model"]["nlp_nats"] < scores["constant_shares"]["nlp_nats"]
+    assert "Held-out duels: grades" in (out / "report.html").read_text()
+    (tmp_path / "pairs.csv").write_text("first,second\ni0,i1\n")
+    run("predict", "--model", out, "--pairs", tmp_path / "pairs.csv", "--out", tmp_path / "p.csv")
+    found = pd.read_csv(tmp_path / "p.csv")
+    each = found[[f"p_{word}" for word in words]].to_numpy()[0]
+    assert each.sum() == pytest.approx(1.0)
+    assert each[3:].sum() == pytest.approx(found["probability"][0])
+    run(
+        "evaluate",
+        "--model",
+        out,
+        "--duels",
+        tmp_path / "duels.csv",
+        *grades[:2],
+        "--out",
+        tmp_path / "e.json",
+    )
+    assert json.loads((tmp_path / "e.json").read_text())["held_out_grades"]["model"]["duels"] == 240
+    run(
+        "update",
+        "--model",
+        out,
+        "--duels",
+        tmp_path / "duels.csv",
+        *grades[:2],
+        "--noise-by",
+        "judge",
+        "--out",
+        tmp_path / "new",
+    )
+    pytest.importorskip("pyarrow")
+    table.drop(columns="judge").to_parquet(tmp_path / "duels.parquet")
+    given[3] = tmp_path / "duels.parquet"
+    run(
+        "fit",
+        *given,
+        *grades,
+        "--stream",
+        "--parts",
+        "3",
+        "--out",
+        tmp_path / "streamed",
+        "--kernel",
+        "se",
+        "--inducing",
+        "8",
+        "--max-iterations",
+        "5",
+    )
+    streamed = json.loads((tmp_path / "streamed" / "metrics.json").read_text())
+    assert streamed["fit"]["grades"]["levels"] == words.tolist() and streamed["held_out_grades"]

@@ -27,6 +27,14 @@ def remedy(column: str) -> str:
     return f"give weights={column!r} (--weight {column})"
 
 
+class GradeColumn(NamedTuple):
+    """A column of grades."""
+
+    name: str
+    levels: tuple[str, ...]
+    """Their names from worst to best."""
+
+
 class StreamBlock(NamedTuple):
     """Some rows as they are read."""
 
@@ -42,6 +50,8 @@ class StreamBlock(NamedTuple):
     """A column for each of the kinds `events.FLAGGED`, None where there is none."""
     said: Events | None = None
     """The events themselves, where they are in memory."""
+    grades: Any = None
+    """The column of grades, None where there is none."""
 
 
 class Chunk(NamedTuple):
@@ -100,6 +110,10 @@ class Source(Protocol):
     @property
     def weights(self) -> str | None:
         """The column of weights that was named."""
+
+    @property
+    def grade(self) -> GradeColumn | None:
+        """The column of grades that was named."""
 
     def count_rows(self) -> int:
         """How many rows there are."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
-from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, StreamBlock, remedy
+from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, GradeColumn, StreamBlock, remedy
 from sparse_prefgp.support.lazy import late
 
 tf = late("tensorflow")  # there already where somebody has made a dataset
@@ -22,7 +24,9 @@ class DatasetRows:
     `count` and `tie`, or tuples of the first three; the sides are ids or (D,) features. Batched or
     not. weights: the key of those."""
 
-    def __init__(self, dataset: Any, weights: str | None = None) -> None:
+    def __init__(
+        self, dataset: Any, weights: str | None = None, grade: GradeColumn | None = None
+    ) -> None:
         spec = dataset.element_spec
         if isinstance(spec, tuple) and len(spec) in (2, 3):
             dataset = dataset.map(lambda *x: dict(zip((*SIDES, COUNT), x, strict=False)))
@@ -37,13 +41,18 @@ class DatasetRows:
                 f"The dataset has no {weights!r} among the keys of its elements "
                 f"({listing(sorted(spec))}), where weights were to be; correct the name."
             )
+        if grade is not None and grade.name not in spec:
+            raise ValueError(
+                f"The dataset has no {grade.name!r} among the keys of its elements "
+                f"({listing(sorted(spec))}), where grades were to be; correct the name."
+            )
         lost = next((key for key in UNREAD if key in spec and key != weights), None)
         if lost is not None:
             raise ValueError(
                 f"The dataset has elements with {lost!r}, which nothing was said of; "
                 f"{remedy(lost)}, or leave it out with dataset.map."
             )
-        self.weights = weights
+        self.weights, self.grade = weights, grade
         rank = spec[WINNER].shape.rank
         numeric = spec[WINNER].dtype.is_floating
         if rank is None or rank - numeric not in (0, 1) or spec[LOSER].shape.rank != rank:
@@ -90,7 +99,12 @@ class DatasetRows:
         for batch in self._batched(size, start, stop - start):
             weights = None if self.weights is None else batch[self.weights]
             flags = tuple(batch.get(str(kind.column)) for kind in FLAGGED.values())
-            yield StreamBlock(batch[WINNER], batch[LOSER], batch.get(COUNT), weights, flags)
+            grades = None if self.grade is None else batch[self.grade.name]
+            if grades is not None and grades.dtype.kind in "OS":
+                grades = np.array([x.decode() if isinstance(x, bytes) else x for x in grades])
+            yield StreamBlock(
+                batch[WINNER], batch[LOSER], batch.get(COUNT), weights, flags, grades=grades
+            )
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
         try:

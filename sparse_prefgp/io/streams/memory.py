@@ -19,6 +19,7 @@ class DuelRows:
     name = "the duels in memory"
     inline = None
     weights = None
+    grade = None
     row_numbers = True
 
     def count_rows(self) -> int:

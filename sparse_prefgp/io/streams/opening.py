@@ -12,13 +12,14 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, TIE
-from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source
+from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, GradeColumn, Source
 from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.memory import DuelRows
 from sparse_prefgp.io.streams.parquet import ParquetRows
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
+from sparse_prefgp.io.values import levels_of
 
 PARQUET = (".parquet", ".pq")
 
@@ -30,6 +31,8 @@ def stream_duels(
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     weights: str | None = None,
+    grade: str | None = None,
+    grades: str | Sequence[Any] | None = None,
     standardise: bool | FeatureTransform = True,
     progress: Report | None = None,
 ) -> StreamedDuels:
@@ -50,6 +53,8 @@ def stream_duels(
     :param ignore: those to leave out; columns of the duels that say something else may be named
         too.
     :param weights: column of the duels: as how many each counts in the likelihood.
+    :param grade: column of the duels: how much better the winner, so called, is.
+    :param grades: its levels from worst to best, as of `read_duels`; here they have to be named.
     :param standardise: subtract the mean and divide by the standard deviation of inline features,
         which is recorded in `transform`; or do so by a transform that was recorded, with its
         features. Tables of items always are, arrays never.
@@ -65,9 +70,10 @@ def stream_duels(
             f"The column {weights!r} cannot hold weights, for it says something else of each duel; "
             "give another."
         )
-    source = _source(duels, ignore, weights)
+    graded = _grade_column(grade, grades)
+    source = _source(duels, ignore, weights, graded)
     if isinstance(duels, Duels):
-        _refuse_columns(items, features, ignore, weights)
+        _refuse_columns(items, features, ignore, weights, grade)
         items = duels
     if source.inline is None and items is None:
         raise ValueError(
@@ -111,28 +117,56 @@ def columns_of(duels: Any) -> tuple[str, ...]:
     return ParquetRows.of(_files_of([duels]), UNREAD).columns
 
 
+def _grade_column(grade: str | None, levels: Any) -> GradeColumn | None:
+    """The column of grades, with its levels.
+
+    :raises ValueError: one without the other, or one that says something else.
+    """
+    if grade is None and levels is None:
+        return None
+    if grade is None or levels is None:
+        missing = "no column of them (grade=)" if grade is None else "not their levels (grades=)"
+        raise ValueError(
+            f"Grades of streamed duels were asked for, but {missing}; give both, the levels from "
+            "worst to best."
+        )
+    if grade in (*SIDES, COUNT, TIE):
+        raise ValueError(
+            f"The column {grade!r} cannot hold grades, for it says something else of each duel; "
+            "give another."
+        )
+    return GradeColumn(grade, levels_of(levels))
+
+
 def _refuse_columns(
-    items: Any, features: Sequence[str] | None, ignore: Sequence[str], weights: str | None
+    items: Any,
+    features: Sequence[str] | None,
+    ignore: Sequence[str],
+    weights: str | None,
+    grade: str | None,
 ) -> None:
-    """`Duels` have their items, the features of these, and weights already."""
-    given = {"items": items, "features": features, "ignore": ignore or None, "weights": weights}
+    """`Duels` have their items, the features of these, weights and grades already."""
+    given: dict[str, Any] = {"items": items, "features": features, "ignore": ignore or None}
+    given |= {"weights": weights, "grade": grade}
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"Duels in memory have their own items; leave {name}= out.")
 
 
-def _source(duels: Any, ignore: Sequence[str], weights: str | None) -> Source:
+def _source(
+    duels: Any, ignore: Sequence[str], weights: str | None, grade: GradeColumn | None
+) -> Source:
     if isinstance(duels, Duels):
         return DuelRows(duels)
     if hasattr(duels, "element_spec"):
-        return DatasetRows(duels, weights)
+        return DatasetRows(duels, weights, grade)
     paths = [duels] if isinstance(duels, str | os.PathLike) else duels
     if not isinstance(paths, list | tuple):
         raise ValueError(
             f"The duels are of type {type(duels).__name__}; give Parquet files, a folder of them, "
             "a tf.data.Dataset, or Duels."
         )
-    return ParquetRows.of(_files_of(paths), ignore, weights).counted()
+    return ParquetRows.of(_files_of(paths), ignore, weights, grade).counted()
 
 
 def _files_of(paths: Sequence[Any]) -> list[Any]:

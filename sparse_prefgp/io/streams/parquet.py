@@ -14,7 +14,7 @@ from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.data.features import INSTALL_CLI
 from sparse_prefgp.io.files import listing
 from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
-from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, StreamBlock, remedy
+from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, GradeColumn, StreamBlock, remedy
 
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 
@@ -28,6 +28,7 @@ class ParquetRows:
     inline: tuple[str, ...] | None = None
     sizes: tuple[int, ...] = ()
     weights: str | None = None
+    grade: GradeColumn | None = None
 
     row_numbers = False
 
@@ -37,11 +38,13 @@ class ParquetRows:
         paths: Sequence[str | os.PathLike[str]],
         ignore: Sequence[str] = (),
         weights: str | None = None,
+        grade: GradeColumn | None = None,
     ) -> ParquetRows:
         """The files, whose columns must be the same.
 
         :raises ValueError: no file, one that is missing or not Parquet, or no schema of duels; no
-            such column of weights; columns that seem to be weights or ties, unless ignored.
+            such column of weights or grades; columns that seem to be weights or ties, unless
+            ignored.
         """
         files = tuple(os.path.abspath(path) for path in paths)
         if not files:
@@ -68,8 +71,13 @@ class ParquetRows:
                 f"{name} has no column {weights!r}, where weights were to be; choose from "
                 f"{listing(first)}."
             )
+        if grade is not None and grade.name not in first:
+            raise ValueError(
+                f"{name} has no column {grade.name!r}, where grades were to be; choose from "
+                f"{listing(first)}."
+            )
         inline = _inline_names(first, name, {*ignore, weights})
-        return cls(files, first, inline, (), weights)
+        return cls(files, first, inline, (), weights, grade)
 
     @property
     def name(self) -> str:
@@ -93,6 +101,7 @@ class ParquetRows:
     def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         names = [*self._side_columns(0), *self._side_columns(1), COUNT, *_FLAGS]
         names += [] if self.weights is None else [self.weights]
+        names += [] if self.grade is None else [self.grade.name]
         wanted = [name for name in names if name in self.columns]
         before = 0
         for path, rows in zip(self.paths, self._sizes(), strict=True):
@@ -116,7 +125,8 @@ class ParquetRows:
             if self.inline is None
             else ([batch.column(name) for name in self._side_columns(k)] for k in (0, 1))
         )
-        return StreamBlock(won, lost, counts, weights, tuple(flags))
+        grades = None if self.grade is None else batch.column(self.grade.name)
+        return StreamBlock(won, lost, counts, weights, tuple(flags), grades=grades)
 
     def where(self, row: int) -> str:
         names = [Path(path).name for path in self.paths]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import FLAGGED, Events, kinds_of
+from sparse_prefgp.data.events import FLAGGED, Answers, Events, kinds_of, kinds_of_grades
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import COUNT
-from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Source, StreamBlock
+from sparse_prefgp.io.streams.blocks import SIDES, Chunk, GradeColumn, Source, StreamBlock
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.values import (
     counts_of,
     flags_of,
+    grades_of,
     refuse_itself,
     unknown_item,
     weights_of,
@@ -70,9 +72,10 @@ def parsed(
     if rows.weights is not None:
         weights = weights_of(_array(rows.weights), source.weights or "weight", where)
     digest = 0
-    answer = None
-    if rows.said is not None:
-        answer = rows.said.answer
+    answer = None if rows.said is None else rows.said.answer
+    if rows.grades is not None and source.grade is not None:
+        answer = _graded(source.grade, rows.grades, flags, where)
+        kind = kinds_of_grades(answer)
     levels = None if answer is None else answer.numbers
     for array in (*sides, counts, kind, weights, levels):
         if array is not None:
@@ -87,8 +90,24 @@ def parsed(
     if rows.said is not None:
         return Chunk(position, rows.said), digest
     totals = None if weights is None else weights * counts
-    events = Events.between(sides[0], sides[1], counts, kind=kind, weights=totals)
+    events = Events.between(sides[0], sides[1], counts, kind=kind, weights=totals, answer=answer)
     return Chunk(position, events, features), digest
+
+
+def _graded(
+    column: GradeColumn, values: Any, flags: dict[int, Any], where: Callable[[int], str]
+) -> Answers:
+    """Grades of rows.
+
+    :raises ValueError: what `grades_of` raises; a column of ties besides.
+    """
+    if flags:
+        other = FLAGGED[next(iter(flags))].column
+        raise ValueError(
+            f"The duels have a column {other!r} besides the grades in {column.name!r}, which say "
+            "that too; leave one of them out."
+        )
+    return Answers.of(*grades_of(_array(values), column.name, where, column.levels))
 
 
 def _feature_rows(source: Source, side: int, values: Any, position: int) -> FloatArray:

@@ -7,9 +7,11 @@ from sparse_prefgp.analysis.metrics import (
     auc,
     calibration_bins,
     confident_errors,
+    constant_grades,
     kendall_tau,
     median_nlp,
     score,
+    score_grades,
 )
 from tests.tolerances import ROUNDING
 
@@ -147,3 +149,20 @@ def test_kendall_tau_by_pairs():
 def test_bad_input(arguments, words):
     with pytest.raises(ValueError, match=words):
         score(**arguments)
+
+
+def test_scores_of_grades_by_hand():
+    p = np.array([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2], [0.4, 0.4, 0.2]])
+    found = score_grades(np.log(p), [2, 1, 0], [1, 2, 1])
+    assert found["accuracy"] == pytest.approx((1.0 + 0.0 + 0.5) / 4)
+    expected = -(np.log(0.7) + 2 * np.log(0.3) + np.log(0.4)) / 4
+    assert found["nlp_nats"] == pytest.approx(expected)
+    assert found["mean_distance"] == pytest.approx((0 + 2 * 1 + 1) / 4)
+    assert found["duels"] == 4
+    alone = score_grades(np.log(p[:1]), [2])
+    assert alone["calibration_error"] == pytest.approx((0.1 + 0.2 + 0.3) / 3)
+    shares = np.exp(constant_grades([3, 5, 1], True, 2))
+    np.testing.assert_allclose(shares[0], np.array([0.75, 2.75, 3.5, 2.75, 0.75]) / 10.5)
+    for wrong in ((np.log(p), [0, 1, 3]), (np.log(p), [0, 1]), (np.log(p / 2), [0, 1, 2])):
+        with pytest.raises(ValueError, match=r"give one each|add up|grades has 3"):
+            score_grades(*wrong)
