@@ -16,7 +16,7 @@ from sparse_prefgp.analysis.items import ItemSet, items_of
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.factors.noise import ONE_NOISE
-from sparse_prefgp.models.outcomes import group_numbers
+from sparse_prefgp.models.outcomes import BOX, group_numbers
 from sparse_prefgp.models.posterior import in_chunks
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -587,7 +587,10 @@ class _Votes:
     @classmethod
     def of(cls, graph: _Pairs, duels: Duels, model: Predicts, residual: FloatArray) -> _Votes:
         twice = 2.0 * float(model.noise_variance.numpy())
-        margin = 0.0 if model.margin is None else float(model.margin.numpy())
+        # Whether a duel is tied tells nothing of who wins it where ties tell only the margin.
+        margin = 0.0
+        if model.margin is not None and model.tie_model == BOX:
+            margin = float(model.margin.numpy())
         pair, totals = np.arange(len(graph.totals)), graph.totals
         if model.noise_ratio is None or duels.groups is None:
             new = model.new_ratios()

@@ -115,6 +115,7 @@ def _constant(model: PreferenceGP) -> tuple[PreferenceGP, Posterior]:
     problem = constant.problem()
     constant.__dict__.update(
         noise_variance=problem.noise_variance,
+        tie_share=None if model.tie_share is None else tf.convert_to_tensor(model.tie_share),
         margin=None if model.margin is None else tf.convert_to_tensor(model.margin),
     )
     return constant, replace(

@@ -32,7 +32,7 @@ from sparse_prefgp.models.describing import (
     given_blocks,
     value_of,
 )
-from sparse_prefgp.models.outcomes import GroupRatios
+from sparse_prefgp.models.outcomes import BOX, GroupRatios
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
 from sparse_prefgp.models.streaming.model import StreamedGP
@@ -107,9 +107,9 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     if inducing is not None:
         points = gpflow.inducing_variables.InducingPoints(decoder.parameter(inducing))
     noise = decoder.parameter(description["noise_variance"])
-    margin, ratio, scale = (
+    margin, ratio, scale, share = (
         None if description.get(name) is None else decoder.parameter(description[name])
-        for name in ("margin", "noise_ratio", "cut_scale")
+        for name in ("margin", "noise_ratio", "cut_scale", "tie_share")
     )
     steps = tuple(decoder.parameter(number) for number in description.get("cut_steps", ()))
     kernel = decoder.module(description["kernel"])
@@ -129,6 +129,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
                 margin=None if margin is None else 1.0,  # both are those that were saved, below
                 noise_by_group=ratio is not None,
                 cuts_by_group=scale is not None,
+                tie_model=description.get("tie_model", BOX),
             )
 
     model = build(_approximation(description["approximation"], arrays))
@@ -136,6 +137,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         # Another version of k-means finds others; the sites belong to those that were saved.
         model = build(PITC(arrays["blocks"]))
     model.noise_variance, model.margin, model.cut_steps = noise, margin, steps
+    model.tie_share = share
     # A file names the prior, and the class what it is the density of.
     model.noise_ratio = None if ratio is None else GroupRatios.like(ratio)
     model.cut_scale = None if scale is None else GroupRatios.like(scale)

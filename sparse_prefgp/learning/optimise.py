@@ -29,8 +29,10 @@ from sparse_prefgp.learning.objective import (
 from sparse_prefgp.learning.report import OptimisationReport, Progress, StartReport
 from sparse_prefgp.learning.settling import Settling
 from sparse_prefgp.learning.starts import perturb
+from sparse_prefgp.learning.ties import fit_tie_margin
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.checks import lost_effects
+from sparse_prefgp.models.outcomes import MARGIN_ONLY
 from sparse_prefgp.models.preference_gp import on_other_duels
 from sparse_prefgp.models.streaming import StreamedGP
 from sparse_prefgp.models.streaming.inference import StreamProgress
@@ -169,6 +171,8 @@ def optimise(
         run.left_by(error)
         raise
     warn_of_lengthscales(model, stacklevel=3)
+    if isinstance(model, PreferenceGP) and model.tie_model == MARGIN_ONLY:
+        fit_tie_margin(model)
     return report
 
 

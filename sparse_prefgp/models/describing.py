@@ -58,12 +58,13 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     if model.mean_function is not None:
         function = encoder.module(model.mean_function, "The mean function")
     noise = encoder.parameter(model.noise_variance, "the noise variance")
-    margin, ratio, scale = (
+    margin, ratio, scale, share = (
         None if value is None else encoder.parameter(value, where)
         for value, where in (
             (model.margin, "the margin"),
             (model.noise_ratio, "the noise ratios"),
             (model.cut_scale, "the scales of the cuts"),
+            (model.tie_share, "the share of ties"),
         )
     )
     steps = [encoder.parameter(x, "a step of the cuts") for x in model.cut_steps]
@@ -92,6 +93,8 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "cut_steps": steps,
         "noise_ratio": ratio,
         "cut_scale": scale,
+        "tie_model": model.tie_model,
+        "tie_share": share,
         "inducing_inputs": inducing,
         "parameters": encoder.parameters,
         "duels": {

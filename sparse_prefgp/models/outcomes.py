@@ -20,6 +20,8 @@ from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number
 from sparse_prefgp.support.words import shortened
 
+# What a tie tells: that v lies in a box, or how wide the box is and nothing of the utilities.
+BOX, MARGIN_ONLY = "box", "margin-only"
 # The step from one cut to the next, where learning starts.
 FIRST_STEP = 0.7
 # Cuts of groups differ by a factor of some e^0.5 from one another, as a rule.
@@ -112,6 +114,40 @@ def cuts_of(
     return tf.cumsum(
         tf.stack([tf.convert_to_tensor(x, gpflow.default_float()) for x in (first, *steps)])
     )
+
+
+def check_tie_model(tie_model: Any, duels: Duels, labels: Any, by_group: bool) -> None:
+    """Refuse a model of ties that there is not, or that has no meaning for these duels.
+
+    :param labels: of the blocks of the approximation, if it has any.
+    :param by_group: whether each group is to have cuts of its own.
+    :raises ValueError: see above.
+    """
+    if tie_model not in (BOX, MARGIN_ONLY):
+        raise ValueError(
+            f"There is no model of ties {shortened(tie_model)}; choose {BOX} or {MARGIN_ONLY}."
+        )
+    if tie_model == BOX:
+        return
+    if duels.levels is not None and len(duels.levels) > 3:
+        raise ValueError(
+            f'tie_model="{MARGIN_ONLY}" is of win, tie and loss, but the duels have grades of '
+            f"{len(duels.levels)} levels; leave it out, or the grades."
+        )
+    if not duels.num_ties:
+        raise ValueError(
+            f'tie_model="{MARGIN_ONLY}" is about ties, and the duels have none; leave it out.'
+        )
+    if by_group:
+        raise ValueError(
+            f'tie_model="{MARGIN_ONLY}" has one margin, found after the utilities; leave '
+            "cuts_by_group out."
+        )
+    if labels is not None:
+        raise ValueError(
+            f'tie_model="{MARGIN_ONLY}" leaves the ties out of the blocks, which PITC has labels '
+            "for; give PITC a number of blocks, or another approximation."
+        )
 
 
 def _warn_of_unused(used: IntArray, names: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ from check_shapes import check_shapes
 
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
-from sparse_prefgp.models.outcomes import cuts_of, group_numbers, new_ratios
+from sparse_prefgp.models.outcomes import BOX, MARGIN_ONLY, cuts_of, group_numbers, new_ratios
 from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
 from sparse_prefgp.support.arrays import IntArray
 
@@ -32,6 +32,8 @@ class DuelPredictions:
     cut_steps: tuple[gpflow.Parameter, ...] = ()
     noise_ratio: gpflow.Parameter | None
     cut_scale: gpflow.Parameter | None = None
+    tie_model: str = BOX
+    tie_share: gpflow.Parameter | None = None
 
     if TYPE_CHECKING:
 
@@ -124,6 +126,10 @@ class DuelPredictions:
 
         :raises ValueError: a model without cuts.
         """
+        if self.tie_model == MARGIN_ONLY:
+            sides = (-mean, mean)
+            lost, won = (self.log_win(side, variance, groups) for side in sides)
+            return tf.stack([lost, self.log_tie(mean, variance, groups), won], 1)
         top = 0 if self.cuts is None else len(self.cut_steps) + 1
         if not top:
             raise ValueError(
@@ -144,6 +150,9 @@ class DuelPredictions:
 
         :param groups: as for `predict_duel`.
         """
+        if self.tie_model == MARGIN_ONLY:
+            ahead = self._log_outcome(mean, variance, None, tf.zeros_like(mean), groups)
+            return ahead + tf.math.log1p(-tf.exp(self.log_tie(mean, variance, groups)))
         return self.log_between(mean, variance, None, -1, groups)
 
     def log_tie(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
@@ -151,6 +160,9 @@ class DuelPredictions:
         if self.margin is None:
             self._group_numbers(groups, mean)  # groups are checked all the same
             return tf.fill(tf.shape(mean), tf.cast(-np.inf, mean.dtype))
+        if self.tie_share is not None:
+            self._group_numbers(groups, mean)
+            return tf.math.log(self.tie_share + tf.zeros_like(mean))
         return self.log_between(mean, variance, -1, 1, groups)
 
     def log_between(
@@ -175,6 +187,17 @@ class DuelPredictions:
             return float(np.sign(number)) * cuts[abs(number) - 1] + zeros
 
         return self._log_outcome(mean, variance, at(lower), at(upper), groups)
+
+    def require_box(self, what: str) -> None:
+        """Refuse what takes a tie for telling of the utilities.
+
+        :raises ValueError: a model whose ties tell only the margin.
+        """
+        if self.tie_model == MARGIN_ONLY:
+            raise ValueError(
+                f"{what} takes a tie for saying that two utilities are close, but this model has "
+                f'tie_model="{MARGIN_ONLY}"; make one with tie_model="{BOX}".'
+            )
 
     def new_ratios(self) -> NoiseRatios:
         """By what noise and cuts of a duel to come are multiplied where its group is not known.

@@ -30,6 +30,7 @@ from sparse_prefgp.covariances.item_effect import (
     numbered_kernel,
 )
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
@@ -51,6 +52,9 @@ from sparse_prefgp.models.checks import (
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import (
+    BOX,
+    MARGIN_ONLY,
+    check_tie_model,
     margin_parameter,
     ratio_parameter,
     scale_parameter,
@@ -138,6 +142,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         held, with a warning.
     :param cuts_by_group: learn for each group by what it multiplies margin and cuts, `cut_scale`,
         one number s each with log s ~ N(0, 0.5²); averaged over like the noise, jointly.
+    :param tie_model: "box": a tie says that two utilities are close. "margin-only": ties tell
+        nothing of the utilities, which are learned from the others alone; afterwards
+        `learning.ties.fit_tie_margin`, by which `optimise` ends, finds the margin (docs/ties.md).
     :raises ValueError: a value that makes no sense, named in the message.
     """
 
@@ -155,6 +162,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         noise_by_group: bool = False,
         cut_steps: Any = None,
         cuts_by_group: bool = False,
+        tie_model: str = BOX,
     ) -> None:
         super().__init__()
         if not isinstance(duels, Duels):
@@ -172,7 +180,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
         warn_of_cancelling(kernel)
         numbered = bool(item_effects(kernel))
+        labels = None if approximation is None else approximation.labels
+        check_tie_model(tie_model, duels, labels, cuts_by_group)
         full = DuelGraph.from_duels(duels, numbered)
+        if tie_model == MARGIN_ONLY:
+            full = _without_ties(full)
         if approximation is None:
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
@@ -180,6 +192,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.mean_function = mean_function
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, duels)
+        self.tie_model, self.tie_share = tie_model, None
+        if tie_model == MARGIN_ONLY:
+            gpflow.set_trainable(self.margin, False)  # no gradient tells of it
         self.cut_steps = step_parameters(cut_steps, duels)
         self.noise_ratio = ratio_parameter(duels) if noise_by_group else None
         self.cut_scale = scale_parameter(duels, cuts_by_group, noise_by_group)
@@ -222,7 +237,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def num_duels_used(self) -> int:
         """How many duels the log evidence is about: all, whatever their weights, or the subset."""
         if self.approximation.uses_all_duels:
-            return self.duels.num_duels
+            left_out = self.duels.num_ties if self.tie_model == MARGIN_ONLY else 0
+            return self.duels.num_duels - left_out
         return int(self.graph.counts.sum())
 
     @property
@@ -244,6 +260,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self._engine, self._known = engine, None
 
     def _check_link(self, engine: Engine) -> None:
+        if self.tie_model == MARGIN_ONLY and not engine.link_function.has_normal_noise:
+            raise ValueError(
+                f'tie_model="{MARGIN_ONLY}" needs normal noise, but {engine!r} has logistic noise '
+                "of its own; use a probit engine, such as Laplace()."
+            )
         if self.noise_ratio is not None and not engine.link_function.has_normal_noise:
             raise ValueError(
                 f"noise_by_group needs normal noise, but {engine!r} has logistic noise of its own; "
@@ -318,7 +339,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             tf.convert_to_tensor(self.noise_variance),
             self.inducing_variable,
             None if self.noise_ratio is None else tf.convert_to_tensor(self.noise_ratio),
-            self.cuts,
+            self.cuts if self.tie_model == BOX else None,
             self.has_logit_factors,
             cut_scale=None if self.cut_scale is None else tf.convert_to_tensor(self.cut_scale),
         )
@@ -481,6 +502,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: the engine has logit factors.
         """
         self.require_probit("Sampling the exact posterior")
+        self.require_box("Sampling the exact posterior")
         return self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
 
     def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
@@ -557,7 +579,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             tf.constant(self.noise_variance.numpy()),
             copy.deepcopy(self.inducing_variable),
             None if self.noise_ratio is None else tf.constant(self.noise_ratio.numpy()),
-            None if self.cuts is None else tf.constant(self.cuts.numpy()),
+            None if self.cuts is None or self.tie_model != BOX else tf.constant(self.cuts.numpy()),
             self.has_logit_factors,
             cut_scale=None if self.cut_scale is None else tf.constant(self.cut_scale.numpy()),
         )
@@ -660,12 +682,27 @@ def on_other_duels(
         margin=None if margin is None else 1.0,  # its own, below
         noise_by_group=model.noise_ratio is not None,
         cuts_by_group=model.cut_scale is not None,
+        tie_model=model.tie_model,
     )
     # With their transforms, priors and whether they are trainable.
     made.noise_variance, made.margin = noise, margin
     if len(made.cut_steps) == len(steps):
         made.cut_steps = steps
+    made.tie_share = copy.deepcopy(model.tie_share)
     return made
+
+
+def _without_ties(graph: DuelGraph) -> DuelGraph:
+    """The graph of the duels that one side won, over the same rows.
+
+    :raises ValueError: there are none.
+    """
+    events = graph.events
+    assert events is not None
+    decided = np.flatnonzero(events.kind != TIE)
+    if not len(decided):
+        raise ValueError("All duels are ties, which say nothing of who is better; give others too.")
+    return graph.taking(decided, events.totals[decided])
 
 
 def _first_inputs(duels: Duels) -> FloatArray:

@@ -142,6 +142,7 @@ class Predicts(Protocol):
     cut_steps: tuple[gpflow.Parameter, ...]
     noise_ratio: gpflow.Parameter | None
     cut_scale: gpflow.Parameter | None
+    tie_model: str
 
     @property
     def duels(self) -> KnownDuels: ...
@@ -163,6 +164,8 @@ class Predicts(Protocol):
     def infer(self, restart: bool = False) -> InferenceResult: ...
 
     def require_probit(self, what: str) -> None: ...
+
+    def require_box(self, what: str) -> None: ...
 
     def predict_f(self, Xnew: Any, full_cov: bool = False) -> tuple[tf.Tensor, tf.Tensor]: ...
 

@@ -77,6 +77,8 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "margin": None if model.margin is None else float(model.margin.numpy()),
         "cuts": None if model.duels.levels is None else model.cuts.numpy().tolist(),
         "grades": _grades(model),
+        "tie_model": model.tie_model,
+        "tie_share": None if model.tie_share is None else float(model.tie_share.numpy()),
         "fixed_margin": None if model.margin is None else not model.margin.trainable,
         "duels": duels,
         "weight": weight,

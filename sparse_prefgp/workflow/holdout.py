@@ -97,6 +97,8 @@ class Training:
     def cuts_by_group(self) -> bool:
         """Whether each group has cuts of its own: by default where anything tells of them."""
         settings, train = self.settings, self.train
+        if settings.tie_model != "box":
+            return False  # its margin is found after the utilities
         told = train.num_ties > 0 or train.levels is not None
         return settings.noise_by_group and not settings.shared_cuts and told
 
@@ -122,6 +124,7 @@ class Training:
             margin=self.margin if margin is None else margin,
             noise_by_group=settings.noise_by_group,
             cuts_by_group=self.cuts_by_group,
+            tie_model=settings.tie_model,
         )
         _fix(model, settings)
         return model

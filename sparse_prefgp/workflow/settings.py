@@ -154,6 +154,13 @@ class FitSettings:
     """
     fixed_margin: bool = option("Do not learn the margin.", default=False)
     """Keep the margin at its first value."""
+    tie_model: str = option(
+        "box (a tie says that two items are close) or margin-only (ties tell only how often duels "
+        "are tied, and nothing of who is better).",
+        default="box",
+        excludes="stream",
+    )
+    """What a tie tells: `box` or `margin-only`."""
     noise_by_group: bool = option(None, default=False, flag="noise-by", excludes="stream")
     """Learn the noise of each group."""
     shared_cuts: bool = option(
@@ -271,6 +278,10 @@ class FitSettings:
             raise ValueError(
                 f"The noise variance {self.noise_variance} is ignored by the engine {engine}, "
                 "whose noise is logistic; leave it out, or use the engine laplace."
+            )
+        if self.tie_model not in ("box", "margin-only"):
+            raise ValueError(
+                f"There is no model of ties {self.tie_model!r}; choose box or margin-only."
             )
         if self.shared_cuts and not self.noise_by_group:
             raise ValueError(

@@ -343,6 +343,10 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,tie\ni1,i2,1\ni2,i3,1\n"),
     ),
     "margin below zero": Case(FIT + " --margin=-1", ("margin is -1",)),
+    "tie model of nobody": Case(FIT + " --tie-model coin", ("'coin'", "box or margin-only")),
+    "ties that tell only the margin without any": Case(
+        FIT + " --tie-model margin-only", ("about ties", "the duels have none")
+    ),
     "grade of no column": Case(FIT + " --grade how", ("duels.csv has no column 'how'",)),
     "grades without a column": Case(FIT + " --grades -1,0,1", ("no column of them", "--grade")),
     "grade among no levels": Case(

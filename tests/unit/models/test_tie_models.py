@@ -1,0 +1,142 @@
+"""Ties that tell only the margin: utilities from decided duels, the margin afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import sparse_prefgp as spg
+from sparse_prefgp.learning.ties import fit_tie_margin
+from tests.tolerances import FIXED_POINT, IDENTITY
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(9, 2))
+FIRST, SECOND = RNG.permuted(np.tile(np.arange(9), (80, 1)), axis=1)[:, :2].T
+AHEAD = (X[FIRST] - X[SECOND]).sum(1) + RNG.normal(size=80)
+BY_MARGIN = np.abs(AHEAD) < 0.6
+BY_COIN = RNG.uniform(size=80) < 0.3
+WINNER, LOSER = np.where(AHEAD > 0, FIRST, SECOND), np.where(AHEAD > 0, SECOND, FIRST)
+JUDGE = np.where(np.arange(80) % 2, "Ann", "Ben")
+
+
+def model_of(tied: np.ndarray, **more: Any) -> spg.PreferenceGP:
+    given = {"margin": 0.3, "tie_model": "margin-only", **more}
+    duels = spg.Duels(X, WINNER, LOSER, ties=tied, groups=JUDGE)
+    return spg.PreferenceGP(duels, gpflow.kernels.Linear(), **given)
+
+
+def log_likelihood(model: spg.PreferenceGP, tied: np.ndarray, margin: float) -> float:
+    """Of tied or not, a duel at a time."""
+    total = 0.0
+    for won, lost, tie, who in zip(WINNER, LOSER, tied, JUDGE, strict=True):
+        mean, variance = (
+            float(x[0]) for x in model.predict_difference(X[won][None], X[lost][None])
+        )
+        ratio = 1.0
+        if model.noise_ratio is not None:
+            place = model.duels.group_names.index(who)
+            ratio = float(model.noise_ratio.numpy()[place])
+        normal = stats.norm(mean, np.sqrt(variance + ratio))
+        p = normal.cdf(margin) - normal.cdf(-margin)
+        total += np.log(p if tie else 1.0 - p)
+    return total
+
+
+def test_utilities_are_those_of_the_decided_duels():
+    plain = spg.PreferenceGP(
+        spg.Duels(X, WINNER[~BY_MARGIN], LOSER[~BY_MARGIN]), gpflow.kernels.Linear()
+    )
+    model = model_of(BY_MARGIN)
+    assert model.log_evidence() == pytest.approx(plain.log_evidence(), abs=IDENTITY)
+    for mine, theirs in zip(model.predict_f(X), plain.predict_f(X), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=IDENTITY)
+    assert not model.margin.trainable
+    assert model.num_duels_used == int((~BY_MARGIN).sum())
+    assert model.lower_bound() == pytest.approx(plain.lower_bound(), abs=IDENTITY)
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_the_margin_is_the_most_likely_one(by_group):
+    model = model_of(BY_MARGIN, noise_by_group=by_group)
+    if by_group:
+        model.noise_ratio.assign([0.5, 2.0])
+    found = fit_tie_margin(model)
+    best = optimize.minimize_scalar(
+        lambda d: -log_likelihood(model, BY_MARGIN, d), bounds=(0.01, 5.0), method="bounded"
+    )
+    assert found.margin == pytest.approx(best.x, rel=1e-3)
+    assert found.log_likelihood == pytest.approx(-best.fun, abs=FIXED_POINT)
+    assert not found.is_constant and model.tie_share is None
+    share = BY_MARGIN.mean()
+    n = len(BY_MARGIN)
+    constant = n * (share * np.log(share) + (1.0 - share) * np.log(1.0 - share))
+    assert found.log_likelihood_of_share == pytest.approx(constant)
+
+
+def test_probabilities_by_the_formula():
+    model = model_of(BY_MARGIN)
+    found = fit_tie_margin(model)
+    mean, variance = (x.numpy() for x in model.predict_difference(X[:4], X[4:8]))
+    sd = np.sqrt(variance + 1.0)
+    tie = stats.norm.cdf((found.margin - mean) / sd) - stats.norm.cdf((-found.margin - mean) / sd)
+    expected = [
+        (1.0 - tie) * stats.norm.cdf(mean / sd),
+        tie,
+        (1.0 - tie) * stats.norm.sf(mean / sd),
+    ]
+    outcome = model.predict_outcome(X[:4], X[4:8]).numpy()
+    np.testing.assert_allclose(outcome.T, expected, atol=IDENTITY)
+    np.testing.assert_allclose(
+        model.predict_grades(X[:4], X[4:8]).numpy()[:, ::-1], outcome, atol=IDENTITY
+    )
+
+
+def test_ties_by_a_coin_have_one_share():
+    model = model_of(BY_COIN)
+    found = fit_tie_margin(model)
+    assert found.is_constant
+    outcome = model.predict_outcome(X[:4], X[4:8]).numpy()
+    np.testing.assert_allclose(outcome[:, 1], BY_COIN.mean(), atol=IDENTITY)
+    np.testing.assert_allclose(outcome.sum(1), 1.0, atol=IDENTITY)
+
+
+def test_optimise_ends_by_the_margin_and_files_keep_it(tmp_path):
+    for tied in (BY_MARGIN, BY_COIN):
+        model = model_of(tied)
+        spg.optimise(model, max_iterations=5)
+        after = fit_tie_margin(model)
+        assert model.margin.numpy() == pytest.approx(after.margin, rel=1e-6)
+        assert (model.tie_share is not None) == after.is_constant
+        spg.save(model, tmp_path / "model")
+        again = spg.load(tmp_path / "model")
+        np.testing.assert_array_equal(
+            again.predict_outcome(X[:4], X[4:8]), model.predict_outcome(X[:4], X[4:8])
+        )
+
+
+def test_what_it_has_no_meaning_for_is_refused():
+    duels = spg.Duels(X, FIRST, SECOND, grades=np.where(BY_MARGIN, 0, 2))
+    told: dict[str, Any] = {"margin": 0.3, "tie_model": "margin-only"}
+    with pytest.raises(ValueError, match="grades of 5 levels"):
+        spg.PreferenceGP(duels, gpflow.kernels.Linear(), **told)
+    with pytest.raises(ValueError, match="the duels have none"):
+        spg.PreferenceGP(spg.Duels(X, WINNER, LOSER), gpflow.kernels.Linear(), **told)
+    with pytest.raises(ValueError, match="no model of ties 'coin'"):
+        model_of(BY_MARGIN, tie_model="coin")
+    with pytest.raises(ValueError, match="leave cuts_by_group out"):
+        model_of(BY_MARGIN, noise_by_group=True, cuts_by_group=True)
+    with pytest.raises(ValueError, match="a number of blocks"):
+        model_of(BY_MARGIN, approximation=spg.PITC([0] * 80))
+    with pytest.raises(ValueError, match="tell of its utilities too"):
+        fit_tie_margin(model_of(BY_MARGIN, tie_model="box"))
+    with pytest.raises(ValueError, match="needs normal noise"):
+        model_of(BY_MARGIN, engine=spg.Laplace(link="logit"))
+    model = model_of(BY_MARGIN)
+    with pytest.raises(ValueError, match="takes a tie for saying"):
+        spg.suggest(model, rng=np.random.default_rng(0))
+    with pytest.raises(ValueError, match="takes a tie for saying"):
+        model.check_against_sampling(rng=np.random.default_rng(0))
