@@ -37,15 +37,24 @@ def main() -> None:
     dates = matches["date"].to_numpy()
     first = dates[round((1.0 - HELD_OUT) * len(dates))]  # the cut falls between dates
     test = dates >= first
-    rows = []
+    rows: list[dict[str, Any]] = []
+    nats: dict[int, np.ndarray] = {}
     for largest in LEVELS:
-        rows.append({"levels": largest, "first": first, **one(matches, test, largest, given)})
+        figures, nats[largest] = one(matches, test, largest, given)
+        rows.append({"levels": largest, "first": first, **figures})
+        if largest > 1:  # by how much it is better than win, draw and loss, match by match
+            gain = nats[1] - nats[largest]
+            error = gain.std(ddof=1) / np.sqrt(len(gain))
+            rows[-1]["gain"] = {"mean": float(gain.mean()), "error": float(error)}
         print(as_json_text(rows[-1]), flush=True)
         given.out.write_text(as_json_text({"rows": rows}))
 
 
-def one(matches: Any, test: np.ndarray, largest: int, given: Any) -> dict[str, Any]:
-    """Fit with grades up to a level, and score win, draw and loss of the last matches."""
+def one(
+    matches: Any, test: np.ndarray, largest: int, given: Any
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Fit with grades up to a level, and score win, draw and loss of the last matches, with the
+    nats of each."""
     home, away = matches["home"].to_numpy(), matches["away"].to_numpy()
     teams, number = np.unique(np.concatenate([home, away]), return_inverse=True)
     n, t = len(teams), len(matches)
@@ -84,19 +93,19 @@ def one(matches: Any, test: np.ndarray, largest: int, given: Any) -> dict[str, A
     three = np.column_stack([np.where(turned, lost, won), tied, np.where(turned, won, lost)])
     decided = (three[:, 0] - np.logaddexp(three[:, 0], three[:, 2]))[outcome != 0]
     scores = score_outcomes(three, outcome == 0)
-    return {
+    figures = {
         "train": int(train.sum()),
         "test": int(test.sum()),
         "outcomes": scores["nlp_nats"],
         "accuracy": scores["accuracy"],
         "tie_calibration_error": scores["tie_calibration_error"],
         "decided": score(log_probabilities=decided)["nlp_nats"],
-        "each": (-three[np.arange(len(three)), np.where(outcome == 0, 1, 0)]).tolist(),
         "cuts": None if model.cuts is None else model.cuts.numpy().tolist(),
         "variances": [float(np.mean(k.variance.numpy())) for k in kernel.kernels],
         "iterations": report.iterations,
         "seconds": report.seconds,
     }
+    return figures, -three[np.arange(len(three)), np.where(outcome == 0, 1, 0)]
 
 
 if __name__ == "__main__":

@@ -35,7 +35,8 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
 
     - `predict_f(items)`: a dictionary of `mean` (N, 1) and `variance` (N, 1) of the utility;
     - `predict_duel(first, second)`: `probability` (N,) that each first item beats the second, and
-      for a model with a margin `tie_probability` (N,); with noise by group, of an unknown one,
+      for a model with a margin `tie_probability` (N,), for one with grades `grade_probabilities`
+      (N, L), worst first; with noise by group, of an unknown one,
 
     also as `signatures`, for any number of rows, in the units of `model.duels.items` and GPflow's
     default float. Parameters and posterior are constants as they are now. With `ItemEffect` the
@@ -95,6 +96,8 @@ def _predictions(model: PreferenceGP) -> tf.Module:
         found = {"probability": tf.exp(model.log_win(mean, variance))}
         if model.margin is not None:
             found["tie_probability"] = tf.exp(model.log_tie(mean, variance))
+        if model.duels.levels is not None:
+            found["grade_probabilities"] = tf.exp(model.log_grades(mean, variance))
         return found
 
     module = tf.Module()
@@ -114,6 +117,7 @@ def _constant(model: PreferenceGP) -> tuple[PreferenceGP, Posterior]:
         constant.__dict__[name] = None if part is None else gpflow.utilities.freeze(part)
     problem = constant.problem()
     constant.__dict__.update(
+        cut_steps=tuple(tf.convert_to_tensor(step) for step in model.cut_steps),
         noise_variance=problem.noise_variance,
         tie_share=None if model.tie_share is None else tf.convert_to_tensor(model.tie_share),
         margin=None if model.margin is None else tf.convert_to_tensor(model.margin),
