@@ -255,8 +255,8 @@ def summarise(
     spread = x**2 - between
     skewed = (x**3 - third - 3.0 * between * x) / scale**1.5 - 1.5 * third * spread / scale**2.5
     wins = np.zeros_like(means)
-    for ratio, weight, scale in zip(*ratios, strict=True):
-        wins += weight * ndtr((means - scale * margin) / np.sqrt(variance + ratio * duel_noise))
+    for ratio, weight, of_cuts in zip(*ratios, strict=True):
+        wins += weight * ndtr((means - of_cuts * margin) / np.sqrt(variance + ratio * duel_noise))
     return Summary(
         mean=mean,
         mean_error=standard_error(means),
