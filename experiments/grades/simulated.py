@@ -30,8 +30,8 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for run in range(given.runs):
         rows += [*graded(run), *tied(run, "margin"), *tied(run, "coin")]
-        given.out.write_text(as_json_text({"rows": rows, "summary": summary(rows)}))
-    print(as_json_text(summary(rows)))
+        given.out.write_text(as_json_text({"summary": summary(rows), "paired": paired(rows)}))
+    print(given.out.read_text())
 
 
 class World:
@@ -128,6 +128,27 @@ def tied(run: int, kind: str) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def paired(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """First model less second, run by run."""
+    found = []
+    for study, first, second in (
+        ("grades", "win, tie, loss", "five grades"),
+        ("grades", "winner alone", "win, tie, loss"),
+        ("ties by a margin", "box", "margin-only"),
+        ("ties by a coin", "box", "margin-only"),
+    ):
+        a, b = (
+            [r for r in rows if (r["study"], r["model"]) == (study, m)] for m in (first, second)
+        )
+        for name in ("rmse", "decided", "outcomes"):
+            if name in a[0]:
+                gap = np.array([x[name] - y[name] for x, y in zip(a, b, strict=True)])
+                error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
+                what = {"study": study, "first": first, "second": second, "figure": name}
+                found.append({**what, "mean": gap.mean(), "error": error})
+    return found
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
