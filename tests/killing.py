@@ -24,6 +24,8 @@ def write_and_end(*args, **words):
         os.kill(0 if whom == "group" else os.getpid(), number)
     return done
 CheckpointFolder.write = write_and_end
+# What a shell begins in the background ignores it, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from sparse_prefgp.cli.app import app
 app()
 """

@@ -50,6 +50,12 @@ class DuelProblem(NamedTuple):
     """(number of groups,), by what a group multiplies the cuts; None where all share them."""
 
     @property
+    def num_features(self) -> int:
+        """D, of the inducing inputs."""
+        assert self.inducing_variable is not None
+        return int(self.inducing_variable.Z.shape[-1])
+
+    @property
     def noise(self) -> tf.Tensor:
         """2 sigma² of each site, or what stands for it, (t,)."""
         if self.logistic:

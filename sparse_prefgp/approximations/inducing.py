@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import (
@@ -27,7 +26,7 @@ from sparse_prefgp.approximations.base import (
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.layout import choose_layout
 from sparse_prefgp.covariances import LowRank, LowRankOverDuels, LowRankOverItems
-from sparse_prefgp.covariances.item_effect import ItemEffect, feature_part, item_effects
+from sparse_prefgp.covariances.finite import feature_part, finite_parts
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,
@@ -42,9 +41,6 @@ from sparse_prefgp.support.linalg import (
     own_squared_lengths,
     solved_rows,
 )
-
-# So many item effects are inducing variables of their own: those of the most compared items.
-MAX_ITEM_EFFECTS = 1000
 
 
 class Residual(NamedTuple):
@@ -214,23 +210,23 @@ def whitened(
     :param factorised: what `factorise` gave; None to ask it.
     """
     factor, jitter = factorise(problem) if factorised is None else factorised
-    kernel, graph, inducing = problem.kernel, problem.graph, problem.inducing_variable
-    effects, size = item_effects(kernel), factor.shape[0]
-    if effects:
-        size += len(items_with_effects(graph))
+    graph, inducing = problem.graph, problem.inducing_variable
+    part, own, size = feature_part(problem.kernel), finite_parts(problem.kernel), factor.shape[0]
+    if graph is not None:
+        size += sum(kernel.num_own(graph) for kernel in own)
+
+    def own_features(inputs: tf.Tensor) -> list[tf.Tensor]:
+        return [kernel.own_features(graph, inputs) for kernel in own]
 
     def features(inputs: tf.Tensor) -> tf.Tensor:
-        rows = inputs[..., :-1] if effects else inputs
-        k_uf = with_inducing(inducing, feature_part(kernel), rows)
-        found = solved_rows(factor, k_uf)
-        if not effects:
-            return found
-        return tf.concat([found, _effect_features(effects[0], graph, inputs)], 1)
+        rows = inputs[..., : problem.num_features] if own else inputs
+        found = solved_rows(factor, with_inducing(inducing, part, rows))
+        return tf.concat([found, *own_features(inputs)], 1) if own else found
 
     def pairs(losers: tf.Tensor, winners: tf.Tensor) -> tf.Tensor:
-        if effects:
-            return features(losers) - features(winners)
-        return solved_rows(factor, related_to_pairs(problem, losers, winners))
+        found = solved_rows(factor, related_to_pairs(problem, losers, winners))
+        each = zip(own_features(losers), own_features(winners), strict=True)
+        return tf.concat([found, *(a - b for a, b in each)], 1) if own else found
 
     return Whitened(factor, jitter, size, features, pairs)
 
@@ -240,7 +236,10 @@ def related_to_pairs(problem: DuelProblem, losers: tf.Tensor, winners: tf.Tensor
     if problem.compiled is not None:
         return problem.compiled.related(losers, winners)
     inducing, kernel = problem.inducing_variable, problem.kernel
-    return with_inducing(inducing, kernel, losers) - with_inducing(inducing, kernel, winners)
+    part = feature_part(kernel)
+    if finite_parts(kernel):
+        losers, winners = (rows[..., : problem.num_features] for rows in (losers, winners))
+    return with_inducing(inducing, part, losers) - with_inducing(inducing, part, winners)
 
 
 def features_of_duels(basis: Whitened, graph: DuelGraph, size: int) -> list[tf.Tensor]:
@@ -261,15 +260,3 @@ def features_of_duels(basis: Whitened, graph: DuelGraph, size: int) -> list[tf.T
         with tf.control_dependencies(parts[-1:]):
             parts.append(basis.pairs(*(tf.gather(rows, ends[at]) for ends in (losers, winners))))
     return parts
-
-
-def items_with_effects(graph: DuelGraph) -> np.ndarray:
-    """Numbers of the items whose effects are inducing variables: the most compared ones."""
-    numbers = graph.rows[:, -1]
-    order = np.argsort(-graph.comparisons, kind="stable")
-    return np.sort(numbers[order[:MAX_ITEM_EFFECTS]])
-
-
-def _effect_features(effect: ItemEffect, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-    same = inputs[:, -1:] == as_float(items_with_effects(graph))[None, :]
-    return tf.sqrt(effect.variance) * tf.cast(same, inputs.dtype)

@@ -173,7 +173,7 @@ def _kmeans_blocks(graph: DuelGraph, count: int, rng: np.random.Generator) -> In
             f"PITC({count}) asks for more blocks than the {len(pairs)} distinct pairs of items; "
             "lower the number, or use FITC()."
         )
-    rows = graph.rows[:, :-1] if graph.numbered else graph.rows
+    rows = graph.rows[:, : graph.layout.features]
     labels = np.arange(len(pairs))
     if count < len(pairs):
         labels = kmeans_labels(rows[pairs].reshape(len(pairs), -1), count, rng)

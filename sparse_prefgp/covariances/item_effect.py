@@ -9,8 +9,14 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
+from sparse_prefgp.data.graph import DuelGraph
 
-class ItemEffect(gpflow.kernels.Kernel):
+# So many item effects are inducing variables of their own: those of the most compared items.
+MAX_ITEM_EFFECTS = 1000
+
+
+class ItemEffect(FiniteKernel):
     """An independent normal effect of every item, for items that are seen many times.
 
     Written as `kernel + ItemEffect()`: the utility of an item is a function of its features plus
@@ -39,13 +45,34 @@ class ItemEffect(gpflow.kernels.Kernel):
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         return tf.fill(tf.shape(X)[:-1], tf.squeeze(self.variance))
 
+    def num_own(self, graph: DuelGraph) -> int:
+        return len(items_with_effects(graph))
+
+    def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
+        number, _ = self.slice(inputs, None)
+        same = number == tf.constant(items_with_effects(graph), number.dtype)[None, :]
+        return tf.sqrt(self.variance) * tf.cast(same, number.dtype)
+
+    def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+        (one, _), (other, _) = self.slice(first, None), self.slice(second, None)
+        zero = tf.zeros_like(one[..., 0])
+        return tf.where(one[..., 0] == other[..., 0], zero, 2.0 * self.variance)
+
+
+def items_with_effects(graph: DuelGraph) -> np.ndarray:
+    """Numbers of the items whose effects are inducing variables: the most compared ones."""
+    numbers, row = np.unique(graph.rows[:, graph.layout.number], return_inverse=True)
+    compared = np.bincount(row.reshape(-1), graph.comparisons)
+    order = np.argsort(-compared, kind="stable")
+    return np.sort(numbers[order[:MAX_ITEM_EFFECTS]])
+
 
 def item_effects(kernel: gpflow.kernels.Kernel) -> list[ItemEffect]:
     """The item effects in a kernel or a sum of kernels.
 
     :raises ValueError: more than one, or one inside something that is not a sum.
     """
-    parts = _parts(kernel)
+    parts = parts_of(kernel)
     found = [part for part in parts if isinstance(part, ItemEffect)]
     if len(found) > 1:
         raise ValueError(
@@ -60,16 +87,8 @@ def item_effects(kernel: gpflow.kernels.Kernel) -> list[ItemEffect]:
     return found
 
 
-def feature_part(kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel | None:
-    """The kernel without its item effect; None where nothing else is left."""
-    parts = [part for part in _parts(kernel) if not isinstance(part, ItemEffect)]
-    if not parts:
-        return None
-    return parts[0] if len(parts) == 1 else gpflow.kernels.Sum(parts)
-
-
 def numbered_kernel(kernel: gpflow.kernels.Kernel, num_features: int) -> gpflow.kernels.Kernel:
-    """The kernel on inputs (N, D + 1) whose last column is the item's number.
+    """The kernel on rows whose column after the D features is the item's number.
 
     A copy that shares the parameters; all terms but the item effect look at the first D columns.
     """
@@ -79,13 +98,9 @@ def numbered_kernel(kernel: gpflow.kernels.Kernel, num_features: int) -> gpflow.
             columns = np.arange(num_features)[part.active_dims]
             whole = np.array_equal(columns, np.arange(num_features))
             part.active_dims = slice(0, num_features) if whole else columns
+        else:
+            part.active_dims = slice(num_features, num_features + 1)
     return result
-
-
-def _parts(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
-    if isinstance(kernel, gpflow.kernels.Sum):
-        return [part for inner in kernel.kernels for part in _parts(inner)]
-    return [kernel]
 
 
 def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances.distances import scaled_squared_distances
-from sparse_prefgp.covariances.item_effect import ItemEffect
+from sparse_prefgp.covariances.finite import FiniteKernel
 from sparse_prefgp.data.graph import DuelGraph
 
 
@@ -94,9 +94,8 @@ def pair_difference_variance(
         return tf.add_n([pair_difference_variance(k, first, second) for k in kernel.kernels])
     if isinstance(kernel, gpflow.kernels.Constant):
         return tf.zeros(tf.shape(first)[:1], first.dtype)
-    if isinstance(kernel, ItemEffect):
-        same = first[:, -1] == second[:, -1]
-        return tf.where(same, tf.zeros_like(first[:, -1]), 2.0 * kernel.variance)
+    if isinstance(kernel, FiniteKernel):
+        return kernel.difference_variance(first, second)
     if type(kernel) is gpflow.kernels.Linear:
         step, _ = kernel.slice(second - first, None)
         return tf.reduce_sum(kernel.variance * step**2, -1)

@@ -62,6 +62,10 @@ class Duels:
         much better, 1 for better, 0 for a tie, -1 for worse, … They take the place of `ties`.
     :param levels: names of the levels from worst to best, an odd number with ties in the middle, an
         even one without ties; by default as many as the largest of `grades` asks for, and ties.
+    :param covariates: (t, C) what tells the winner's side of each duel from the loser's besides the
+        items: its value on the winner's side less that on the loser's, such as 1 where the winner
+        was shown first and -1 where the loser was. A model learns a coefficient of each.
+    :param covariate_names: C names of them.
     :raises ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners
         and losers of unequal length; indices that are not integers or are out of range; unknown
         ids; integers where `item_ids` holds other integers; a duel of an item with itself; counts
@@ -109,8 +113,10 @@ class Duels:
         groups: npt.ArrayLike | None = None,
         grades: npt.ArrayLike | None = None,
         levels: Sequence[str] | None = None,
+        covariates: npt.ArrayLike | None = None,
+        covariate_names: Sequence[str] | None = None,
     ) -> None:
-        more = _Judgements(ties, weights, groups, grades, levels)
+        more = _Judgements(ties, weights, groups, grades, levels, covariates, covariate_names)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=False)
         self._hold(named, _given(named, *sides, counts, more), None)
@@ -131,12 +137,14 @@ class Duels:
         groups: npt.ArrayLike | None = None,
         grades: npt.ArrayLike | None = None,
         levels: Sequence[str] | None = None,
+        covariates: npt.ArrayLike | None = None,
+        covariate_names: Sequence[str] | None = None,
     ) -> Duels:
         """Duels whose winners and losers are known to be row indices, whatever the ids are.
 
         :raises ValueError: what `Duels` raises.
         """
-        more = _Judgements(ties, weights, groups, grades, levels)
+        more = _Judgements(ties, weights, groups, grades, levels, covariates, covariate_names)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=True)
         return cls._of(named, _given(named, *sides, counts, more), None)
@@ -246,6 +254,20 @@ class Duels:
     def grade_counts(self) -> IntArray | None:
         """(K + 1,) how often each level was said, ties first; None without grades."""
         return self.events.grade_counts
+
+    @property
+    def covariates(self) -> FloatArray | None:
+        """(num_pairs, C) of the winner less those of the loser; None without."""
+        values = self.events.covariates
+        if values is None:
+            return None
+        first, last = self.events.offsets[:-1], self.events.offsets[1:] - 1
+        return np.asarray(values[first] - values[last])
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """C names of the covariates."""
+        return self.events.covariate_names
 
     @property
     def groups(self) -> IntArray | None:
@@ -499,6 +521,7 @@ def _given(
     tied, weight, group, names = judgements.checked(len(won))
     kind = None if tied is None else np.where(tied, TIE, WIN)
     answer = judgements.answers(len(won))
+    covariates, covariate_names = judgements.checked_covariates(len(won))
     return Events.between(
         won,
         lost,
@@ -507,6 +530,8 @@ def _given(
         weights=None if weight is None else weight * number,
         judge=None if group is None or names is None else Codes(group, names),
         answer=answer,
+        covariates=covariates,
+        covariate_names=covariate_names,
     )
 
 
@@ -557,6 +582,22 @@ def _frozen(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return copy
 
 
+def check_covariates(values: FloatArray, names: Sequence[str]) -> None:
+    """Refuse covariates (t, C), winner less loser, of which nothing can be learned.
+
+    :raises ValueError: a number that is not finite; a covariate that is the same in all duels.
+    """
+    for i, j in np.argwhere(~np.isfinite(values))[:1]:
+        raise ValueError(
+            f"The covariate {names[j]!r} is {values[i, j]} for duel {i}; give finite numbers."
+        )
+    for j in np.flatnonzero(np.all(values == values[:1], 0))[:1] if len(values) > 1 else ():
+        raise ValueError(
+            f"The covariate {names[j]!r} is {values[0, j]:g}, winner less loser, in all duels, so "
+            "that nothing can be learned of it; leave it out."
+        )
+
+
 class _Judgements(NamedTuple):
     """What is known of each duel besides who won, as given."""
 
@@ -565,6 +606,38 @@ class _Judgements(NamedTuple):
     groups: npt.ArrayLike | None = None
     grades: npt.ArrayLike | None = None
     levels: Sequence[str] | None = None
+    covariates: npt.ArrayLike | None = None
+    covariate_names: Sequence[str] | None = None
+
+    def checked_covariates(self, t: int) -> tuple[FloatArray | None, tuple[str, ...]]:
+        """(t, C), None without, and their names.
+
+        :raises ValueError: of another shape, not finite, without names of their own, or one that
+            is the same in all duels.
+        """
+        if self.covariates is None:
+            if self.covariate_names is not None:
+                raise ValueError("covariate_names were given without covariates; leave them out.")
+            return None, ()
+        values = np.asarray(self.covariates)
+        if values.ndim == 1:
+            values = values[:, None]
+        if values.ndim != 2 or len(values) != t or values.dtype.kind not in "iufb":
+            raise ValueError(
+                f"covariates has shape {values.shape} and type {values.dtype} for {t} duels; give "
+                "numbers of shape (t, C), winner less loser."
+            )
+        names = tuple(map(str, self.covariate_names or ()))
+        if self.covariate_names is None:
+            names = tuple(f"covariate {j}" for j in range(values.shape[1]))
+        if len(names) != values.shape[1] or len({*names}) < len(names):
+            raise ValueError(
+                f"covariate_names are {', '.join(map(repr, names)) or 'none'} for "
+                f"{values.shape[1]} covariates; give each a name of its own."
+            )
+        values = values.astype(np.float64)
+        check_covariates(values, names)
+        return values, names
 
     def answers(self, t: int) -> Answers | None:
         """Grades; None without.

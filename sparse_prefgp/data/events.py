@@ -203,6 +203,8 @@ class Events:
     """(s, C) of each side; None without."""
     answer: Answers | None = None
     """By how much the first side is better; None where nobody graded."""
+    covariate_names: tuple[str, ...] = ()
+    """C names of the covariates; none where they have none."""
 
     @classmethod
     def between(
@@ -215,9 +217,13 @@ class Events:
         weights: FloatArray | None = None,
         judge: Codes | None = None,
         answer: Answers | None = None,
+        covariates: FloatArray | None = None,
+        covariate_names: tuple[str, ...] = (),
     ) -> Events:
         """Events with two sides, (e,) each: wins, or of the kinds given.
 
+        :param covariates: (e, C) of the winner less those of the loser: they are written to the
+            winner's side.
         :raises ValueError: winners and losers of unequal lengths.
         """
         e = len(winners)
@@ -230,7 +236,9 @@ class Events:
             np.ones(e, np.int64) if counts is None else counts,
             weights,
             judge,
+            covariates=None if covariates is None else _on_first_side(covariates),
             answer=answer,
+            covariate_names=covariate_names,
         )
 
     def __len__(self) -> int:
@@ -315,6 +323,7 @@ class Events:
             None if self.time is None else self.time[which],
             None if self.covariates is None else self.covariates[at],
             None if self.answer is None else self.answer.take(which),
+            self.covariate_names,
         )
 
     def one_by_one(self) -> Events:
@@ -346,6 +355,7 @@ class Events:
             _joined(every, "time"),
             _joined(every, "covariates"),
             _joined_answers(every),
+            every[0].covariate_names,
         )
 
     def without_grades(self) -> Events:
@@ -391,6 +401,20 @@ class Events:
             covariates=None if self.covariates is None else self.covariates[order],
             answer=answer._replace(numbers=np.abs(answer.numbers)),
         )
+
+    def side_columns(self, judged: bool = False) -> FloatArray:
+        """What a row of each side holds besides its item, (s, C) or (s, C + 1).
+
+        :param judged: with the number of the judge last, where the side has covariates at all; -1
+            elsewhere.
+        """
+        assert self.covariates is not None
+        if not judged:
+            return self.covariates
+        event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        judge = np.full(len(self), -1) if self.judge is None else self.judge.numbers
+        named = np.where(np.any(self.covariates != 0.0, 1), judge[event], -1)
+        return np.column_stack([self.covariates, named.astype(float)])
 
     def alike(self, *labels: IntArray) -> tuple[IntArray, IntArray]:
         """Which events say the same: the first of each, and the number of each among these, (e,).
@@ -511,6 +535,7 @@ class Events:
             None if self.time is None else _numbers(self.time, "time", (e,)),
             None if self.covariates is None else _numbers(self.covariates, "covariates", sides_of),
             self.answer,
+            tuple(self.covariate_names),
         )
 
     def frozen(self) -> Events:
@@ -518,9 +543,14 @@ class Events:
         for field in fields(self):
             value = getattr(self, field.name)
             for array in (value[0],) if isinstance(value, Codes | Answers) else (value,):
-                if array is not None:
+                if isinstance(array, np.ndarray):
                     array.setflags(write=False)
         return self
+
+
+def _on_first_side(covariates: FloatArray) -> FloatArray:
+    """(2e, C) of both sides of e pairs from the differences (e, C): the second side has 0."""
+    return np.stack([covariates, np.zeros_like(covariates)], 1).reshape(-1, covariates.shape[1])
 
 
 def _whole(values: Any, name: str, size: int | None = None) -> IntArray:

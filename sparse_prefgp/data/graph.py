@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from sparse_prefgp.data.buckets import Bucket, bucketed
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Doors, Events
+from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.support.linalg import by_numpy
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
@@ -142,22 +143,27 @@ class DuelGraph(Links):
     """(duels as given,) the count of each; None where `event_of_duel` is."""
     blocks: np.ndarray | None = None
     """(t,) block of each site, 0, 1, … without a gap, where the prior has blocks."""
-    numbered: bool = False
-    """Whether rows end in the number of the item."""
+    layout: RowLayout = NO_FEATURES
+    """What the columns of a row are."""
     groups: np.ndarray | None = None
     """(t,) the number of the group of each site, None without groups."""
     passing: bool = False
     """A chunk of duels that is worked on once; rows may be equal then."""
 
     @classmethod
-    def from_duels(cls, duels: Duels, numbered: bool = False) -> DuelGraph:
+    def from_duels(cls, duels: Duels, numbered: bool = False, judged: bool = False) -> DuelGraph:
         """Merge items with equal features and duels between the same rows.
 
-        :param numbered: rows get a last column, the number of the item in the data, so that items
+        :param numbered: rows get a column more, the number of the item in the data, so that items
             with equal features stay apart.
+        :param judged: where there are covariates, rows get a column more, the number of the judge.
         """
         rows, row_of_item = duels.distinct_rows(numbered)
+        layout = RowLayout(duels.num_features, numbered)
         said = duels.events.onto(row_of_item)
+        if said.covariates is not None:
+            layout = layout._replace(covariates=said.covariates.shape[1], judged=judged)
+            rows, said, row_of_item = _with_covariates(rows, said, row_of_item, layout)
         first, number = said.alike()
         own = duels.counts_given.astype(float)
         if duels.weights_given is not None:
@@ -168,7 +174,7 @@ class DuelGraph(Links):
             row_of_item=row_of_item,
             event_of_duel=number[duels.rows_given],
             count_of_duel=own,
-            numbered=numbered,
+            layout=layout,
         )
 
     @classmethod
@@ -309,7 +315,13 @@ class DuelGraph(Links):
     def residual_rank(self) -> int:
         """Upper bound on the rank of the residual: distinct items less connected components."""
         n, ones = self.num_rows, np.ones(self.num_sites)
-        adjacency = sparse.coo_matrix((ones, (self.winners, self.losers)), shape=(n, n))
+        winners, losers = self.winners, self.losers
+        if self.layout.covariates:  # exact, so that only the rows of items leave a residual
+            items = self.rows[:, : self.layout.first_covariate]
+            distinct, item = np.unique(items, axis=0, return_inverse=True)
+            n, item = len(distinct), item.reshape(-1)
+            winners, losers = item[winners], item[losers]
+        adjacency = sparse.coo_matrix((ones, (winners, losers)), shape=(n, n))
         return n - int(connected_components(adjacency, directed=False)[0])
 
     def buckets(self, blocks: np.ndarray) -> tuple[Bucket, ...]:
@@ -323,6 +335,22 @@ class DuelGraph(Links):
     @cached_property
     def _layouts(self) -> dict[str, tuple[np.ndarray, tuple[Bucket, ...]]]:
         return {}
+
+
+def _with_covariates(
+    rows: np.ndarray, said: Events, row_of_item: np.ndarray, layout: RowLayout
+) -> tuple[np.ndarray, Events, np.ndarray]:
+    """Rows that hold the covariates of their side too, the events between them, and the row of
+    each item (n,) where nothing is said of it, -1 where there is none."""
+    columns = [said.sides.astype(float), *said.side_columns(layout.judged).T]
+    # Adding zero makes -0.0 and 0.0 the same row.
+    keys, place = np.unique(np.stack(columns, 1) + 0.0, axis=0, return_inverse=True)
+    base = keys[:, 0].astype(np.int64)
+    plain = np.full(len(rows) + 1, -1)
+    bare = np.flatnonzero(~np.any(keys[:, 1 : 1 + layout.covariates], 1))
+    plain[base[bare]] = bare
+    sides = replace(said, sides=place.reshape(-1), covariates=None)
+    return np.column_stack([rows[base], keys[:, 1:]]), sides.in_order(), plain[row_of_item]
 
 
 def _runs(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:

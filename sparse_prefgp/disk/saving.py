@@ -130,6 +130,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
                 noise_by_group=ratio is not None,
                 cuts_by_group=scale is not None,
                 tie_model=description.get("tie_model", BOX),
+                lean_by_group=description.get("lean_by_group"),
             )
 
     model = build(_approximation(description["approximation"], arrays))
@@ -138,6 +139,9 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         model = build(PITC(arrays["blocks"]))
     model.noise_variance, model.margin, model.cut_steps = noise, margin, steps
     model.tie_share = share
+    for name in ("covariate_variance", "lean_variance"):
+        if description.get(name) is not None:
+            setattr(model, name, decoder.parameter(description[name]))
     # A file names the prior, and the class what it is the density of.
     model.noise_ratio = None if ratio is None else GroupRatios.like(ratio)
     model.cut_scale = None if scale is None else GroupRatios.like(scale)

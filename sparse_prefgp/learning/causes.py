@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelProblem
-from sparse_prefgp.covariances.item_effect import feature_part
+from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 

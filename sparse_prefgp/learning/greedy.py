@@ -13,7 +13,7 @@ import tensorflow as tf
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from sparse_prefgp.approximations.inducing import whitened
-from sparse_prefgp.covariances.item_effect import feature_part
+from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,

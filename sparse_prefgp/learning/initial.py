@@ -20,7 +20,7 @@ import tensorflow as tf
 from scipy.linalg.blas import dger
 
 from sparse_prefgp.approximations import FITC
-from sparse_prefgp.covariances.item_effect import feature_part
+from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,

@@ -10,8 +10,8 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.approximations.inducing import items_with_effects
-from sparse_prefgp.covariances.item_effect import feature_part, item_effects
+from sparse_prefgp.covariances.finite import feature_part
+from sparse_prefgp.covariances.item_effect import item_effects, items_with_effects
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support.words import shortened
@@ -85,7 +85,8 @@ def lost_effects(model: PreferenceGP) -> str | None:
     graph, inducing = model.graph, model.inducing_variable
     if inducing is None or not item_effects(model.kernel):
         return None
-    n, held = graph.num_rows, len(items_with_effects(graph))
+    n = len(np.unique(graph.rows[:, graph.layout.number]))
+    held = len(items_with_effects(graph))
     if not model.approximation.penalises_residual or held == n:
         return None
     m = held + int(inducing.num_inducing)

@@ -67,6 +67,13 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             (model.tie_share, "the share of ties"),
         )
     )
+    covariate, lean = (
+        None if value is None else encoder.parameter(value, where)
+        for value, where in (
+            (model.covariate_variance, "the variances of coefficients"),
+            (model.lean_variance, "the variance of the leans"),
+        )
+    )
     steps = [encoder.parameter(x, "a step of the cuts") for x in model.cut_steps]
     inducing = None
     if model.inducing_variable is not None:
@@ -95,6 +102,9 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "cut_scale": scale,
         "tie_model": model.tie_model,
         "tie_share": share,
+        "covariate_variance": covariate,
+        "lean_variance": lean,
+        "lean_by_group": model.lean_by_group,
         "inducing_inputs": inducing,
         "parameters": encoder.parameters,
         "duels": {
@@ -102,6 +112,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             "kinds": [kind.name for kind in KINDS],
             "levels": None if duels.levels is None else list(duels.levels),
             "groups": None if duels.group_names is None else list(duels.group_names),
+            "covariates": list(duels.covariate_names),
             "people": None if duels.events.person is None else list(duels.events.person.names),
             **described_columns(duels),
         },
@@ -147,7 +158,7 @@ def _check_rebuilds(
     numbered, features = as_float(rows), as_float(rows[:, :columns])
 
     def on_rows(kernel: gpflow.kernels.Kernel) -> np.ndarray:
-        if model.has_item_effect:
+        if not model.row_layout.plain:
             kernel = numbered_kernel(kernel, columns)
         diagonal = kernel(numbered, full_cov=False)
         return np.concatenate([kernel_matrix(kernel, numbered).numpy(), diagonal.numpy()[None]])
@@ -259,6 +270,7 @@ def events_of_arrays(data: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eve
         arrays.get("time"),
         arrays.get("covariates"),
         None if data.get("levels") is None else Answers(arrays["answer"], tuple(data["levels"])),
+        tuple(data.get("covariates", ())),
     )
 
 

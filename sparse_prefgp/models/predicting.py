@@ -10,11 +10,12 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
+from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
 from sparse_prefgp.models.outcomes import BOX, MARGIN_ONLY, cuts_of, group_numbers, new_ratios
 from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # Pairs times noises of one step of an average.
 _AVERAGED_AT_ONCE = 1 << 17
@@ -46,6 +47,9 @@ class DuelPredictions:
         @property
         def has_item_effect(self) -> bool: ...
 
+        @property
+        def row_layout(self) -> RowLayout: ...
+
         def posterior(self) -> Posterior: ...
 
     @check_shapes(
@@ -70,32 +74,40 @@ class DuelPredictions:
         return predictions(self.posterior(), inputs, full_cov)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
+    def predict_duel(
+        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None
+    ) -> tf.Tensor:
         """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,).
 
         :param groups: who judges: a label for all pairs or (N,) labels, where the model has noise
             by group. For None and unknown ones, of which a warning tells, the probability is
             averaged over the prior of the ratio of a group's noise (docs/method.md, section 14).
+        :param covariates: as for `predict_difference`.
         """
-        return tf.exp(self.predict_log_duel(Xa, Xb, groups))
+        return tf.exp(self.predict_log_duel(Xa, Xb, groups, covariates))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
-    def predict_log_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
+    def predict_log_duel(
+        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None
+    ) -> tf.Tensor:
         """Log of `predict_duel`, finite however small the probability is, (N,).
 
         log Phi((E[f - f'] - margin) / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit
         ones the logistic function is averaged over N(E[f - f'], V[f - f']).
         """
-        mean, variance = self.predict_difference(Xa, Xb)
-        return self.log_win(mean, variance, groups)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, groups)
+        return self.log_win(mean, variance, self._noise_groups(groups))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
-    def predict_outcome(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
+    def predict_outcome(
+        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None
+    ) -> tf.Tensor:
         """Probabilities that each item of Xa (N, D) wins, ties or loses against Xb's, (N, 3).
 
         :param groups: as for `predict_duel`.
         """
-        mean, variance = self.predict_difference(Xa, Xb)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, groups)
+        groups = self._noise_groups(groups)
         won, tied, lost = (
             self.log_win(mean, variance, groups),
             self.log_tie(mean, variance, groups),
@@ -110,7 +122,9 @@ class DuelPredictions:
         return cuts_of(self.margin, self.cut_steps)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, L]")
-    def predict_grades(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor:
+    def predict_grades(
+        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None
+    ) -> tf.Tensor:
         """Probability of each grade of Xa's items (N, D) over Xb's, worst first: (N, 2K + 1).
 
         The middle one is a tie; (N, 2K) where ties are no level.
@@ -118,8 +132,8 @@ class DuelPredictions:
         :param groups: as for `predict_duel`.
         :raises ValueError: a model without cuts.
         """
-        mean, variance = self.predict_difference(Xa, Xb)
-        return tf.exp(self.log_grades(mean, variance, groups))
+        mean, variance = self.predict_difference(Xa, Xb, covariates, groups)
+        return tf.exp(self.log_grades(mean, variance, self._noise_groups(groups)))
 
     def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
         """Log of `predict_grades` from mean and variance of f(a) - f(b), (N,) each.
@@ -237,6 +251,10 @@ class DuelPredictions:
         averaged = _averaged(link, self.new_ratios(), -tf.gather(mean, new), *some)
         return tf.tensor_scatter_nd_update(found, new[:, None], averaged)
 
+    def _noise_groups(self, groups: Any) -> Any:
+        """Groups where they tell of the noise, or of nothing at all."""
+        return None if self.noise_ratio is None and self.row_layout.judged else groups
+
     def _group_numbers(self, groups: Any, like: tf.Tensor) -> IntArray | None:
         """The number of each pair's group, (N,), -1 where it is unknown; None without groups."""
         if groups is None:
@@ -244,8 +262,18 @@ class DuelPredictions:
         return group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
-    def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each."""
+    def predict_difference(
+        self, Xa: Any, Xb: Any, covariates: Any = None, groups: Any = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each.
+
+        :param covariates: (N, C) of the first less those of the second, where the model has any:
+            then what they add is part of the difference. By default 0.
+        :param groups: who judges, where judges lean by a covariate, as for `predict_duel`.
+        """
+        if covariates is not None:
+            who = groups if self.row_layout.judged else None
+            Xa, Xb = self.in_duels(Xa, Xb, covariates, who)
         pairs = self._pairs(Xa, Xb)
         both = in_chunks(self.posterior().difference, pairs)
         return both[:, 0], both[:, 1]
@@ -264,25 +292,75 @@ class DuelPredictions:
         return tf.stack([ahead, self._inputs(second, before=tf.shape(ahead)[0])], 1)
 
     def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor:
-        """Items as the kernel takes them; `before` counts unknown items of the same call."""
+        """Items as the kernel takes them; `before` counts unknown items of the same call.
+
+        They have the features, or these and the item's number, or all columns of a row.
+        """
         inputs = tf.convert_to_tensor(values, dtype=gpflow.default_float())
-        columns, found = self.duels.num_features, inputs.shape[-1]
-        if found != columns and not (self.has_item_effect and found == columns + 1):
-            more = ", or these and the row number of the item" if self.has_item_effect else ""
+        layout, found = self.row_layout, inputs.shape[-1]
+        if found not in (layout.features, layout.first_covariate, layout.width):
+            more = ", or these and the row number of the item" if layout.numbered else ""
             raise ValueError(
-                f"Items have {columns} features, but the new ones have {found}; pass the same "
-                f"columns in the same units{more}, for example with read_items(path, like=model)."
+                f"Items have {layout.features} features, but the new ones have {found}; pass the "
+                f"same columns in the same units{more}, for example with read_items(path, "
+                "like=model)."
             )
-        if not self.has_item_effect:
+        if layout.plain:
             return inputs
-        # Each unknown item has a number, and so an effect, of its own.
+        # Each unknown item, and each unknown judge, has a number and so an effect of its own.
         unknown = -1.0 - tf.cast(before + tf.range(tf.shape(inputs)[0]), inputs.dtype)[:, None]
-        if found == columns:
-            return tf.concat([inputs, unknown], 1)
-        number = inputs[:, -1:]
-        if tf.executing_eagerly():
-            self._check_numbers(number.numpy()[:, 0])
-        return tf.concat([inputs[:, :-1], tf.where(number < 0.0, unknown, number)], 1)
+
+        def known(column: int) -> tf.Tensor:
+            if found <= column:
+                return unknown
+            number = inputs[:, column : column + 1]
+            return tf.where(number < 0.0, unknown, number)
+
+        columns = [inputs[:, : layout.features]]
+        if layout.numbered:
+            columns.append(known(layout.number))
+            if found > layout.number and tf.executing_eagerly():
+                self._check_numbers(inputs[:, layout.number].numpy())
+        if layout.covariates:
+            first = layout.first_covariate
+            given = inputs[:, first : layout.judge]
+            if found < layout.width:  # nothing is said of the duel
+                given = tf.zeros([tf.shape(inputs)[0], layout.covariates], inputs.dtype)
+            columns.append(given)
+        if layout.judged:
+            columns.append(known(layout.judge))
+        return tf.concat(columns, 1)
+
+    def in_duels(
+        self, Xa: Any, Xb: Any, covariates: Any, groups: Any = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both items of duels as rows (N, …) that hold the covariates (N, C) of the first less
+        those of the second, and who judges.
+
+        :raises ValueError: a model without covariates, or covariates of another shape.
+        """
+        layout = self.row_layout
+        sides = [np.asarray(x, float) for x in (Xa, Xb)]
+        values = np.asarray(covariates, float)
+        n, c = len(sides[0]), layout.covariates
+        if not c:
+            raise ValueError("covariates were given, but the model has none; leave them out.")
+        if values.shape not in ((n, c), (c,)) or not np.all(np.isfinite(values)):
+            raise ValueError(
+                f"covariates has shape {values.shape} for {n} pairs; give finite numbers of shape "
+                f"({n}, {c}), first less second, in the order "
+                f"{', '.join(self.duels.covariate_names)}."
+            )
+        judge = np.full((n, 1), -1.0)
+        if groups is not None:
+            judge[:, 0] = group_numbers(groups, n, self.duels, layout.judged)
+        rows = []
+        for side, said in zip(sides, (values, np.zeros((n, c))), strict=True):
+            if layout.numbered and side.shape[1] == layout.features:
+                side = np.column_stack([side, np.full(len(side), -1.0)])
+            more = [np.broadcast_to(said, (n, c))] + ([judge] if layout.judged else [])
+            rows.append(np.column_stack([side, *more]))
+        return rows[0], rows[1]
 
     def _check_numbers(self, numbers: np.ndarray) -> None:
         bad = np.flatnonzero((numbers >= self.duels.num_items) | (numbers != np.floor(numbers)))

@@ -22,16 +22,13 @@ from sparse_prefgp.approximations import (
     Exact,
 )
 from sparse_prefgp.approximations.base import build_factors
-from sparse_prefgp.approximations.inducing import items_with_effects
-from sparse_prefgp.covariances.item_effect import (
-    ItemEffect,
-    feature_part,
-    item_effects,
-    numbered_kernel,
-)
+from sparse_prefgp.covariances.coefficients import on_rows
+from sparse_prefgp.covariances.finite import feature_part
+from sparse_prefgp.covariances.item_effect import ItemEffect, item_effects, items_with_effects
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
@@ -49,6 +46,7 @@ from sparse_prefgp.models.checks import (
     noise_parameter,
     warn_of_cancelling,
 )
+from sparse_prefgp.models.coefficients import Coefficients, covariate_parameter, lean_parameter
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import (
@@ -87,8 +85,6 @@ class _Given:
     """The graph of all duels."""
     graph: DuelGraph
     """That of those which the approximation takes."""
-    numbered: bool
-    """Whether rows end in the number of the item."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +136,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         margin being the first; K - 1 positive numbers for K levels on either side of a tie, from
         which they are learned, by default 0.7 each. Those next to a grade that nobody used are
         held, with a warning.
+    :param covariate_variance: where duels have covariates, (C,) prior variances of their
+        coefficients to begin from, or one for all; by default 0.25 over the mean square of each
+        covariate. They are learned.
+    :param lean_by_group: the covariate, by its name, by which each group leans to a side beyond the
+        common coefficient: a number b_j each, `b_j ~ N(0, lean_variance)`, which is learned.
     :param cuts_by_group: learn for each group by what it multiplies margin and cuts, `cut_scale`,
         one number s each with log s ~ N(0, 0.5²); averaged over like the noise, jointly.
     :param tie_model: "box": a tie says that two utilities are close. "margin-only": ties tell
@@ -163,6 +164,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         cut_steps: Any = None,
         cuts_by_group: bool = False,
         tie_model: str = BOX,
+        covariate_variance: Any = None,
+        lean_by_group: str | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(duels, Duels):
@@ -179,10 +182,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             kernel = ItemEffect()
         check_parts(kernel, mean_function, approximation or Exact(), engine or ParallelEP(), duels)
         warn_of_cancelling(kernel)
-        numbered = bool(item_effects(kernel))
         labels = None if approximation is None else approximation.labels
         check_tie_model(tie_model, duels, labels, cuts_by_group)
-        full = DuelGraph.from_duels(duels, numbered)
+        self.covariate_variance = covariate_parameter(covariate_variance, duels)
+        self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, duels), lean_by_group
+        full = DuelGraph.from_duels(duels, bool(item_effects(kernel)), lean_by_group is not None)
         if tie_model == MARGIN_ONLY:
             full = _without_ties(full)
         if approximation is None:
@@ -211,7 +215,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         )
         graph = approximation.select(full)
         # Neither these nor the sites are parameters, nor does tf.Module look for any in them.
-        self._given = _Given(duels, approximation, full, graph, numbered)
+        self._given = _Given(duels, approximation, full, graph)
         self._engine = engine or ParallelEP()
         self._sites_memory = SitesMemory(graph.num_sites)
         self._warned_about_scale = False
@@ -274,7 +278,12 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @property
     def has_item_effect(self) -> bool:
         """Whether the kernel holds an `ItemEffect`, so that inputs may name items."""
-        return self._given.numbered
+        return self.row_layout.numbered
+
+    @property
+    def row_layout(self) -> RowLayout:
+        """What the columns of the rows of `graph` are."""
+        return self.graph.layout
 
     def item_inputs(self, rows: Any = slice(None)) -> np.ndarray:
         """Items of `duels` as `predict_f` takes them, with their row numbers if they have effects.
@@ -289,8 +298,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
-        """The kernel on the rows of `graph`, which may end in the item's number."""
-        return self._on_rows(self.kernel)
+        """The kernel on the rows of `graph`: of items, and of what else their columns say."""
+        lean = None
+        if self.lean_variance is not None and self.lean_by_group is not None:
+            lean = self.lean_variance, self.duels.covariate_names.index(self.lean_by_group)
+        return on_rows(self.kernel, self.row_layout, self.covariate_variance, lean)
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
         """At most `size` of the duels that inference works on and one side won, equal ones once.
@@ -334,8 +346,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """The model before any approximation, in tensors that follow the parameters."""
         return DuelProblem(
             self.graph,
-            self._on_rows(self.kernel),
-            _on_features(self.mean_function, self.has_item_effect),
+            self.row_kernel,
+            _on_features(self.mean_function, self.row_layout),
             tf.convert_to_tensor(self.noise_variance),
             self.inducing_variable,
             None if self.noise_ratio is None else tf.convert_to_tensor(self.noise_ratio),
@@ -343,12 +355,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             self.has_logit_factors,
             cut_scale=None if self.cut_scale is None else tf.convert_to_tensor(self.cut_scale),
         )
-
-    def _on_rows(self, kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel:
-        """The kernel on the rows of the graph, which may end in the item's number."""
-        if not self.has_item_effect:
-            return kernel
-        return numbered_kernel(kernel, self.duels.num_features)
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         """Log evidence with its exact gradient; runs inference inside, from the last sites."""
@@ -494,6 +500,14 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             found[here] = in_chunks(posterior.difference, tf.gather(pairs, here))
         return tf.constant(found[:, 0]), tf.constant(found[:, 1])
 
+    def coefficients(self, level: float = 0.9) -> Coefficients:
+        """What the duels say of the coefficients of covariates, and of the leans of groups.
+
+        :param level: of the intervals.
+        :raises ValueError: a model without covariates, or a level outside (0, 1).
+        """
+        return Coefficients.of(self, level)
+
     # Against the truth.
 
     def exact_problem(self) -> DuelProblem:
@@ -574,8 +588,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """On copies, so that nothing kept from it changes when a parameter is assigned."""
         return DuelProblem(
             self.graph,
-            self._on_rows(copy.deepcopy(self.kernel)),
-            _on_features(copy.deepcopy(self.mean_function), self.has_item_effect),
+            copy.deepcopy(self.row_kernel),
+            _on_features(copy.deepcopy(self.mean_function), self.row_layout),
             tf.constant(self.noise_variance.numpy()),
             copy.deepcopy(self.inducing_variable),
             None if self.noise_ratio is None else tf.constant(self.noise_ratio.numpy()),
@@ -641,12 +655,12 @@ def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
 
 
 def _on_features(
-    function: gpflow.functions.MeanFunction | None, numbered: bool
+    function: gpflow.functions.MeanFunction | None, layout: RowLayout
 ) -> Callable[[tf.Tensor], tf.Tensor] | None:
-    """The mean function on rows that may end in the item's number."""
-    if function is None or not numbered:
+    """The mean function on rows, of which it sees the features."""
+    if function is None or layout.plain:
         return function
-    return lambda rows: function(rows[:, :-1])
+    return lambda rows: function(rows[:, : layout.features])
 
 
 def on_other_duels(
@@ -683,6 +697,7 @@ def on_other_duels(
         noise_by_group=model.noise_ratio is not None,
         cuts_by_group=model.cut_scale is not None,
         tie_model=model.tie_model,
+        lean_by_group=model.lean_by_group,
     )
     # With their transforms, priors and whether they are trainable.
     made.noise_variance, made.margin = noise, margin

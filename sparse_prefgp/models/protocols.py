@@ -19,6 +19,7 @@ from sparse_prefgp.approximations import Approximation, DuelProblem
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.factors.noise import NoiseRatios
 from sparse_prefgp.models.posterior import Posterior
@@ -157,6 +158,9 @@ class Predicts(Protocol):
     def has_item_effect(self) -> bool: ...
 
     @property
+    def row_layout(self) -> RowLayout: ...
+
+    @property
     def num_duels_used(self) -> int: ...
 
     def posterior(self) -> Posterior: ...
@@ -169,7 +173,9 @@ class Predicts(Protocol):
 
     def predict_f(self, Xnew: Any, full_cov: bool = False) -> tuple[tf.Tensor, tf.Tensor]: ...
 
-    def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]: ...
+    def predict_difference(
+        self, Xa: Any, Xb: Any, covariates: Any = None, groups: Any = None
+    ) -> tuple[tf.Tensor, tf.Tensor]: ...
 
     def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
 

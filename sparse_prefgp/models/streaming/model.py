@@ -19,6 +19,7 @@ from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import as_float, between_inducing, with_inducing
 from sparse_prefgp.covariances.low_rank_base import terms_of
 from sparse_prefgp.covariances.residual import BLOCKS, joined
+from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
@@ -286,6 +287,11 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     # Streams have no groups.
     noise_ratio: gpflow.Parameter | None = None
     cut_scale: gpflow.Parameter | None = None
+
+    @property
+    def row_layout(self) -> RowLayout:
+        """What the columns of a row are."""
+        return RowLayout(self.duels.num_features)
 
     @property
     def has_item_effect(self) -> bool:

@@ -386,15 +386,20 @@ def answered(
 def collected(seed: int, score: str | None, rounds: int, batch: int) -> tuple[float, float]:
     """Score of all pairs in nats, and the regret of the item believed best, after some rounds."""
     model, truth, generator = simulated(seed)
+    given = []
     for _ in range(rounds):
         if score is None:
             chance = generator.permuted(np.tile(np.arange(40), (batch, 1)), axis=1)
             first, second = chance[:, 0], chance[:, 1]
         else:
+            for told in given:
+                model, _ = spg.update(model, told)
+            given.clear()
             frame = spg.suggest(model, batch=batch, score=score, rng=generator).frame
             first, second = frame["first"], frame["second"]
         winners, losers = answered(truth, first, second, generator)
-        model, _ = spg.update(model, pd.DataFrame({"winner": winners, "loser": losers}))
+        given.append(pd.DataFrame({"winner": winners, "loser": losers}))
+    model, _ = spg.update(model, pd.concat(given))  # chance asks no model before
     i, j = np.triu_indices(40, 1)
     p = model.predict_duel(model.duels.items[i], model.duels.items[j]).numpy()
     true = ndtr(truth[i] - truth[j])

@@ -1,0 +1,50 @@
+"""Kernels of finitely many features of their own, beside those of inducing inputs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import gpflow
+import tensorflow as tf
+
+from sparse_prefgp.data.graph import DuelGraph
+
+
+class FiniteKernel(gpflow.kernels.Kernel):
+    """A term of a sum of kernels whose features are inducing values themselves.
+
+    k(x, x') = a(x) a(x')' for features a, or the most important of them: what these leave out is
+    unexplained as what inducing inputs leave out is.
+    """
+
+    @abstractmethod
+    def num_own(self, graph: DuelGraph) -> int:
+        """p, how many features it has."""
+
+    @abstractmethod
+    def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
+        """a, (N, p), of rows (N, ...) as the graph has them."""
+
+    @abstractmethod
+    def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+        """Var[f(first_i) - f(second_i)], (N,), of rows."""
+
+
+def parts_of(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
+    """The terms of a sum of kernels; of any other kernel itself."""
+    if isinstance(kernel, gpflow.kernels.Sum):
+        return [part for inner in kernel.kernels for part in parts_of(inner)]
+    return [kernel]
+
+
+def finite_parts(kernel: gpflow.kernels.Kernel) -> list[FiniteKernel]:
+    """The terms with features of their own."""
+    return [part for part in parts_of(kernel) if isinstance(part, FiniteKernel)]
+
+
+def feature_part(kernel: gpflow.kernels.Kernel) -> gpflow.kernels.Kernel | None:
+    """The kernel without these terms; None where nothing else is left."""
+    parts = [part for part in parts_of(kernel) if not isinstance(part, FiniteKernel)]
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else gpflow.kernels.Sum(parts)

@@ -1,0 +1,46 @@
+"""What the columns of a row of the graph are: features, then what is no feature."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class RowLayout(NamedTuple):
+    """The columns of a row, in this order."""
+
+    features: int
+    """D, how many features."""
+    numbered: bool = False
+    """Whether the number of the item follows."""
+    covariates: int = 0
+    """C, how many covariates of a side of a duel follow; 0 for a row that nothing is said of."""
+    judged: bool = False
+    """Whether the number of the judge of the duel follows; below 0 for one that is not known."""
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return self.features + self.numbered + self.covariates + self.judged
+
+    @property
+    def number(self) -> int:
+        """The column of the item's number."""
+        return self.features
+
+    @property
+    def first_covariate(self) -> int:
+        """The column of the first covariate."""
+        return self.features + self.numbered
+
+    @property
+    def judge(self) -> int:
+        """The column of the judge's number."""
+        return self.first_covariate + self.covariates
+
+    @property
+    def plain(self) -> bool:
+        """Whether there is nothing but features."""
+        return self.width == self.features
+
+
+NO_FEATURES = RowLayout(0)

@@ -1,0 +1,144 @@
+"""Coefficients of the covariates of a duel: their parameters, and what the duels say of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+from scipy.special import ndtri
+
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.words import shortened
+
+if TYPE_CHECKING:
+    from sparse_prefgp.models.preference_gp import PreferenceGP
+
+# Of a coefficient times the root mean square of its covariate, to begin from.
+FIRST_VARIANCE = 0.25
+
+
+def covariate_parameter(given: Any, duels: Duels) -> gpflow.Parameter | None:
+    """Prior variances of the coefficients, (C,), in units of 1 / covariate²; None without any.
+
+    :raises ValueError: what is no positive number for each covariate, or given without covariates.
+    """
+    values = duels.covariates
+    if values is None:
+        if given is not None:
+            raise ValueError(
+                "covariate_variance was given, but the duels have no covariates; give them "
+                "(Duels(…, covariates=…)), or leave it out."
+            )
+        return None
+    if given is None:
+        square = np.average(values**2, axis=0, weights=duels.effective_counts)
+        given = FIRST_VARIANCE / square
+    array = np.asarray(given)
+    shape = (values.shape[1],)
+    if array.shape not in ((), shape) or array.dtype.kind not in "iuf" or not np.all(array > 0.0):
+        raise ValueError(
+            f"covariate_variance is {shortened(given)}; give a positive number, or one for each of "
+            f"the {shape[0]} covariates."
+        )
+    return _variance(np.broadcast_to(array, shape))
+
+
+def lean_parameter(name: str | None, duels: Duels) -> gpflow.Parameter | None:
+    """The variance of the leans of groups by one covariate; None without.
+
+    :raises ValueError: no such covariate, or duels without groups.
+    """
+    if name is None:
+        return None
+    names = duels.covariate_names
+    if name not in names:
+        raise ValueError(
+            f"lean_by_group is {shortened(name)}, which is not a covariate of the duels; choose "
+            f"from {', '.join(map(repr, names)) or 'none: give Duels(…, covariates=…)'}."
+        )
+    if duels.group_names is None:
+        raise ValueError(
+            "lean_by_group needs duels with groups; give Duels(…, groups=labels), or leave it out."
+        )
+    assert duels.covariates is not None
+    x = duels.covariates[:, names.index(name)]
+    square = np.average(x**2, weights=duels.effective_counts)
+    return _variance(np.array(FIRST_VARIANCE / square))
+
+
+def _variance(value: FloatArray) -> gpflow.Parameter:
+    # By its log: its unit is that of the covariate, which may be anything.
+    return gpflow.Parameter(value, transform=tfp.bijectors.Exp())
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Posterior of the coefficients beta, in units of utility per unit of the covariate.
+
+    The probability that a wins rises with `beta (x_a - x_b)`.
+    """
+
+    names: tuple[str, ...]
+    """(C + J,): of the covariates, then `NAME of LABEL` for the lean of each group."""
+    mean: FloatArray
+    """(C + J,)."""
+    covariance: FloatArray
+    """(C + J, C + J)."""
+    level: float
+    """Of the intervals."""
+
+    @property
+    def sd(self) -> FloatArray:
+        """(C + J,)."""
+        return np.asarray(np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
+
+    @property
+    def interval(self) -> FloatArray:
+        """(C + J, 2), lower and upper ends."""
+        half = float(ndtri(0.5 + 0.5 * self.level)) * self.sd
+        return np.stack([self.mean - half, self.mean + half], 1)
+
+    @classmethod
+    def of(cls, model: PreferenceGP, level: float) -> Coefficients:
+        """:raises ValueError: see `PreferenceGP.coefficients`."""
+        level = level_of_interval(level)
+        names = model.duels.covariate_names
+        if not names:
+            raise ValueError(
+                "The duels of the model have no covariates; give them (Duels(…, covariates=…))."
+            )
+        layout, labels = model.row_layout, model.duels.group_names or ()
+        leaning = model.lean_by_group if layout.judged else None
+        count = len(names) + (len(labels) if leaning is not None else 0)
+        # beta_c is what a row with x_c = 1 is above the same row without.
+        rows = np.zeros((1 + count, layout.width))
+        rows[:, : layout.features] = model.duels.items[0]
+        rows[:, layout.number : layout.first_covariate] = -1.0
+        rows[1 + np.arange(len(names)), layout.first_covariate + np.arange(len(names))] = 1.0
+        if layout.judged:
+            rows[:, layout.judge] = -1.0 - np.arange(1 + count)
+        lean = None if leaning is None else names.index(leaning)
+        if lean is not None:
+            rows[1 + len(names) :, layout.first_covariate + lean] = 1.0
+            rows[1 + len(names) :, layout.judge] = np.arange(len(labels))
+        mean, covariance = model.posterior().joint(tf.constant(rows, gpflow.default_float()))
+        mean, covariance = mean.numpy(), covariance.numpy()
+        if lean is not None:  # whoever is not known leans too, independently of all else
+            assert model.lean_variance is not None
+            covariance[1 + lean, 1 + lean] -= model.lean_variance.numpy()
+        step = np.column_stack([-np.ones(count), np.eye(count)])
+        if lean is not None:  # the lean alone, without the common coefficient
+            step[len(names) :, 0] = 0.0
+            step[len(names) :, 1 + lean] = -1.0
+        return cls(
+            (*names, *(f"{leaning} of {label}" for label in (labels if leaning else ()))),
+            step @ mean,
+            step @ covariance @ step.T,
+            level,
+        )

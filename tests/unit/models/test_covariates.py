@@ -1,0 +1,249 @@
+"""Covariates of a duel and leans of judges: against the reference case and columns by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sparse_prefgp as spg
+
+CASE: dict[str, Any] = json.loads(
+    (Path(__file__).parents[2] / "data" / "covariates_case.json").read_text()
+)
+EP = CASE["ep"]
+ENGINE = spg.ParallelEP(tolerance=1e-13, max_sweeps=500)
+
+
+def kernel() -> gpflow.kernels.Kernel:
+    return gpflow.kernels.SquaredExponential(1.0, lengthscales=CASE["kernel"]["lengthscales"])
+
+
+def duels(**more: Any) -> spg.Duels:
+    winners, losers = np.array(CASE["duels_winner_loser"]).T
+    return spg.Duels(
+        np.array(CASE["X"]),
+        winners,
+        losers,
+        covariates=np.array(CASE["covariates_winner_minus_loser"]),
+        covariate_names=CASE["covariate_names"],
+        **more,
+    )
+
+
+def model(**more: Any) -> spg.PreferenceGP:
+    options = {"engine": ENGINE, "covariate_variance": CASE["covariate_variances"], **more}
+    return spg.PreferenceGP(duels(), kernel(), **options)
+
+
+FORMS = {
+    "exact over items": lambda: {"approximation": spg.Exact(over="items")},
+    "exact over duels": lambda: {"approximation": spg.Exact(over="duels")},
+    "vfe over duels": lambda: {
+        "approximation": spg.VFE(over="duels"),
+        "inducing_variable": np.array(CASE["X"]),
+    },
+    "fitc over items": lambda: {
+        "approximation": spg.FITC(over="items"),
+        "inducing_variable": np.array(CASE["X"]),
+    },
+    "one block": lambda: {
+        "approximation": spg.PITC([0] * len(CASE["duels_winner_loser"])),
+        "inducing_variable": np.array(CASE["X"][:3]),
+    },
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_reference_case(form: str) -> None:
+    made = model(**FORMS[form]())
+    assert made.log_evidence() == pytest.approx(EP["log_evidence"], abs=1e-8)
+    if form == "one block":
+        return
+    found = made.coefficients()
+    np.testing.assert_allclose(found.mean, EP["coefficients"]["mean"], atol=1e-8)
+    np.testing.assert_allclose(found.covariance, EP["coefficients"]["covariance"], atol=1e-8)
+    mean, covariance = made.predict_f(np.array(CASE["test_X"]), full_cov=True)
+    np.testing.assert_allclose(mean[:, 0], EP["mean"], atol=1e-8)
+    np.testing.assert_allclose(covariance[0], EP["covariance"], atol=1e-8)
+    new = np.array(CASE["X"])
+    (wanted,) = CASE["predictions_from_ep_posterior"].values()
+    x = [[1.0, 0.5, 0.0, 1.0, 0.0]]
+    mean, variance = made.predict_difference(new[:1], new[1:2], covariates=x)
+    assert float(mean[0]) == pytest.approx(wanted["mean"], abs=1e-8)
+    assert float(variance[0]) == pytest.approx(wanted["variance"], abs=1e-8)
+    p = made.predict_duel(new[:1], new[1:2], covariates=x)
+    assert float(p[0]) == pytest.approx(wanted["probability"], abs=1e-8)
+
+
+def test_gradient_of_the_reference_case() -> None:
+    made = model(approximation=spg.Exact())
+    gpflow.set_trainable(made.noise_variance, True)
+    wanted = EP["gradient"]
+    parameters = {
+        "noise_variance": made.noise_variance,
+        "kernel_variance": made.kernel.variance,
+        "lengthscales": made.kernel.lengthscales,
+        "covariate_variances": made.covariate_variance,
+    }
+    made.silence_scale_warning()
+    with tf.GradientTape() as tape:
+        value = made.maximum_log_likelihood_objective()
+    found = tape.gradient(value, [p.unconstrained_variable for p in parameters.values()])
+    for (name, parameter), slope in zip(parameters.items(), found, strict=True):
+        x = parameter.unconstrained_variable
+        by_value = slope / tf.exp(parameter.transform.forward_log_det_jacobian(x, 0))
+        np.testing.assert_allclose(by_value, wanted[name], atol=1e-7, err_msg=name)
+
+
+def test_the_sampler_draws_coefficients_too() -> None:
+    """It knows of rows and their kernel alone; EP is within 3e-4 of the truth here."""
+    new = np.array(CASE["test_X"])
+    check = model().check_against_sampling(
+        new[:2], new[2:], num_draws=1500, rng=np.random.default_rng(0)
+    )
+    assert check.converged and check.new is not None
+    for found in (check.new, check.own):
+        assert found.mean.rmse < 4.0 * found.mean.monte_carlo + 1e-3
+        assert found.sd.rmse < 4.0 * found.sd.monte_carlo + 1e-3
+
+
+JUDGES = np.random.default_rng(3).integers(3, size=60)
+
+
+def judged(lean: bool, **more: Any) -> spg.Duels:
+    """60 duels of six items in which three judges lean to what is shown first."""
+    rng = np.random.default_rng(1)
+    first = rng.integers(6, size=60)
+    second = (first + rng.integers(1, 6, size=60)) % 6
+    side = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    columns = np.column_stack([side, rng.normal(size=60)])
+    names = ("side", "length")
+    if not lean:
+        columns = np.column_stack([columns, side[:, None] * (JUDGES[:, None] == np.arange(3))])
+        names += ("side of 0", "side of 1", "side of 2")
+    return spg.Duels(
+        np.array(CASE["X"]), first, second, covariates=columns, covariate_names=names, **more
+    )
+
+
+Z = np.array(CASE["X"][:3])
+MODELS: dict[str, dict[str, Any]] = {
+    "exact": {"approximation": spg.Exact()},
+    "vfe": {"approximation": spg.VFE(), "inducing_variable": Z},
+    "fitc duels": {"approximation": spg.FITC(over="duels"), "inducing_variable": Z},
+    "rank": {"approximation": spg.TightVFE("rank"), "inducing_variable": Z},
+    "logdet": {"approximation": spg.TightVFE("logdet"), "inducing_variable": Z},
+    "sequential": {"engine": spg.SequentialEP(tolerance=1e-10)},
+    "laplace": {"engine": spg.Laplace(tolerance=1e-10)},
+}
+
+
+@pytest.mark.covering("exact", "rank")
+@pytest.mark.parametrize("name", MODELS)
+def test_leans_are_columns_of_one_variance(name: str) -> None:
+    options = {"engine": spg.ParallelEP(tolerance=1e-10), **MODELS[name]}
+    kernel_of = kernel()
+    lean = spg.PreferenceGP(
+        judged(True, groups=JUDGES),
+        kernel_of,
+        covariate_variance=[0.5, 0.2],
+        lean_by_group="side",
+        **options,
+    )
+    lean.lean_variance.assign(0.3)
+    plain = spg.PreferenceGP(
+        judged(False), kernel_of, covariate_variance=[0.5, 0.2, 0.3, 0.3, 0.3], **options
+    )
+    assert lean.log_evidence() == pytest.approx(plain.log_evidence(), abs=1e-8)
+    one, other = lean.coefficients(), plain.coefficients()
+    order = [0, 1, *(2 + int(label) for label in lean.duels.group_names)]
+    assert one.names[2:] == tuple(f"side of {label}" for label in lean.duels.group_names)
+    np.testing.assert_allclose(one.mean, other.mean[order], atol=1e-7)
+    np.testing.assert_allclose(one.covariance, other.covariance[np.ix_(order, order)], atol=1e-7)
+    a, b = np.array(CASE["X"])[:2], np.array(CASE["X"])[2:4]
+    x = np.array([[1.0, 0.3], [-1.0, 0.0]])
+    found = lean.predict_duel(a, b, covariates=x, groups=[0, 2])
+    columns = np.array([[1.0, 0.3, 1.0, 0.0, 0.0], [-1.0, 0.0, 0.0, 0.0, -1.0]])
+    np.testing.assert_allclose(found, plain.predict_duel(a, b, covariates=columns), atol=1e-8)
+    np.testing.assert_allclose(lean.predict_duel(a, b), plain.predict_duel(a, b), atol=1e-8)
+    with pytest.warns(UserWarning, match="unknown"):  # their lean is as wide as the prior
+        unknown = lean.predict_difference(a, b, covariates=x, groups=["new", "new"])
+    known = plain.predict_difference(a, b, covariates=np.pad(x, ((0, 0), (0, 3))))
+    np.testing.assert_allclose(unknown[0], known[0], atol=1e-8)
+    np.testing.assert_allclose(unknown[1], known[1] + 0.3, atol=1e-8)
+
+
+def test_with_effects_of_items_ties_and_counts() -> None:
+    data = judged(True, groups=JUDGES, ties=np.arange(60) % 7 == 0)
+    options = {"margin": 0.3, "lean_by_group": "side", "engine": ENGINE}
+    made = spg.PreferenceGP(
+        data,
+        kernel() + spg.ItemEffect(0.4),
+        approximation=spg.VFE(),
+        inducing_variable=np.array(CASE["X"]),
+        **options,
+    )
+    exact = spg.PreferenceGP(data, made.kernel, approximation=spg.Exact(), **options)
+    assert made.log_evidence() == pytest.approx(exact.log_evidence(), abs=1e-6)
+    for one, other in zip(
+        made.predict_f(made.item_inputs(), full_cov=True),
+        exact.predict_f(exact.item_inputs(), full_cov=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    made = spg.PreferenceGP(
+        judged(True, groups=JUDGES), kernel(), lean_by_group="side", engine=ENGINE
+    )
+    made.lean_variance.assign(0.7)
+    spg.save(made, tmp_path / "model")
+    again = spg.load(tmp_path / "model")
+    one, other = made.coefficients(), again.coefficients()
+    assert one.names == other.names
+    np.testing.assert_array_equal(one.mean, other.mean)
+    np.testing.assert_array_equal(one.covariance, other.covariance)
+    assert made.log_evidence() == again.log_evidence()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"covariates": np.ones(12)}, "is 1, winner less loser, in all duels"),
+        ({"covariates": [["a"]] * 12}, "give numbers of shape"),
+        ({"covariates": np.ones((3, 1))}, "give numbers of shape"),
+        ({"covariates": np.r_[np.nan, np.ones(11)]}, "is nan for duel 0"),
+        ({"covariate_names": ["a"]}, "without covariates"),
+        ({"covariates": np.eye(12)[:, :2], "covariate_names": ["a", "a"]}, "a name of its own"),
+    ],
+)
+def test_mistakes_of_the_data(options: Any, words: str) -> None:
+    winners, losers = np.array(CASE["duels_winner_loser"]).T
+    with pytest.raises(ValueError, match=words):
+        spg.Duels(np.array(CASE["X"]), winners, losers, **options)
+
+
+def test_mistakes_of_the_model() -> None:
+    bare = spg.Duels(np.array(CASE["X"]), [0], [1])
+    with pytest.raises(ValueError, match="the duels have no covariates"):
+        spg.PreferenceGP(bare, kernel(), covariate_variance=1.0)
+    with pytest.raises(ValueError, match="is not a covariate of the duels"):
+        spg.PreferenceGP(bare, kernel(), lean_by_group="side")
+    with pytest.raises(ValueError, match="needs duels with groups"):
+        model(lean_by_group="slot")
+    with pytest.raises(ValueError, match="covariate_variance is"):
+        model(covariate_variance=[1.0, -1.0])
+    with pytest.raises(ValueError, match="have no covariates"):
+        spg.PreferenceGP(bare, kernel()).coefficients()
+    x = np.array(CASE["X"])
+    with pytest.raises(ValueError, match="the model has none"):
+        spg.PreferenceGP(bare, kernel()).predict_duel(x[:1], x[1:2], covariates=[[1.0]])
+    with pytest.raises(ValueError, match="covariates has shape"):
+        model().predict_duel(x[:1], x[1:2], covariates=[[1.0]])
