@@ -16,6 +16,7 @@ from sparse_prefgp.approximations.base import (
     sample_duels,
 )
 from sparse_prefgp.covariances import Covariance, DenseOverDuels, DenseOverItems
+from sparse_prefgp.covariances.coefficients import widened
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.checks import plain_scalars
@@ -51,6 +52,7 @@ class Exact(Approximation):
             jitter = tf.zeros([], rows.dtype)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
+            inputs = widened(inputs, graph.layout)
             if over_items:
                 return kernel_matrix(problem.kernel, inputs, rows)
             ahead, behind = (

@@ -8,6 +8,8 @@ kernel on rows that hold the covariates of their side, that is `sum variance_c x
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -19,7 +21,26 @@ from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.support.arrays import IntArray
 
 
-class CovariateTerm(FiniteKernel):
+class _OfDuels(FiniteKernel):
+    """A term that sees columns of the duel: all 0 in rows that end before them.
+
+    Such rows are those of items of which nothing is said.
+    """
+
+    columns: list[int]
+
+    def slice(
+        self, X: tf.Tensor, X2: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
+        return self._said(X), None if X2 is None else self._said(X2)
+
+    def _said(self, rows: tf.Tensor) -> tf.Tensor:
+        if rows.shape[-1] > max(self.columns):
+            return tf.gather(rows, self.columns, axis=-1)
+        return tf.zeros_like(rows[..., :1]) * tf.ones([len(self.columns)], rows.dtype)
+
+
+class CovariateTerm(_OfDuels):
     """The linear term of C covariates.
 
     :param variance: (C,) prior variances of the coefficients.
@@ -27,31 +48,27 @@ class CovariateTerm(FiniteKernel):
     """
 
     def __init__(self, variance: gpflow.Parameter, layout: RowLayout) -> None:
-        first = layout.first_covariate
-        super().__init__(active_dims=slice(first, first + layout.covariates))
+        super().__init__()
         self.variance = variance
+        self.columns = [layout.first_covariate + c for c in range(layout.covariates)]
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        other = X if X2 is None else X2
-        if X2 is None:
-            return tf.matmul(X * self.variance, other, transpose_b=True)
-        return tf.tensordot(X * self.variance, other, [[-1], [-1]])
+        return _product(X * self.variance, X if X2 is None else X2, X2 is None)
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(X**2 * self.variance, -1)
 
     def num_own(self, graph: DuelGraph) -> int:
-        return int(self.variance.shape[0])
+        return len(self.columns)
 
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        values, _ = self.slice(inputs, None)
-        return values * tf.sqrt(self.variance)
+        return self._said(inputs) * tf.sqrt(self.variance)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        return self.K_diag(self.slice(second - first, None)[0])
+        return self.K_diag(self._said(second - first))
 
 
-class LeanTerm(FiniteKernel):
+class LeanTerm(_OfDuels):
     """What each judge adds to one of the coefficients.
 
     :param variance: of all judges' leans.
@@ -60,19 +77,16 @@ class LeanTerm(FiniteKernel):
     """
 
     def __init__(self, variance: gpflow.Parameter, layout: RowLayout, column: int) -> None:
-        super().__init__(active_dims=[layout.first_covariate + column, layout.judge])
+        super().__init__()
         self.variance = variance
+        self.columns = [layout.first_covariate + column, layout.judge]
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        apart = gpflow.utilities.ops.difference_matrix(
-            X[..., 1:], None if X2 is None else X2[..., 1:]
-        )
+        judges = None if X2 is None else X2[..., 1:]
+        apart = gpflow.utilities.ops.difference_matrix(X[..., 1:], judges)[..., 0]
         other = X if X2 is None else X2
-        if X2 is None:
-            product = tf.matmul(X[..., :1], other[..., :1], transpose_b=True)
-        else:
-            product = tf.tensordot(X[..., :1], other[..., :1], [[-1], [-1]])
-        return tf.where(apart[..., 0] == 0.0, self.variance * product, tf.zeros_like(product))
+        product = self.variance * _product(X[..., :1], other[..., :1], X2 is None)
+        return tf.where(apart == 0.0, product, tf.zeros_like(product))
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         return self.variance * X[..., 0] ** 2
@@ -81,21 +95,47 @@ class LeanTerm(FiniteKernel):
         return len(self._judges(graph))
 
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        values, _ = self.slice(inputs, None)
-        same = values[..., 1:] == tf.constant(self._judges(graph), values.dtype)[None, :]
-        return tf.sqrt(self.variance) * values[..., :1] * tf.cast(same, values.dtype)
+        said = self._said(inputs)
+        same = said[..., 1:] == tf.constant(self._judges(graph), said.dtype)[None, :]
+        return tf.sqrt(self.variance) * said[..., :1] * tf.cast(same, said.dtype)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        (a, _), (b, _) = self.slice(first, None), self.slice(second, None)
+        a, b = self._said(first), self._said(second)
         same = tf.cast(a[..., 1] == b[..., 1], a.dtype)
         shared = 2.0 * same * a[..., 0] * b[..., 0]
         return self.variance * (a[..., 0] ** 2 + b[..., 0] ** 2 - shared)
 
     def _judges(self, graph: DuelGraph) -> IntArray:
         """Numbers of the judges that a row names."""
-        column = self.active_dims[1]
-        found: IntArray = np.unique(graph.rows[:, int(column)])
+        found: IntArray = np.unique(graph.rows[:, self.columns[1]])
         return found[found >= 0]
+
+
+def _product(one: tf.Tensor, other: tf.Tensor, same_shape: bool) -> tf.Tensor:
+    """one other', over all leading axes of the second where these are others."""
+    if same_shape:
+        return tf.matmul(one, other, transpose_b=True)
+    return tf.tensordot(one, other, [[-1], [-1]])
+
+
+def widened(inputs: tf.Tensor, layout: RowLayout) -> tf.Tensor:
+    """Rows (..., D) of items as rows of the graph, of which nothing more is said."""
+    spare = layout.width - inputs.shape[-1]
+    if not spare:
+        return inputs
+    said = tf.zeros_like(inputs[..., :1]) * tf.ones([spare], inputs.dtype)
+    if layout.judged:
+        said = tf.concat([said[..., :-1], said[..., -1:] - 1.0], -1)
+    return tf.concat([inputs, said], -1)
+
+
+def mean_on_rows(
+    function: Callable[[tf.Tensor], tf.Tensor] | None, layout: RowLayout
+) -> Callable[[tf.Tensor], tf.Tensor] | None:
+    """A mean function of items as one of rows, of which it sees the features."""
+    if function is None or layout.plain:
+        return function
+    return lambda rows: function(rows[:, : layout.features])
 
 
 def on_rows(

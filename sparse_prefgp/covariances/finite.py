@@ -1,4 +1,4 @@
-"""Kernels of finitely many features of their own, beside those of inducing inputs."""
+"""Kernels of finitely many features of their own, next to those of inducing inputs."""
 
 from __future__ import annotations
 

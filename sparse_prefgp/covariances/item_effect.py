@@ -61,9 +61,10 @@ class ItemEffect(FiniteKernel):
 
 def items_with_effects(graph: DuelGraph) -> np.ndarray:
     """Numbers of the items whose effects are inducing variables: the most compared ones."""
-    numbers, row = np.unique(graph.rows[:, graph.layout.number], return_inverse=True)
+    column = graph.rows[:, graph.layout.number]
+    numbers, first, row = np.unique(column, return_index=True, return_inverse=True)
     compared = np.bincount(row.reshape(-1), graph.comparisons)
-    order = np.argsort(-compared, kind="stable")
+    order = np.lexsort((first, -compared))
     return np.sort(numbers[order[:MAX_ITEM_EFFECTS]])
 
 

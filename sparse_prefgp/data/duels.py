@@ -258,11 +258,12 @@ class Duels:
     @property
     def covariates(self) -> FloatArray | None:
         """(num_pairs, C) of the winner less those of the loser; None without."""
-        values = self.events.covariates
-        if values is None:
-            return None
-        first, last = self.events.offsets[:-1], self.events.offsets[1:] - 1
-        return np.asarray(values[first] - values[last])
+        return self.events.covariate_differences
+
+    @property
+    def covariate_squares(self) -> FloatArray | None:
+        """(C,) mean square of each covariate, winner less loser; None without."""
+        return self.events.covariate_squares
 
     @property
     def covariate_names(self) -> tuple[str, ...]:

@@ -402,6 +402,22 @@ class Events:
             answer=answer._replace(numbers=np.abs(answer.numbers)),
         )
 
+    @property
+    def covariate_differences(self) -> FloatArray | None:
+        """(e, C) of the first side less those of the last; None without."""
+        if self.covariates is None:
+            return None
+        first, last = self.offsets[:-1], self.offsets[1:] - 1
+        return np.asarray(self.covariates[first] - self.covariates[last])
+
+    @property
+    def covariate_squares(self) -> FloatArray | None:
+        """(C,) their mean square over all that was said; None without."""
+        values = self.covariate_differences
+        if values is None:
+            return None
+        return np.asarray(np.average(values**2, axis=0, weights=self.counts))
+
     def side_columns(self, judged: bool = False) -> FloatArray:
         """What a row of each side holds besides its item, (s, C) or (s, C + 1).
 

@@ -23,24 +23,21 @@ if TYPE_CHECKING:
 FIRST_VARIANCE = 0.25
 
 
-def covariate_parameter(given: Any, duels: Duels) -> gpflow.Parameter | None:
+def covariate_parameter(given: Any, squares: FloatArray | None) -> gpflow.Parameter | None:
     """Prior variances of the coefficients, (C,), in units of 1 / covariate²; None without any.
 
+    :param squares: (C,) mean square of each covariate; None without.
     :raises ValueError: what is no positive number for each covariate, or given without covariates.
     """
-    values = duels.covariates
-    if values is None:
+    if squares is None:
         if given is not None:
             raise ValueError(
                 "covariate_variance was given, but the duels have no covariates; give them "
                 "(Duels(…, covariates=…)), or leave it out."
             )
         return None
-    if given is None:
-        square = np.average(values**2, axis=0, weights=duels.effective_counts)
-        given = FIRST_VARIANCE / square
-    array = np.asarray(given)
-    shape = (values.shape[1],)
+    array = np.asarray(FIRST_VARIANCE / squares if given is None else given)
+    shape = squares.shape
     if array.shape not in ((), shape) or array.dtype.kind not in "iuf" or not np.all(array > 0.0):
         raise ValueError(
             f"covariate_variance is {shortened(given)}; give a positive number, or one for each of "
@@ -66,10 +63,9 @@ def lean_parameter(name: str | None, duels: Duels) -> gpflow.Parameter | None:
         raise ValueError(
             "lean_by_group needs duels with groups; give Duels(…, groups=labels), or leave it out."
         )
-    assert duels.covariates is not None
-    x = duels.covariates[:, names.index(name)]
-    square = np.average(x**2, weights=duels.effective_counts)
-    return _variance(np.array(FIRST_VARIANCE / square))
+    squares = duels.covariate_squares
+    assert squares is not None
+    return _variance(np.array(FIRST_VARIANCE / squares[names.index(name)]))
 
 
 def _variance(value: FloatArray) -> gpflow.Parameter:

@@ -22,7 +22,7 @@ from sparse_prefgp.approximations import (
     Exact,
 )
 from sparse_prefgp.approximations.base import build_factors
-from sparse_prefgp.covariances.coefficients import on_rows
+from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import ItemEffect, item_effects, items_with_effects
 from sparse_prefgp.data.duels import Duels
@@ -184,7 +184,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         warn_of_cancelling(kernel)
         labels = None if approximation is None else approximation.labels
         check_tie_model(tie_model, duels, labels, cuts_by_group)
-        self.covariate_variance = covariate_parameter(covariate_variance, duels)
+        self.covariate_variance = covariate_parameter(covariate_variance, duels.covariate_squares)
         self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, duels), lean_by_group
         full = DuelGraph.from_duels(duels, bool(item_effects(kernel)), lean_by_group is not None)
         if tie_model == MARGIN_ONLY:
@@ -347,7 +347,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return DuelProblem(
             self.graph,
             self.row_kernel,
-            _on_features(self.mean_function, self.row_layout),
+            mean_on_rows(self.mean_function, self.row_layout),
             tf.convert_to_tensor(self.noise_variance),
             self.inducing_variable,
             None if self.noise_ratio is None else tf.convert_to_tensor(self.noise_ratio),
@@ -589,7 +589,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return DuelProblem(
             self.graph,
             copy.deepcopy(self.row_kernel),
-            _on_features(copy.deepcopy(self.mean_function), self.row_layout),
+            mean_on_rows(copy.deepcopy(self.mean_function), self.row_layout),
             tf.constant(self.noise_variance.numpy()),
             copy.deepcopy(self.inducing_variable),
             None if self.noise_ratio is None else tf.constant(self.noise_ratio.numpy()),
@@ -654,15 +654,6 @@ def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
     return FullMarginals(both[:, 0] - offset.numpy(), np.maximum(both[:, 1], 0.0), factors)
 
 
-def _on_features(
-    function: gpflow.functions.MeanFunction | None, layout: RowLayout
-) -> Callable[[tf.Tensor], tf.Tensor] | None:
-    """The mean function on rows, of which it sees the features."""
-    if function is None or layout.plain:
-        return function
-    return lambda rows: function(rows[:, : layout.features])
-
-
 def on_other_duels(
     model: DuelGP[Any, Any],
     duels: Duels,
@@ -682,8 +673,10 @@ def on_other_duels(
         model.noise_variance,
         model.margin,
         model.cut_steps,
+        model.covariate_variance,
+        model.lean_variance,
     )
-    kernel, inducing, mean_function, noise, margin, steps = (
+    kernel, inducing, mean_function, noise, margin, steps, covariate, lean = (
         given if shared else copy.deepcopy(given)
     )
     made = PreferenceGP(
@@ -703,6 +696,8 @@ def on_other_duels(
     made.noise_variance, made.margin = noise, margin
     if len(made.cut_steps) == len(steps):
         made.cut_steps = steps
+    if covariate is not None:
+        made.covariate_variance, made.lean_variance = covariate, lean
     made.tie_share = copy.deepcopy(model.tie_share)
     return made
 

@@ -51,6 +51,10 @@ class Scan:
     """Names of the levels of grades; None without."""
     grades: IntArray | None = None
     """(K + 1,) how often each level was said, ties first; None without grades."""
+    covariate_names: tuple[str, ...] = ()
+    """C names of the covariates of the duels."""
+    covariate_squares: FloatArray | None = None
+    """(C,) mean square of each, winner less loser; None without."""
 
 
 class Totals(NamedTuple):
@@ -92,6 +96,9 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     of = sums.totals
     found = Scan(rows, of.sites, of.duels, of.ties, starts, tuple(digests), of.comparisons)
     found = replace(found, levels=sums.levels, grades=of.grades)
+    if sums.squares is not None:
+        squares = sums.squares / sums.duels
+        found = replace(found, covariate_names=sums.covariate_names, covariate_squares=squares)
     if items is not None:
         return found
     moments = sums.moments
@@ -116,12 +123,18 @@ class _Sums:
         self.grades: IntArray | None = None
         self.compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
         self.moments = _Moments()
+        self.covariate_names: tuple[str, ...] = ()
+        self.squares: FloatArray | None = None
 
     def add(self, chunk: Chunk) -> None:
         events = chunk.events
         self.sites += int(events.sites.sum())
         self.duels += float(events.counts.sum())
         self.ties += 0.0 if events.ties is None else float(events.counts[events.ties].sum())
+        here = events.covariate_squares
+        if here is not None:
+            self.covariate_names, whole = events.covariate_names, here * events.counts.sum()
+            self.squares = whole if self.squares is None else self.squares + whole
         said = events.grade_counts
         if events.answer is not None and said is not None:
             self.levels = events.answer.names

@@ -95,6 +95,10 @@ def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph
     table = items if chunk.features is None else chunk.features
     assert table is not None
     rows = table[sides.T.reshape(-1)]
+    if chunk.events.covariates is not None:
+        # A chunk is of pairs, whose sides come one after the other, as their covariates do.
+        said = fill(chunk.events.side_columns().reshape(len(doors.event), 2, -1))
+        rows = np.column_stack([rows, np.concatenate([said[:, 0], said[:, 1]])])
     ends = np.arange(2 * size)
     blocks = chunk.blocks
     if blocks is not None:  # within a block equal rows are one
@@ -148,7 +152,7 @@ class Algebra:
                 _Fused(function, parameters.variables)
                 for function in (
                     partial(related_to_pairs, alone),
-                    partial(_difference_variance, parameters.kernel),
+                    partial(_difference_variance, alone.kernel),
                 )
             )
         )
@@ -164,15 +168,16 @@ class Algebra:
 
     @property
     def num_inducing(self) -> int:
-        """m."""
+        """m, and coefficients besides."""
         return self.parameters.size
 
     def _problem(self, graph: Any = None) -> DuelProblem:
         p = self.parameters
+        kernel, mean_function = p.on_rows()
         return DuelProblem(
             graph,
-            p.kernel,
-            p.mean_function,
+            kernel,
+            mean_function,
             tf.convert_to_tensor(p.noise_variance),
             p.inducing_variable,
             cuts=cuts_of(p.margin, p.cut_steps),

@@ -44,6 +44,10 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
             "ties": seen.num_ties,
             "levels": None if seen.levels is None else list(seen.levels),
             "grade_counts": None if seen.grade_counts is None else seen.grade_counts.tolist(),
+            "covariates": list(seen.covariate_names),
+            "covariate_squares": None
+            if seen.covariate_squares is None
+            else seen.covariate_squares.tolist(),
             "has_items": seen.has_items,
             **described_columns(seen),
         },

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
+from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.models.codec import Decoder, Encoder
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -23,6 +26,7 @@ class Hyperparameters(gpflow.Module):
         inducing_variable: gpflow.inducing_variables.InducingPoints,
         margin: gpflow.Parameter | None = None,
         cut_steps: tuple[gpflow.Parameter, ...] = (),
+        covariate_variance: gpflow.Parameter | None = None,
     ) -> None:
         super().__init__()
         self.kernel = kernel
@@ -30,11 +34,26 @@ class Hyperparameters(gpflow.Module):
         self.noise_variance = noise_variance
         self.inducing_variable = inducing_variable
         self.margin, self.cut_steps = margin, cut_steps
+        self.covariate_variance = covariate_variance
 
     @property
     def size(self) -> int:
-        """m, the number of inducing inputs."""
-        return int(self.inducing_variable.num_inducing)
+        """m + C, the number of inducing inputs and of coefficients."""
+        return int(self.inducing_variable.num_inducing) + self.row_layout.covariates
+
+    @property
+    def row_layout(self) -> RowLayout:
+        """What the columns of a row are."""
+        covariates = 0 if self.covariate_variance is None else self.covariate_variance.shape[0]
+        return RowLayout(int(self.inducing_variable.Z.shape[-1]), covariates=int(covariates))
+
+    def on_rows(self) -> tuple[gpflow.kernels.Kernel, Callable[[tf.Tensor], tf.Tensor] | None]:
+        """Kernel and mean function on rows of duels."""
+        layout = self.row_layout
+        return (
+            on_rows(self.kernel, layout, self.covariate_variance),
+            mean_on_rows(self.mean_function, layout),
+        )
 
     def values(self) -> FloatArray:
         """All unconstrained values, one after the other."""
@@ -68,6 +87,9 @@ class Hyperparameters(gpflow.Module):
             "inducing": encoder.parameter(self.inducing_variable.Z, "the inducing inputs"),
             "margin": None if self.margin is None else encoder.parameter(self.margin, "the margin"),
             "cut_steps": [encoder.parameter(x, "a step of the cuts") for x in self.cut_steps],
+            "covariate_variance": None
+            if self.covariate_variance is None
+            else encoder.parameter(self.covariate_variance, "the variances of coefficients"),
             "parameters": encoder.parameters,
         }
         return Description(names, encoder.arrays)
@@ -82,6 +104,7 @@ class Description(NamedTuple):
     def rebuilt(self) -> Hyperparameters:
         decoder = Decoder(self.names["parameters"], self.arrays)
         function, margin = self.names["mean_function"], self.names.get("margin")
+        covariate = self.names.get("covariate_variance")
         return Hyperparameters(
             decoder.module(self.names["kernel"]),
             None if function is None else decoder.module(function),
@@ -89,6 +112,7 @@ class Description(NamedTuple):
             gpflow.inducing_variables.InducingPoints(decoder.parameter(self.names["inducing"])),
             None if margin is None else decoder.parameter(margin),
             tuple(decoder.parameter(number) for number in self.names.get("cut_steps", ())),
+            None if covariate is None else decoder.parameter(covariate),
         )
 
 

@@ -7,16 +7,17 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gpflow
 import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel
 
-from sparse_prefgp.approximations import VFE, Approximation, SummedApproximation
+from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
+from sparse_prefgp.approximations.inducing import whitened
 from sparse_prefgp.covariances.item_effect import item_effects
-from sparse_prefgp.covariances.kernels import as_float, between_inducing, with_inducing
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.low_rank_base import terms_of
 from sparse_prefgp.covariances.residual import BLOCKS, joined
 from sparse_prefgp.data.rows import RowLayout
@@ -29,6 +30,7 @@ from sparse_prefgp.models.checks import (
     noise_parameter,
     warn_of_cancelling,
 )
+from sparse_prefgp.models.coefficients import Coefficients, covariate_parameter
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import margin_parameter, step_parameters
 from sparse_prefgp.models.posterior import Posterior
@@ -47,7 +49,6 @@ from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter
 
 # Rows that the default inducing inputs are placed by.
 _PLACED_BY = 20_000
@@ -102,15 +103,15 @@ class SolvedParts:
 
     @cached_property
     def posterior(self) -> Posterior:
-        kernel, inducing = self.parameters.kernel, self.parameters.inducing_variable
-        factor, _ = cholesky_with_jitter(between_inducing(inducing, kernel), MAX_CONDITION)
-
-        def features(inputs: tf.Tensor) -> tf.Tensor:
-            k_uf = with_inducing(inducing, kernel, inputs)
-            return tf.transpose(tf.linalg.triangular_solve(factor, k_uf))
-
+        parameters = self.parameters
+        kernel, mean_function = parameters.on_rows()
+        noise = tf.convert_to_tensor(parameters.noise_variance)
+        # Features of inputs are made of no duel.
+        problem = DuelProblem(
+            cast(Any, None), kernel, mean_function, noise, parameters.inducing_variable
+        )
         terms = terms_of(self.total.posterior())
-        return Posterior(kernel, self.parameters.mean_function, features, terms)
+        return Posterior(kernel, mean_function, whitened(problem).features, terms)
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     :param mean_function: any GPflow mean function; None is zero.
     :param margin: as of `PreferenceGP`; duels with ties need one.
     :param cut_steps: as of `PreferenceGP`.
+    :param covariate_variance: as of `PreferenceGP`.
     :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
         several parts `.0`, `.1`, … join its name. None keeps them in memory.
     :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
@@ -175,6 +177,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         mean_function: gpflow.functions.MeanFunction | None = None,
         margin: float | None = None,
         cut_steps: Any = None,
+        covariate_variance: Any = None,
         sites: str | os.PathLike[str] | None = None,
         chunk: int | None = None,
         scheduler: str | None = None,
@@ -208,6 +211,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, seen)
         self.cut_steps = step_parameters(cut_steps, seen)
+        self.covariate_variance = covariate_parameter(covariate_variance, seen.covariate_squares)
         if inducing_variable is None:
             inducing_variable = _first_inputs(duels)
         points = inducing_points(approximation, inducing_variable, duels.num_features)
@@ -231,6 +235,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         model.kernel, model.mean_function = parameters.kernel, parameters.mean_function
         model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
         model.cut_steps = parameters.cut_steps
+        model.covariate_variance = parameters.covariate_variance
         model.inducing_variable = parameters.inducing_variable
         model._given, model._work = _Given(None, kept.seen, approximation, engine), None
         summed = SolvedParts(copy.deepcopy(parameters), kept.total, kept.log_evidence)
@@ -287,11 +292,21 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     # Streams have no groups.
     noise_ratio: gpflow.Parameter | None = None
     cut_scale: gpflow.Parameter | None = None
+    lean_variance: gpflow.Parameter | None = None
+    lean_by_group: str | None = None
+
+    def coefficients(self, level: float = 0.9) -> Coefficients:
+        """What the duels say of the coefficients of covariates; see `PreferenceGP.coefficients`.
+
+        :param level: of the intervals.
+        :raises ValueError: a model without covariates, or a level outside (0, 1).
+        """
+        return Coefficients.of(self, level)
 
     @property
     def row_layout(self) -> RowLayout:
         """What the columns of a row are."""
-        return RowLayout(self.duels.num_features)
+        return RowLayout(self.duels.num_features, covariates=len(self.duels.covariate_names))
 
     @property
     def has_item_effect(self) -> bool:
@@ -300,7 +315,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
         """The kernel on the rows of the stream."""
-        return self.kernel
+        return self.hyperparameters().on_rows()[0]
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
         """Of `size` rows of the stream, which is read once for them, those that one side won.
@@ -335,6 +350,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             self.inducing_variable,
             self.margin,
             self.cut_steps,
+            self.covariate_variance,
         )
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -123,8 +123,10 @@ def algebra_for(
     :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
     table = streams[0].items
+    # Neither blocks nor covariates are those of items.
+    over_items = not (approximation.has_blocks or parameters.row_layout.covariates)
     layout = choose_stream_layout(
-        None if table is None or approximation.has_blocks else table.num_items,
+        None if table is None or not over_items else table.num_items,
         max(stream.num_sites for stream in streams),
         parameters.size,
         streams[0].num_features,

@@ -32,6 +32,8 @@ def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Strea
         data.get("ties", 0),
         None if data.get("levels") is None else tuple(data["levels"]),
         None if data.get("grade_counts") is None else np.array(data["grade_counts"]),
+        tuple(data.get("covariates", ())),
+        None if data.get("covariate_squares") is None else np.array(data["covariate_squares"]),
     )
     kept = LoadedPosterior(
         seen,

@@ -21,6 +21,7 @@ _NOT_KEPT = (
     "counts",
     "ties",
     "grades",
+    "covariates",
     "weights",
     "rows_given",
     "counts_given",
@@ -56,6 +57,11 @@ class SeenDuels:
     grade_counts: IntArray | None = None
     """As in `Duels`."""
 
+    covariate_names: tuple[str, ...] = ()
+    """As in `Duels`."""
+    covariate_squares: FloatArray | None = None
+    """As in `Duels`."""
+
     held: ClassVar[bool] = False
     groups: ClassVar[None] = None
     group_names: ClassVar[None] = None
@@ -76,6 +82,8 @@ class SeenDuels:
                 totals.ties,
                 duels.levels,
                 totals.grades,
+                duels.scan.covariate_names,
+                duels.scan.covariate_squares,
             )
         assert totals.low is not None and totals.high is not None
         return cls(
@@ -89,6 +97,8 @@ class SeenDuels:
             totals.ties,
             duels.levels,
             totals.grades,
+            duels.scan.covariate_names,
+            duels.scan.covariate_squares,
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.approximations import inducing
+from sparse_prefgp.covariances import item_effect
 from sparse_prefgp.io import read_table
 from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.workflow.holdout import (
@@ -112,7 +112,7 @@ def test_inducing_inputs_at_all_items_are_exact(
 def test_effects_beyond_the_limit_join_the_residual(
     duels: spg.Duels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparse_prefgp.approximations.inducing.MAX_ITEM_EFFECTS", 4)
+    monkeypatch.setattr("sparse_prefgp.covariances.item_effect.MAX_ITEM_EFFECTS", 4)
     sparse = model(duels, approximation=spg.FITC(), inducing_variable=duels.items[:3])
     assert "3 inducing inputs and 4 of 9 item effects" in str(sparse)
     most = np.argsort(-sparse.graph.comparisons, kind="stable")[:4]
@@ -237,7 +237,7 @@ def test_effects_that_an_approximation_loses_are_told(
     monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     """With more effects than may be inducing variables VFE takes their variance away."""
-    monkeypatch.setattr(inducing, "MAX_ITEM_EFFECTS", 15)
+    monkeypatch.setattr(item_effect, "MAX_ITEM_EFFECTS", 15)
     rng = np.random.default_rng(0)
     n, t = 60, 900
     x, effect = rng.normal(size=(n, 1)), rng.normal(size=n)
@@ -261,13 +261,13 @@ def test_effects_that_an_approximation_loses_are_told(
     for approximation in (spg.FITC(), spg.Exact()):
         variance, told = learned(approximation)
         assert variance > 0.3 and not told
-    monkeypatch.setattr(inducing, "MAX_ITEM_EFFECTS", 60)
+    monkeypatch.setattr(item_effect, "MAX_ITEM_EFFECTS", 60)
     variance, told = learned(spg.VFE())
     assert variance > 0.3 and not told
 
 
 def test_what_exact_item_effects_cost(duels: spg.Duels, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inducing, "MAX_ITEM_EFFECTS", 1)
+    monkeypatch.setattr(item_effect, "MAX_ITEM_EFFECTS", 1)
     told = lost_effects(model(duels, approximation=spg.VFE(), inducing_variable=duels.items[:1]))
     # Nine items against one effect and one inducing input: (9 / 2)².
     assert told is not None and "in 20 times the time and with 0.0 GiB" in told

@@ -199,6 +199,26 @@ def test_with_effects_of_items_ties_and_counts() -> None:
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.parametrize("effects", [False, True])
+def test_what_knows_items_alone_takes_nothing_as_said(effects: bool) -> None:
+    """Rankings, suggestions and reasons go by inputs of items."""
+    whole = kernel() + spg.ItemEffect(0.3) if effects else kernel()
+    made = spg.PreferenceGP(judged(True, groups=JUDGES), whole, lean_by_group="side", engine=ENGINE)
+    rows = made.item_inputs()
+    wanted = made.predict_f(rows, full_cov=True)
+    found = made.posterior().joint(tf.constant(rows))
+    np.testing.assert_allclose(found[0], wanted[0][:, 0], atol=1e-12)
+    np.testing.assert_allclose(found[1], wanted[1][0], atol=1e-12)
+    ranking = spg.rank(made).frame
+    assert len(ranking) == 6
+    frame = spg.suggest(made, batch=3, rng=np.random.default_rng(0)).frame
+    assert len(frame) == 3
+    reasons = spg.explain(made, 0, 1)
+    assert reasons.difference == pytest.approx(
+        float(made.predict_difference(rows[:1], rows[1:2])[0][0])
+    )
+
+
 def test_saved_and_loaded(tmp_path: Path) -> None:
     made = spg.PreferenceGP(
         judged(True, groups=JUDGES), kernel(), lean_by_group="side", engine=ENGINE
@@ -247,3 +267,39 @@ def test_mistakes_of_the_model() -> None:
         spg.PreferenceGP(bare, kernel()).predict_duel(x[:1], x[1:2], covariates=[[1.0]])
     with pytest.raises(ValueError, match="covariates has shape"):
         model().predict_duel(x[:1], x[1:2], covariates=[[1.0]])
+
+
+def streamed(parts: int) -> spg.StreamedGP:
+    return spg.StreamedGP(
+        spg.stream_duels(duels()),
+        kernel(),
+        inducing_variable=np.array(CASE["X"]),
+        engine=spg.PartitionedEP(parts=parts, tolerance=1e-12),
+        covariate_variance=CASE["covariate_variances"],
+        chunk=5,
+    )
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_streamed_and_in_parts_as_in_memory(parts: int, tmp_path: Path) -> None:
+    made = streamed(parts)
+    assert made.log_evidence() == pytest.approx(EP["log_evidence"], abs=1e-8)
+    found = made.coefficients()
+    np.testing.assert_allclose(found.mean, EP["coefficients"]["mean"], atol=1e-8)
+    np.testing.assert_allclose(found.covariance, EP["coefficients"]["covariance"], atol=1e-8)
+    _, gradients = made.evidence_and_gradient()
+    by_name = dict(zip((id(v) for v in made.trainable_variables), gradients, strict=True))
+    variance = made.covariate_variance
+    slope = by_name[id(variance.unconstrained_variable)] / variance.numpy()
+    np.testing.assert_allclose(slope, EP["gradient"]["covariate_variances"], atol=1e-6)
+    new = np.array(CASE["X"])
+    (wanted,) = CASE["predictions_from_ep_posterior"].values()
+    p = made.predict_duel(new[:1], new[1:2], covariates=[[1.0, 0.5, 0.0, 1.0, 0.0]])
+    assert float(p[0]) == pytest.approx(wanted["probability"], abs=1e-8)
+    spg.save(made, tmp_path / "model")
+    again = spg.load(tmp_path / "model").coefficients()
+    assert again.names == found.names
+    np.testing.assert_array_equal(again.mean, made.coefficients().mean)
+    if parts == 1:
+        whole = made.in_memory()
+        assert whole.log_evidence() == pytest.approx(EP["log_evidence"], abs=1e-8)
