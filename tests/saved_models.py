@@ -113,6 +113,17 @@ def ties() -> spg.PreferenceGP:
     )
 
 
+def in_contexts() -> spg.Duels:
+    """Items with one feature, met at home or away: rows of two features."""
+    import pandas as pd
+
+    items = pd.DataFrame({"item_id": [f"i{k}" for k in range(7)], "size": ITEMS[:, 0]})
+    ends = {"winner": [f"i{k}" for k in WINNERS], "loser": [f"i{k}" for k in LOSERS]}
+    home = np.arange(12) % 3 == 0
+    sides = {"winner_home": home.astype(int), "loser_home": 1 - home.astype(int)}
+    return spg.read_duels(items, pd.DataFrame({**ends, **sides}), context=["home"])
+
+
 def streamed(data: spg.Duels, approximation: Any, parts: int, **more: Any) -> spg.StreamedGP:
     return spg.StreamedGP(
         spg.stream_duels(data),
@@ -140,6 +151,12 @@ KINDS: dict[str, Callable[[], spg.PreferenceGP | spg.StreamedGP]] = {
     "subset": lambda: spg.PreferenceGP(duels(), kernel(), approximation=spg.SubsetOfData(8, 2)),
     "item_effects": item_effects,
     "item_effects_alone": item_effects_alone,
+    "contexts": lambda: spg.PreferenceGP(
+        in_contexts(), kernel(), approximation=spg.VFE(), inducing_variable=Z
+    ),
+    "context_effects": lambda: spg.PreferenceGP(
+        in_contexts(), kernel() + spg.ItemEffect(variance=0.4), approximation=spg.Exact()
+    ),
     "ties": ties,
     "judges": judges,
     "weights": weights,

@@ -313,10 +313,10 @@ def _one_by_one(
 
 
 def _acquaintance(duels: KnownDuels, number: int) -> str:
-    """How well a model knows the item in a row of its duels; negative rows are unknown items."""
+    """How well a model knows an item by its number; negative ones are unknown items."""
     if number < 0:
         return "unknown"
-    return "known" if duels.comparisons[number] else "never compared"
+    return "known" if duels.comparisons[duels.item == number].any() else "never compared"
 
 
 def _effects(

@@ -40,6 +40,8 @@ class Tables:
     rankings: Path | None = same_as(Sources, "rankings")
     features: Sequence[str] | None = same_as(Sources, "features")
     ignore: Sequence[str] = same_as(Sources, "ignore")
+    context: Sequence[str] = same_as(Sources, "context")
+    item: str | None = same_as(Sources, "item")
 
 
 @dataclass(frozen=True, kw_only=True)

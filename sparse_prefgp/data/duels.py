@@ -28,6 +28,7 @@ sparse = late("scipy.sparse")
 csgraph = late("scipy.sparse.csgraph")
 
 if TYPE_CHECKING:
+    from sparse_prefgp.data.contexts import ItemRows
     from sparse_prefgp.data.features import FeatureTransform
 
 
@@ -97,6 +98,10 @@ class Duels:
     """As given; None without."""
     transform: FeatureTransform | None
     """As given; None without."""
+    item_rows: ItemRows | None
+    """Of which item each row of `items` is, and in which context, as recorded by `read_duels`; None
+    where each is an item.
+    """
 
     def __init__(
         self,
@@ -159,17 +164,21 @@ class Duels:
         item_ids: Sequence[Hashable] | None = None,
         feature_names: Sequence[str] | None = None,
         transform: FeatureTransform | None = None,
+        item_rows: ItemRows | None = None,
     ) -> Duels:
         """Duels from a table of events between rows of `items`.
 
         :param items: (n, D) features, one row per item, or per item in each of its contexts.
         :param events: as given; equal ones are merged here.
         :param item: (n,) which item each row is of, whole numbers; by default each row is one.
+        :param item_rows: names of these items, and the context of each row.
         :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
             there.
         """
         named = _Named.of(items, item_ids, feature_names, transform)
-        return cls._of(named, _checked_events(events, named), item)
+        duels = cls._of(named, _checked_events(events, named), item)
+        object.__setattr__(duels, "item_rows", item_rows)
+        return duels
 
     @classmethod
     def _of(cls, named: _Named, given: Events, item: npt.ArrayLike | None) -> Duels:
@@ -200,6 +209,7 @@ class Duels:
         object.__setattr__(self, "item_ids", named.ids)
         object.__setattr__(self, "feature_names", named.feature_names)
         object.__setattr__(self, "transform", named.transform)
+        object.__setattr__(self, "item_rows", None)
 
     @property
     def given(self) -> Events:
@@ -392,7 +402,7 @@ class Duels:
         # Adding zero makes -0.0 and 0.0 the same row.
         inputs = self.items[used] + 0.0
         if numbered:
-            inputs = np.column_stack([inputs, used])
+            inputs = np.column_stack([inputs, self.item[used]])
         # As np.unique by rows, which compares structures and takes three times as long.
         order = np.lexsort(inputs.T[::-1]) if inputs.shape[1] else np.arange(len(inputs))
         inputs = inputs[order]

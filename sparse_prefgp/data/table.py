@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
@@ -50,6 +51,8 @@ class DuelTable:
     """The features that winner and loser of each duel have in common, because they belong to the
     duel.
     """
+    item_rows: ItemRows | None = None
+    """Of which item each row is, and in which context; None where each is an item."""
 
     @property
     def num_rows(self) -> int:
@@ -154,6 +157,7 @@ class DuelTable:
             events=replace(self.events, sides=place.reshape(-1).astype(np.int64)),
             row_names=self.row_names.select(used),
             base_items=None if base is None else base[used],
+            item_rows=None if self.item_rows is None else self.item_rows.select(used),
         )
 
     def to_duels(
@@ -204,6 +208,7 @@ class DuelTable:
             item_ids=[self.item_ids[i] for i in kept],
             feature_names=transform.feature_names,
             transform=transform,
+            item_rows=None if self.item_rows is None else self.item_rows.select(kept),
         )
 
     def _compared(self, index: IntArray) -> IntArray:
@@ -263,6 +268,7 @@ class _OwnUnits(DuelTable):
             item_ids=old.item_ids,
             feature_names=old.feature_names,
             transform=old.transform,
+            item_rows=old.item_rows,
         )
 
 
@@ -284,5 +290,6 @@ def table_of(duels: Duels, one_by_one: bool = True) -> DuelTable:
         (),
         RowNames("the items", None),
         base_items=None if is_an_item else duels.item,
+        item_rows=duels.item_rows,
         source=duels,
     )

@@ -15,6 +15,8 @@ from sparse_prefgp.approximations import (
     PITC,
     Approximation,
 )
+from sparse_prefgp.covariances.item_effect import item_effects
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.disk.folders import replaced_folder
@@ -94,11 +96,16 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     data = description["duels"]
     ids, transform = data["item_ids"], data["transform"]
     if ids is not None:
-        ids = json.loads(arrays[ids].tobytes().decode("utf-8"))
+        ids = _from_bytes(arrays[ids])
+    named = data.get("item_rows")
+    decoded = decoder.module(description["kernel"])
+    # Before effects were of items, each row had one of its own.
+    of_rows = "effects_of" not in data and bool(item_effects(decoded))
     duels = Duels.from_events(
         arrays["items"],
         events_of_arrays(data, arrays),
-        item=arrays.get("item"),
+        item=None if of_rows else arrays.get("item"),
+        item_rows=None if named is None else ItemRows.from_dict(_from_bytes(arrays[named])),
         item_ids=ids,
         feature_names=data["feature_names"],
         transform=None if transform is None else FeatureTransform.from_dict(transform),
@@ -112,7 +119,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         for name in ("margin", "noise_ratio", "cut_scale", "tie_share")
     )
     steps = tuple(decoder.parameter(number) for number in description.get("cut_steps", ()))
-    kernel = decoder.module(description["kernel"])
+    kernel = decoded
     engine = value_of(description["engine"], ENGINES)
     mean_function = None if function is None else decoder.module(function)
 
@@ -149,6 +156,10 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     inference["status"] = Status[inference["status"]]
     model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
     return model
+
+
+def _from_bytes(array: Any) -> Any:
+    return json.loads(array.tobytes().decode("utf-8"))
 
 
 def _approximation(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Approximation:

@@ -25,7 +25,7 @@ from sparse_prefgp.io.files import (
     load_items,
     plain_ids,
 )
-from sparse_prefgp.io.judgements import COUNT, Roles, in_context, said_by
+from sparse_prefgp.io.judgements import COUNT, Roles, placed, said_by
 from sparse_prefgp.io.reading import table_of
 from sparse_prefgp.io.values import YES_AND_NO, flags_of
 from sparse_prefgp.support.arrays import BoolArray, IntArray
@@ -49,6 +49,7 @@ def read_choice_table(
     weights: str | None = None,
     groups: str | None = None,
     context: Sequence[str] = (),
+    item: str | None = None,
 ) -> DuelTable:
     """Read choices of one item from a set; the chosen item beats each other option.
 
@@ -72,6 +73,7 @@ def read_choice_table(
     :param weights: as in `read_table`, the same in all rows of a set.
     :param groups: as in `read_table`, the same in all rows of a set.
     :param context: as in `read_table`, the same in all rows of a set.
+    :param item: as in `read_table`.
     :return: One row per duel, in the order of the choices. Its context has every column that is the
         same throughout each choice; `set_column` names the choice, so that splits keep it whole.
     :raises ValueError: what `read_table` raises; a choice with no chosen option, with two, with one
@@ -104,12 +106,12 @@ def read_choice_table(
     table.refuse_empty("choices")
     if item_table is None:
         item_table = items_named_in(table, [item_id] if wide is None else [chosen, *wide])
-    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features))
+    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features, item))
     if wide is None:
         sets = _sets_of(table, choice_set, "choice")
-        item = columns.known.rows_in(table, item_id, "choice")
+        option = columns.known.rows_in(table, item_id, "choice")
         best = flags_of(table.frame[chosen], chosen, table.row, FLAGS)
-        answers = _Answers(sets, item, np.arange(len(item)), best)
+        answers = _Answers(sets, option, np.arange(len(option)), best)
         used = [item_id, chosen]
     else:
         if options is None and not _numbered(wide, OPTION) and _only_flags(table, chosen):
@@ -130,7 +132,7 @@ def read_choice_table(
     detail = "" if wide is None else f" among the options in {_quoted(wide)}"
     pairs = winner[answers.code[losing]], losing
     found = _expanded(columns, table, answers, pairs, used, roles, f"choices{detail}")
-    return in_context(found, context)
+    return placed(found, columns.table, context, item)
 
 
 def read_ranking_table(
@@ -146,6 +148,7 @@ def read_ranking_table(
     weights: str | None = None,
     groups: str | None = None,
     context: Sequence[str] = (),
+    item: str | None = None,
 ) -> DuelTable:
     """Read rankings; each item beats all that stand below it.
 
@@ -165,6 +168,7 @@ def read_ranking_table(
     :param weights: as in `read_table`, the same in all rows of a set.
     :param groups: as in `read_table`, the same in all rows of a set.
     :param context: as in `read_table`, the same in all rows of a set.
+    :param item: as in `read_table`.
     :return: One row per duel, k (k - 1) / 2 for a ranking of k items, as in `read_choice_table`.
     :raises ValueError: what `read_table` raises; an item twice in a ranking, two items at one rank,
         one item only, a gap in the wide form.
@@ -185,7 +189,7 @@ def read_ranking_table(
     table.refuse_empty("rankings")
     if item_table is None:
         item_table = items_named_in(table, wide or [item_id])
-    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features))
+    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features, item))
     sets = _sets_of(table, ranking, "ranking", one_each=bool(wide))
     if wide:
         answers, used = _wide_rankings(table, wide, columns, sets), wide
@@ -194,7 +198,7 @@ def read_ranking_table(
     _check(answers, table, columns, "ranking")
     roles, pairs = Roles(weights=weights, groups=groups), _all_below(answers.code)
     found = _expanded(columns, table, answers, pairs, used, roles, "rankings")
-    return in_context(found, context)
+    return placed(found, columns.table, context, item)
 
 
 def read_choices(
@@ -210,6 +214,7 @@ def read_choices(
     weights: str | None = None,
     groups: str | None = None,
     context: Sequence[str] = (),
+    item: str | None = None,
 ) -> Duels:
     """Read items and choices from sets into `Duels` with standardised features.
 
@@ -230,6 +235,7 @@ def read_choices(
         weights=weights,
         groups=groups,
         context=context,
+        item=item,
     ).to_duels()
 
 
@@ -245,6 +251,7 @@ def read_rankings(
     weights: str | None = None,
     groups: str | None = None,
     context: Sequence[str] = (),
+    item: str | None = None,
 ) -> Duels:
     """Read items and rankings into `Duels` with standardised features.
 
@@ -264,6 +271,7 @@ def read_rankings(
         weights=weights,
         groups=groups,
         context=context,
+        item=item,
     ).to_duels()
 
 

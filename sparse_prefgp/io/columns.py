@@ -67,6 +67,8 @@ class FeatureNames:
     """Columns, of either table, that are none."""
     never: Sequence[str] = ()
     """The same; these need not exist."""
+    item: str | None = None
+    """The column that says which item a row is of, which is none."""
 
 
 def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColumns:
@@ -105,7 +107,8 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
                     f"{listing(others) or 'none'}."
                 )
     numeric, categorical = feature_kinds(
-        items, [c for c in wanted if c not in ignored and c not in names.never]
+        items,
+        [c for c in wanted if c not in (*ignored, *names.never, names.item)],
     )
     if len(numeric) == 1 and not categorical:
         _refuse_id(items, numeric[0], named=features is not None)

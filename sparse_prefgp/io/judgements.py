@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.contexts import ItemRows, row_id
 from sparse_prefgp.data.duels import check_total
 from sparse_prefgp.data.events import (
     FLAGGED,
@@ -24,7 +26,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
-from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load
+from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load, plain_ids
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.values import (
     counts_of,
@@ -213,11 +215,46 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     return replace(duels, frame=frame, row=rows)
 
 
+def placed(
+    table: DuelTable, items: Table, context: Sequence[str], item: str | None
+) -> DuelTable:
+    """The table with rows that know their item (`of_items`) and their context (`in_context`)."""
+    return in_context(of_items(table, items, item), context)
+
+
+def of_items(table: DuelTable, items: Table, column: str | None) -> DuelTable:
+    """Items that a column of their table names, where each may have several rows.
+
+    :param items: the table of items.
+    :raises ValueError: no such column; a row that names none.
+    """
+    if column is None:
+        return table
+    names = item_names(items, column)
+    code, _ = require_pandas().factorize(np.array([id_text(name) for name in names], dtype=object))
+    none = np.empty((len(names), 0), dtype=object)
+    rows = ItemRows(names, table.item_ids, (), (), none, column)
+    return replace(table, base_items=np.asarray(code, dtype=np.int64), item_rows=rows)
+
+
+def item_names(items: Table, column: str) -> tuple[Hashable, ...]:
+    """The name of the item of each row.
+
+    :raises ValueError: no such column; a row that names none.
+    """
+    if column not in items.frame.columns:
+        raise ValueError(
+            f"The item column {column!r} is not in {items.name}; choose from "
+            f"{listing(items.frame.columns)} (--item, item=)."
+        )
+    return plain_ids([id_text(x) for x in labels_of(items.frame[column], column, items.row, "item")])
+
+
 def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
-    """Items by the context of their duels: each item in each context becomes an item of its own.
+    """Items by the context of their duels: each item in each context becomes a row of its own.
 
     Its features are those of the item and of the context, and its id tells both, such as
-    `Ann @ surface=clay, home=1`.
+    `Ann @ surface=clay, home=1`; the items stay what they were.
 
     Warns of items in no duel, which have no context and are left out.
 
@@ -231,12 +268,6 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     wanted = column_names(names, "context")
     if not wanted:
         return table
-    if not table.has_features:
-        raise ValueError(
-            f"The context {wanted[0]!r} was given, but the items have no features, so that each "
-            "item in each context would be one of its own, unrelated to the others; leave the "
-            "context out, or give items with features."
-        )
     sides, shared = _sides(table, wanted)
     rows = _rows_of(table)
     stacked = pd.concat(sides, ignore_index=True)
@@ -265,10 +296,17 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     items = table.items.iloc[base].reset_index(drop=True)
     for name in wanted:
         items[name] = stacked[name].iloc[first].to_numpy()
-    ids = tuple(
-        f"{table.item_ids[item]} @ "
-        + ", ".join(f"{name}={text[i]}" for name, text in zip(wanted, texts, strict=True))
-        for item, i in zip(base, first, strict=True)
+    texts_of = np.array(texts, dtype=object).T[first].reshape(len(first), len(wanted))
+    bases = tuple(table.item_ids[i] for i in base)
+    ids = tuple(row_id(*row) for row in zip(bases, repeat(wanted), texts_of, strict=False))
+    before = table.item_rows
+    rows = ItemRows(
+        bases if before is None else before.select(base).names,
+        bases,
+        tuple(wanted),
+        tuple(shared),
+        texts_of,
+        None if before is None else before.column,
     )
     return replace(
         table,
@@ -278,8 +316,9 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         numeric=(*table.numeric, *numeric),
         categorical=(*table.categorical, *categorical),
         row_names=table.row_names.select(base),
-        base_items=base,
+        base_items=base if table.base_items is None else table.base_items[base],
         shared=tuple(shared),
+        item_rows=rows,
     )
 
 

@@ -20,8 +20,8 @@ from sparse_prefgp.io.judgements import (
     Roles,
     duels_in,
     followed_by_ties,
-    in_context,
     load_duels,
+    placed,
 )
 from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support.arrays import FloatArray
@@ -41,6 +41,7 @@ def read_table(
     context: Sequence[str] = (),
     grade: str | None = None,
     grades: str | Sequence[Any] | None = None,
+    item: str | None = None,
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -62,18 +63,21 @@ def read_table(
     :param groups: name of a column of the duels: who judged, for noise by group.
     :param context: columns of the duels that become features, see `in_context`: a column `surface`
         for both sides, or `winner_home` and `loser_home` for `home`. Each item in each context is
-        then an item of its own, such as `Ann @ surface=clay, home=1`.
+        then a row of its own, such as `Ann @ surface=clay, home=1`, and stays one item.
     :param grade: name of a column of the duels that says how much better the winner, so called, is
         than the loser, who may be the better one too: grades take the place of ties.
     :param grades: its levels from worst to best, "much worse,worse,tie,better,much better" or a
         list: an odd number with ties in the middle, an even one without; by default whole numbers
         up to the largest there is, 0 for a tie.
+    :param item: name of the column of the items that says which item each of its rows is of, where
+        items have a row for each date or state; it is no feature. By default each row is one.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text
         column with more than 50 levels or one level per row; no feature but an id; a flag of a tie
         that is neither 0 nor 1; a weight that is not positive; a missing group; a context that is
-        no column of the duels, or one of the items too.
+        no column of the duels, or one of the items too; an item column that is not in the table,
+        or empty in a row.
     """
     roles = Roles(counts, weights, groups, *_grades(grade, grades))
     item_table = None if items is None else load_items(items)
@@ -87,12 +91,12 @@ def read_table(
         table = followed_by_ties(table, ties)
     if item_table is None:
         item_table = items_named_in(table, (WINNER, LOSER))
-    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features))
+    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features, item))
     events = duels_in(table, columns.known, columns.ids, roles)
     flags = [kind.column for kind in FLAGGED.values()]
     used = [WINNER, LOSER, roles.count_column, *flags]
     found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
-    return in_context(found, context)
+    return placed(found, columns.table, context, item)
 
 
 def _grades(grade: str | None, levels: Any) -> tuple[str | None, tuple[str, ...] | None]:
@@ -138,6 +142,7 @@ def read_duels(
     context: Sequence[str] = (),
     grade: str | None = None,
     grades: str | Sequence[Any] | None = None,
+    item: str | None = None,
 ) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
@@ -160,6 +165,7 @@ def read_duels(
         context=context,
         grade=grade,
         grades=grades,
+        item=item,
     ).to_duels()
 
 

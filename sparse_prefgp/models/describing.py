@@ -89,6 +89,8 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     whole = described_as_any(model, inference)
     if duels.item_ids is not None:
         arrays["item_ids"] = ids_as_array(duels.item_ids)
+    if duels.item_rows is not None:
+        arrays["item_rows"] = _as_bytes(duels.item_rows.to_dict())
     if model.approximation.labels is not None:
         whole["approximation"]["fields"]["blocks"] = list(model.approximation.labels)
     description = {
@@ -114,6 +116,9 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             "groups": None if duels.group_names is None else list(duels.group_names),
             "covariates": list(duels.covariate_names),
             "people": None if duels.events.person is None else list(duels.events.person.names),
+            "item_rows": None if duels.item_rows is None else "item_rows",
+            # Before, effects were of rows.
+            "effects_of": "items",
             **described_columns(duels),
         },
     }
@@ -187,6 +192,10 @@ def ids_as_array(item_ids: tuple[Any, ...]) -> np.ndarray:
                 f"The item id {value!r} is of type {type(value).__name__}; a saved model holds "
                 "ids that are text or numbers."
             )
+    return _as_bytes(plain)
+
+
+def _as_bytes(plain: Any) -> np.ndarray:
     return np.frombuffer(json.dumps(plain).encode("utf-8"), dtype=np.uint8)
 
 

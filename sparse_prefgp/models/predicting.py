@@ -363,11 +363,11 @@ class DuelPredictions:
         return rows[0], rows[1]
 
     def _check_numbers(self, numbers: np.ndarray) -> None:
-        bad = np.flatnonzero((numbers >= self.duels.num_items) | (numbers != np.floor(numbers)))
+        bad = np.flatnonzero((numbers > self.duels.item.max()) | (numbers != np.floor(numbers)))
         if bad.size:
             raise ValueError(
                 f"The last column has {numbers[bad[0]]:g} in row {bad[0]}, which is not a row "
-                f"number of an item; give 0 to {self.duels.num_items - 1}, or -1 for an unknown "
+                f"number of an item; give 0 to {self.duels.item.max()}, or -1 for an unknown "
                 "item."
             )
 

@@ -286,14 +286,14 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         return self.graph.layout
 
     def item_inputs(self, rows: Any = slice(None)) -> np.ndarray:
-        """Items of `duels` as `predict_f` takes them, with their row numbers if they have effects.
+        """Rows of `duels` as `predict_f` takes them, with the number of the item if it has effects.
 
         :param rows: which rows of `duels.items`; all by default.
         :return: (N, D), or (N, D + 1) with item effects.
         """
         items = self.duels.items
         if self.has_item_effect:
-            items = np.column_stack([items, np.arange(len(items))])
+            items = np.column_stack([items, self.duels.item])
         return items[rows]
 
     @property
@@ -323,7 +323,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             inducing = f", {self.inducing_variable.num_inducing} inducing inputs"
             if self.has_item_effect:
                 effects = len(items_with_effects(self.graph))
-                inducing += f" and {effects} of {self.graph.num_rows} item effects"
+                all_of_them = len(np.unique(self.graph.rows[:, -1]))
+                inducing += f" and {effects} of {all_of_them} item effects"
         if self.graph.blocks is not None:
             sizes = np.bincount(self.graph.blocks)
             inducing += f", {len(sizes):,} blocks of up to {sizes.max():,} distinct duels"

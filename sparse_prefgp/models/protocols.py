@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import Approximation, DuelProblem
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.graph import DuelGraph
@@ -73,6 +74,12 @@ class KnownDuels(Protocol):
 
     @property
     def items(self) -> FloatArray: ...
+
+    @property
+    def item(self) -> IntArray: ...
+
+    @property
+    def item_rows(self) -> ItemRows | None: ...
 
     @property
     def comparisons(self) -> IntArray: ...

@@ -99,6 +99,12 @@ class Sources:
         parse=names,
     )
     """Columns of the context."""
+    item: str | None = option(
+        "Column of the items that says which item a row is of, where items have a row for each "
+        "date or state.",
+        default=None,
+    )
+    """Column of the names of the items; by default each row is one."""
 
     @property
     def files(self) -> tuple[Any, ...]:
@@ -162,6 +168,7 @@ class Sources:
             weights=self.weight,
             groups=self.noise_by,
             context=self.context,
+            item=self.item,
             **options,
         )
 
@@ -187,6 +194,8 @@ class Sources:
             )
         if self.context:
             raise ValueError(in_chunks_never("context"))
+        if self.item is not None:
+            raise ValueError(in_chunks_never("item"))
         if isinstance(self.duels, io.StreamedDuels):
             self._refuse_columns()
             return self.duels
@@ -203,7 +212,7 @@ class Sources:
 
     def _refuse_columns(self) -> None:
         names = ("items", "features", "ignore", "ties", "weight", "noise_by", "context")
-        for name in (*names, "grade", "grades"):
+        for name in (*names, "item", "grade", "grades"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, tuple | list) and not value):
                 kind = type(self.duels).__name__

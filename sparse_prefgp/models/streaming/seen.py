@@ -63,6 +63,7 @@ class SeenDuels:
     """As in `Duels`."""
 
     held: ClassVar[bool] = False
+    item_rows: ClassVar[None] = None
     groups: ClassVar[None] = None
     group_names: ClassVar[None] = None
 
@@ -105,6 +106,11 @@ class SeenDuels:
         if name in _NOT_KEPT:
             raise NotInMemory
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def item(self) -> IntArray:
+        """(n,) each row is an item."""
+        return np.arange(len(self.items))
 
     @property
     def num_items(self) -> int:

@@ -1,0 +1,144 @@
+"""What the rows of items are: each is an item, and perhaps an item in a context."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.support.arrays import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ItemRows:
+    """Of which item each of n rows is, and in which context."""
+
+    names: tuple[Hashable, ...]
+    """(n,) the name of the item of each row: what is ranked."""
+    bases: tuple[Hashable, ...]
+    """(n,) the id of its row in the table of items, which has no contexts."""
+    columns: tuple[str, ...]
+    """Names of the context; none where rows are states of items alone."""
+    shared: tuple[str, ...]
+    """Those of them that are one column of the duels, the same on both sides."""
+    values: npt.NDArray[np.object_]
+    """(n, number of columns) the context of each row, as text."""
+    column: str | None = None
+    """The column of the table of items that names them; None where a row of it is an item."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def select(self, index: IntArray) -> ItemRows:
+        """Some of the rows, by their numbers."""
+        return ItemRows(
+            tuple(self.names[i] for i in index),
+            tuple(self.bases[i] for i in index),
+            self.columns,
+            self.shared,
+            self.values[index],
+            self.column,
+        )
+
+    def followed_by(self, other: ItemRows) -> ItemRows:
+        """These rows and then those."""
+        return ItemRows(
+            self.names + other.names,
+            self.bases + other.bases,
+            self.columns,
+            self.shared,
+            np.concatenate([self.values, other.values]),
+            self.column,
+        )
+
+    def contexts(self, comparisons: IntArray) -> Contexts:
+        """The distinct contexts of the rows that were compared, with how often each was.
+
+        :param comparisons: (n,) duels of each row.
+        """
+        keys: dict[tuple[str, ...], int] = {}
+        code = np.array([keys.setdefault(tuple(row), len(keys)) for row in self.values.tolist()])
+        counts = np.bincount(code, weights=comparisons, minlength=len(keys)).astype(np.int64)
+        first = np.unique(code, return_index=True)[1]
+        used = np.flatnonzero(counts)
+        return Contexts(self.columns, self.values[first[used]], counts[used])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and texts, ready for JSON."""
+        return {
+            "names": list(self.names),
+            "bases": list(self.bases),
+            "columns": list(self.columns),
+            "shared": list(self.shared),
+            "values": self.values.tolist(),
+            "column": self.column,
+        }
+
+    @classmethod
+    def from_dict(cls, found: dict[str, Any]) -> ItemRows:
+        """The inverse of `to_dict`."""
+        shape = len(found["names"]), len(found["columns"])
+        return cls(
+            tuple(found["names"]),
+            tuple(found["bases"]),
+            tuple(found["columns"]),
+            tuple(found["shared"]),
+            np.array(found["values"], dtype=object).reshape(shape),
+            found["column"],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """Distinct contexts, and how often duels had each."""
+
+    columns: tuple[str, ...]
+    values: npt.NDArray[np.object_]
+    """(c, number of columns), as text."""
+    counts: IntArray
+    """(c,) sides of duels, counts included."""
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def where(self, wanted: Sequence[dict[str, str]]) -> Contexts:
+        """Those that agree with any of some stated ones, each of which names some of the columns.
+
+        :raises ValueError: a column that is none of the context; a value, or values together, that
+            no duel had.
+        """
+        chosen = np.zeros(len(self), dtype=bool)
+        for stated in wanted:
+            agree = np.ones(len(self), dtype=bool)
+            for name, value in stated.items():
+                if name not in self.columns:
+                    raise ValueError(
+                        f"The model knows no context {name!r}; it knows "
+                        f"{', '.join(map(repr, self.columns)) or 'none'}."
+                    )
+                here = self.values[:, self.columns.index(name)]
+                if not (here == value).any():
+                    raise ValueError(
+                        f"No duel of the model has {name}={value}; choose from "
+                        f"{', '.join(sorted(set(here)))}."
+                    )
+                agree &= here == value
+            if not agree.any():
+                raise ValueError(f"No duel of the model has {in_words(stated)} together.")
+            chosen |= agree
+        return Contexts(self.columns, self.values[chosen], self.counts[chosen])
+
+
+def in_words(context: dict[str, str]) -> str:
+    """A context as it stands in ids, such as `surface=clay, home=1`."""
+    return ", ".join(f"{name}={value}" for name, value in context.items())
+
+
+def row_id(base: Hashable, columns: Sequence[str], values: Sequence[str]) -> Hashable:
+    """The id of a row: that of the item, and its context if it has any."""
+    if not columns:
+        return base
+    return f"{base} @ {in_words(dict(zip(columns, values, strict=True)))}"
