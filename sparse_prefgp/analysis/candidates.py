@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.analysis.items import ItemSet, known_items, numbered_inputs, resolve_items
+from sparse_prefgp.analysis.boards import last_rows
+from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, in_rows, met
+from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
 from sparse_prefgp.analysis.prediction import predicted
 from sparse_prefgp.analysis.ranking import distinct_rows
+from sparse_prefgp.data.contexts import Contexts
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.judgements import load_pairs
-from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
@@ -65,7 +69,7 @@ def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePai
         row), nothing but items with equal inputs, and what `resolve_items` raises.
     """
     table, sides = load_pairs(pairs)
-    found = known_items(model, items)
+    found, table = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(table, name, "pair") for name in sides)
     same = np.flatnonzero(first == second)
     if same.size:
@@ -105,6 +109,8 @@ def pool(model: Predicts, items: Any = None) -> tuple[ItemSet, int]:
         raises.
     """
     found = resolve_items(model, items)
+    if found.rows is not None and found.rows.column is not None:  # no item against itself
+        found = found.select(last_rows(found.rows.names))
     _, kept = representatives(numbered_inputs(model, found))
     if len(kept) < 2:
         raise ValueError(
@@ -129,6 +135,56 @@ def random_pairs(items: ItemSet, limit: int, rng: np.random.Generator) -> Candid
     kept, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
     ends = ends.reshape(2, -1)
     return CandidatePairs(items.select(kept), ends[0], ends[1], possible, "drawn at random")
+
+
+def pairs_in_contexts(
+    model: Predicts, items: Any, limit: int, at: Any, rng: np.random.Generator
+) -> CandidatePairs:
+    """Pairs of items within a context that can occur, all of them or `limit` different ones at
+    random: both sides share what belongs to the duel, and the contexts of the two sides are a pair
+    that a training duel had.
+
+    :param at: as for `contexts_at`, of either side.
+    :raises ValueError: what `pool` and `contexts_at` raise; no pair of contexts that is left.
+    """
+    bases, contexts = candidates_of(model, items), contexts_at(model, at)
+    together = _seen_together(holding_duels(model).duels, contexts)
+    if len(together) == 0:
+        raise ValueError("No duel of the model had both its sides in these contexts; give others.")
+    base = last_rows(bases.names)
+    alike = in_rows(model, bases, base, np.repeat(contexts.values[:1], len(base), axis=0))
+    _, kept = representatives(numbered_inputs(model, alike))
+    if len(kept) < 2:
+        raise ValueError(
+            f"The model cannot tell the candidates apart ({len(alike):,} items, with equal "
+            "features); give at least two items whose features differ."
+        )
+    u, c = len(kept), len(contexts)
+    rows = in_rows(model, bases, np.repeat(base[kept], c), np.tile(contexts.values, (u, 1)))
+    lower, upper = np.triu_indices(u, 1)
+    possible = len(lower) * len(together)
+    drawn, chosen = np.arange(possible), "all that can occur"
+    if possible > limit:
+        drawn = np.sort(rng.choice(possible, limit, replace=False))
+        chosen = "drawn at random of those that can occur"
+    pair, where = np.divmod(drawn, len(together))
+    first = lower[pair] * c + together[where, 0]
+    second = upper[pair] * c + together[where, 1]
+    used, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
+    ends = ends.reshape(2, -1)
+    return CandidatePairs(
+        rows.select(used), ends[0], ends[1], possible, chosen, equal_items=len(alike) - u
+    )
+
+
+def _seen_together(duels: Duels, contexts: Contexts) -> IntArray:
+    """(p, 2) pairs of the contexts, by number, that both sides of a duel had, in either order."""
+    assert duels.item_rows is not None
+    number = {tuple(value): i for i, value in enumerate(contexts.values.tolist())}
+    of_row = np.array([number.get(tuple(row), -1) for row in duels.item_rows.values.tolist()])
+    sides = of_row[duels.events.doors().features]
+    sides = sides[(sides >= 0).all(1)]
+    return np.unique(np.concatenate([sides, sides[:, ::-1]]), axis=0)
 
 
 def pairs_of_the_likely_best(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
+from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.items import (
     ItemSet,
     LabelledDuels,
@@ -30,6 +31,7 @@ from sparse_prefgp.analysis.scoring import (
 )
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.files import listing
+from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.models.outcomes import (
@@ -172,9 +174,9 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
                 f"blocks is {type(blocks).__name__}, but the duels are a table; name its column "
                 "that holds them."
             )
-        found = known_items(model, items)
+        found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
         graded = grades_like(model, grade)
-        given = found.read_duels(duels, groups, blocks=blocks, grade=graded)
+        given = found.read_duels(table, groups, blocks=blocks, grade=graded)
     events, labels, of_event = given.events, given.groups, given.blocks
     if labels is not None:
         labels = known_labels(model, labels)

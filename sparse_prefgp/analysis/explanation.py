@@ -11,11 +11,13 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
 from sparse_prefgp.analysis.items import feature_columns, known_items
 from sparse_prefgp.covariances import ItemEffect
 from sparse_prefgp.data.duels import check_features
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
+from sparse_prefgp.io.judgements import load_pairs
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import agreeing, shortened
@@ -147,7 +149,13 @@ class Explanation:
 
 
 def explain(
-    model: Predicts, first: Any, second: Any, items: Any = None, *, steps: int = STEPS
+    model: Predicts,
+    first: Any,
+    second: Any,
+    items: Any = None,
+    *,
+    steps: int = STEPS,
+    at: Any = None,
 ) -> Explanation:
     """What each feature adds to the expected utility of `first` over that of `second`.
 
@@ -165,6 +173,8 @@ def explain(
         with item effects, the last being the row of the item in `model.duels.items`.
     :param second: the item it is compared with, in the same form.
     :param items: where ids are looked up before the model's own items, as in `resolve_items`.
+    :param at: for a model with contexts, that of both sides as text or a mapping, by the columns of
+        a table of pairs: `surface=clay,first_home=1,second_home=0`.
     :param steps: Gauss-Legendre points on the path at first, doubled until the tolerance is met or
         there are 4,096.
     :raises ValueError: an unknown id, an item against itself, an array of the wrong length, `steps`
@@ -172,6 +182,10 @@ def explain(
     """
     if steps < 1:
         raise ValueError(f"steps is {steps}; give a whole number of at least 1.")
+    if np.ndim(first) == 0 and np.ndim(second) == 0:
+        first, second, items = _in_context(model, first, second, items, at)
+    elif at is not None:
+        raise ValueError("A context was given with features in place of ids; leave it out (at=).")
     names, inputs = _pair(model, first, second, items)
     columns = _columns(model.duels)
     d = model.duels.num_features
@@ -255,6 +269,21 @@ def _pair(
             f"The first and the second item are both {shortened(first)}; give two different items."
         )
     return (names[0], names[1]), np.stack(rows)
+
+
+def _in_context(
+    model: Predicts, first: Any, second: Any, items: Any, at: Any
+) -> tuple[Any, Any, Any]:
+    """Ids of the rows of both sides in a context, and where these are found."""
+    sides = {"first": [first], "second": [second]}
+    if at is None and not has_contexts(model, items):
+        return first, second, items
+    columns = {} if at is None else {name: [value] for name, value in stated(at).items()}
+    if at is not None and not has_contexts(model, items):
+        contexts_at(model, [at])  # refused of a model without
+    table, names = load_pairs(require_pandas().DataFrame({**sides, **columns}))
+    found, placed = met(model, items, table, names, "pair")
+    return placed.frame["first"].iloc[0], placed.frame["second"].iloc[0], found
 
 
 def _columns(duels: KnownDuels) -> dict[str, IntArray]:

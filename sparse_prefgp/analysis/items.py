@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform
 from sparse_prefgp.io.files import Source, Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids, rows_by_number
-from sparse_prefgp.io.judgements import Roles, duels_in, labels_in, load_duels
+from sparse_prefgp.io.judgements import Roles, duels_in, item_names, labels_in, load_duels
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -60,6 +61,8 @@ class ItemSet:
     """For each categorical column, row -> its unknown level."""
     name: str = "the items"
     """How a message names where the items are from."""
+    rows: ItemRows | None = None
+    """Of which item each row is, and in which context; None where each is an item."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -136,7 +139,7 @@ class ItemSet:
             against itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
             missing group, block or weight; the message names the row.
         """
-        table = load_duels(source)
+        table = source if isinstance(source, Table) else load_duels(source)
         roles = Roles(None, weights, groups, *(grade or ()))
         events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
         return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
@@ -160,6 +163,7 @@ class ItemSet:
                 {k: m[chosen] for k, m in self.outside_by_feature.items()}
             ),
             levels_never_seen={name: found for name, found in levels.items() if found},
+            rows=None if self.rows is None else self.rows.select(chosen),
         )
 
     def followed_by(self, other: ItemSet) -> ItemSet:
@@ -196,6 +200,9 @@ class ItemSet:
                 for name in columns
             },
             f"{self.name} or {other.name}",
+            self.rows
+            if self.rows is None or more.rows is None
+            else self.rows.followed_by(more.rows),
         )
 
 
@@ -236,12 +243,53 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
     table = load_items(items)
     ids, lookup = table.ids()
     features = transform.apply(table.frame, table.row)
-    unknown = {
-        name: {int(i): str(table.frame[name].iloc[i]) for i in np.flatnonzero(~block.any(1))}
+    unknown = unknown_levels(duels, features, table.frame)
+    numbers = _known_numbers(model, lookup)
+    if duels.item_rows is None:
+        return _item_set(model, ids, features, numbers, unknown, table.name)
+    columns, shared = duels.item_rows.columns, duels.item_rows.shared
+    values = np.empty((len(ids), len(columns)), dtype=object)
+    for j, name in enumerate(columns):
+        values[:, j] = [id_text(value) for value in table.frame[name]]
+    rows = ItemRows(
+        named_rows(duels, table, ids), ids, columns, shared, values, duels.item_rows.column
+    )
+    return _item_set(model, ids, features, numbers, unknown, table.name, rows)
+
+
+def unknown_levels(
+    duels: KnownDuels, features: FloatArray, frame: Any
+) -> dict[str, dict[int, str]]:
+    """For each categorical column with some, row -> its level that the model does not know."""
+    return {
+        name: {int(i): str(frame[name].iloc[i]) for i in np.flatnonzero(~block.any(1))}
         for name, block in _level_blocks(duels, features)
         if not block.any(1).all()
     }
-    return _item_set(model, ids, features, _known_numbers(model, lookup), unknown, table.name)
+
+
+def named_rows(duels: KnownDuels, table: Table, ids: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """The item that each row of a raw table is of.
+
+    :raises ValueError: no such column, where the model has items by a column.
+    """
+    column = None if duels.item_rows is None else duels.item_rows.column
+    return ids if column is None else item_names(table, column)
+
+
+def of_rows(
+    model: Predicts,
+    ids: tuple[Hashable, ...],
+    features: FloatArray,
+    rows: ItemRows,
+    unknown: Mapping[str, Mapping[int, str]],
+    name: str,
+) -> ItemSet:
+    """Items in contexts, known by the ids of their rows."""
+    texts = [id_text(value) for value in ids]  # some may be there several times
+    lookup = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    numbers = _known_numbers(model, lookup)[[lookup[text] for text in texts]]
+    return _item_set(model, ids, features, numbers, unknown, name, rows)
 
 
 def is_array(items: Any) -> bool:
@@ -271,7 +319,8 @@ def items_of(model: Predicts, duels: Duels) -> ItemSet:
     elif duels.item_ids is None and own.item_ids is None and np.array_equal(features, own.items):
         numbers = np.arange(duels.num_items)
     ids = given.ids if duels.item_ids is None else duels.item_ids
-    return _item_set(model, ids, features, numbers, {}, "the items of the duels")
+    rows = duels.item_rows
+    return _item_set(model, ids, features, numbers, {}, "the items of the duels", rows)
 
 
 def grades_like(model: Predicts, grade: str | None) -> tuple[str, tuple[str, ...]] | None:
@@ -293,7 +342,11 @@ def numbered_inputs(model: Predicts, items: ItemSet) -> FloatArray:
     """Inputs of the items; each unknown one has an effect, and so a number, of its own."""
     if not model.has_item_effect:
         return items.inputs
-    own = np.where(items.numbers < 0, -1.0 - np.arange(len(items)), items.numbers)
+    item = np.arange(len(items))
+    if items.rows is not None:
+        item = np.unique([id_text(name) for name in items.rows.names], return_inverse=True)[1]
+    numbers = items.inputs[:, -1]
+    own = np.where(numbers < 0, -1.0 - item.reshape(-1), numbers)
     return np.column_stack([items.inputs[:, :-1], own])
 
 
@@ -344,7 +397,8 @@ def own_items(model: Predicts) -> ItemSet:
         )
     n = model.duels.num_items
     ids = tuple(range(n)) if model.duels.item_ids is None else model.duels.item_ids
-    return _item_set(model, ids, model.duels.items, np.arange(n), {}, "the model's own items")
+    numbers, rows = np.arange(n), model.duels.item_rows
+    return _item_set(model, ids, model.duels.items, numbers, {}, "the model's own items", rows)
 
 
 def feature_columns(duels: KnownDuels) -> tuple[str, ...]:
@@ -365,14 +419,27 @@ def _item_set(
     numbers: IntArray,
     unknown: Mapping[str, Mapping[int, str]],
     name: str,
+    rows: ItemRows | None = None,
 ) -> ItemSet:
     duels = model.duels
     compared = duels.comparisons
     known = numbers >= 0
     comparisons = np.where(known, compared[np.where(known, numbers, 0)], 0)
-    inputs = np.column_stack([features, numbers]) if model.has_item_effect else features
+    inputs = features
+    if model.has_item_effect:
+        inputs = np.column_stack([features, _effects(duels, numbers, rows)])
     outside = _outside(duels, features, np.flatnonzero(compared))
-    return ItemSet(ids, inputs, numbers, comparisons, outside, unknown, name)
+    return ItemSet(ids, inputs, numbers, comparisons, outside, unknown, name, rows)
+
+
+def _effects(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> IntArray:
+    """The number of the item of each row, (n,); -1 for items that the model does not know."""
+    found = np.where(numbers < 0, -1, duels.item[np.maximum(numbers, 0)])
+    if rows is not None and duels.item_rows is not None:
+        known = {id_text(x): i for x, i in zip(duels.item_rows.names, duels.item, strict=True)}
+        for i in np.flatnonzero(numbers < 0):
+            found[i] = known.get(id_text(rows.names[i]), -1)
+    return found
 
 
 def _outside(duels: KnownDuels, features: FloatArray, compared: IntArray) -> dict[str, BoolArray]:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sparse_prefgp.analysis.items import ItemSet, known_items
+from sparse_prefgp.analysis.contexts import met
+from sparse_prefgp.analysis.items import ItemSet
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.io.judgements import labels_in, load_pairs
 from sparse_prefgp.models.outcomes import known_labels
@@ -67,8 +68,8 @@ def predict(
             f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
             "rename it."
         )
-    found = known_items(model, items)
-    first, second = (found.rows_in(table, name, "pair") for name in sides)
+    found, placed = met(model, items, table, sides, "pair")
+    first, second = (found.rows_in(placed, name, "pair") for name in sides)
     labels = None if groups is None else labels_in(table, groups)
     outcome = predicted(model, found, first, second, labels)
     mean, variance = outcome.mean, outcome.variance

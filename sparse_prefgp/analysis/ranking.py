@@ -11,7 +11,7 @@ with bars for averages over the reference: exact, and computed in chunks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 from scipy import special
 
-from sparse_prefgp.analysis.items import numbered_inputs, resolve_items
+from sparse_prefgp.analysis.boards import board_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.models.posterior import Posterior
@@ -104,6 +104,8 @@ class Ranking:
     """How many items are outside the training range, per feature."""
     unknown_levels: dict[str, dict[str, int]]
     """Levels never seen, per categorical column, with their numbers of items."""
+    averaged: str = ""
+    """Over which rows of an item its utility is averaged, in words; empty where an item has one."""
 
     def figures(self) -> dict[str, Any]:
         """Everything but the rows of the ranking, whose number is `rows`, ready for JSON."""
@@ -125,6 +127,8 @@ class Ranking:
     def notes(self) -> list[str]:
         """What to know about the figures, one sentence each."""
         text = [self._order_note()]
+        if self.averaged:
+            text.append(self.averaged)
         if self.left_out:
             text.append(
                 f"{counted(self.left_out, 'item')} with fewer than "
@@ -202,9 +206,15 @@ def rank(
     candidates: int = 1000,
     samples: int = 10_000,
     rng: np.random.Generator | None = None,
+    at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
     progress: Report | None = None,
 ) -> Ranking:
     """Rank items by utility, with uncertainty.
+
+    An item with several rows, in contexts or at dates, is ranked by the average of its utilities
+    there, under their joint posterior. In contexts it is the same average for every item: over
+    those of the training duels, each weighted by how often it occurs. Over dates or states (`item=`
+    of `read_duels`) it is over the item's own rows, weighted by the duels of each.
 
     Utilities are centred on all items that are ranked up to 2,000, else on 2,000 drawn by
     `rng`. Items with equal inputs have one utility, and so one row. Memory does not grow with the
@@ -224,6 +234,10 @@ def rank(
         cube.
     :param samples: joint samples.
     :param rng: of samples and reference.
+    :param at: where items are ranked, such as `surface=clay` or `surface=clay,home=1`, as text or
+        as a mapping, or several of these: averaged over the contexts seen that agree with any of
+        them. "each": every item in every context seen is ranked on its own. "last": at the last row
+        of each item, in the order of the table of items.
     :param progress: called with how much is done and the total, now and then.
     :raises ValueError: an unknown order; `top_k` above the number of rows or of candidates, another
         number that makes no sense; no item with so many duels; what `resolve_items` raises.
@@ -237,8 +251,8 @@ def rank(
     candidates = whole_number("candidates", candidates, 1)
     samples = whole_number("samples", samples, MIN_SAMPLES)
     seed = seed_of(rng)
-    found = resolve_items(model, items)
-    inputs = numbered_inputs(model, found)
+    board = board_of(model, items, at)
+    found, inputs = board.items, board.inputs
     rows, row_of_item, multiplicity = distinct_rows(inputs)
     given = len(found)
     duels = _duels_of_rows(found.comparisons, row_of_item)
@@ -275,7 +289,7 @@ def rank(
         if progress is not None:
             progress(count, total)
 
-    centred = Centred.on(model.posterior(), rows, row_of_item[chosen])
+    centred = Centred.on(board.posterior, rows, row_of_item[chosen])
     mean, variance = centred.marginals(rows, done)
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
@@ -302,21 +316,21 @@ def rank(
     if order is None:
         order = LOWER if unequal else MEAN
     first, same_as = _named(found.ids, row_of_item, number)
-    at = np.lexsort((first, -(lower if order == LOWER else mean)))
+    by = np.lexsort((first, -(lower if order == LOWER else mean)))
     frame = require_pandas().DataFrame(
         {
             "rank": np.arange(1, number + 1),
-            "item_id": [found.ids[i] for i in first[at]],
-            "utility": mean[at],
-            "sd": sd[at],
-            "lower": lower[at],
-            "upper": (mean + half_width)[at],
-            "p_best": p_best[at],
-            "p_top_k": p_top_k[at],
-            "comparisons": duels[at],
-            "outside_range": found.outside[first[at]],
-            "copies": multiplicity[at],
-            "same_as": [same_as.get(i, "") for i in at.tolist()],
+            "item_id": [found.ids[i] for i in first[by]],
+            "utility": mean[by],
+            "sd": sd[by],
+            "lower": lower[by],
+            "upper": (mean + half_width)[by],
+            "p_best": p_best[by],
+            "p_top_k": p_top_k[by],
+            "comparisons": duels[by],
+            "outside_range": found.outside[first[by]],
+            "copies": multiplicity[by],
+            "same_as": [same_as.get(i, "") for i in by.tolist()],
         }
     )
     every = len(chosen) == n
@@ -342,6 +356,7 @@ def rank(
         outside_items=int(found.outside.sum()),
         outside_features=found.outside_features,
         unknown_levels=found.unknown_levels,
+        averaged=board.averaged,
     )
 
 

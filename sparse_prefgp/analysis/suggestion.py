@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,11 +14,13 @@ from sparse_prefgp.analysis.candidates import (
     CandidatePairs,
     likely_best,
     listed_pairs,
+    pairs_in_contexts,
     pairs_of_the_likely_best,
     pool,
     random_pairs,
 )
 from sparse_prefgp.analysis.challenger import best_of
+from sparse_prefgp.analysis.contexts import has_contexts
 from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.analysis.prediction import TIE, predicted
@@ -146,6 +148,7 @@ def suggest(
     batch: int = 1,
     score: str = "bald",
     max_pairs: int = MAX_PAIRS,
+    at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
     rng: np.random.Generator,
     progress: Report | None = None,
 ) -> Suggestions:
@@ -172,6 +175,9 @@ def suggest(
     :param max_pairs: how many pairs are looked at. Of more, "bald" and "variance" take some at
         random, "eubo" and "thompson" those of the items most likely to beat the best. A given list
         is looked at whole, but "thompson" draws the utilities of at most 1,000 items.
+    :param at: contexts of the sides of the duels to choose from, as in `rank`; by default those of
+        the training duels. Both sides share what belongs to the duel, and have contexts that were
+        seen together.
     :param rng: of all that is drawn.
     :param progress: called with picks done and the total.
     :raises ValueError: a model with logit factors; a score that there is not; more picks than
@@ -191,11 +197,28 @@ def suggest(
             "another score."
         )
     done = progress or (lambda count, total: None)
+    places = [at] if isinstance(at, str | Mapping) else list(at)
+    in_contexts = has_contexts(model, candidates)
+    if in_contexts and score == "hallucination":
+        raise ValueError(
+            "The score 'hallucination' looks for one best item, but the items of the model have a "
+            "best in each context; give another score."
+        )
+    if places and (pairs is not None or not in_contexts):
+        raise ValueError(
+            f"A context was asked for, {places[0]!r}, but the pairs are given, or the model knows "
+            "none; leave it out (--at)."
+        )
     if score == "hallucination":
         items, equal_items = pool(model, candidates)
         picks = _challenged(model, items, batch, rng, done)
         return _report(model, items, picks, score, _looked_at_challengers(items, equal_items))
-    found = _pairs(model, candidates, pairs, score, max_pairs, rng)
+    if in_contexts and pairs is None:
+        found = pairs_in_contexts(model, candidates, max_pairs, places, rng)
+        if score == "thompson":
+            found = _drawn_jointly(model, found)
+    else:
+        found = _pairs(model, candidates, pairs, score, max_pairs, rng)
     _check_batch(batch, len(found))
     if score == "thompson":
         picks = _drawn(model, found, batch, rng, done)
@@ -214,10 +237,7 @@ def _pairs(
 ) -> CandidatePairs:
     if pairs is not None:
         found = listed_pairs(model, pairs, candidates)
-        if score == "thompson" and len(found.items) > _DRAWN_JOINTLY:
-            rows = np.sort(likely_best(model, found.items)[:_DRAWN_JOINTLY])
-            found = found.narrowed(rows)
-        return found
+        return _drawn_jointly(model, found) if score == "thompson" else found
     items, equal_items = pool(model, candidates)
     if score in ("bald", "variance"):
         found = random_pairs(items, max_pairs, rng)
@@ -225,6 +245,13 @@ def _pairs(
         most = _DRAWN_JOINTLY if score == "thompson" else None
         found = pairs_of_the_likely_best(model, items, max_pairs, most)
     return replace(found, equal_items=equal_items)
+
+
+def _drawn_jointly(model: Predicts, found: CandidatePairs) -> CandidatePairs:
+    """Pairs of no more items than are drawn jointly, the likely best of them."""
+    if len(found.items) <= _DRAWN_JOINTLY:
+        return found
+    return found.narrowed(np.sort(likely_best(model, found.items)[:_DRAWN_JOINTLY]))
 
 
 def _check_batch(batch: int, count: int) -> None:
@@ -262,8 +289,7 @@ def _report(
     tied = {} if model.margin is None else {TIE: np.exp(found.tied)}
     frame = require_pandas().DataFrame(
         {
-            "first": [items.ids[i] for i in picks.first],
-            "second": [items.ids[i] for i in picks.second],
+            **_named(items, picks),
             "score": picks.score,
             "probability": np.exp(found.won),
             **tied,
@@ -284,6 +310,20 @@ def _report(
         about=picks.about,
         **looked,
     )
+
+
+def _named(items: ItemSet, picks: _Picks) -> dict[str, list[Any]]:
+    """Ids of both sides, and their context by the columns that tables of pairs have."""
+    sides = {"first": picks.first, "second": picks.second}
+    rows = items.rows
+    if rows is None or not rows.columns:
+        return {side: [items.ids[i] for i in index] for side, index in sides.items()}
+    found = {side: [rows.bases[i] for i in index] for side, index in sides.items()}
+    for j, name in enumerate(rows.columns):
+        for side, index in sides.items():
+            column = name if name in rows.shared else f"{side}_{name}"
+            found[column] = rows.values[index, j].tolist()
+    return found
 
 
 # ---- one pick after the other ------------------------------------------------------------------

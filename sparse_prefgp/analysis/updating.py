@@ -9,6 +9,7 @@ from typing import Any
 import gpflow
 import numpy as np
 
+from sparse_prefgp.analysis.contexts import has_contexts, met
 from sparse_prefgp.analysis.items import (
     ROUNDING,
     ItemSet,
@@ -136,9 +137,14 @@ def update(
     own = own_items(model)
     if items is None and old.num_features == 0 and old.item_ids is not None:
         items = items_named_in(load_duels(duels), (WINNER, LOSER)).frame
-    added = None if items is None else _new_items(model, items)
+    table = duels
+    if has_contexts(model, items):
+        found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
+        added = _unknown_to(model, found)
+    else:
+        added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)
-    new = everything.read_duels(duels, groups, weights, blocks, grades_like(model, grade))
+    new = everything.read_duels(table, groups, weights, blocks, grades_like(model, grade))
     data = _joined(old, everything, new)
 
     before = model.log_evidence()
@@ -282,6 +288,11 @@ def _new_items(model: PreferenceGP, items: Any) -> ItemSet | None:
             )
         n = model.duels.num_items
         return replace(found, ids=tuple(range(n, n + len(found))))
+    return _unknown_to(model, found)
+
+
+def _unknown_to(model: PreferenceGP, found: ItemSet) -> ItemSet | None:
+    """Those that the model does not know; None where it knows all."""
     _refuse_changed(model.duels, found)
     new = found.select(found.numbers < 0)
     return new if len(new) else None
@@ -344,8 +355,15 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
         added = replace(added, judge=Codes.of(labels))
     else:
         before = replace(before, judge=None)
-    more = len(items) - old.num_items  # items of their own
-    new_ones = 1 + int(old.item.max()) + np.arange(more)
+    added_rows = np.arange(old.num_items, len(items))
+    new_ones = 1 + int(old.item.max()) + np.arange(len(added_rows))  # items of their own
+    if old.item_rows is not None and items.rows is not None:
+        known = {id_text(x): int(i) for x, i in zip(old.item_rows.names, old.item, strict=True)}
+        free = 1 + int(old.item.max())
+        for k, row in enumerate(added_rows):
+            name = id_text(items.rows.names[row])
+            new_ones[k] = known.setdefault(name, free)
+            free = max(free, 1 + int(new_ones[k]))
     return Duels.from_events(
         items.inputs[:, : old.num_features],
         before.followed_by(added),
@@ -353,4 +371,5 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
         item_ids=ids,
         feature_names=old.feature_names,
         transform=old.transform,
+        item_rows=items.rows,
     )

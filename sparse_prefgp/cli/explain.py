@@ -25,6 +25,10 @@ class ExplainOptions:
 
     first: str | None = option("Id of an item.", default=None)
     second: str | None = option("Id of the item it is compared with.", default=None)
+    at: str | None = option(
+        "For a model with contexts, that of the pair: surface=clay, or first_home=1,second_home=0.",
+        default=None,
+    )
     simulations: int = option(
         "Without a pair: so often the votes are redrawn from the model.", default=200
     )
@@ -36,6 +40,8 @@ class ExplainOptions:
             if self.first is None:
                 given, missing = missing, given
             raise ValueError(f"{given} was given without {missing}; give both, or neither.")
+        if self.at is not None and self.first is None:
+            raise ValueError("--at was given without a pair; give --first and --second too.")
 
 
 @command()
@@ -59,6 +65,8 @@ def explain(console: Output, saved: SavedModel, options: ExplainOptions) -> None
     from sparse_prefgp.analysis.explanation import explain as explain_pair
 
     with console.status("Explaining …"):
-        explanation = explain_pair(fitted, options.first, options.second, saved.items)
+        explanation = explain_pair(
+            fitted, options.first, options.second, saved.items, at=options.at
+        )
     console.print(Text(str(explanation)))
     console.manners.emit(explanation.to_dict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +50,14 @@ class RankOptions:
         "k of the probability of being in the top k; 10, or all items if fewer.", default=None
     )
     show: int = option("How many items to print.", default=20, least=0)
+    at: Sequence[str] = option(
+        "Where items are ranked, for a model with contexts: surface=clay or surface=clay,home=1, "
+        "repeatable, averaged over those seen that agree; each: every item in every context. last: "
+        "at the last row of each item (--item of fit). By default averaged over all seen.",
+        default=(),
+        kind=list[str],
+        parse=tuple,
+    )
     level: float = same_as(Shared, "level")
     candidates: int = option("So many items are sampled jointly to find the best.", default=1000)
     samples: int = option("How many joint samples.", default=10_000)
@@ -76,6 +85,7 @@ def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
             candidates=options.candidates,
             samples=options.samples,
             rng=seeded(options.seed),
+            at=options.at,
             progress=progress,
         )
     frame = ranking.frame

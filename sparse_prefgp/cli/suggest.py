@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -56,6 +57,12 @@ class SuggestOptions:
         "item, at those of the likely best.",
         default=50_000,
     )
+    at: Sequence[str] = option(
+        "Only duels in this context, for a model with contexts: surface=clay, repeatable.",
+        default=(),
+        kind=list[str],
+        parse=tuple,
+    )
     out: Path | None = option("Write the pairs here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     seed: int = same_as(FitSettings, "seed")
@@ -79,6 +86,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
             batch=options.batch,
             score=options.score.value,
             max_pairs=options.max_pairs,
+            at=options.at,
             rng=np.random.default_rng(options.seed),
             progress=progress,
         )
@@ -111,4 +119,7 @@ def _table(frame: Any) -> Cells:
     }
     if frame["outside_range"].any():
         columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
-    return cells_table("Ask next", columns, left=("first", "second"), spare=("outside", "sd"))
+    context = [name for name in frame.columns[2 : frame.columns.get_loc("score")]]
+    columns |= {name: [str(value) for value in frame[name]] for name in context}
+    left = ("first", "second", *context)
+    return cells_table("Ask next", columns, left=left, spare=("outside", "sd"))

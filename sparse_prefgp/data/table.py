@@ -110,6 +110,12 @@ class DuelTable:
         return bool(self.numeric or self.categorical)
 
     @property
+    def only_contexts(self) -> bool:
+        """Whether all features are columns of the context, which tell no two items apart."""
+        columns = () if self.item_rows is None else self.item_rows.columns
+        return self.has_features and set(columns) >= {*self.numeric, *self.categorical}
+
+    @property
     def num_items(self) -> int:
         """n, the number of items, compared or not."""
         return len(self.item_ids)

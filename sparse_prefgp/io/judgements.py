@@ -215,9 +215,7 @@ def followed_by_ties(duels: Table, source: Source) -> Table:
     return replace(duels, frame=frame, row=rows)
 
 
-def placed(
-    table: DuelTable, items: Table, context: Sequence[str], item: str | None
-) -> DuelTable:
+def placed(table: DuelTable, items: Table, context: Sequence[str], item: str | None) -> DuelTable:
     """The table with rows that know their item (`of_items`) and their context (`in_context`)."""
     return in_context(of_items(table, items, item), context)
 
@@ -247,7 +245,8 @@ def item_names(items: Table, column: str) -> tuple[Hashable, ...]:
             f"The item column {column!r} is not in {items.name}; choose from "
             f"{listing(items.frame.columns)} (--item, item=)."
         )
-    return plain_ids([id_text(x) for x in labels_of(items.frame[column], column, items.row, "item")])
+    found = labels_of(items.frame[column], column, items.row, "item")
+    return plain_ids([id_text(name) for name in found])
 
 
 def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
@@ -300,7 +299,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     bases = tuple(table.item_ids[i] for i in base)
     ids = tuple(row_id(*row) for row in zip(bases, repeat(wanted), texts_of, strict=False))
     before = table.item_rows
-    rows = ItemRows(
+    placed_rows = ItemRows(
         bases if before is None else before.select(base).names,
         bases,
         tuple(wanted),
@@ -318,7 +317,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         row_names=table.row_names.select(base),
         base_items=base if table.base_items is None else table.base_items[base],
         shared=tuple(shared),
-        item_rows=rows,
+        item_rows=placed_rows,
     )
 
 

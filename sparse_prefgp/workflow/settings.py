@@ -319,6 +319,12 @@ class FitSettings:
 
         :raises ValueError: a kernel on features that there are not.
         """
+        if table.only_contexts and "item" not in self.kernel_choice.parts:
+            names = ", ".join(map(repr, table.item_rows.columns if table.item_rows else ()))
+            raise ValueError(
+                f"The only features are those of the context, {names}, which tell no items apart; "
+                "give each an effect too (--kernel item+linear), or items with features."
+            )
         if table.has_features:
             return self
         if _named(self.kernel) is not None and self.kernel_choice.parts != ("item",):

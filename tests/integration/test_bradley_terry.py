@@ -283,7 +283,7 @@ def test_item_alone_is_exact_with_features_too() -> None:
         (("--inducing", 5), ("kernel item leaves nothing",)),
         (("--kernel", "auto"), ("nothing to compare",)),
         (("--approximation", "auto"), ("nothing to compare",)),
-        (("--context", "day"), ("'day'", "no features")),
+        (("--context", "day"), ("'day'", "tell no items apart", "item+linear")),
         (("--stream",), ("no features", "leave out stream")),
         (("--features", "height"), ("'height'",)),
     ],

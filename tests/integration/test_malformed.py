@@ -279,7 +279,7 @@ CASES: dict[str, Case] = {
     "no items, kernels to compare": Case(ALONE + " --kernel auto", ("nothing to compare",)),
     "no items, a context": Case(
         ALONE + " --context surface",
-        ("'surface'", "no features"),
+        ("'surface'", "tell no items apart", "item+linear"),
         write("duels.csv", "winner,loser,surface\ni0,i1,clay\ni1,i2,lawn\ni2,i0,clay\n"),
     ),
     "no items, a feature": Case(
@@ -373,6 +373,22 @@ CASES: dict[str, Case] = {
     "grades of choices": Case(CHOICES + " --grade how", ("Grades were given with choices",)),
     "shared cuts of nobody": Case(FIT + " --shared-cuts", ("no noise by group", "--noise-by")),
     "grades of a model without": Case(EVALUATE + " --grade how", ("has learned from none",)),
+    "item column of no table": Case(FIT + " --item player", ("'player'", "items.csv", "--item")),
+    "item column with a gap": Case(
+        FIT + " --item player",
+        ("player", "row 3 of items.csv"),
+        write("items.csv", "item_id,height,player\ni0,1,Ann\ni1,2,\ni2,3,Ben\n"),
+    ),
+    "ranked at a context of a model without": Case(
+        RANK + " --at surface=clay", ("knows no contexts", "surface=clay", "--at")
+    ),
+    "asked in a context of a model without": Case(
+        SUGGEST + " --at surface=clay", ("surface=clay", "--at")
+    ),
+    "explained in a context of a model without": Case(
+        EXPLAIN + " --first i0 --second i1 --at surface=clay", ("knows no contexts", "--at")
+    ),
+    "a place without a pair": Case(EXPLAIN + " --at surface=clay", ("--at", "--first")),
     "weight of no column": Case(FIT + " --weight worth", ("duels.csv has no column 'worth'",)),
     "weight below zero": Case(
         FIT + " --weight worth",

@@ -526,7 +526,7 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
     assert set(metrics["held_out_outcomes"]) == {"model", "constant_shares"}
     assert metrics["held_out"]["model"]["duels"] < metrics["held_out_outcomes"]["model"]["duels"]
     ranking = pd.read_csv(out / "ranking.csv")
-    assert set(ranking["item_id"]) <= {f"{name} @ home={home}" for name in NAMES for home in (0, 1)}
+    assert set(ranking["item_id"]) == {str(name) for name in items["item_id"]}
     page = (out / "report.html").read_text()
     assert "margin of ties" in page and "win, tie or loss" in page and "3 groups" in page
 
@@ -540,9 +540,9 @@ def test_fit_from_the_command_line(tmp_path: Path) -> None:
         *("--items", tmp_path / "new.csv", "--noise-by", "who", "--out", tmp_path / "found.csv"),
     )
     assert 0 < pd.read_csv(tmp_path / "found.csv")["tie_probability"][0] < 1
-    # Duels between the items in their contexts.
+    # Duels between the items, in a context by its columns.
     ids = ranking["item_id"].to_numpy()
-    known = pd.DataFrame({"winner": ids[:3], "loser": ids[3:6]})
+    known = pd.DataFrame({"winner": ids[:3], "loser": ids[3:6], "winner_home": 1, "loser_home": 0})
     known.assign(tie=[0, 1, 0], judge="ben").to_csv(tmp_path / "known.csv", index=False)
     text = run(
         *("evaluate", "--model", out / "model", "--duels", tmp_path / "known.csv"),

@@ -1,0 +1,113 @@
+"""Utilities of items that have several rows: averages over them, under the joint posterior.
+
+The utility of item i is g_i = sum_r w_ir f(x_r) over its rows r, with weights that add up to 1.
+All that a ranking asks of a posterior is linear in f, so that g has one of its own,
+
+    E g_i = sum_r w_ir E f(x_r)   Cov[g_i, g_l] = sum_r sum_s w_ir w_ls Cov[f(x_r), f(x_s)]
+
+whose inputs are numbers of items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """The rows of each of m items, at most p, as arrays of one shape."""
+
+    inputs: tf.Tensor
+    """(m, p, D), filled up with the first row of the item."""
+    weights: tf.Tensor
+    """(m, p), zero where filled up; each row of it adds up to 1."""
+
+    @classmethod
+    def of(cls, inputs: FloatArray, owner: IntArray, weights: FloatArray) -> WeightedRows:
+        """Of rows (r, D) of items `owner` (r,), 0 to m - 1, each of which has one.
+
+        :param weights: (r,) not negative; an item whose rows weigh nothing counts them equally.
+        """
+        order = np.argsort(owner, kind="stable")
+        count = np.bincount(owner)
+        start = np.cumsum(count) - count
+        place = np.arange(count.max())
+        there = place < count[:, None]
+        row = order[np.where(there, start[:, None] + place, start[:, None])]
+        weight = np.where(there, weights[row], 0.0)
+        total = weight.sum(1, keepdims=True)
+        weight = np.where(total > 0.0, weight, there)
+        return cls(as_float(inputs[row]), as_float(weight / weight.sum(1, keepdims=True)))
+
+    def __len__(self) -> int:
+        return int(self.weights.shape[0])
+
+    def rows_of(self, items: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Rows (N, p, D) and weights (N, p) of numbers of items (N, 1)."""
+        number = tf.cast(items[:, 0], tf.int64)
+        return tf.gather(self.inputs, number), tf.gather(self.weights, number)
+
+    def averaged(self, values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """(N * p, q) values of rows as the averages (N, q) of their items."""
+        shape = tf.concat([tf.shape(weights), tf.shape(values)[1:]], 0)
+        return tf.einsum("np,npq->nq", weights, tf.reshape(values, shape))
+
+
+class AveragedKernel(gpflow.kernels.Kernel):
+    """The prior covariance of averages over rows, of numbers of items (N, 1)."""
+
+    def __init__(self, kernel: gpflow.kernels.Kernel, rows: WeightedRows) -> None:
+        super().__init__()
+        self.kernel, self._rows = kernel, rows
+
+    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+        x, w = self._rows.rows_of(X)
+        if X2 is None:
+            # The diagonal has what rows have beyond their covariance with equal ones: white noise.
+            return tf.linalg.set_diag(self._between(x, w, x, w), self.K_diag(X))
+        return self._between(x, w, *self._rows.rows_of(X2))
+
+    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+        x, w = self._rows.rows_of(X)
+        return tf.einsum("np,npq,nq->n", w, kernel_matrix(self.kernel, x), w)
+
+    def _between(self, x: tf.Tensor, w: tf.Tensor, z: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
+        """(N, M), one item of the N after the other, as rows are many."""
+        others = tf.reshape(z, [-1, z.shape[-1]])
+
+        def one(item: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+            rows, weights = item
+            mean = tf.linalg.matvec(
+                kernel_matrix(self.kernel, rows, others), weights, transpose_a=True
+            )
+            return tf.reduce_sum(tf.reshape(mean, tf.shape(v)) * v, 1)
+
+        return tf.map_fn(one, (x, w), fn_output_signature=w.dtype)
+
+
+def averaged(posterior: Posterior, rows: WeightedRows) -> Posterior:
+    """The posterior of averages over rows, whose inputs are numbers of items (N, 1)."""
+
+    def features(items: tf.Tensor) -> tf.Tensor:
+        x, w = rows.rows_of(items)
+        return rows.averaged(posterior.features(tf.reshape(x, [-1, x.shape[-1]])), w)
+
+    function: Any = None
+    if posterior.mean_function is not None:
+        inner = posterior.mean_function
+
+        def function(items: tf.Tensor) -> tf.Tensor:
+            x, w = rows.rows_of(items)
+            return rows.averaged(inner(tf.reshape(x, [-1, x.shape[-1]])), w)
+
+    kernel = AveragedKernel(posterior.kernel, rows)
+    return Posterior(kernel, function, features, posterior.terms)

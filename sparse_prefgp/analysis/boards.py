@@ -1,0 +1,197 @@
+"""What a ranking is of: items, wherever their rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.analysis.averaging import WeightedRows, averaged
+from sparse_prefgp.analysis.contexts import candidates_of, contexts_at, has_contexts, in_rows
+from sparse_prefgp.analysis.items import ItemSet, numbered_inputs, resolve_items
+from sparse_prefgp.data.contexts import Contexts, ItemRows, in_words
+from sparse_prefgp.io.files import id_text
+from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+
+EACH, LAST = "each", "last"
+# An average is over so many rows of an item at least, where it has them, and over so many rows of
+# all items together where that allows more of each: time goes by the square of their number.
+ROWS_OF_EACH, ROWS_OF_ALL = 10, 10_000
+At = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """Items to be ranked, and a posterior of their utilities."""
+
+    items: ItemSet
+    inputs: FloatArray
+    """What the posterior takes, a row for each."""
+    posterior: Posterior
+    averaged: str = ""
+    """Over what a utility is averaged, in words; empty where it is not."""
+
+
+def board_of(model: Predicts, items: Any, at: At) -> Board:
+    """Items by the rows that they are ranked at, see `rank`.
+
+    :raises ValueError: contexts asked of a model without; what `contexts_at` and `resolve_items`
+        raise.
+    """
+    places = [at] if isinstance(at, str | Mapping) else list(at)
+    word = next((place for place in places if place in (EACH, LAST)), None)
+    if word is not None and len(places) > 1:
+        raise ValueError(f"{word!r} was asked for along with other places; give it alone (--at).")
+    if not has_contexts(model, items):
+        return _without_contexts(model, items, places)
+    named = [] if word is not None else places
+    contexts, bases = contexts_at(model, named), candidates_of(model, items)
+    base = last_rows(bases.names)  # of an item with a row for each date, the last one
+    count = len(contexts)
+    rows = in_rows(model, bases, np.repeat(base, count), np.tile(contexts.values, (len(base), 1)))
+    if word == EACH:
+        return _as_they_are(model, rows)
+    owner, weight = np.repeat(np.arange(len(base)), count), np.tile(contexts.counts, len(base))
+    return _averaged(model, rows, owner, weight.astype(float), _over(contexts, bool(named)))
+
+
+def _has_states(model: Predicts) -> bool:
+    rows = model.duels.item_rows
+    return rows is not None and rows.column is not None
+
+
+def _over(contexts: Contexts, named: bool) -> str:
+    """The contexts of an average, in words."""
+    shown = [
+        in_words(dict(zip(contexts.columns, value, strict=True))) for value in contexts.values[:6]
+    ]
+    if len(contexts) == 1:
+        return f"Utilities are those at {shown[0]}."
+    more = f" and {len(contexts) - 6:,} more" if len(contexts) > 6 else ""
+    which = "that were asked for" if named else "of the training duels"
+    return (
+        f"Utilities are averages over the {len(contexts):,} contexts {which}, by how often each "
+        f"occurs ({'; '.join(shown)}{more})."
+    )
+
+
+def _without_contexts(model: Predicts, items: Any, places: list[Any]) -> Board:
+    found = resolve_items(model, items)
+    if places and places[0] not in (EACH, LAST):
+        contexts_at(model, places)  # refused, if only for items that stand in their contexts
+        raise ValueError(
+            f"The items of {found.name} have columns of the context, so that each is ranked where "
+            "it stands; leave the columns or the place out (--at)."
+        )
+    if not _has_states(model) or found.rows is None or places == [EACH]:
+        return _as_they_are(model, found)
+    names = found.rows.names
+    if places == [LAST]:
+        return _by_name(model, found.select(last_rows(names)))
+    code = _codes(names)
+    kept = _some_of_each(code, np.asarray(found.comparisons, dtype=float))
+    few = len(kept) < len(found)
+    text = "Utilities are averages over the rows of each item, by the duels of each"
+    if few:
+        text += f", of at most {_most(code):,} rows, evenly spaced"
+    weights = found.comparisons[kept].astype(float)
+    return _averaged(model, found.select(kept), code[kept], weights, f"{text}.")
+
+
+def _codes(names: Sequence[Any]) -> IntArray:
+    """A number for each name, in order of appearance."""
+    keys: dict[str, int] = {}
+    return np.array([keys.setdefault(id_text(name), len(keys)) for name in names], dtype=np.int64)
+
+
+def last_rows(names: Sequence[Any]) -> IntArray:
+    """The last row of each name, in the order of the names' first appearance."""
+    last = {id_text(name): i for i, name in enumerate(names)}
+    return np.array(list(last.values()), dtype=np.int64)
+
+
+def _most(code: IntArray) -> int:
+    return max(ROWS_OF_EACH, ROWS_OF_ALL // (int(code.max()) + 1))
+
+
+def _some_of_each(code: IntArray, weights: FloatArray) -> IntArray:
+    """Rows of items `code` that an average takes: all, or of many evenly spaced ones with duels."""
+    most, kept = _most(code), []
+    order = np.argsort(code, kind="stable")
+    for rows in np.split(order, np.cumsum(np.bincount(code))[:-1]):
+        used = rows[weights[rows] > 0.0] if (weights[rows] > 0.0).any() else rows
+        if len(used) > most:
+            used = used[np.round(np.linspace(0, len(used) - 1, most)).astype(int)]
+        kept.append(used)
+    return np.sort(np.concatenate(kept))
+
+
+def _as_they_are(model: Predicts, items: ItemSet) -> Board:
+    return Board(items, numbered_inputs(model, items), model.posterior())
+
+
+def _by_name(model: Predicts, items: ItemSet) -> Board:
+    """Rows that stand for their items, with all duels of these."""
+    assert items.rows is not None
+    board = _as_they_are(model, items)
+    return replace(
+        board,
+        items=replace(
+            items,
+            ids=items.rows.names,
+            comparisons=_duels_of(model, items.rows, items.comparisons),
+        ),
+        averaged="Utilities are those at the last row of each item.",
+    )
+
+
+def _duels_of(model: Predicts, rows: ItemRows, otherwise: IntArray) -> IntArray:
+    """The training duels of the item of each row."""
+    own = model.duels.item_rows
+    assert own is not None
+    total: dict[str, int] = {}
+    for name, count in zip(own.names, model.duels.comparisons.tolist(), strict=True):
+        total[id_text(name)] = total.get(id_text(name), 0) + count
+    return np.array(
+        [
+            total.get(id_text(name), k)
+            for name, k in zip(rows.names, otherwise.tolist(), strict=True)
+        ],
+        dtype=np.int64,
+    )
+
+
+def _averaged(
+    model: Predicts, rows: ItemSet, owner: IntArray, weights: FloatArray, words: str
+) -> Board:
+    """Items, each the average over its rows.
+
+    :param owner: (r,) the number of the item of each row, in order of the first appearance.
+    """
+    assert rows.rows is not None
+    inputs = numbered_inputs(model, rows)
+    _, first = np.unique(owner, return_index=True)
+    outside = {
+        name: (np.bincount(owner, weights=mask) > 0.0)
+        for name, mask in rows.outside_by_feature.items()
+    }
+    levels = {
+        name: {int(owner[row]): level for row, level in found.items()}
+        for name, found in rows.levels_never_seen.items()
+    }
+    items = rows.select(first)
+    assert items.rows is not None
+    items = replace(
+        items,
+        ids=items.rows.names,
+        inputs=np.arange(len(first), dtype=float)[:, None],
+        comparisons=_duels_of(model, items.rows, items.comparisons),
+        outside_by_feature=outside,
+        levels_never_seen=levels,
+    )
+    weighted = WeightedRows.of(inputs, owner, weights)
+    return Board(items, items.inputs, averaged(model.posterior(), weighted), words)

@@ -1,0 +1,323 @@
+"""Items of a model with contexts: the rows that tables of duels and pairs ask for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.analysis.items import (
+    ItemSet,
+    feature_columns,
+    is_array,
+    known_items,
+    named_rows,
+    of_rows,
+    unknown_levels,
+)
+from sparse_prefgp.data.contexts import Contexts, ItemRows, row_id
+from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.io.files import Table, id_text, listing, load_items
+from sparse_prefgp.io.ids import Ids
+from sparse_prefgp.io.judgements import LOSER, WINNER
+from sparse_prefgp.io.values import refuse_itself
+from sparse_prefgp.models.protocols import KnownDuels, Predicts
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Bases:
+    """Items as their table has them, without contexts, of which rows are made."""
+
+    ids: tuple[Hashable, ...]
+    """(m,)."""
+    names: tuple[Hashable, ...]
+    """(m,) of the item that each is a row of."""
+    features: FloatArray
+    """(m, D) in model units; what stands in columns of the context has no meaning."""
+    levels_never_seen: Mapping[str, Mapping[int, str]]
+    name: str
+
+    @property
+    def lookup(self) -> dict[str, int]:
+        """The row of each id as text."""
+        return {id_text(value): i for i, value in enumerate(self.ids)}
+
+
+def has_contexts(model: Predicts, items: Any = None) -> bool:
+    """Whether items are to be put into contexts: the model knows some, and the items given do not
+    stand in theirs, with a column for each, already."""
+    rows = model.duels.item_rows
+    if rows is None or not rows.columns or isinstance(items, ItemSet):
+        return False
+    if items is None:
+        return True
+    return not is_array(items) and not set(rows.columns) <= set(load_items(items).frame.columns)
+
+
+def bases_of(model: Predicts, items: Any = None) -> Bases:
+    """The items of a raw table, and after them those of the model that are not among them.
+
+    :raises ValueError: what `resolve_items` raises of a table.
+    """
+    own = _own_bases(model.duels)
+    return own if items is None else _joined(_given_bases(model.duels, items), own)
+
+
+def candidates_of(model: Predicts, items: Any = None) -> Bases:
+    """The items of a raw table, by default those of the model."""
+    return _own_bases(model.duels) if items is None else _given_bases(model.duels, items)
+
+
+def _rows(duels: KnownDuels) -> ItemRows:
+    assert duels.item_rows is not None
+    return duels.item_rows
+
+
+def _own_bases(duels: KnownDuels) -> Bases:
+    rows = _rows(duels)
+    _, first = np.unique([id_text(base) for base in rows.bases], return_index=True)
+    first = np.sort(first)
+    return Bases(
+        tuple(rows.bases[i] for i in first),
+        tuple(rows.names[i] for i in first),
+        duels.items[first],
+        {},
+        "the model's own items",
+    )
+
+
+def _given_bases(duels: KnownDuels, items: Any) -> Bases:
+    table, transform, rows = load_items(items), duels.transform, _rows(duels)
+    assert transform is not None  # contexts are columns of tables
+    ids, _ = table.ids()
+    frame = table.frame.assign(**_any_context(transform, rows.columns))
+    features = transform.apply(frame, table.row)
+    return Bases(
+        ids,
+        named_rows(duels, table, ids),
+        features,
+        unknown_levels(duels, features, frame),
+        table.name,
+    )
+
+
+def _any_context(transform: FeatureTransform, columns: Sequence[str]) -> dict[str, Any]:
+    """Some value for each column of the context, to be replaced."""
+    some: dict[str, Any] = {}
+    for name in columns:
+        if name in transform.categorical:
+            some[name] = transform.categories[transform.categorical.index(name)][0]
+        else:
+            some[name] = "1970-01-01" if name in transform.dates else 0.0
+    return some
+
+
+def _joined(given: Bases, own: Bases) -> Bases:
+    here = given.lookup
+    more = [i for i, base in enumerate(own.ids) if id_text(base) not in here]
+    return Bases(
+        given.ids + tuple(own.ids[i] for i in more),
+        given.names + tuple(own.names[i] for i in more),
+        np.concatenate([given.features, own.features[more]]),
+        given.levels_never_seen,
+        f"{given.name} or {own.name}" if more else given.name,
+    )
+
+
+def in_rows(
+    model: Predicts, bases: Bases, base: IntArray, values: npt.NDArray[np.object_]
+) -> ItemSet:
+    """Items in contexts, (k,) rows.
+
+    :param base: (k,) which of the bases each is.
+    :param values: (k, number of columns) the context of each, as text.
+    :raises ValueError: a value that cannot be one of its column.
+    """
+    duels = model.duels
+    rows, transform = _rows(duels), duels.transform
+    assert transform is not None
+    features = bases.features[base].copy()
+    frame = require_pandas().DataFrame(
+        {
+            name: values[:, j] if name in transform.categorical else _numbers(values[:, j])
+            for j, name in enumerate(rows.columns)
+        }
+    )
+    place = np.array(feature_columns(duels), dtype=object)
+    levels = {
+        name: {i: found[b] for i, b in enumerate(base.tolist()) if b in found}
+        for name, found in bases.levels_never_seen.items()
+    }
+    for name in rows.columns:
+        if name not in place:  # the same in all training duels
+            continue
+        part = _only(transform, name)
+        block = part.apply(frame, lambda i: f"the context {values[i].tolist()}")
+        features[:, place == name] = block
+        if name in transform.categorical:
+            none = np.flatnonzero(~block.any(1))
+            levels[name] = {int(i): str(frame[name].iloc[i]) for i in none}
+    made = ItemRows(
+        tuple(bases.names[i] for i in base),
+        tuple(bases.ids[i] for i in base),
+        rows.columns,
+        rows.shared,
+        values,
+        rows.column,
+    )
+    ids = tuple(
+        row_id(one, rows.columns, value) for one, value in zip(made.bases, values, strict=True)
+    )
+    levels = {name: found for name, found in levels.items() if found}
+    return of_rows(model, ids, features, made, levels, bases.name)
+
+
+def _numbers(texts: Any) -> list[Any]:
+    """Texts as numbers where they are some; what is none is refused by the column."""
+    found: list[Any] = []
+    for text in texts:
+        try:
+            found.append(float(text))
+        except ValueError:
+            found.append(text)
+    return found
+
+
+def _only(transform: FeatureTransform, name: str) -> FeatureTransform:
+    """The part of a transform that makes one raw column."""
+    if name in transform.numeric:
+        j = transform.numeric.index(name)
+        dates = (name,) if name in transform.dates else ()
+        return FeatureTransform((name,), (transform.mean[j],), (transform.scale[j],), dates=dates)
+    levels = transform.categories[transform.categorical.index(name)]
+    return FeatureTransform((), (), (), (name,), (levels,))
+
+
+# ---- tables ------------------------------------------------------------------------------------
+
+
+def met(
+    model: Predicts, items: Any, table: Table, sides: tuple[str, str], what: str = "duel"
+) -> tuple[ItemSet, Table]:
+    """The items that a table of duels or pairs may name, and the table with ids of rows.
+
+    Of a model without contexts the table is as it was. Else its ids are those of the items, and
+    columns of the context say in which context each side is.
+
+    Warns of ids that name an item in its context, as earlier versions wanted them.
+
+    :param sides: the columns of ids.
+    :raises ValueError: an id that is unknown or missing, with its row; a column of the context that
+        is missing, or empty in a row.
+    """
+    if not has_contexts(model, items):
+        return known_items(model, items), table
+    if items is None and _in_old_form(model.duels, table, sides):
+        return known_items(model), table
+    bases = bases_of(model, items)
+    known = Ids(bases.lookup, bases.name)
+    base = [known.rows_in(table, side, what) for side in sides]
+    if what == "duel":
+        same = base[0] == base[1]
+        refuse_itself(same, table.row, lambda i: f"item {str(bases.ids[base[0][i]])!r}")
+    values = _contexts_of(model.duels, table, sides)
+    found = in_rows(model, bases, np.concatenate(base), np.concatenate(values))
+    names = np.empty(len(found), dtype=object)
+    names[:] = [id_text(value) for value in found.ids]
+    k = len(table.frame)
+    frame = table.frame.assign(**{sides[0]: names[:k], sides[1]: names[k:]})
+    _, first = np.unique(names.astype(str), return_index=True)
+    return found.select(np.sort(first)), replace(table, frame=frame)
+
+
+def _in_old_form(duels: KnownDuels, table: Table, sides: tuple[str, str]) -> bool:
+    """Whether all ids are those of rows, such as `Ann @ home=1`."""
+    known = {id_text(value) for value in duels.item_ids or ()}
+    texts = [id_text(value) for side in sides for value in table.frame[side]]
+    if not texts or not all(" @ " in text and text in known for text in texts):
+        return False
+    rows = _rows(duels)
+    warnings.warn(
+        f"{table.name} names items in their contexts, such as {texts[0]!r}; give the items alone, "
+        f"and their context in columns ({', '.join(_wanted(rows, sides))}).",
+        stacklevel=4,
+    )
+    return True
+
+
+def _wanted(rows: ItemRows, sides: tuple[str, str]) -> list[str]:
+    """The columns that tell the context of both sides."""
+    return [
+        column
+        for name in rows.columns
+        for column in ([name] if name in rows.shared else [f"{side}_{name}" for side in sides])
+    ]
+
+
+def _contexts_of(
+    duels: KnownDuels, table: Table, sides: tuple[str, str]
+) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
+    """The context of both sides of each row of a table, as text."""
+    rows, frame = _rows(duels), table.frame
+    found = tuple(np.empty((len(frame), len(rows.columns)), dtype=object) for _ in sides)
+    for j, name in enumerate(rows.columns):
+        pairs = [(name, name), *(tuple(f"{s}_{name}" for s in w) for w in (sides, (WINNER, LOSER)))]
+        pair = next((pair for pair in pairs if all(c in frame.columns for c in pair)), None)
+        if pair is None:
+            columns = " and ".join(repr(x) for x in dict.fromkeys(pairs[name not in rows.shared]))
+            raise ValueError(
+                f"The model knows its items by the context {name!r} (--context), but {table.name} "
+                f"has no {columns}; add what it was (columns found: {listing(frame.columns)})."
+            )
+        for values, column in zip(found, pair, strict=True):
+            texts = [id_text(value) for value in frame[column]]
+            if "" in texts:
+                row = table.row(texts.index(""))
+                raise ValueError(
+                    f"Column {column!r} has no value in {row}; fill in the context of that side."
+                )
+            values[:, j] = texts
+    return found[0], found[1]
+
+
+# ---- stated contexts ---------------------------------------------------------------------------
+
+
+def contexts_at(model: Predicts, at: Sequence[str | Mapping[str, Any]] = ()) -> Contexts:
+    """The contexts of the training duels, or those of them that agree with any of some stated ones.
+
+    :param at: such as `surface=clay, home=1`, or the same as a mapping; a column that is not named
+        may be any.
+    :raises ValueError: a model without contexts; what `stated` and `Contexts.where` raise.
+    """
+    rows = model.duels.item_rows
+    if rows is None or not rows.columns:
+        raise ValueError(
+            f"The model knows no contexts, but {at[0]!r} was asked for; leave it out (--at)."
+        )
+    seen = rows.contexts(model.duels.comparisons)
+    return seen.where([stated(one) for one in at]) if at else seen
+
+
+def stated(context: str | Mapping[str, Any]) -> dict[str, str]:
+    """A context in words, such as `surface=clay, home=1`, by its columns.
+
+    :raises ValueError: words that are not of that form.
+    """
+    if isinstance(context, Mapping):
+        return {str(name): id_text(value) for name, value in context.items()}
+    found: dict[str, str] = {}
+    for part in context.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise ValueError(
+                f"The context {context!r} is not of the form surface=clay,home=1; correct it "
+                "(--at)."
+            )
+        found[name.strip()] = value.strip()
+    return found
