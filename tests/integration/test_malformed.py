@@ -377,7 +377,10 @@ CASES: dict[str, Case] = {
     "item column with a gap": Case(
         FIT + " --item player",
         ("player", "row 3 of items.csv"),
-        write("items.csv", "item_id,height,player\ni0,1,Ann\ni1,2,\ni2,3,Ben\n"),
+        lambda f: (
+            write("duels.csv", "winner,loser\ni0,i1\n")(f),
+            write("items.csv", "item_id,height,player\ni0,1,Ann\ni1,2,\n")(f),
+        ),
     ),
     "ranked at a context of a model without": Case(
         RANK + " --at surface=clay", ("knows no contexts", "surface=clay", "--at")
