@@ -323,7 +323,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             inducing = f", {self.inducing_variable.num_inducing} inducing inputs"
             if self.has_item_effect:
                 effects = len(items_with_effects(self.graph))
-                all_of_them = len(np.unique(self.graph.rows[:, -1]))
+                all_of_them = len(np.unique(self.graph.rows[:, self.graph.layout.number]))
                 inducing += f" and {effects} of {all_of_them} item effects"
         if self.graph.blocks is not None:
             sizes = np.bincount(self.graph.blocks)
