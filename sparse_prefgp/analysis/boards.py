@@ -32,6 +32,8 @@ class Board:
     inputs: FloatArray
     """What the posterior takes, a row for each."""
     posterior: Posterior
+    rows_of_each: int = 1
+    """The largest number of rows that an item has."""
     averaged: str = ""
     """Over what a utility is averaged, in words; empty where it is not."""
 
@@ -194,4 +196,5 @@ def _averaged(
         levels_never_seen=levels,
     )
     weighted = WeightedRows.of(inputs, owner, weights)
-    return Board(items, items.inputs, averaged(model.posterior(), weighted), words)
+    posterior = averaged(model.posterior(), weighted)
+    return Board(items, items.inputs, posterior, weighted.weights.shape[1], words)

@@ -35,7 +35,8 @@ Report = Callable[[int, int], None]
 
 # What items are ordered by: expected utility, or the lower end of its interval.
 MEAN, LOWER = ORDERS = ("mean", "lower")
-MAX_REFERENCE = 2000
+# Rows that utilities are centred on, and items where these have several rows.
+MAX_REFERENCE, LEAST_REFERENCE = 2000, 200
 DEFAULT_TOP_K = 10
 MIN_SAMPLES = 100
 BOUND_CONFIDENCE = 0.99
@@ -217,8 +218,9 @@ def rank(
     of `read_duels`) it is over the item's own rows, weighted by the duels of each.
 
     Utilities are centred on all items that are ranked up to 2,000, else on 2,000 drawn by
-    `rng`. Items with equal inputs have one utility, and so one row. Memory does not grow with the
-    number of items beyond some columns of numbers.
+    `rng`; where an item has several rows, these are 2,000 rows, of 200 items at least. Items with
+    equal inputs have one utility, and so one row. Memory does not grow with the number of items
+    beyond some columns of numbers.
 
     :param model: whose posterior counts.
     :param items: the model's own by default, or anything `resolve_items` takes.
@@ -281,8 +283,9 @@ def rank(
 
     rng = np.random.default_rng(seed)
     chosen = np.arange(n)
-    if n > MAX_REFERENCE:
-        chosen = np.sort(rng.choice(n, MAX_REFERENCE, replace=False))
+    limit = max(LEAST_REFERENCE, MAX_REFERENCE // board.rows_of_each)
+    if n > limit:
+        chosen = np.sort(rng.choice(n, limit, replace=False))
     total = len(rows) + int(samples)
 
     def done(count: int) -> None:
@@ -344,7 +347,7 @@ def rank(
         level=float(level),
         top_k=k,
         reference_items=len(chosen),
-        reference=_all_of(n, given) if every else f"{MAX_REFERENCE:,} items drawn with seed {seed}",
+        reference=_all_of(n, given) if every else f"{limit:,} items drawn with seed {seed}",
         candidates=len(inside),
         samples=int(samples),
         seed=int(seed),
