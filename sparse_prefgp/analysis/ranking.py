@@ -283,7 +283,9 @@ def rank(
 
     rng = np.random.default_rng(seed)
     chosen = np.arange(n)
-    limit = max(LEAST_REFERENCE, MAX_REFERENCE // board.rows_of_each)
+    limit = MAX_REFERENCE
+    if board.rows_of_each > 1:
+        limit = max(LEAST_REFERENCE, MAX_REFERENCE // board.rows_of_each)
     if n > limit:
         chosen = np.sort(rng.choice(n, limit, replace=False))
     total = len(rows) + int(samples)
