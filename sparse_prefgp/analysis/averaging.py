@@ -21,6 +21,9 @@ from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.models.posterior import Posterior
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
+# Numbers of a covariance between rows that are made at a time.
+_NUMBERS = 4_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
@@ -81,17 +84,17 @@ class AveragedKernel(gpflow.kernels.Kernel):
         return tf.einsum("np,npq,nq->n", w, kernel_matrix(self.kernel, x), w)
 
     def _between(self, x: tf.Tensor, w: tf.Tensor, z: tf.Tensor, v: tf.Tensor) -> tf.Tensor:
-        """(N, M), one item of the N after the other, as rows are many."""
-        others = tf.reshape(z, [-1, z.shape[-1]])
-
-        def one(item: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-            rows, weights = item
-            mean = tf.linalg.matvec(
-                kernel_matrix(self.kernel, rows, others), weights, transpose_a=True
-            )
-            return tf.reduce_sum(tf.reshape(mean, tf.shape(v)) * v, 1)
-
-        return tf.map_fn(one, (x, w), fn_output_signature=w.dtype)
+        """(N, M), some of the N at a time, as rows are many."""
+        others, (n, p) = tf.reshape(z, [-1, z.shape[-1]]), w.shape
+        size = max(1, _NUMBERS // (p * int(others.shape[0])))
+        parts = []
+        for start in range(0, n, size):
+            rows, weights = x[start : start + size], w[start : start + size]
+            flat = tf.reshape(rows, [-1, rows.shape[-1]])
+            between = kernel_matrix(self.kernel, flat, others)
+            between = tf.reshape(between, tf.concat([tf.shape(weights), tf.shape(v)], 0))
+            parts.append(tf.einsum("np,npmq,mq->nm", weights, between, v))
+        return tf.concat(parts, 0)
 
 
 def averaged(posterior: Posterior, rows: WeightedRows) -> Posterior:
