@@ -176,7 +176,9 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             )
         found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
         graded = grades_like(model, grade)
-        given = found.read_duels(table, groups, blocks=blocks, grade=graded)
+        given = found.read_duels(
+            table, groups, blocks=blocks, grade=graded, covariates=model.duels.covariate_names
+        )
     events, labels, of_event = given.events, given.groups, given.blocks
     if labels is not None:
         labels = known_labels(model, labels)
@@ -205,7 +207,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
 def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
     events = duels.events if blocks is None else duels.given
-    if model.noise_ratio is None:
+    if model.noise_ratio is None and not model.row_layout.judged:
         events = replace(events, judge=None)
     if blocks is None:
         return LabelledDuels(events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,14 @@ from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform
 from sparse_prefgp.io.files import Source, Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids, rows_by_number
-from sparse_prefgp.io.judgements import Roles, duels_in, item_names, labels_in, load_duels
+from sparse_prefgp.io.judgements import (
+    Roles,
+    duels_in,
+    item_names,
+    labels_in,
+    load_duels,
+    names_covariates,
+)
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -126,6 +134,7 @@ class ItemSet:
         weights: str | None = None,
         blocks: str | None = None,
         grade: tuple[str, tuple[str, ...]] | None = None,
+        covariates: tuple[str, ...] = (),
     ) -> LabelledDuels:
         """A table of duels between these items.
 
@@ -135,12 +144,21 @@ class ItemSet:
         :param weights: of the column that says as how many duels each counts.
         :param blocks: of the column of each duel's block.
         :param grade: of the column of grades, and the names of the levels.
+        :param covariates: of the model; where the table has none of them, nothing is said of them.
         :raises ValueError: a missing column, no rows, an id that is missing or unknown, an item
             against itself, a count that is not whole and positive, a tie that is neither 0 nor 1, a
             missing group, block or weight; the message names the row.
         """
         table = source if isinstance(source, Table) else load_duels(source)
-        roles = Roles(None, weights, groups, *(grade or ()))
+        there = covariates if names_covariates(table, covariates) else ()
+        if covariates and not there:
+            warnings.warn(
+                f"{table.name} has no column {covariates[0]!r}, a covariate of the model; nothing "
+                "is said of the duels' covariates, which count as 0.",
+                stacklevel=3,
+            )
+        column, levels = grade or (None, None)
+        roles = Roles(None, weights, groups, column, levels, there)
         events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
         return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
 

@@ -11,7 +11,7 @@ from scipy import special
 from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.items import ItemSet
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.io.judgements import labels_in, load_pairs
+from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
 from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -71,7 +71,10 @@ def predict(
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
     labels = None if groups is None else labels_in(table, groups)
-    outcome = predicted(model, found, first, second, labels)
+    names, said = model.duels.covariate_names, None
+    if names_covariates(table, names, sides):
+        said = covariates_in(table, names, sides)
+    outcome = predicted(model, found, first, second, labels, said)
     mean, variance = outcome.mean, outcome.variance
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
@@ -90,6 +93,7 @@ def predict(
     frame.attrs = {
         "level": float(level),
         **({"grades": list(grades)} if grades else {}),
+        **({"covariates": list(names) if said is not None else []} if names else {}),
         "negative_variances": int(negative.sum()),
         "outside_features": there.outside_features,
         "unknown_levels": there.unknown_levels,
@@ -137,10 +141,12 @@ def predicted(
     first: IntArray,
     second: IntArray,
     groups: npt.NDArray[np.object_] | None = None,
+    covariates: FloatArray | None = None,
 ) -> Outcomes:
     """Predictions for pairs of rows of `items`, in bounded memory.
 
     :param groups: (N,) labels of who judges; a warning tells of unknown ones.
+    :param covariates: (N, C) of the first less those of the second; None for 0.
     """
     count = len(first)
     levels = len(model.duels.levels or ())
@@ -150,11 +156,14 @@ def predicted(
     for start in range(0, count, _PAIRS_AT_ONCE):
         part = slice(start, start + _PAIRS_AT_ONCE)
         a, b = items.inputs[first[part]], items.inputs[second[part]]
+        who = None if labels is None else labels[part]
+        if covariates is not None:
+            leaning = who if model.row_layout.judged else None
+            a, b = model.in_duels(a, b, covariates[part], leaning)
         found = model.predict_difference(a, b)
         # Not even rounding, nor an effect of its own for either side, parts an item from itself.
-        same = first[part] == second[part]
+        same = (first[part] == second[part]) & (covariates is None)
         mean, variance = (as_float(np.where(same, 0.0, x.numpy())) for x in found)
-        who = None if labels is None else labels[part]
         for values, more in zip(result, outcomes_of(model, mean, variance, who), strict=True):
             values[part] = more
     return result

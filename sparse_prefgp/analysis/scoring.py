@@ -59,6 +59,9 @@ class ScoredRows(NamedTuple):
     """(k,) by how many levels the winner is better, 0 for ties, -1 where nobody said; None without
     grades.
     """
+    covariates: FloatArray | None = None
+    """(k, C) of the winner less those of the loser; None where nothing is said of them."""
+    covariate_names: tuple[str, ...] = ()
 
 
 def rows_between(
@@ -91,7 +94,18 @@ def _behind_doors(
     if events.answer is not None:
         level = np.abs(events.answer.numbers.astype(np.int64))
         grades = np.where(events.kind == WIN, -1, level)[doors.event]
-    return ScoredRows(won, lost, counts, tied if tied.any() else None, groups, blocks, grades)
+    said = events.covariate_differences
+    return ScoredRows(
+        won,
+        lost,
+        counts,
+        tied if tied.any() else None,
+        groups,
+        blocks,
+        grades,
+        None if said is None else said[doors.event],
+        events.covariate_names,
+    )
 
 
 def rows_of_stream(duels: StreamedDuels) -> Iterator[ScoredRows]:
@@ -244,10 +258,16 @@ class _Graded:
 
 
 def _differences(model: Predicts, rows: ScoredRows) -> tuple[Any, Any]:
-    """Mean and variance of each difference of utilities, (k,), from the blocks that are known."""
+    """Mean and variance of each difference of utilities, (k,), from the blocks that are known,
+    with what the covariates of the model add."""
+    won, lost, names = rows.won, rows.lost, model.duels.covariate_names
+    if names and rows.covariates is not None:
+        order = [rows.covariate_names.index(name) for name in names]
+        who = rows.groups if model.row_layout.judged else None
+        won, lost = model.in_duels(won, lost, rows.covariates[:, order], who)
     if rows.blocks is None:
-        return model.predict_difference(rows.won, rows.lost)
-    return holding_duels(model).predict_difference_in_blocks(rows.won, rows.lost, rows.blocks)
+        return model.predict_difference(won, lost)
+    return holding_duels(model).predict_difference_in_blocks(won, lost, rows.blocks)
 
 
 def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -> FloatArray:

@@ -144,7 +144,14 @@ def update(
     else:
         added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)
-    new = everything.read_duels(table, groups, weights, blocks, grades_like(model, grade))
+    new = everything.read_duels(
+        table,
+        groups,
+        weights,
+        blocks,
+        grades_like(model, grade),
+        model.duels.covariate_names,
+    )
     data = _joined(old, everything, new)
 
     before = model.log_evidence()
@@ -185,6 +192,9 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
     row = np.full(before.num_rows, -1)
     here = np.flatnonzero(before.row_of_item >= 0)
     row[before.row_of_item[here]] = after.row_of_item[here]
+    if before.layout.covariates:  # an item has several rows then
+        known = {values.tobytes(): i for i, values in enumerate(after.rows)}
+        row = np.array([known.get(values.tobytes(), -1) for values in before.rows])
     keys = _keys(new, after, after.groups, after.blocks)
     order = np.argsort(keys, kind="stable")
     assert before.events is not None
@@ -343,7 +353,10 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
             # Numbers so far, and now one that is none: then all are texts.
             ids = tuple(id_text(value) for value in ids)
     before, added = old.given, new.events
-    for name in ("person", "time", "covariates"):
+    names = before.covariate_names
+    if names and added.covariates is None:  # of which nothing is said, as the reader has warned
+        added = added.with_differences(np.zeros((len(added), len(names))), names)
+    for name in ("person", "time"):
         if getattr(before, name) is not None:
             raise ValueError(
                 f"The duels of the model have a {name} each, which a table of new ones has no "

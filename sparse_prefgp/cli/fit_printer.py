@@ -207,6 +207,11 @@ def _print_fit(console: Output, fitted: FitResult) -> None:
     if fit["margin"] is not None:
         known = "as given" if fit["fixed_margin"] else "learned"
         lines.append(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {known}")
+    for row in fit.get("coefficients") or ():
+        lines.append(
+            f"Coefficient of {row['name']}: {row['mean']:.3g} (90 % interval {row['lower']:.3g} to "
+            f"{row['upper']:.3g})"
+        )
     if fit["grades"] is not None:
         cuts = ", ".join(f"{cut:.3g}" for cut in fit["cuts"])
         held = fit["grades"]["held_steps"]

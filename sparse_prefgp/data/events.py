@@ -402,6 +402,11 @@ class Events:
             answer=answer._replace(numbers=np.abs(answer.numbers)),
         )
 
+    def with_differences(self, values: FloatArray, names: Sequence[str]) -> Events:
+        """Events of two sides with covariates, (e, C) of the first side less the second."""
+        assert self.in_pairs
+        return replace(self, covariates=_on_first_side(values), covariate_names=tuple(names))
+
     @property
     def covariate_differences(self) -> FloatArray | None:
         """(e, C) of the first side less those of the last; None without."""

@@ -30,13 +30,14 @@ from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.values import (
     counts_of,
+    finite_of,
     flags_of,
     grades_of,
     labels_of,
     refuse_itself,
     weights_of,
 )
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 WINNER, LOSER, COUNT = "winner", "loser", "count"
 FIRST, SECOND = "first", "second"
@@ -58,6 +59,8 @@ class Roles:
     """By how much the first side is better."""
     levels: tuple[str, ...] | None = None
     """Names of the grades from worst to best; None for whole numbers."""
+    covariates: tuple[str, ...] = ()
+    """What tells the sides of a duel apart besides its items."""
 
     @property
     def count_column(self) -> str:
@@ -166,7 +169,44 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         weights = each[which] * counts
     if roles.groups is not None:
         judge = Codes.of(labels_in(table, roles.groups)[which].tolist())
-    return replace(events, counts=counts, weights=weights, judge=judge)
+    said = replace(events, counts=counts, weights=weights, judge=judge)
+    if not roles.covariates:
+        return said
+    values = covariates_in(table, roles.covariates)[which]
+    return said.with_differences(values, roles.covariates)
+
+
+def covariates_in(
+    table: Table, names: Sequence[str], sides: tuple[str, str] = (WINNER, LOSER)
+) -> FloatArray:
+    """Covariates of each row, first side less second, (rows, C).
+
+    :param names: each is a column with the difference, or with `winner_` and `loser_` before it a
+        column for each side.
+    :raises ValueError: no such columns; a value that is not a finite number, with its row.
+    """
+    found = []
+    for name in names:
+        pair = tuple(f"{side}_{name}" for side in sides)
+        if name in table.frame.columns:
+            found.append(finite_of(table.frame[name], name, table.row))
+        elif all(column in table.frame.columns for column in pair):
+            one, other = (finite_of(table.frame[x], x, table.row) for x in pair)
+            found.append(one - other)
+        else:
+            raise ValueError(
+                f"The covariate {name!r} is not a column of {table.name}, nor are {pair[0]!r} and "
+                f"{pair[1]!r}; choose from {listing(list(table.frame.columns)) or 'none'}."
+            )
+    return np.column_stack(found)
+
+
+def names_covariates(
+    table: Table, names: Sequence[str], sides: tuple[str, str] = (WINNER, LOSER)
+) -> bool:
+    """Whether a table has any of these covariates."""
+    columns = {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
+    return bool(columns & {*table.frame.columns})
 
 
 def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy.typing as npt
 
-from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.events import FLAGGED, Events
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
-from sparse_prefgp.io.files import Source, items_named_in, load, load_items
+from sparse_prefgp.io.files import Source, column_names, items_named_in, load, load_items
 from sparse_prefgp.io.judgements import (
     LOSER,
     WINNER,
@@ -42,6 +42,7 @@ def read_table(
     grade: str | None = None,
     grades: str | Sequence[Any] | None = None,
     item: str | None = None,
+    covariates: Sequence[str] = (),
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -71,6 +72,9 @@ def read_table(
         up to the largest there is, 0 for a tie.
     :param item: name of the column of the items that says which item each of its rows is of, where
         items have a row for each date or state; it is no feature. By default each row is one.
+    :param covariates: columns of the duels that tell the winner's side from the loser's besides the
+        items, each winner less loser, or `winner_x` and `loser_x` for `x`; such as 1 where the
+        winner was shown first and -1 where the loser was. A model learns a coefficient of each.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text
@@ -79,7 +83,8 @@ def read_table(
         no column of the duels, or one of the items too; an item column that is not in the table,
         or empty in a row.
     """
-    roles = Roles(counts, weights, groups, *_grades(grade, grades))
+    names = column_names(covariates, "covariates")
+    roles = Roles(counts, weights, groups, *_grades(grade, grades), tuple(names))
     item_table = None if items is None else load_items(items)
     table = load_duels(duels)
     if ties is not None and grade is not None:
@@ -93,6 +98,10 @@ def read_table(
         item_table = items_named_in(table, (WINNER, LOSER))
     columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features, item))
     events = duels_in(table, columns.known, columns.ids, roles)
+    if events.covariates is not None:
+        differences = events.covariate_differences
+        assert differences is not None
+        check_covariates(differences, names)
     flags = [kind.column for kind in FLAGGED.values()]
     used = [WINNER, LOSER, roles.count_column, *flags]
     found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
@@ -143,6 +152,7 @@ def read_duels(
     grade: str | None = None,
     grades: str | Sequence[Any] | None = None,
     item: str | None = None,
+    covariates: Sequence[str] = (),
 ) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
@@ -166,6 +176,7 @@ def read_duels(
         grade=grade,
         grades=grades,
         item=item,
+        covariates=covariates,
     ).to_duels()
 
 

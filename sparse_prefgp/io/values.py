@@ -60,6 +60,22 @@ def weights_of(column: Any, name: str, where: Where) -> FloatArray:
     return weights
 
 
+def finite_of(column: Any, name: str, where: Where) -> FloatArray:
+    """Finite numbers.
+
+    :raises ValueError: what is not one, with its row.
+    """
+    values = _numbers(column)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        i = int(bad[0])
+        raise ValueError(
+            f"The column {name!r} has {shortened(_cell(column, i))} in {where(i)}; give a number, "
+            "or leave the duel out."
+        )
+    return values
+
+
 def flags_of(column: Any, name: str, where: Where, meaning: str) -> BoolArray:
     """A column of 0 and 1, or of false and true.
 

@@ -100,6 +100,20 @@ class Coefficients:
         half = float(ndtri(0.5 + 0.5 * self.level)) * self.sd
         return np.stack([self.mean - half, self.mean + half], 1)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """For a table: `name`, `mean`, `sd`, and `lower` and `upper` ends of the interval."""
+        each = zip(self.names, self.mean, self.sd, self.interval, strict=True)
+        return [
+            {
+                "name": name,
+                "mean": float(mean),
+                "sd": float(sd),
+                "lower": float(ends[0]),
+                "upper": float(ends[1]),
+            }
+            for name, mean, sd, ends in each
+        ]
+
     @classmethod
     def of(cls, model: PreferenceGP, level: float) -> Coefficients:
         """:raises ValueError: see `PreferenceGP.coefficients`."""

@@ -294,7 +294,8 @@ def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.
 
     :raises ValueError: a model without noise by group.
     """
-    number = group_numbers(groups, len(groups), model.duels, model.noise_ratio is not None)
+    used = model.noise_ratio is not None or model.row_layout.judged
+    number = group_numbers(groups, len(groups), model.duels, used)
     names = np.array([*(model.duels.group_names or ()), None], dtype=object)
     return names[number]
 

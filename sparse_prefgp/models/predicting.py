@@ -96,7 +96,7 @@ class DuelPredictions:
         ones the logistic function is averaged over N(E[f - f'], V[f - f']).
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, groups)
-        return self.log_win(mean, variance, self._noise_groups(groups))
+        return self.log_win(mean, variance, groups)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
     def predict_outcome(
@@ -107,7 +107,6 @@ class DuelPredictions:
         :param groups: as for `predict_duel`.
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, groups)
-        groups = self._noise_groups(groups)
         won, tied, lost = (
             self.log_win(mean, variance, groups),
             self.log_tie(mean, variance, groups),
@@ -133,7 +132,7 @@ class DuelPredictions:
         :raises ValueError: a model without cuts.
         """
         mean, variance = self.predict_difference(Xa, Xb, covariates, groups)
-        return tf.exp(self.log_grades(mean, variance, self._noise_groups(groups)))
+        return tf.exp(self.log_grades(mean, variance, groups))
 
     def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
         """Log of `predict_grades` from mean and variance of f(a) - f(b), (N,) each.
@@ -257,6 +256,7 @@ class DuelPredictions:
 
     def _group_numbers(self, groups: Any, like: tf.Tensor) -> IntArray | None:
         """The number of each pair's group, (N,), -1 where it is unknown; None without groups."""
+        groups = self._noise_groups(groups)
         if groups is None:
             return None
         return group_numbers(groups, like.shape[0], self.duels, self.noise_ratio is not None)

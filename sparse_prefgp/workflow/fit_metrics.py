@@ -77,6 +77,7 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "margin": None if model.margin is None else float(model.margin.numpy()),
         "cuts": None if model.duels.levels is None else model.cuts.numpy().tolist(),
         "grades": _grades(model),
+        "coefficients": _coefficients(model),
         "tie_model": model.tie_model,
         "tie_share": None if model.tie_share is None else float(model.tie_share.numpy()),
         "fixed_margin": None if model.margin is None else not model.margin.trainable,
@@ -122,6 +123,14 @@ def _of_chunks(holdout: Holdout | StreamHoldout, report: Any) -> dict[str, Any]:
         "rounds": len(inference.rounds),
         "round_log": [asdict(round_) for round_ in inference.rounds],
     }
+
+
+def _coefficients(model: Any) -> list[dict[str, Any]] | None:
+    """Of covariates, as `coefficients.csv` has them; None without any."""
+    if not model.duels.covariate_names:
+        return None
+    found: list[dict[str, Any]] = model.coefficients().rows()
+    return found
 
 
 def _grades(model: Any) -> dict[str, Any] | None:

@@ -105,6 +105,15 @@ class Sources:
         default=None,
     )
     """Column of the names of the items; by default each row is one."""
+    covariate: Sequence[str] = option(
+        "Columns of the duels that tell the winner's side from the loser's, winner less loser: "
+        "shown_first with 1 and -1, or x where winner_x and loser_x hold a value for each. Each "
+        "has a coefficient, which rankings leave out.",
+        default=(),
+        kind=str,
+        parse=names,
+    )
+    """Columns of the covariates."""
 
     @property
     def files(self) -> tuple[Any, ...]:
@@ -157,7 +166,12 @@ class Sources:
             "choices": io.read_choice_table,
             "rankings": io.read_ranking_table,
         }
-        told = {"ties": self.ties, "grade": self.grade, "grades": self.grades}
+        told = {
+            "ties": self.ties,
+            "grade": self.grade,
+            "grades": self.grades,
+            "covariates": self.covariate or None,
+        }
         options = {key: value for key, value in told.items() if value is not None}
         return readers[name](
             _items_frame(self.items),
@@ -184,6 +198,8 @@ class Sources:
             )
         if (self.grade is not None or self.grades is not None) and given != ["duels"]:
             raise ValueError(f"Grades were given with {given[0]}; they go with duels alone.")
+        if self.covariate and given != ["duels"]:
+            raise ValueError(f"Covariates were given with {given[0]}; they go with duels alone.")
         return given[0]
 
     def _stream(self, progress: Callable[[int, int], None] | None) -> io.StreamedDuels:
@@ -196,6 +212,8 @@ class Sources:
             raise ValueError(in_chunks_never("context"))
         if self.item is not None:
             raise ValueError(in_chunks_never("item"))
+        if self.covariate:
+            raise ValueError(in_chunks_never("covariate"))
         if isinstance(self.duels, io.StreamedDuels):
             self._refuse_columns()
             return self.duels
@@ -211,8 +229,20 @@ class Sources:
         )
 
     def _refuse_columns(self) -> None:
-        names = ("items", "features", "ignore", "ties", "weight", "noise_by", "context")
-        for name in (*names, "item", "grade", "grades"):
+        names = (
+            "items",
+            "features",
+            "ignore",
+            "ties",
+            "weight",
+            "noise_by",
+            "context",
+            "covariate",
+            "item",
+            "grade",
+            "grades",
+        )
+        for name in names:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, tuple | list) and not value):
                 kind = type(self.duels).__name__

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparse_prefgp import analysis, disk, models
+from sparse_prefgp import analysis, data, disk, models
 from sparse_prefgp.disk.folders import check_place, contents, replaced_folder
 from sparse_prefgp.disk.model_folder import checkpoint_foreign_files, foreign_files
 from sparse_prefgp.learning.notes import fit_notes
@@ -31,6 +31,7 @@ Result = TypeVar("Result")
 
 PROGRAM = "sparse-prefgp"
 METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
+COEFFICIENTS = "coefficients.csv"
 PICTURES, REPORT = "pictures", "report.html"
 CHECKPOINTS = "checkpoint"
 COMPARE_STAGE, FIT_STAGE, REFIT_STAGE = CHECKPOINT_STAGES = ("compare", "fit", "refit")
@@ -68,7 +69,8 @@ def check_contents(folder: Path) -> None:
             f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
             "new or empty folder."
         )
-    foreign = sorted(present - {METRICS, RANKING, MODEL, PICTURES, REPORT})
+    ours = {METRICS, RANKING, COEFFICIENTS, MODEL, PICTURES, REPORT}
+    foreign = sorted(present - ours)
     pictures = contents(folder / PICTURES) - {f"{name}.png" for name in PICTURE_NAMES}
     foreign += sorted(f"{PICTURES}/{name}" for name in pictures)
     foreign += [f"{MODEL}/{name}" for name in foreign_files(folder / MODEL)]
@@ -177,11 +179,15 @@ def write_fit(
         negative = {"negative_variances_set_to_zero": ranking.negative_variances}
         figures |= {kept: {**figures[kept], **negative}, "ranking": ranking.figures()}
         figures["notes"] = [*dict.fromkeys([*fit_notes(figures), *output.notes])]
+    coefficients = figures["refit_fit" if "refit_fit" in figures else "fit"].get("coefficients")
     everything = {"program": PROGRAM, **figures, "versions": versions()}
 
     def write(new: Path) -> None:
         if ranking is not None:
             (new / RANKING).write_text(ranking.frame.to_csv(index=False), encoding="utf-8")
+        if coefficients is not None:
+            table = data.features.require_pandas().DataFrame(coefficients)
+            (new / COEFFICIENTS).write_text(table.to_csv(index=False), encoding="utf-8")
         if output.streamed:
             return
 
@@ -211,6 +217,8 @@ def write_fit(
                 (new / REPORT).write_text(text, encoding="utf-8")
 
     names = [RANKING] if model.duels.has_items else []
+    if coefficients is not None:
+        names.append(COEFFICIENTS)
     if not output.streamed:
         names += [f"{PICTURES}/", *([REPORT] if html else [])]
     return _complete(folder, everything, attempts, names, write)
@@ -277,6 +285,6 @@ def _complete(
     both = ", ".join(names)
     attempts.made(both, add)
     lost = set(names) if both in attempts.failed else set(attempts.failed)
-    order = (METRICS, RANKING, f"{MODEL}/", f"{PICTURES}/", REPORT)
+    order = (METRICS, RANKING, COEFFICIENTS, f"{MODEL}/", f"{PICTURES}/", REPORT)
     there = {METRICS, f"{MODEL}/", *names} - lost
     return [name for name in order if name in there], everything

@@ -205,7 +205,8 @@ class Holdout(Training):
         """The test duels as the model takes them, ties too."""
         table, rows = self.table, self.split.test_rows
         groups = None
-        if model.noise_ratio is not None and table.groups is not None:
+        judged = model.noise_ratio is not None or model.row_layout.judged
+        if judged and table.groups is not None:
             groups = models.outcomes.known_labels(model, table.groups[rows])
         blocks = None
         column = self.settings.approximation_choice.column

@@ -404,6 +404,19 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,judge\ni1,i2,ann\ni2,i3,\n"),
     ),
     "judge of no column": Case(FIT + " --noise-by judge", ("duels.csv has no column 'judge'",)),
+    "covariate of no column": Case(
+        FIT + " --covariate side", ("The covariate 'side' is not a column", "'winner_side'")
+    ),
+    "covariate that never changes": Case(
+        FIT + " --covariate side",
+        ("'side' is 1, winner less loser, in all duels",),
+        write("duels.csv", "winner,loser,side\ni1,i2,1\ni2,i3,1\n"),
+    ),
+    "covariate with a gap": Case(
+        FIT + " --covariate side",
+        ("'side'", "row 3 of duels.csv"),
+        write("duels.csv", "winner,loser,side\ni1,i2,1\ni2,i3,\n"),
+    ),
     "context of no column": Case(FIT + " --context surface", ("'surface' is not a column",)),
     "context that is a feature": Case(
         FIT + " --context height",

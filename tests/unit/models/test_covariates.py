@@ -303,3 +303,77 @@ def test_streamed_and_in_parts_as_in_memory(parts: int, tmp_path: Path) -> None:
     if parts == 1:
         whole = made.in_memory()
         assert whole.log_evidence() == pytest.approx(EP["log_evidence"], abs=1e-8)
+
+
+def table(t: int = 400) -> tuple[Any, Any]:
+    """Items, and duels in which whoever is shown first gains 0.8 and a unit of length 0.3."""
+    import pandas as pd
+
+    rng = np.random.default_rng(5)
+    items = pd.DataFrame({"item_id": [f"i{k}" for k in range(12)], "a": rng.normal(size=12)})
+    first = rng.integers(12, size=t)
+    second = (first + rng.integers(1, 12, size=t)) % 12
+    length = 10.0 * rng.normal(size=(t, 2))
+    utility = items["a"].to_numpy()
+    lead = utility[first] - utility[second] + 0.8 + 0.03 * (length[:, 0] - length[:, 1])
+    won = lead + rng.normal(size=t) > 0.0
+    ends = np.where(won[:, None], np.c_[first, second], np.c_[second, first])
+    lengths = np.where(won[:, None], length, length[:, ::-1])
+    duels = pd.DataFrame(
+        {
+            "winner": [f"i{k}" for k in ends[:, 0]],
+            "loser": [f"i{k}" for k in ends[:, 1]],
+            "shown_first": np.where(won, 1, -1),
+            "winner_length": lengths[:, 0],
+            "loser_length": lengths[:, 1],
+        }
+    )
+    return items, duels
+
+
+def test_tables_scores_and_files(tmp_path: Path) -> None:
+    items, duels = table()
+    more = {"kernel": "se", "approximation": "exact", "max_iterations": 30}
+    found = spg.fit(items, duels, covariate=("shown_first", "length"), **more)
+    plain = spg.fit(items, duels, **more)
+    rows = {row["name"]: row for row in found.figures["fit"]["coefficients"]}
+    assert abs(rows["shown_first"]["mean"] - 0.8) < 4.0 * rows["shown_first"]["sd"]
+    assert abs(rows["length"]["mean"] - 0.03) < 4.0 * rows["length"]["sd"]
+    nats = [one.figures["held_out"]["model"]["nlp_nats"] for one in (found, plain)]
+    assert nats[0] < nats[1] - 0.05
+    found.write(tmp_path / "out")
+    assert (tmp_path / "out" / "coefficients.csv").read_text().startswith("name,mean,sd,lower")
+    # What was held out is predicted the same by whoever reads it again.
+    scored = spg.evaluate(found.model, duels)["held_out"]["model"]["nlp_nats"]
+    with pytest.warns(UserWarning, match="nothing is said of the duels' covariates"):
+        bare = spg.evaluate(found.model, duels[["winner", "loser"]])
+    assert scored < bare["held_out"]["model"]["nlp_nats"] - 0.05
+    frame = spg.predict(found.model, duels.head(3))
+    x = np.array(
+        [
+            [row.shown_first, row.winner_length - row.loser_length]
+            for row in duels.head(3).itertuples()
+        ]
+    )
+    ids = list(found.model.duels.item_ids)
+    ends = [[ids.index(name) for name in duels[side].head(3)] for side in ("winner", "loser")]
+    wanted = found.model.predict_duel(*(found.model.duels.items[end] for end in ends), covariates=x)
+    np.testing.assert_allclose(frame["probability"], wanted, atol=1e-12)
+    # Later duels join with their covariates, as if all had been given at once.
+    model, report = spg.update(found.model, duels.head(30))
+    again = spg.PreferenceGP(model.duels, model.kernel, engine=ENGINE)
+    again.covariate_variance = model.covariate_variance
+    assert report.continued_sites > 100
+    assert model.log_evidence() == pytest.approx(again.log_evidence(), abs=1e-4)
+
+
+def test_mistakes_of_tables() -> None:
+    items, duels = table(40)
+    for names, change, words in (
+        (["side"], {}, "The covariate 'side' is not a column of the duels"),
+        (["shown_first"], {"shown_first": 1}, "is 1, winner less loser, in all duels"),
+        (["shown_first"], {"shown_first": "x"}, "The column 'shown_first' has 'x' in row"),
+        (["length"], {"loser_length": np.nan}, "The column 'loser_length' has"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            spg.read_duels(items, duels.assign(**change), covariates=names)
