@@ -78,6 +78,7 @@ def test_published_line(key: tuple[str, int, int], data: Path) -> None:
         assert line.best.log_evidence == pytest.approx(float(theirs.elbo()), abs=EVIDENCE)
 
 
+@pytest.mark.slow
 @pytest.mark.covering("('projected_process', 20, 8)", "('fitc', 20, 15)")
 @pytest.mark.parametrize(
     "key",

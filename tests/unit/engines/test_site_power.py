@@ -190,7 +190,7 @@ def box() -> tuple[np.ndarray, spg.LowRankPlusDiagonal, np.ndarray, np.ndarray]:
     return rng.normal(size=5), prior, np.where(rng.random(5) < 0.5, upper - 1.0, -np.inf), upper
 
 
-@pytest.mark.covering("ParallelEP")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "engine",
     [

@@ -200,6 +200,7 @@ def test_all_items_give_the_exact_evidence() -> None:
     )
 
 
+@pytest.mark.slow
 def test_each_addition_is_the_best_of_its_candidates() -> None:
     duels = learnable(2)
     rows, _ = duels.distinct_rows()

@@ -280,6 +280,7 @@ def streamed(parts: int) -> spg.StreamedGP:
     )
 
 
+@pytest.mark.covering("3")
 @pytest.mark.parametrize("parts", [1, 3])
 def test_streamed_and_in_parts_as_in_memory(parts: int, tmp_path: Path) -> None:
     made = streamed(parts)
@@ -333,7 +334,7 @@ def table(t: int = 400) -> tuple[Any, Any]:
 
 def test_tables_scores_and_files(tmp_path: Path) -> None:
     items, duels = table()
-    more = {"kernel": "se", "approximation": "exact", "max_iterations": 30}
+    more = {"kernel": "se", "approximation": "exact", "max_iterations": 12}
     found = spg.fit(items, duels, covariate=("shown_first", "length"), **more)
     plain = spg.fit(items, duels, **more)
     rows = {row["name"]: row for row in found.figures["fit"]["coefficients"]}

@@ -168,6 +168,7 @@ def test_the_rule_for_unknown_judges_holds_where_there_is_little_noise(variance,
             assert found == pytest.approx(expected, abs=within)
 
 
+@pytest.mark.slow
 def test_what_a_duel_is_worth_knows_the_scales():
     """The gain of asking nobody in particular, against an integral over the difference."""
     rule = ratios_of_unknown(0.0, 1.0, (0.0, 0.5))

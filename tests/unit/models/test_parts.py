@@ -126,7 +126,7 @@ def same_posterior(mine: Any, theirs: Any) -> None:
     assert mine.log_evidence() == pytest.approx(theirs.log_evidence(), rel=PARTS)
 
 
-@pytest.mark.covering("VFE-ids", "FITC-inline")
+@pytest.mark.covering("VFE-ids")
 @pytest.mark.parametrize(
     ("name", "schema"),
     [*((name, "ids") for name in SUMMED), ("FITC", "inline"), ("TightVFE-diagonal", "inline")],
