@@ -20,7 +20,7 @@ from sparse_prefgp.approximations.residual_bounds import bound_by_pairs
 from sparse_prefgp.approximations.vfe import VFE, TightVFE
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
-from sparse_prefgp.factors.quadrature import expected_log_factor
+from sparse_prefgp.factors.expectations import expected_log_factor
 from sparse_prefgp.factors.sites import Cavity, Factors, Power, Sites, Tilted, totals
 from sparse_prefgp.support.arrays import FloatArray
 

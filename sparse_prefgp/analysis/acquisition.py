@@ -13,7 +13,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import entr, log_ndtr, logsumexp, ndtr
 
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
-from sparse_prefgp.factors.quadrature import log_mass
+from sparse_prefgp.factors.truncated_normal import log_mass
 from sparse_prefgp.support.arrays import FloatArray
 
 # The entropy of Phi(x), in units of log 2, is near exp(-x² / 2w) with this w (Houlsby et al. 2011,

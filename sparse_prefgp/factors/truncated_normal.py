@@ -12,11 +12,15 @@ of a truncated normal (Johnson, Kotz & Balakrishnan 1994, ch. 13).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from scipy.special import log_ndtr
+
+from sparse_prefgp.support.arrays import FloatArray
 
 _SQRT2 = float(np.sqrt(2.0))
 _SQRT_2_OVER_PI = float(np.sqrt(2.0 / np.pi))
@@ -208,3 +212,23 @@ def _narrow_interval(a: tf.Tensor, b: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, 
     variance = tf.reduce_sum(density * (t - mean_t[..., None]) ** 2, -1) / total
     log_mass = -0.5 * centre**2 - LOG_SQRT_2PI + tf.math.log(half * total)
     return log_mass, half - mean_t, variance
+
+
+def log_mass(a: FloatArray | None, b: FloatArray) -> FloatArray:
+    """log(Phi(b) - Phi(a)) for a < b of the same shape, tail-safe; a None is -inf everywhere."""
+    if a is None:
+        return log_ndtr(b)
+    flat = _interval_log_mass()(a.reshape(-1), b.reshape(-1))
+    return np.asarray(flat.numpy(), dtype=float).reshape(b.shape)
+
+
+@cache
+def _interval_log_mass() -> Any:
+    """Compiled once for every length: called op by op it takes ten times as long."""
+    vector = tf.TensorSpec([None], tf.float64)
+
+    @tf.function(autograph=False, input_signature=[vector, vector])
+    def compute(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        return truncated_moments(a, b).log_mass
+
+    return compute

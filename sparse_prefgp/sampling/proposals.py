@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparse_prefgp.factors.quadrature import log_mass
+from sparse_prefgp.factors.truncated_normal import log_mass
 from sparse_prefgp.sampling.truncated import standard_draws
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 

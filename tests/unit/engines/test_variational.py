@@ -10,8 +10,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
-from sparse_prefgp.factors.expectations import expected_log_cdf
-from sparse_prefgp.factors.quadrature import expected_log_factor
+from sparse_prefgp.factors.expectations import expected_log_cdf, expected_log_factor
 from sparse_prefgp.gpflow_blocks import DuelKernel, ItemInducingPoints
 from tests.cases import DUEL_CASES, ROWS, case_model, incidence, random_duels, run_problem
 from tests.reference.slow_engines import dense_problem, slow_variational

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sparse_prefgp.factors import quadrature
 from sparse_prefgp.factors.expectations import (
     Averages,
     average_log_factor,
     expected_log_cdf,
+    expected_log_factor,
 )
 from tests.tolerances import EXPECTATION, GRADIENT, ROUNDING
 
@@ -110,7 +110,7 @@ def test_the_value_is_that_of_numpy(sites: int, sided: str) -> None:
         None if lower is None else tf.constant(lower),
         tf.constant(upper),
     )
-    wanted = quadrature.expected_log_factor(mean, variance, noise, lower, upper)
+    wanted = expected_log_factor(mean, variance, noise, lower, upper)
     np.testing.assert_allclose(found.value, wanted, rtol=EXPECTATION)
     assert found.slope.shape == found.curvature.shape == (sites,)
 
@@ -131,7 +131,7 @@ def test_derivatives_of_expected_log_cdf(compiled: bool) -> None:
 
     def value(values: list[np.ndarray]) -> np.ndarray:
         mean, variance, noise = values
-        return quadrature.expected_log_factor(-mean, variance, noise, None, 0.0 * mean)
+        return expected_log_factor(-mean, variance, noise, None, 0.0 * mean)
 
     tensors = [tf.constant(x) for x in given]
     with tf.GradientTape() as tape:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from sparse_prefgp.factors import quadrature
-from sparse_prefgp.factors.quadrature import expected_log_factor
+from sparse_prefgp.factors import expectations
+from sparse_prefgp.factors.expectations import expected_log_factor
 from tests.tolerances import EXPECTATION, ROUNDING
 
 RATIOS = [1e-8, 0.3, 10.0, 1e3, 1e4, 1e6]
@@ -88,7 +88,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     given = (rng.normal(size=50), rng.exponential(1, 50), np.ones(50), None, np.zeros(50))
     whole = expected_log_factor(*given)
-    monkeypatch.setattr(quadrature, "_CHUNK", 1000)
+    monkeypatch.setattr(expectations, "_NUMBERS", 1000)
     np.testing.assert_array_equal(expected_log_factor(*given), whole)
     none = np.zeros(0)
     assert expected_log_factor(none, none, none, None, none).shape == (0,)
