@@ -452,16 +452,33 @@ def test_folders_of_others_are_left_alone(duels: spg.Duels, saved: Path, tmp_pat
         spg.save(model, tmp_path / "file")
 
 
+# A process for each line that it reads, which all share what takes seconds to import.
 SAVE_FOR_EVER = """
-import sys
+import os, sys
+import gpflow
 import sparse_prefgp as spg
+from sparse_prefgp.disk import saving
 
-models = [spg.load(path) for path in sys.argv[2:4]]
-print("ready", flush=True)
-while True:
-    for model in models:
-        spg.save(model, sys.argv[1])
+for _ in sys.stdin:
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        continue
+    models = [spg.load(path) for path in sys.argv[2:4]]
+    print(os.getpid(), flush=True)
+    while True:
+        for model in models:
+            spg.save(model, sys.argv[1])
 """
+
+
+def alive(process: int) -> bool:
+    """Whether a process is there, as its parent sees it."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.slow
@@ -484,15 +501,19 @@ def test_killed_twenty_times_there_is_always_a_loadable_model(
     started = time.perf_counter()
     spg.save(spg.load(tmp_path / "source0"), target)
     longest = 3.0 * (time.perf_counter() - started)  # of some saves, on this machine as it is
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, **pipes)
+    assert process.stdin is not None and process.stdout is not None
     for _ in range(20):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        print(file=process.stdin, flush=True)
+        child = int(process.stdout.readline())
         time.sleep(rng.uniform(0.0, longest))
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        os.kill(child, signal.SIGKILL)
+        while alive(child):
+            time.sleep(0.01)
         mean = spg.load(target).predict_f(Z)[0].numpy()
         seen.add([np.array_equal(mean, values) for values in expected].index(True))
+    process.communicate()
     assert seen == {0, 1}
     # What the killed left behind goes with the next save, empty folders after a second.
     time.sleep(1.1)
