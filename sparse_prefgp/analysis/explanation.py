@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
 from sparse_prefgp.analysis.items import feature_columns, known_items
-from sparse_prefgp.covariances import ItemEffect
+from sparse_prefgp.covariances.finite import finite_parts
 from sparse_prefgp.data.duels import check_features
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
@@ -419,7 +419,7 @@ def _additive_kernel(kernel: Any, feature: IntArray) -> bool:
     kinds = gpflow.kernels
     if isinstance(kernel, kinds.Sum):
         return all(_additive_kernel(part, feature) for part in kernel.kernels)
-    if isinstance(kernel, (kinds.Constant, ItemEffect)) or type(kernel) is kinds.Linear:
+    if finite_parts(kernel) or isinstance(kernel, kinds.Constant) or type(kernel) is kinds.Linear:
         return True
     return len(_features_seen(kernel, feature)) <= 1
 

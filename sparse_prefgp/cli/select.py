@@ -18,6 +18,7 @@ from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import Shared
 from sparse_prefgp.support.options import names, option, same_as
 from sparse_prefgp.workflow.fit_sources import ITEMS, Sources
+from sparse_prefgp.workflow.kernel_grammar import listed
 from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, Candidate, candidates_from
 from sparse_prefgp.workflow.settings import CompareSettings
 
@@ -85,7 +86,7 @@ class Candidates:
         :raises ValueError: what cannot be read.
         """
         if self.candidates is not None:
-            return tuple(Candidate.parse(text) for text in names(self.candidates))
+            return tuple(Candidate.parse(text) for text in listed(self.candidates))
         if self.kernels is None:
             return None
         numbers: list[int | None] = [None]
@@ -98,7 +99,7 @@ class Candidates:
                 )
             numbers = [int(text) for text in names(self.inducing)]
         return candidates_from(
-            names(self.kernels), names(self.approximations or DEFAULT_APPROXIMATION), numbers
+            listed(self.kernels), names(self.approximations or DEFAULT_APPROXIMATION), numbers
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
+from sparse_prefgp.covariances.item_in_context import ItemTimes
 from sparse_prefgp.data.graph import DuelGraph
 
 # So many item effects are inducing variables of their own: those of the most compared items.
@@ -48,6 +49,10 @@ class ItemEffect(FiniteKernel):
     def num_own(self, graph: DuelGraph) -> int:
         return len(items_with_effects(graph))
 
+    def num_all(self, graph: DuelGraph) -> int:
+        """How many items were compared."""
+        return len(np.unique(graph.rows[:, graph.layout.number]))
+
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         number, _ = self.slice(inputs, None)
         same = number == tf.constant(items_with_effects(graph), number.dtype)[None, :]
@@ -68,47 +73,76 @@ def items_with_effects(graph: DuelGraph) -> np.ndarray:
     return np.sort(numbers[order[:MAX_ITEM_EFFECTS]])
 
 
-def item_effects(kernel: gpflow.kernels.Kernel) -> list[ItemEffect]:
-    """The item effects in a kernel or a sum of kernels.
+def item_effects(kernel: gpflow.kernels.Kernel) -> list[ItemEffect | ItemTimes]:
+    """The effects of items in a kernel or a sum of kernels, in a context or not.
 
-    :raises ValueError: more than one, or one inside something that is not a sum.
+    :raises ValueError: more than one that is of items alone, or one inside something that is not a
+        sum.
     """
     parts = parts_of(kernel)
-    found = [part for part in parts if isinstance(part, ItemEffect)]
-    if len(found) > 1:
+    alone = [part for part in parts if isinstance(part, ItemEffect)]
+    if len(alone) > 1:
         raise ValueError(
-            f"The kernel has {len(found)} ItemEffect terms, of which duels see only the sum; keep "
+            f"The kernel has {len(alone)} ItemEffect terms, of which duels see only the sum; keep "
             "one."
         )
-    if any(_holds_effect(part) for part in parts if not isinstance(part, ItemEffect)):
+    found = [part for part in parts if isinstance(part, _EFFECTS)]
+    if any(_holds_effect(part) for part in parts if not isinstance(part, _EFFECTS)):
         raise ValueError(
             "ItemEffect stands inside a product or another combination of kernels; add it to the "
-            "others, kernel + ItemEffect()."
+            "others, kernel + ItemEffect(), and for effects in a context + ItemTimes(kernel)."
         )
     return found
+
+
+def context_kernels(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
+    """What effects of items in a context are as functions of the features."""
+    return [effect.kernel for effect in item_effects(kernel) if isinstance(effect, ItemTimes)]
+
+
+def unheld_kernels(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
+    """Those of them that have not finitely many features."""
+    effects = [effect for effect in item_effects(kernel) if isinstance(effect, ItemTimes)]
+    return [effect.kernel for effect in effects if not effect.is_finite]
+
+
+def held_effects(kernel: gpflow.kernels.Kernel, graph: DuelGraph) -> tuple[int, int]:
+    """How many effects are inducing variables, and how many there are of the items compared."""
+    effects = item_effects(numbered_kernel(kernel, graph.layout.features))
+    held = sum(effect.num_own(graph) for effect in effects)
+    return held, sum(effect.num_all(graph) for effect in effects)
 
 
 def numbered_kernel(kernel: gpflow.kernels.Kernel, num_features: int) -> gpflow.kernels.Kernel:
     """The kernel on rows whose column after the D features is the item's number.
 
-    A copy that shares the parameters; all terms but the item effect look at the first D columns.
+    A copy that shares the parameters; all terms but item effects look at the first D columns.
     """
     result = copy.deepcopy(kernel, {id(p): p for p in kernel.parameters})
+    number = slice(num_features, num_features + 1)
     for part in _leaves(result):
-        if not isinstance(part, ItemEffect):
+        if isinstance(part, ItemEffect):
+            part.active_dims = number
+        elif isinstance(part, ItemTimes):
+            part.number = number
+        else:
             columns = np.arange(num_features)[part.active_dims]
             whole = np.array_equal(columns, np.arange(num_features))
             part.active_dims = slice(0, num_features) if whole else columns
-        else:
-            part.active_dims = slice(num_features, num_features + 1)
     return result
 
 
+_EFFECTS = (ItemEffect, ItemTimes)
+
+
 def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
+    """What looks at columns: kernels made of no others, and effects in a context themselves."""
+    if isinstance(kernel, ItemTimes):
+        return [kernel, *_leaves(kernel.kernel)]
     if isinstance(kernel, gpflow.kernels.Combination):
         return [leaf for inner in kernel.kernels for leaf in _leaves(inner)]
     return [kernel]
 
 
 def _holds_effect(kernel: gpflow.kernels.Kernel) -> bool:
-    return any(isinstance(module, ItemEffect) for module in kernel.submodules)
+    return any(isinstance(module, _EFFECTS) for module in kernel.submodules)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import Any
 
@@ -129,6 +130,19 @@ def _works_on_distances(kernel: gpflow.kernels.Kernel) -> bool:
     return isinstance(kernel, base) and all(
         getattr(type(kernel), name) is getattr(base, name) for name in own
     )
+
+
+def variance_of(kernel: gpflow.kernels.Kernel) -> tuple[float, float]:
+    """Mean and sum of the variances of a kernel, one or one for each feature; in a product, the
+    products of those of its factors, and of effects of items, those of their kernel."""
+    if isinstance(kernel, gpflow.kernels.Combination):
+        over = math.prod if isinstance(kernel, gpflow.kernels.Product) else sum
+        each = [variance_of(part) for part in kernel.kernels]
+        return float(over(mean for mean, _ in each)), float(over(total for _, total in each))
+    if not hasattr(kernel, "variance"):
+        return variance_of(kernel.kernel)
+    values = kernel.variance.numpy()
+    return float(np.mean(values)), float(np.sum(values))
 
 
 def cancelling_parts(kernel: gpflow.kernels.Kernel) -> list[str]:

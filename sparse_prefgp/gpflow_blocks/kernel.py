@@ -8,7 +8,7 @@ from typing import Any
 import gpflow
 import tensorflow as tf
 
-from sparse_prefgp.covariances.item_effect import ItemEffect
+from sparse_prefgp.covariances.finite import finite_parts
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.data.duels import check_features
 
@@ -20,8 +20,9 @@ class DuelKernel(gpflow.kernels.Kernel):
     `stacked_duels` makes them with the winner first. Prior variances are those of the difference
     itself and keep their digits where two items are nearly equal.
 
-    :param base: any GPflow kernel on the D features of an item, but for `ItemEffect`.
-    :raises ValueError: no kernel, or one with an `ItemEffect`; later, an odd number of columns.
+    :param base: any GPflow kernel on the D features of an item, but for `ItemEffect` and
+        `ItemTimes`.
+    :raises ValueError: no kernel, or one with effects of items; later, an odd number of columns.
     """
 
     def __init__(self, base: gpflow.kernels.Kernel, name: str | None = None) -> None:
@@ -31,7 +32,7 @@ class DuelKernel(gpflow.kernels.Kernel):
                 f"base must be a GPflow kernel on the features of an item, not {base!r}; give for "
                 "example gpflow.kernels.Matern52()."
             )
-        if any(isinstance(part, ItemEffect) for part in (base, *base.submodules)):
+        if any(finite_parts(part) for part in (base, *base.submodules)):
             raise ValueError(
                 "The base kernel holds an ItemEffect, which needs the numbers of the items; leave "
                 "it out, or use PreferenceGP."

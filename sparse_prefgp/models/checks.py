@@ -11,7 +11,12 @@ import numpy as np
 
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.covariances.finite import feature_part
-from sparse_prefgp.covariances.item_effect import item_effects, items_with_effects
+from sparse_prefgp.covariances.item_effect import (
+    context_kernels,
+    held_effects,
+    item_effects,
+    unheld_kernels,
+)
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support.words import shortened
@@ -38,13 +43,16 @@ def check_parts(
     rows = as_float(duels.items[[0, 0]])
     # Everything but item effects, which look at no feature.
     on_features = feature_part(kernel) if item_effects(kernel) else kernel
-    if duels.num_features == 0 and on_features is not None:
+    of_contexts = context_kernels(kernel)
+    looking = [part for part in (on_features, *of_contexts) if part is not None]
+    if duels.num_features == 0 and looking:
         raise ValueError(
-            f"The kernel {type(on_features).__name__} looks at features, but the items have none; "
+            f"The kernel {type(looking[0]).__name__} looks at features, but the items have none; "
             "use ItemEffect() alone, or items with features."
         )
     for label, function, shape in (
         (f"The kernel {type(kernel).__name__}", on_features, [2, 2]),
+        *((f"The kernel {type(part).__name__}", part, [2, 2]) for part in of_contexts),
         ("The mean function", mean_function, [2, 1]),
     ):
         if function is None:
@@ -62,6 +70,26 @@ def check_parts(
             raise ValueError(
                 f"{label} gives {found} for two items instead of {shape}; a utility has one output."
             )
+
+
+def check_effects(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> None:
+    """What inducing inputs cannot explain, and is not of finitely many features.
+
+    :raises ValueError: nothing else in the kernel, or effects in a context by another kernel.
+    """
+    if not approximation.needs_inducing:
+        return
+    if feature_part(kernel) is None:
+        raise ValueError(
+            f"ItemEffect alone leaves nothing for the inducing inputs of {approximation.name}; "
+            "add a kernel on the features, or use Exact()."
+        )
+    for inner in unheld_kernels(kernel):
+        raise ValueError(
+            f"ItemTimes has the kernel {type(inner).__name__}, whose effects of items no inducing "
+            f"variables of {approximation.name} hold; use Exact() (--approximation exact), or "
+            "ItemTimes of SameLevel or Linear (item*column, item*linear(column))."
+        )
 
 
 def warn_of_cancelling(kernel: gpflow.kernels.Kernel) -> None:
@@ -85,13 +113,12 @@ def lost_effects(model: PreferenceGP) -> str | None:
     graph, inducing = model.graph, model.inducing_variable
     if inducing is None or not item_effects(model.kernel):
         return None
-    n = len(np.unique(graph.rows[:, graph.layout.number]))
-    held = len(items_with_effects(graph))
-    if not model.approximation.penalises_residual or held == n:
+    held, effects = held_effects(model.kernel, graph)
+    if not model.approximation.penalises_residual or held == effects:
         return None
-    m = held + int(inducing.num_inducing)
+    n, m = graph.num_rows, held + int(inducing.num_inducing)
     return (
-        f"Of {n:,} item effects only the {held:,} of the most compared items are inducing "
+        f"Of {effects:,} item effects only the {held:,} of the most compared items are inducing "
         f"variables; {model.approximation.name} counts those of all others against the evidence, "
         "so that their common variance falls towards zero. --approximation fitc (FITC()) does not, "
         "at about the time and memory of this fit; --approximation exact (Exact()) learns every "

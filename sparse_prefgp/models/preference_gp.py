@@ -24,7 +24,7 @@ from sparse_prefgp.approximations import (
 from sparse_prefgp.approximations.base import build_factors
 from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
-from sparse_prefgp.covariances.item_effect import ItemEffect, item_effects, items_with_effects
+from sparse_prefgp.covariances.item_effect import ItemEffect, held_effects, item_effects
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
@@ -41,6 +41,7 @@ from sparse_prefgp.evidence import (
 from sparse_prefgp.factors.sites import Sites, totals
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
+    check_effects,
     check_parts,
     inducing_points,
     noise_parameter,
@@ -203,11 +204,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.noise_ratio = ratio_parameter(duels) if noise_by_group else None
         self.cut_scale = scale_parameter(duels, cuts_by_group, noise_by_group)
         self._check_link(engine or ParallelEP())
-        if approximation.needs_inducing and feature_part(kernel) is None:
-            raise ValueError(
-                f"ItemEffect alone leaves nothing for the inducing inputs of {approximation.name}; "
-                "add a kernel on the features, or use Exact()."
-            )
+        check_effects(kernel, approximation)
         if approximation.needs_inducing and inducing_variable is None:
             inducing_variable = _first_inputs(duels)
         self.inducing_variable = inducing_points(
@@ -322,9 +319,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         if self.inducing_variable is not None:
             inducing = f", {self.inducing_variable.num_inducing} inducing inputs"
             if self.has_item_effect:
-                effects = len(items_with_effects(self.graph))
-                all_of_them = len(np.unique(self.graph.rows[:, self.graph.layout.number]))
-                inducing += f" and {effects} of {all_of_them} item effects"
+                held, effects = held_effects(self.kernel, self.graph)
+                inducing += f" and {held} of {effects} item effects"
         if self.graph.blocks is not None:
             sizes = np.bincount(self.graph.blocks)
             inducing += f", {len(sizes):,} blocks of up to {sizes.max():,} distinct duels"

@@ -19,11 +19,11 @@ from sparse_prefgp.workflow.comparison import (
     compare,
     refuse_without_features,
 )
+from sparse_prefgp.workflow.kernel_names import feature_groups
 from sparse_prefgp.workflow.model_names import (
     AUTO,
     Candidate,
     candidates_from,
-    feature_groups,
 )
 from sparse_prefgp.workflow.settings import (
     COMPARE_ITERATIONS,

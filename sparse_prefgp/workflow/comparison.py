@@ -28,12 +28,8 @@ from sparse_prefgp.workflow.failures import failures, reason_of
 from sparse_prefgp.workflow.finished import FinishedFit, FinishedFits, FitKey, fingerprints_of
 from sparse_prefgp.workflow.folds import Fold, FoldPlan, plan_folds
 from sparse_prefgp.workflow.holdout import Training, fit_model
-from sparse_prefgp.workflow.model_names import (
-    Candidate,
-    FeatureGroup,
-    feature_groups,
-    single_columns,
-)
+from sparse_prefgp.workflow.kernel_names import FeatureGroup, feature_groups, single_columns
+from sparse_prefgp.workflow.model_names import Candidate
 from sparse_prefgp.workflow.settings import CompareSettings, settings_from
 
 # So many nats a duel are nothing, however sure.
@@ -479,7 +475,9 @@ class _Run:
             number = number_of_inducing(rows, candidate.inducing)
         if not entry.values:
             entry.inducing = number
-            entry.parameters = kernel.num_parameters(train.num_features, len(groups))
+            entry.parameters = kernel.num_parameters(
+                train.num_features, groups, _groups(train, None)
+            )
             entry.cost = number or approximation.size or rows
         key = FitKey(candidate.kernel, candidate.approximation, number, k)
         found = self._finished.find(key)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import models
+from sparse_prefgp import covariances, models
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, groups_of
 
@@ -95,11 +95,12 @@ def _kernel_figures(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, A
     settings, train = holdout.settings, holdout.train
     names = settings.kernel_choice.term_names(train.num_features, groups_of(train))
     terms = model.kernel.kernels if len(names) > 1 else [model.kernel]
-    variances = {name: term.variance.numpy() for name, term in zip(names, terms, strict=True)}
+    found = map(covariances.kernels.variance_of, terms)
+    variances = dict(zip(names, found, strict=True))
     least = IDLE_SHARE * settings.noise_variance
     return {
-        "kernel_variances": {name: float(np.mean(value)) for name, value in variances.items()},
-        "idle_kernel_terms": [name for name, value in variances.items() if np.sum(value) < least],
+        "kernel_variances": {name: mean for name, (mean, _) in variances.items()},
+        "idle_kernel_terms": [name for name, (_, total) in variances.items() if total < least],
     }
 
 

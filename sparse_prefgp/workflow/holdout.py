@@ -24,7 +24,7 @@ from sparse_prefgp.models import streaming
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.lazy import late
-from sparse_prefgp.workflow.model_names import ADDITIVE, FeatureGroup, feature_groups
+from sparse_prefgp.workflow.kernel_names import FeatureGroup, KernelChoice, feature_groups
 from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
 
 gpflow = late("gpflow")
@@ -71,7 +71,7 @@ class Training:
         """That of the settings as it starts."""
         train = self.train
         groups = groups_of(train) if self.groups is None else self.groups or None
-        return self.settings.kernel_choice.build(train.num_features, groups)
+        return self.settings.kernel_choice.build(train.num_features, groups, groups_of(train))
 
     def first_inputs(
         self, rng: np.random.Generator | None = None
@@ -271,6 +271,7 @@ class StreamHoldout:
         ):
             if given:
                 raise ValueError(in_chunks_never(name))
+        settings.kernel_choice.check_columns(duels.transform, duels.covariate_names)
         rows = duels.num_rows
         held = last_rows(rows, settings.test_fraction)
         if not held:
@@ -295,7 +296,7 @@ class StreamHoldout:
         settings, train = self.settings, self.train
         model = streaming.StreamedGP(
             train,
-            settings.kernel_choice.build(train.num_features, groups_of(train)),
+            settings.kernel_choice.build(train.num_features, groups_of(train), groups_of(train)),
             approximation=settings.approximation_choice.build(settings.seed),
             inducing_variable=inputs,
             engine=engines.PartitionedEP(
@@ -429,7 +430,7 @@ def predict_held_out(holdout: Holdout | StreamHoldout, model: Any) -> analysis.s
 
 
 def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
-    """What an additive kernel sums over."""
+    """The features of each raw column, which an additive kernel sums over."""
     return None if train.transform is None else feature_groups(train.transform)
 
 
@@ -469,6 +470,8 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
             f"The approximation {choice} asks for more than the {train.num_duels} training duels; "
             "lower the number, or use exact."
         )
+    settings.kernel_choice.check_columns(train.transform, train.covariate_names)
+    _check_effects_in_context(settings.kernel_choice, train)
     pairs = np.unique(np.sort(np.stack([train.winners, train.losers], 1), 1), axis=0)
     if choice.blocks is not None and choice.blocks > len(pairs):
         raise ValueError(
@@ -495,6 +498,21 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     return holdout
 
 
+def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:
+    """Refuse effects of items in a context where none of them has more than one."""
+    columns = {group.name: group.columns for group in groups_of(train) or ()}
+    same = np.unique(train.item, return_index=True, return_inverse=True)
+    first = same[1][same[2].reshape(-1)]
+    for term, names in kernel.item_columns().items():
+        seen = [i for name in names for i in columns.get(name, ())]
+        if seen and np.array_equal(train.items[:, seen], train.items[first][:, seen]):
+            raise ValueError(
+                f"The kernel has {term}, but no item is in more than one context: each has always "
+                f"the same {', '.join(map(repr, names))}; name columns of the duels that are its "
+                "context (--context), or use item alone."
+            )
+
+
 def _check_blocks(table: DuelTable, column: str) -> None:
     names = list(table.context.columns)
     if column not in names:
@@ -511,10 +529,7 @@ def _check_blocks(table: DuelTable, column: str) -> None:
 
 
 def _warn_of_idle_context(table: DuelTable, settings: FitSettings) -> None:
-    parts = settings.kernel_choice.parts
-    if not table.shared or not all(
-        p in ("linear", "item") or p.startswith(ADDITIVE) for p in parts
-    ):
+    if not table.shared or not settings.kernel_choice.cancels_shared:
         return
     names = ", ".join(repr(name) for name in table.shared)
     warnings.warn(

@@ -23,6 +23,7 @@ from sparse_prefgp.support.checks import (
 from sparse_prefgp.support.defaults import LEAST_GAIN, SHARE
 from sparse_prefgp.support.options import names, option, option_of, same_as
 from sparse_prefgp.support.words import shortened
+from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import (
     AUTO,
     DEFAULT_APPROXIMATION,
@@ -33,7 +34,6 @@ from sparse_prefgp.workflow.model_names import (
     ApproximationChoice,
     Candidate,
     EngineChoice,
-    KernelChoice,
 )
 
 DEFAULT_ITERATIONS = 100
@@ -94,8 +94,10 @@ class FitSettings:
     """
     kernel: str | None = option(
         "se, matern32, matern52, linear, item (an independent effect of each item), additive-se "
-        "and its like (a sum over the columns), or a sum such as linear+se; auto compares some on "
-        "the training duels. By default linear+matern52, or item for items without features.",
+        "and its like (a sum over the columns), with columns in brackets, as linear(price, age), "
+        "with one lengthscale, as iso(se), or sums and products of these, such as linear+se or "
+        "item+item*surface (an effect of each item, and one in each context); auto compares some "
+        "on the training duels. By default linear+matern52, or item for items without features.",
         default=None,
     )
     """By name; None is `linear+matern52`, or `item` for items without features. `auto` is chosen
@@ -294,13 +296,13 @@ class FitSettings:
                 "same for all; leave it out, or use the engine laplace."
             )
         kernel = KernelChoice.parse(_named(self.kernel) or DEFAULT_KERNEL)
-        alone = kernel.parts == ("item",)
+        alone = kernel.only_items
         default = "exact" if alone else DEFAULT_APPROXIMATION
         approximation = ApproximationChoice.parse(_named(self.approximation) or default)
         if alone and (approximation.needs_inducing or self.inducing is not None):
             raise ValueError(
-                "The kernel item leaves nothing for inducing inputs; use --approximation exact, "
-                "which has none, or a sum such as --kernel linear+item."
+                f"The kernel {kernel} leaves nothing for inducing inputs; use --approximation "
+                "exact, which has none, or a sum such as --kernel linear+item."
             )
         if self.inducing is not None and not approximation.needs_inducing:
             asked = f"{self.inducing} were" if share is None else f"their number ({AUTO}) was"
@@ -319,7 +321,7 @@ class FitSettings:
 
         :raises ValueError: a kernel on features that there are not.
         """
-        if table.only_contexts and "item" not in self.kernel_choice.parts:
+        if table.only_contexts and not self.kernel_choice.has_items:
             names = ", ".join(map(repr, table.item_rows.columns if table.item_rows else ()))
             raise ValueError(
                 f"The only features are those of the context, {names}, which tell no items apart; "

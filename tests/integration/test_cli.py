@@ -29,10 +29,10 @@ from sparse_prefgp.workflow.holdout import (
     fit_model,
     prepare,
 )
+from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.model_names import (
     APPROXIMATION_NAMES,
     ApproximationChoice,
-    KernelChoice,
 )
 from sparse_prefgp.workflow.settings import FitSettings
 

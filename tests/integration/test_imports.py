@@ -144,7 +144,7 @@ LATE = {
     "workflow/examples.py": {"sklearn.datasets"},
     "workflow/failures.py": {"tensorflow"},
     "workflow/holdout.py": {"gpflow"},
-    "workflow/model_names.py": {"gpflow"},
+    "workflow/kernel_names.py": {"gpflow"},
 }
 
 

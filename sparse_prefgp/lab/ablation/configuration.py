@@ -17,13 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sparse_prefgp.data.splits import split_columns
 from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.layout import LAYOUT
+from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
+from sparse_prefgp.workflow.kernel_names import LEAST_LENGTHSCALE, LEAST_VARIANCE, KernelChoice
 from sparse_prefgp.workflow.model_names import (
-    LEAST_LENGTHSCALE,
-    LEAST_VARIANCE,
-    STATIONARY_KERNELS,
     ApproximationChoice,
     EngineChoice,
-    KernelChoice,
 )
 
 # What may be a name in a folder: it leads nowhere else, and is not hidden.
@@ -257,7 +255,7 @@ class Study(_Strict):
             if sparse and not getattr(self, name):
                 example = "[16, 32]" if name == "inducing" else "[kmeans, learned]"
                 raise ValueError(f"has no {name}, which {sparse[0]} needs; add {name}: {example}")
-        if sparse and any(kernel.parts == ("item",) for kernel in kernels):
+        if sparse and any(kernel.only_items for kernel in kernels):
             raise ValueError(
                 f"has the kernel item, which leaves nothing for the inducing inputs of {sparse[0]};"
                 " use a sum such as linear+item, or exact alone"
@@ -274,6 +272,12 @@ class Study(_Strict):
         if any(kernel.is_additive for kernel in kernels):
             raise ValueError(
                 "has values under at, which an additive kernel cannot take; leave at out"
+            )
+        described = next((str(kernel) for kernel in kernels if not kernel.plain), None)
+        if described is not None:
+            raise ValueError(
+                f"has values under at, which only kernels without columns and products can take, "
+                f"not {described}; leave at out"
             )
         terms = {part for kernel in kernels for part in kernel.parts}
         for term in [*sorted(terms - set(self.at)), *sorted(set(self.at) - terms)]:

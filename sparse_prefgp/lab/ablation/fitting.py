@@ -16,7 +16,7 @@ from sparse_prefgp.lab.ablation.runs import RunSettings
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.workflow.holdout import Holdout, prepare
-from sparse_prefgp.workflow.model_names import KernelChoice
+from sparse_prefgp.workflow.kernel_names import KernelChoice
 from sparse_prefgp.workflow.settings import FitSettings
 
 gpflow = late("gpflow")
@@ -146,7 +146,7 @@ def compared_items(holdout: Holdout, seed: int) -> IntArray:
     Items with equal features are one, unless the kernel gives every item an effect of its own.
     """
     rows = np.unique(np.concatenate(holdout.test_sides()))
-    if "item" not in holdout.settings.kernel_choice.parts:
+    if not holdout.settings.kernel_choice.has_items:
         _, first = np.unique(holdout.train.items[rows] + 0.0, axis=0, return_index=True)
         rows = rows[np.sort(first)]
     if len(rows) > COMPARED_ITEMS:

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sparse_prefgp.lab.ablation.configuration import FIXED, LEARNED, Study, safe_name
-from sparse_prefgp.workflow.model_names import ApproximationChoice, EngineChoice, KernelChoice
+from sparse_prefgp.workflow.kernel_names import KernelChoice
+from sparse_prefgp.workflow.model_names import ApproximationChoice, EngineChoice
 
 LINEAR_PROBIT, COIN = BASELINES = ("linear-probit", "coin")
 NONE = "none"

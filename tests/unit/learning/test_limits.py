@@ -16,7 +16,7 @@ from sparse_prefgp.lab.ablation.fitting import KernelValues
 from sparse_prefgp.lab.regression import RegressionGP
 from sparse_prefgp.learning.limits import NOISELESS, limits_of, warn_of_lengthscales
 from sparse_prefgp.learning.notes import notes_of
-from sparse_prefgp.workflow.model_names import KernelChoice, single_columns
+from sparse_prefgp.workflow.kernel_names import KernelChoice, single_columns
 
 k = gpflow.kernels
 NAMES = ("price", "age", "colour")

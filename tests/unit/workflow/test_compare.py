@@ -23,7 +23,8 @@ from sparse_prefgp.workflow.automatic import automatic_candidates, choose
 from sparse_prefgp.workflow.comparison import Comparison, FoldFit, compare
 from sparse_prefgp.workflow.failures import MEMORY, reason_of
 from sparse_prefgp.workflow.folds import plan_folds
-from sparse_prefgp.workflow.model_names import Candidate, KernelChoice
+from sparse_prefgp.workflow.kernel_names import KernelChoice
+from sparse_prefgp.workflow.model_names import Candidate
 from sparse_prefgp.workflow.settings import FitSettings
 from tests.tolerances import IDENTITY
 

@@ -1,0 +1,348 @@
+"""Kernels by name: trees of the grammar as GPflow kernels.
+
+Names are checked without TensorFlow; only `build` loads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sparse_prefgp import covariances, data
+from sparse_prefgp.support.lazy import late
+from sparse_prefgp.workflow.kernel_grammar import (
+    ADDITIVE,
+    ITEM,
+    KERNEL_NAMES,
+    STATIONARY_KERNELS,
+    ColumnTerm,
+    Plain,
+    Sum,
+    Term,
+    columns_of,
+    has_item,
+    nearest,
+    parsed,
+)
+
+gpflow = late("gpflow")
+
+# Limits of what is learned, in units of standardised features: a lengthscale of 1e-4 takes any two
+# values for unrelated, and one of 1e-10 changes the evidence of a million duels by 1e-4 nats.
+LEAST_LENGTHSCALE = 1e-4
+LEAST_VARIANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """A sum of kernels by name."""
+
+    parts: tuple[str, ...]
+    """The terms as the grammar writes them, such as `("linear", "matern52")`."""
+
+    @classmethod
+    def parse(cls, text: str) -> KernelChoice:
+        """Read a kernel of the grammar, such as `se`, `linear+matern52` or `item+item*surface`.
+
+        `se`, `matern32`, `matern52` and `linear` see all features, or those of the columns in their
+        brackets; `iso(se)` has one lengthscale. `additive-se` and its like are sums over groups of
+        features; see `feature_groups`. `item` is an effect of each item. In a product with it, a
+        column of categories is an effect of each item at each of its levels, and a column of
+        numbers a slope of each item; a kernel is a function of its columns for each item.
+
+        :raises ValueError: what cannot be read, an unknown name (the message has the nearest one),
+            or a term twice.
+        """
+        return cls(tuple(map(str, parsed(text))))
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The terms as trees."""
+        return parsed("+".join(self.parts))
+
+    def build(
+        self,
+        num_features: int,
+        groups: Sequence[FeatureGroup] | None = None,
+        columns: Sequence[FeatureGroup] | None = None,
+    ) -> covariances.Kernel:
+        """The kernel with starting values for `num_features` standardised features.
+
+        Stationary terms have variance 1 and one lengthscale per feature, at first sqrt(D): the
+        size of a typical distance between items. The linear term has one variance per feature, at
+        first 1 / D. Item effects have variance 1. D counts the features that a term sees. An
+        additive kernel is a sum over `groups`, which are by default the single columns; each term
+        sees the columns of its group alone, with lengthscales as above for so many features, and
+        the G terms share a variance of 1.
+
+        A product has one variance: that of its linear factors, which stand for themselves, or of
+        its first. Those of the other factors are 1 and stay so.
+
+        By their transforms, no lengthscale can be learned below 1e-4 (of the spread of a feature)
+        and no variance below 1e-10.
+
+        Terms are in the order of `term_names`.
+
+        :param columns: the features of each raw column; by default single ones.
+        :raises ValueError: a column that is not among them.
+        """
+        columns = single_columns(num_features) if columns is None else columns
+        maker = _Maker(num_features, {group.name: group.columns for group in columns})
+        terms: list[covariances.Kernel] = []
+        for term in self.terms:
+            if isinstance(term, Plain) and term.name.startswith(ADDITIVE):
+                groups = single_columns(num_features) if groups is None else groups
+                terms += [maker.of_group(term.name, group, len(groups)) for group in groups]
+            else:
+                terms.append(maker.kernel(term))
+        return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)
+
+    def term_names(
+        self, num_features: int, groups: Sequence[FeatureGroup] | None = None
+    ) -> tuple[str, ...]:
+        """A name for each term of `build`; those of an additive kernel end in their group."""
+        names: list[str] = []
+        for part in self.parts:
+            if part.startswith(ADDITIVE):
+                chosen = single_columns(num_features) if groups is None else groups
+                names += [f"{part}[{group.name}]" for group in chosen]
+            else:
+                names.append(part)
+        return tuple(names)
+
+    def check_columns(
+        self,
+        transform: data.features.FeatureTransform | None,
+        covariates: Sequence[str] = (),
+    ) -> None:
+        """Refuse columns that are no features.
+
+        :param transform: of the training items; None knows columns by their numbers alone.
+        :param covariates: columns of the duel that have a coefficient instead.
+        :raises ValueError: such a column, with the nearest one.
+        """
+        if transform is None:
+            return
+        known = (*transform.numeric, *transform.categorical)
+        for term in self.terms:
+            for name in columns_of(term):
+                if name in known:
+                    continue
+                if name in covariates:
+                    raise ValueError(
+                        f"The kernel {self} names {name!r}, which is a covariate: it has a "
+                        "coefficient and is no feature; leave it out of the kernel, or make it a "
+                        "context (--context) instead of a covariate."
+                    )
+                if name in transform.dropped:
+                    raise ValueError(
+                        f"The kernel {self} names the column {name!r}, which is the same for all "
+                        "training items; leave it out."
+                    )
+                raise ValueError(_no_column(name, known))
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether a term is a sum over groups of features."""
+        return any(part.startswith(ADDITIVE) for part in self.parts)
+
+    @property
+    def has_items(self) -> bool:
+        """Whether items have effects, of themselves or in a context."""
+        return any(map(has_item, self.terms))
+
+    @property
+    def only_items(self) -> bool:
+        """Whether there is nothing else, so that inducing inputs have nothing to explain."""
+        return all(map(has_item, self.terms))
+
+    @property
+    def plain(self) -> bool:
+        """Whether each term is a name alone."""
+        return all(part in KERNEL_NAMES for part in self.parts)
+
+    @property
+    def cancels_shared(self) -> bool:
+        """Whether features that both sides share change nothing."""
+        return all(
+            isinstance(term, Plain) and (term.name in ("linear", "item") or _of_groups(term))
+            for term in self.terms
+        )
+
+    def item_columns(self) -> dict[str, tuple[str, ...]]:
+        """By term, the columns in which effects of items in a context differ."""
+        return {
+            str(term): columns_of(term) for term in self.terms if has_item(term) and term != ITEM
+        }
+
+    def num_parameters(
+        self,
+        num_features: int,
+        groups: Sequence[FeatureGroup] | None = None,
+        columns: Sequence[FeatureGroup] | None = None,
+    ) -> int:
+        """How many kernel parameters are learned; arguments as for `build`."""
+        kernel = self.build(num_features, groups, columns)
+        return sum(int(np.prod(p.shape)) for p in kernel.trainable_parameters)
+
+    def __str__(self) -> str:
+        return "+".join(self.parts)
+
+
+class _Maker:
+    """Makes kernels of trees.
+
+    :param columns: the features of each raw column.
+    """
+
+    def __init__(self, num_features: int, columns: dict[str, tuple[int, ...]]) -> None:
+        self._num_features, self._columns = num_features, columns
+
+    def of_group(self, name: str, group: FeatureGroup, count: int) -> covariances.Kernel:
+        """One of so many terms of an additive kernel."""
+        make = getattr(gpflow.kernels, STATIONARY_KERNELS[name.removeprefix(ADDITIVE)])
+        kernel = make(
+            variance=1.0 / count,
+            lengthscales=np.full(len(group.columns), math.sqrt(len(group.columns))),
+            active_dims=list(group.columns),
+        )
+        return _limited(kernel)
+
+    def kernel(self, term: Term) -> covariances.Kernel:
+        if isinstance(term, Plain):
+            return self._plain(term)
+        if isinstance(term, ColumnTerm):
+            return self._column(term.name)
+        if isinstance(term, Sum):
+            return gpflow.kernels.Sum([self.kernel(one) for one in term.terms])
+        if term.factors[0] == ITEM:
+            return covariances.ItemTimes(self._in_context(term.factors[1:]))
+        return self._product([self.kernel(one) for one in term.factors])
+
+    def _plain(self, term: Plain) -> covariances.Kernel:
+        if term == ITEM:
+            return _limited(covariances.ItemEffect())
+        seen = self._features(term.columns) if term.columns else None
+        size = self._num_features if seen is None else len(seen)
+        if term.name == "linear":
+            return _limited(
+                gpflow.kernels.Linear(variance=np.full(size, 1.0 / size), active_dims=seen)
+            )
+        scales = math.sqrt(size) if term.iso else np.full(size, math.sqrt(size))
+        make = getattr(gpflow.kernels, STATIONARY_KERNELS[term.name])
+        return _limited(make(lengthscales=scales, active_dims=seen))
+
+    def _in_context(self, factors: Sequence[Term]) -> covariances.Kernel:
+        """What the effects of each item are over contexts; levels of several columns jointly."""
+        columns = [factor.name for factor in factors if isinstance(factor, ColumnTerm)]
+        coded = [name for name in columns if len(self._features((name,))) > 1]
+        made = [self._same_level(coded)] if coded else []
+        made += [
+            self.kernel(factor)
+            for factor in factors
+            if not (isinstance(factor, ColumnTerm) and factor.name in coded)
+        ]
+        return made[0] if len(made) == 1 else self._product(made)
+
+    def _column(self, name: str) -> covariances.Kernel:
+        """Of categories, which have a feature for each level, or of numbers."""
+        coded = len(self._features((name,))) > 1
+        return self._same_level([name]) if coded else self._plain(Plain("linear", (name,)))
+
+    def _same_level(self, names: Sequence[str]) -> covariances.Kernel:
+        return _limited(covariances.SameLevel(active_dims=self._features(names)))
+
+    def _product(self, kernels: list[covariances.Kernel]) -> covariances.Kernel:
+        linear = [type(kernel) is gpflow.kernels.Linear for kernel in kernels]
+        keeps = linear if any(linear) else [k == 0 for k in range(len(kernels))]
+        for kernel, keep in zip(kernels, keeps, strict=True):
+            if not keep and hasattr(kernel, "variance"):
+                gpflow.set_trainable(kernel.variance, False)
+        return gpflow.kernels.Product(kernels)
+
+    def _features(self, names: Sequence[str]) -> list[int]:
+        found: list[int] = []
+        for name in names:
+            if name not in self._columns:
+                raise ValueError(_no_column(name, tuple(self._columns)))
+            found += self._columns[name]
+        return found
+
+
+@dataclass(frozen=True)
+class FeatureGroup:
+    """Features that one term of an additive kernel sees."""
+
+    name: str
+    """Of the raw column, or columns joined by `,`."""
+    columns: tuple[int, ...]
+    """Their numbers among the features."""
+
+
+def single_columns(num_features: int) -> tuple[FeatureGroup, ...]:
+    """Every column a group of its own, named by its number."""
+    return tuple(FeatureGroup(str(i), (i,)) for i in range(num_features))
+
+
+def feature_groups(
+    transform: data.features.FeatureTransform, given: Sequence[Sequence[str]] | None = None
+) -> tuple[FeatureGroup, ...]:
+    """Groups of features for an additive kernel.
+
+    Each numeric column is a group, and so are the levels of each categorical column.
+
+    :param transform: says which raw column each feature comes from.
+    :param given: raw columns that are to form a group together; the others stay single. Columns
+        that were dropped because they were constant are passed over.
+    :raises ValueError: a column that is not a feature, or that is in two groups.
+    """
+    blocks: dict[str, tuple[int, ...]] = {name: (i,) for i, name in enumerate(transform.numeric)}
+    start = len(blocks)
+    for name, levels in zip(transform.categorical, transform.categories, strict=True):
+        blocks[name] = tuple(range(start, start + len(levels)))
+        start += len(levels)
+    merged: list[FeatureGroup] = []
+    taken: set[str] = set()
+    for names in given or ():
+        for name in names:
+            if name not in blocks and name not in transform.dropped:
+                raise ValueError(
+                    f"The group {','.join(names)!r} names {name!r}, which is not a feature; choose "
+                    f"from {', '.join(blocks)}."
+                )
+            if name in taken:
+                raise ValueError(
+                    f"The feature {name!r} is in two groups; every feature belongs to one."
+                )
+            taken.add(name)
+        here = [name for name in blocks if name in names]
+        if here:
+            columns = tuple(i for name in here for i in blocks[name])
+            merged.append(FeatureGroup(",".join(here), columns))
+    rest = [FeatureGroup(name, block) for name, block in blocks.items() if name not in taken]
+    return tuple(sorted([*merged, *rest], key=lambda group: group.columns))
+
+
+def _of_groups(term: Plain) -> bool:
+    return term.name.startswith(ADDITIVE)
+
+
+def _no_column(name: str, known: Sequence[str]) -> str:
+    return (
+        f"The kernel names the column {name!r}, which is not a feature; {nearest(name, known)}"
+        f"choose from {', '.join(known)}."
+    )
+
+
+def _limited(kernel: covariances.Kernel) -> covariances.Kernel:
+    """Let no lengthscale or variance be learned below its limit."""
+    for name, least in (("lengthscales", LEAST_LENGTHSCALE), ("variance", LEAST_VARIANCE)):
+        parameter = getattr(kernel, name, None)
+        if parameter is not None:
+            transform = gpflow.utilities.positive(lower=least)
+            setattr(kernel, name, gpflow.Parameter(parameter.numpy(), transform=transform))
+    return kernel

@@ -1,0 +1,183 @@
+"""The grammar of kernels, and the kernels that it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.workflow.kernel_grammar import KERNEL_NAMES, listed, parsed, split_outside
+from sparse_prefgp.workflow.kernel_names import KernelChoice, feature_groups
+from sparse_prefgp.workflow.model_names import Candidate
+from tests.tolerances import IDENTITY
+
+K = gpflow.kernels
+# Features: price, age, and the levels clay, grass, hard of "court surface".
+TRANSFORM = FeatureTransform(
+    ("price", "age"),
+    (0.0, 0.0),
+    (1.0, 1.0),
+    ("court surface",),
+    (("clay", "grass", "hard"),),
+    ("gone",),
+)
+COLUMNS = feature_groups(TRANSFORM)
+ROOT = float(np.sqrt(2.0))
+
+
+def rows() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.column_stack([rng.normal(size=(6, 2)), np.eye(3)[[0, 1, 2, 0, 0, 1]]])
+
+
+def test_names_of_before_are_what_they_were() -> None:
+    for name in KERNEL_NAMES:
+        assert KernelChoice.parse(f" {name.upper()} ").parts == (name,)
+    assert KernelChoice.parse("Linear + SE").parts == ("linear", "se")
+    assert KernelChoice.parse("additive-se+item").parts == ("additive-se", "item")
+
+
+MEANT: dict[str, Callable[[], gpflow.kernels.Kernel]] = {
+    "matern52(price, age)": lambda: K.Matern52(1.0, [ROOT, ROOT], active_dims=[0, 1]),
+    "linear('court surface')": lambda: K.Linear(np.full(3, 1 / 3), active_dims=[2, 3, 4]),
+    "iso(se)": lambda: K.SquaredExponential(1.0, np.sqrt(5.0)),
+    "iso(matern32(age,price))": lambda: K.Matern32(1.0, ROOT, active_dims=[1, 0]),
+    "linear(price)*se(age)": lambda: (
+        K.Linear([1.0], active_dims=[0]) * K.SquaredExponential(1.0, [1.0], active_dims=[1])
+    ),
+    "(linear(price)+linear(age))*se(age)": lambda: (
+        (K.Linear([1.0], active_dims=[0]) + K.Linear([1.0], active_dims=[1]))
+        * K.SquaredExponential(1.0, [1.0], active_dims=[1])
+    ),
+    "linear(price)+(se(age)+linear(age))": lambda: (
+        K.Linear([1.0], active_dims=[0])
+        + K.SquaredExponential(1.0, [1.0], active_dims=[1])
+        + K.Linear([1.0], active_dims=[1])
+    ),
+}
+
+
+@pytest.mark.parametrize("text", MEANT)
+def test_kernels_are_those_made_by_hand(text: str) -> None:
+    choice = KernelChoice.parse(text)
+    kernel = choice.build(5, columns=COLUMNS)
+    x = rows()
+    np.testing.assert_allclose(kernel(x), MEANT[text]()(x), rtol=IDENTITY)
+    trained = sum(int(np.prod(p.shape)) for p in kernel.trainable_parameters)
+    assert choice.num_parameters(5, columns=COLUMNS) == trained
+    assert KernelChoice.parse(str(choice)) == choice
+
+
+IN_CONTEXT: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "item*'court surface'": lambda x, y: float(np.all(x[2:5] == y[2:5])),
+    "'court surface' * item": lambda x, y: float(np.all(x[2:5] == y[2:5])),
+    "item*price": lambda x, y: x[0] * y[0],
+    "item*linear('court surface')": lambda x, y: x[2:5] @ y[2:5] / 3,
+    "item*se(price)": lambda x, y: np.exp(-0.5 * (x[0] - y[0]) ** 2),
+    "item*'court surface'*price": lambda x, y: x[0] * y[0] * np.all(x[2:5] == y[2:5]),
+}
+
+
+@pytest.mark.parametrize("text", IN_CONTEXT)
+def test_products_with_item_are_of_each_item(text: str) -> None:
+    choice = KernelChoice.parse(text)
+    kernel = choice.build(5, columns=COLUMNS)
+    x = np.column_stack([rows(), [0, 0, 1, 1, 0, 0]])
+    expected = [[IN_CONTEXT[text](a, b) * (a[5] == b[5]) for b in x] for a in x]
+    np.testing.assert_allclose(kernel(x), expected, atol=IDENTITY)
+    assert choice.has_items and choice.only_items and not choice.cancels_shared
+    assert choice.parts[0].startswith("item*")
+    assert KernelChoice.parse(str(choice)) == choice
+
+
+def test_an_item_times_a_sum_is_the_sum_of_products() -> None:
+    choice = KernelChoice.parse("linear + item*(price+age) + item")
+    assert choice.parts == ("linear", "item*price", "item*age", "item")
+    kernel = choice.build(5, columns=COLUMNS)
+    assert len(kernel.kernels) == len(choice.term_names(5, COLUMNS)) == 4
+    assert not choice.only_items and choice.has_items
+    assert choice.item_columns() == {"item*price": ("price",), "item*age": ("age",)}
+
+
+def test_a_product_has_one_variance() -> None:
+    kernel = KernelChoice.parse("se(price)*matern52(age)").build(5, columns=COLUMNS)
+    assert [k.variance.trainable for k in kernel.kernels] == [True, False]
+    kernel = KernelChoice.parse("se(price)*linear(age)").build(5, columns=COLUMNS)
+    assert [k.variance.trainable for k in kernel.kernels] == [False, True]
+
+
+def test_columns_as_they_are_written() -> None:
+    (term,) = parsed('linear("a, b", c.d, \'say "x"\', "se")')
+    assert str(term) == 'linear("a, b", c.d, \'say "x"\', "se")'
+    assert parsed(str(term)) == (term,)
+
+
+def test_lists_are_parted_outside_brackets_and_quotes() -> None:
+    assert listed("se(a, b)/vfe, linear('x,y'),,item") == ["se(a, b)/vfe", "linear('x,y')", "item"]
+    assert split_outside("linear('a/b')/vfe/3", "/") == ["linear('a/b')", "vfe", "3"]
+    candidate = Candidate.parse("item*x + linear(a, 'b/c') + se/vfe/12")
+    assert candidate.kernel == 'se+item*x+linear(a, "b/c")'
+    assert candidate.inducing == 12 and candidate.kernel_choice.has_items
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("matern", "'matern' is unknown; did you mean matern"),
+        ("linear+matern", r"'matern' in 'linear\+matern' is unknown"),
+        ("", "character 1: a kernel is missing"),
+        ("linear+", "character 8: a kernel is missing"),
+        ("linear+*se", "character 8: a kernel is missing before '\\*'"),
+        ("(linear+se", "character 1: a bracket is not closed"),
+        ("linear)", r"character 7: '\)' is not expected"),
+        ("linear(a b)", "character 10: 'b' is not expected; quote names"),
+        ("linear()", r"character 8: a column is missing before '\)'"),
+        ("linear(a", "character 7: a bracket is not closed"),
+        ("linear(a,a)", "column 'a' is there twice"),
+        ("linear('a)", "character 8: a quote is not closed"),
+        ("item(a)", "item takes no columns"),
+        ("additive-se(a)", "takes no columns"),
+        ("matern25(a)", "did you mean matern52"),
+        ("iso(linear)", "iso takes one of"),
+        ("iso", "needs a kernel in brackets"),
+        ("projected(matern52, 4)", "not yet"),
+        ("item-in-time(wiener)", "not yet"),
+        ("surface*se", "'surface' in 'surface\\*se' is unknown"),
+        ("item*item", "item twice in a product"),
+        ("se*(item+linear)", "item in brackets"),
+        ("item*surface*surface", "surface twice in a product"),
+        ("se*additive-se", "inside a product"),
+        ("se+(linear+se)", "has se twice"),
+        ("item*a+item*a", r"has item\*a twice"),
+        ("(" * 40 + "se" + ")" * 40, "more than 20 brackets"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        KernelChoice.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("linear(prize)", "'prize', which is not a feature; did you mean price"),
+        ("item*gone", "the same for all training items"),
+        ("item+linear(home)", "'home', which is a covariate"),
+    ],
+)
+def test_columns_that_are_no_features_are_refused(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        KernelChoice.parse(text).check_columns(TRANSFORM, ("home",))
+
+
+def test_columns_are_numbered_where_they_have_no_names() -> None:
+    kernel: Any = KernelChoice.parse("linear(1)+item*0").build(3)
+    np.testing.assert_array_equal(kernel.kernels[0].active_dims, [1])
+    assert isinstance(kernel.kernels[1], spg.ItemTimes)
+    with pytest.raises(ValueError, match="'7', which is not a feature"):
+        KernelChoice.parse("linear(7)").build(3)
