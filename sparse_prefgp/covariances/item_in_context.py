@@ -95,8 +95,8 @@ class ItemTimes(FiniteKernel):
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         keys = self._most_compared(graph)
         same = tf.ones([tf.shape(inputs)[0], len(keys)], tf.bool)
-        for column, values in zip(tf.unstack(self._seen(inputs), axis=-1), keys.T, strict=True):
-            same &= column[:, None] == tf.constant(values, inputs.dtype)[None, :]
+        for column, values in zip(self._columns(), keys.T, strict=True):
+            same &= inputs[:, column, None] == tf.constant(values, inputs.dtype)[None, :]
         effects = tf.cast(same, inputs.dtype)
         if isinstance(self.kernel, SameLevel):
             return tf.sqrt(self.kernel.variance) * effects
@@ -117,16 +117,15 @@ class ItemTimes(FiniteKernel):
     def _most(self) -> int:
         return max(MAX_EFFECTS_IN_CONTEXT // self._each(), 1) * self._each()
 
-    def _seen(self, rows: Any) -> Any:
+    def _columns(self) -> list[int]:
         """The columns of rows in which effects differ: the item's number, and levels if any."""
-        number = rows[..., self.number]
+        number = self.number.start
         if not isinstance(self.kernel, SameLevel):
-            return number
-        levels, _ = self.kernel.slice(tf.convert_to_tensor(rows), None)
-        return tf.concat([number, levels], -1)
+            return [number]
+        return [number, *np.arange(number)[self.kernel.active_dims]]
 
     def _keys(self, graph: DuelGraph) -> FloatArray:
-        return np.asarray(self._seen(tf.constant(graph.rows, gpflow.default_float())))
+        return graph.rows[:, self._columns()]
 
     def _most_compared(self, graph: DuelGraph) -> FloatArray:
         keys, first, row = np.unique(

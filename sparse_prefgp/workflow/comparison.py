@@ -253,6 +253,7 @@ def compare(
     plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train)
     _check_candidates(listed, plan)
     _check_groups(listed, plan, settings.groups)
+    _check_columns(listed, plan)
     finished = FinishedFits()
     if checkpoint is not None:
         prints = fingerprints_of(plan, _decisive(settings, plan))
@@ -305,6 +306,14 @@ def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
                 f"The candidate {candidate} is in the list twice{other}; once is enough."
             )
         seen[key] = candidate
+
+
+def _check_columns(listed: Sequence[Candidate], plan: FoldPlan) -> None:
+    kernels = [candidate.kernel_choice for candidate in listed]
+    for fold in plan.folds if any(kernel.names_columns for kernel in kernels) else ():
+        train = plan.train(fold)
+        for kernel in kernels:
+            kernel.check_columns(train.transform, train.covariate_names)
 
 
 def _check_groups(

@@ -271,7 +271,7 @@ class StreamHoldout:
         ):
             if given:
                 raise ValueError(in_chunks_never(name))
-        settings.kernel_choice.check_columns(duels.transform, duels.covariate_names)
+        settings.kernel_choice.check_columns(duels.transform)
         rows = duels.num_rows
         held = last_rows(rows, settings.test_fraction)
         if not held:

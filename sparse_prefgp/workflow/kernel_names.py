@@ -166,6 +166,11 @@ class KernelChoice:
         return all(part in KERNEL_NAMES for part in self.parts)
 
     @property
+    def names_columns(self) -> bool:
+        """Whether a term sees certain columns alone."""
+        return any(map(columns_of, self.terms))
+
+    @property
     def cancels_shared(self) -> bool:
         """Whether features that both sides share change nothing."""
         return all(

@@ -466,6 +466,40 @@ CASES: dict[str, Case] = {
     ),
     # Options of fit.
     "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),
+    "kernel with a bracket open": Case(
+        FIT + " --kernel linear+(se", ("'linear+(se'", "character 8", "not closed")
+    ),
+    "kernel with nothing after a plus": Case(
+        FIT + " --kernel linear+", ("character 8", "a kernel is missing")
+    ),
+    "kernel that is not yet": Case(FIT + " --kernel projected(matern52,4)", ("not yet",)),
+    "kernel in time that is not yet": Case(FIT + " --kernel item-in-time(wiener)", ("not yet",)),
+    "kernel with iso of another": Case(FIT + " --kernel iso(linear)", ("iso takes one of",)),
+    "kernel that is a column": Case(
+        FIT + " --kernel height+linear", ("'height' in 'height+linear' is unknown", "in brackets")
+    ),
+    "kernel on a column that is none": Case(
+        FIT + " --kernel linear(hight)", ("'hight'", "did you mean height")
+    ),
+    "kernel on a covariate": Case(
+        FIT + " --covariate side --kernel linear(side)",
+        ("'side', which is a covariate", "--context"),
+        write("duels.csv", "winner,loser,side\ni1,i2,1\ni2,i3,0\ni3,i4,1\ni4,i1,0\ni0,i1,1\n"),
+    ),
+    "effects in a context that is none": Case(
+        FIT + " --kernel linear+item*colour", ("item*colour", "no item is in more", "--context")
+    ),
+    "effects in a context of nothing": Case(
+        FIT + " --kernel linear+item*surface", ("'surface', which is not a feature",)
+    ),
+    "effects in a context, sparse": Case(
+        FIT + " --context speed --kernel linear+item*se(speed)",
+        ("SquaredExponential", "--approximation exact"),
+        write("duels.csv", "winner,loser,speed\ni1,i2,1\ni2,i3,2\ni3,i1,3\ni1,i3,4\ni2,i1,5\n"),
+    ),
+    "candidates on a column that is none": Case(
+        SELECT + " --kernels linear(height,hight),se", ("'hight'", "did you mean height")
+    ),
     "blocks without number": Case(FIT + " --approximation pitc", ("pitc", "number of blocks")),
     "blocks by a column that is none": Case(
         FIT + " --approximation pitc:judge", ("pitc:judge", "not a column of the duels")

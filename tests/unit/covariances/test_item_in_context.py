@@ -183,6 +183,21 @@ def test_gradient_reaches_the_variance(duels: spg.Duels) -> None:
         assert abs(slope) > 1e-4
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", IN_CONTEXT)
+def test_optimise_compiles_and_learns(duels: spg.Duels, kind: str) -> None:
+    exact = kind == "curves"
+    ours = model(
+        duels,
+        kind,
+        approximation=spg.Exact() if exact else spg.VFE(),
+        inducing_variable=None if exact else duels.items[:2],
+    )
+    before = ours.log_evidence()
+    spg.optimise(ours, max_iterations=2)
+    assert ours.log_evidence() > before
+
+
 def test_an_unknown_item_has_the_prior_in_every_context(duels: spg.Duels) -> None:
     ours = model(duels, "levels", approximation=spg.Exact())
     one = duels.items[0]

@@ -85,6 +85,12 @@ KERNELS: dict[str, Callable[[], gpflow.kernels.Kernel]] = {
     "se": se,
     "shared": shared,
     "item effect": lambda: se() + spg.ItemEffect(0.4),
+    "items in a context": lambda: (
+        se()
+        + spg.ItemEffect(0.4)
+        + spg.ItemTimes(spg.SameLevel(0.3, active_dims=[1]))
+        + spg.ItemTimes(gpflow.kernels.Linear([0.2, 0.5], active_dims=[0, 2]))
+    ),
     "rational quadratic": lambda: gpflow.kernels.RationalQuadratic(alpha=0.7),
     "periodic": lambda: gpflow.kernels.Periodic(se(), period=[1.0, 2.0, 3.0]),
     "arc cosine": lambda: gpflow.kernels.ArcCosine(order=1, weight_variances=[1.0, 0.5, 0.2]),
