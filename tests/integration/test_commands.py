@@ -290,6 +290,34 @@ def test_choices_rankings_and_item_effects_through_fit(folder: Path, tmp_path: P
 
 
 @pytest.mark.slow
+def test_effects_in_a_context_through_fit(folder: Path, tmp_path: Path) -> None:
+    """By the grammar of kernels, on a column with a blank in its name."""
+    duels = pd.read_csv(folder / "duels.csv")
+    surfaces = np.resize(["clay", "grass", "hard"], len(duels))
+    duels.assign(**{"court surface": surfaces}).to_csv(tmp_path / "duels.csv", index=False)
+    files = ("--items", folder / "items.csv", "--duels", tmp_path / "duels.csv")
+    more = ("--context", "court surface", "--inducing", 5, "--max-iterations", 2)
+    kernel = 'iso(se(a, b)) + item*"court surface" + item'
+    out = tmp_path / "fitted"
+    result = call("fit", *files, "--out", out, *more, "--kernel", kernel)
+    assert result.exit_code == 0, result.output
+    figures = json.loads((out / "metrics.json").read_text())["fit"]
+    names = ["iso(se(a, b))", 'item*"court surface"', "item"]
+    assert list(figures["kernel_variances"]) == names
+    assert figures["kernel"] == "+".join(names)
+    model = spg.load(out)
+    assert isinstance(model.kernel.kernels[1], spg.ItemTimes)
+    found = model.kernel.kernels[1].kernel.variance.numpy()
+    assert figures["kernel_variances"][names[1]] == float(found)
+    clay, hard = (
+        answer("rank", "--model", out, "--at", f"court surface={level}")
+        for level in ("clay", "hard")
+    )
+    assert clay != hard
+    assert call("evaluate", "--model", out, "--duels", tmp_path / "duels.csv").exit_code == 0
+
+
+@pytest.mark.slow
 def test_same_seed_same_numbers(folder: Path, fitted: Path, tmp_path: Path) -> None:
     out = tmp_path / "again"
     result = fit(folder, out, "--quiet")
