@@ -125,7 +125,11 @@ def test_exact_is_the_dense_reference(duels: spg.Duels, kind: str, over: str) ->
     np.testing.assert_allclose(covariance[0], wanted.cov, atol=FIXED_POINT)
 
 
-@pytest.mark.parametrize("approximation", [spg.VFE(over="items"), spg.FITC(over="duels")])
+@pytest.mark.parametrize(
+    "approximation",
+    [spg.VFE(over="items"), spg.FITC(over="duels"), spg.TightVFE("logdet"), spg.PITC(3)],
+    ids=repr,
+)
 @pytest.mark.parametrize("kind", ["levels", "slopes"])
 def test_inducing_inputs_at_all_items_are_exact(
     duels: spg.Duels, kind: str, approximation: Any
@@ -136,6 +140,25 @@ def test_inducing_inputs_at_all_items_are_exact(
     assert sparse.log_evidence() == pytest.approx(exact.log_evidence(), abs=FIXED_POINT)
     inputs = np.concatenate([exact.item_inputs(), [[0.3, 0.1, 0.0, 1.0, 0.0, -1.0]]])
     for mine, theirs in zip(sparse.predict_f(inputs), exact.predict_f(inputs), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=FIXED_POINT)
+
+
+@pytest.mark.parametrize("kind", ["levels", "slopes"])
+def test_beside_covariates(duels: spg.Duels, kind: str) -> None:
+    """Rows with columns after the number of the item."""
+    rows = duels.items, duels.winners, duels.losers
+    side = np.resize([1.0, 0.0, -1.0], len(duels.winners))[:, None]
+    plain = spg.Duels(*rows, covariates=side)
+    z = np.unique(duels.items, axis=0)
+    sparse = model(plain, kind, approximation=spg.VFE(), inducing_variable=z)
+    exact = model(plain, kind, approximation=spg.Exact())
+    assert sparse.log_evidence() == pytest.approx(exact.log_evidence(), abs=FIXED_POINT)
+    assert (
+        exact.log_evidence()
+        != model(spg.Duels(*rows), kind, approximation=spg.Exact()).log_evidence()
+    )
+    one = sparse.predict_f(sparse.item_inputs())
+    for mine, theirs in zip(one, exact.predict_f(exact.item_inputs()), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=FIXED_POINT)
 
 
@@ -221,6 +244,11 @@ def test_variances_of_effects_are_those_of_their_kernel() -> None:
     product = gpflow.kernels.Product([spg.SameLevel(0.5), linear])
     assert variance_of(spg.ItemTimes(linear)) == pytest.approx((1.0, 2.0))
     assert variance_of(spg.ItemTimes(product)) == pytest.approx((0.5, 1.0))
+
+
+def test_streams_take_none(duels: spg.Duels) -> None:
+    with pytest.raises(ValueError, match="take no ItemEffect"):
+        spg.StreamedGP(spg.stream_duels(duels), on_features() + of_levels(), inducing_variable=[])
 
 
 @pytest.mark.parametrize(
