@@ -14,6 +14,7 @@ import tensorflow as tf
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
 from sparse_prefgp.analysis.items import feature_columns, known_items
 from sparse_prefgp.covariances.finite import finite_parts
+from sparse_prefgp.covariances.item_effect import context_columns
 from sparse_prefgp.data.duels import check_features
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
@@ -207,7 +208,7 @@ def explain(
     ]
     if model.has_item_effect:
         numbers = inputs[:, d] if inputs.shape[1] > d else np.full(2, -1.0)
-        more_mean, more_variance = _effects(model, sides[1], numbers)
+        more_mean, more_variance = _effects(model, sides, numbers)
         means, variances = np.append(means, more_mean), np.append(variances, more_variance)
         known = [_acquaintance(model.duels, int(number)) for number in numbers]
         rows.append((ITEM_EFFECT, known[0], known[1]))
@@ -349,14 +350,22 @@ def _acquaintance(duels: KnownDuels, number: int) -> str:
 
 
 def _effects(
-    model: Predicts, features: FloatArray, numbers: FloatArray
+    model: Predicts, sides: FloatArray, numbers: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the difference of two item effects, (1,) each."""
+    """Mean and variance of the difference of two item effects, (1,) each.
+
+    The variance is NaN where items have effects in a context and theirs differ.
+    """
     # Two unknown items have two effects.
     apart = np.where(numbers < 0, [-1.0, -2.0], numbers)
-    pair = np.column_stack([np.stack([features, features]), apart])[None]
+    context = context_columns(model.kernel, sides.shape[1])
+    alike = np.array_equal(sides[0, context], sides[1, context])
+    # In one context the features of one of them serve for both, and cancel.
+    pair = np.column_stack([sides[[1, 1]] if alike else sides, apart])[None]
     found = model.posterior().difference(tf.constant(pair, gpflow.default_float())).numpy()
-    return found[:, 0], found[:, 1]
+    if alike:
+        return found[:, 0], found[:, 1]
+    return found[:, 0] - _differences(model, sides[None])[0], np.full(1, np.nan)
 
 
 def _path(

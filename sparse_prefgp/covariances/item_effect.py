@@ -12,6 +12,7 @@ import tensorflow as tf
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
 from sparse_prefgp.covariances.item_in_context import ItemTimes
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.support.arrays import IntArray
 
 # So many item effects are inducing variables of their own: those of the most compared items.
 MAX_ITEM_EFFECTS = 1000
@@ -98,6 +99,13 @@ def item_effects(kernel: gpflow.kernels.Kernel) -> list[ItemEffect | ItemTimes]:
 def context_kernels(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
     """What effects of items in a context are as functions of the features."""
     return [effect.kernel for effect in item_effects(kernel) if isinstance(effect, ItemTimes)]
+
+
+def context_columns(kernel: gpflow.kernels.Kernel, num_features: int) -> IntArray:
+    """The features, by number, that effects of items in a context look at."""
+    leaves = [leaf for inner in context_kernels(kernel) for leaf in _leaves(inner)]
+    seen = [np.arange(num_features)[leaf.active_dims] for leaf in leaves]
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *seen]))
 
 
 def unheld_kernels(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:

@@ -246,6 +246,26 @@ def test_variances_of_effects_are_those_of_their_kernel() -> None:
     assert variance_of(spg.ItemTimes(product)) == pytest.approx((0.5, 1.0))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["levels", "slopes"])
+def test_contributions_sum_to_the_difference_across_contexts(duels: spg.Duels, kind: str) -> None:
+    ours = model(duels, kind, approximation=spg.Exact())
+    inputs = ours.item_inputs()
+    across = list(zip(inputs[:3], inputs[-3:], strict=True))
+    assert any(np.any(a[1:5] != b[1:5]) for a, b in across)
+    for a, b in across:
+        told = spg.explain(ours, a, b)
+        mean, _ = ours.predict_difference(a[None], b[None])
+        assert told.difference == pytest.approx(float(mean[0]), rel=IDENTITY)
+        assert told.converged and abs(told.residual) <= told.tolerance
+        same = inputs[-1].copy()
+        same[5] = a[5]
+        effect = spg.explain(ours, same, inputs[-1]).frame.set_index("feature").loc["item effect"]
+        mean, variance = ours.predict_difference(same[None], inputs[-1:])
+        assert effect["contribution"] == pytest.approx(float(mean[0]), abs=IDENTITY)
+        assert effect["sd"] == pytest.approx(float(variance[0]) ** 0.5, abs=IDENTITY)
+
+
 def test_streams_take_none(duels: spg.Duels) -> None:
     with pytest.raises(ValueError, match="take no ItemEffect"):
         spg.StreamedGP(spg.stream_duels(duels), on_features() + of_levels(), inducing_variable=[])
