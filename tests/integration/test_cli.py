@@ -226,7 +226,7 @@ def refused(result: Any, *words: str) -> None:
         (("--approximation", "vfe:3"), ("takes no number",)),
         (("--approximation", "exact", "--inducing", "4"), ("exact", "no inducing inputs")),
         (("--kernel", "matern5"), ("'matern5'", "did you mean matern52")),
-        (("--kernel", "linear+"), ("unknown", "linear+matern52")),
+        (("--kernel", "linear+"), ("a kernel is missing", "character 8")),
         (("--kernel", "se+se"), ("se twice",)),
         (("--inducing", "99"), ("99", "14 distinct")),
         (("--inducing", "0"), ("inducing inputs is 0",)),
