@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,8 @@ MAX_NEWTON_STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class LinearProbit:
-    """P(a beats b) = Phi((x_a - x_b)' weights), no intercept, Gaussian prior on the weights."""
+    """P(a beats b) = Phi((x_a - x_b)' weights + x' covariate_weights), no intercept, Gaussian prior
+    on the weights; x are the covariates of the duel, the winner's less the loser's."""
 
     weights: FloatArray
     """(D,) the most probable weights."""
@@ -28,6 +31,10 @@ class LinearProbit:
     """(width, mean negative log probability in nats) of every width tried; empty when there was a
     single width or a single pair.
     """
+    covariate_weights: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """(C,) those of the covariates."""
+    covariate_names: tuple[str, ...] = ()
+    """C names."""
 
     @classmethod
     def fit(
@@ -74,7 +81,7 @@ class LinearProbit:
         """Fitted to those of some duels that have a winner, with their weights.
 
         Equal duels of different groups are one row, so that groups change neither the folds nor the
-        fit.
+        fit. Covariates are columns beside the features, over their root mean square.
 
         :raises ValueError: all duels are ties.
         """
@@ -86,16 +93,37 @@ class LinearProbit:
             )
         sides = doors.features[doors.decided]
         weights = (duels.events.totals[doors.event] * doors.weight)[doors.decided]
-        key = sides[:, 0] * duels.num_items + sides[:, 1]
-        _, first, row = np.unique(key, return_index=True, return_inverse=True)
+        key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
+        said = duels.covariates
+        if said is not None:
+            said = said[doors.event][doors.decided]
+            key, axis = np.column_stack([key, said + 0.0]), 0
+        _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
         counts = np.bincount(row.reshape(-1), weights)
         order = np.argsort(first)  # that of first appearance
         won, lost = duels.items[sides[first[order]].T]
-        return cls.fit(won - lost, counts[order], rng=rng)
+        if said is None:
+            return cls.fit(won - lost, counts[order], rng=rng)
+        scale = np.sqrt(np.mean(said**2, axis=0))
+        scale[scale == 0.0] = 1.0  # 0 in all that one side won
+        found = cls.fit(
+            np.column_stack([won - lost, said[first[order]] / scale]), counts[order], rng=rng
+        )
+        weights, own = np.split(found.weights, [duels.num_features])
+        return replace(
+            found,
+            weights=weights,
+            covariate_weights=own / scale,
+            covariate_names=duels.covariate_names,
+        )
 
-    def predict_log_proba(self, differences: npt.ArrayLike) -> FloatArray:
+    def predict_log_proba(
+        self, differences: npt.ArrayLike, covariates: npt.ArrayLike | None = None
+    ) -> FloatArray:
         """Log probability, (k,) in nats, that the first side wins; `differences` is (k, D).
 
+        :param covariates: (k, C) of the first side less those of the second, as fitted to; 0 by
+            default.
         :raises ValueError: the wrong number of columns.
         """
         x = np.asarray(differences, dtype=np.float64)
@@ -104,15 +132,28 @@ class LinearProbit:
                 f"differences has shape {x.shape}; give (k, {len(self.weights)}), the columns the "
                 "baseline was fitted to."
             )
-        return np.asarray(special.log_ndtr(x @ self.weights))
+        lead = x @ self.weights
+        if covariates is not None:
+            said = np.asarray(covariates, dtype=np.float64)
+            if said.shape != (len(x), len(self.covariate_weights)):
+                raise ValueError(
+                    f"covariates has shape {said.shape}; give "
+                    f"({len(x)}, {len(self.covariate_weights)}), those the baseline was fitted to."
+                )
+            lead = lead + said @ self.covariate_weights
+        return np.asarray(special.log_ndtr(lead))
 
 
 @dataclass(frozen=True)
 class Coin:
     """Either side wins with probability one half."""
 
-    def predict_log_proba(self, differences: npt.ArrayLike) -> FloatArray:
-        """log(1/2) for each of the k rows of `differences`, (k,)."""
+    covariate_names: ClassVar[tuple[str, ...]] = ()
+
+    def predict_log_proba(
+        self, differences: npt.ArrayLike, covariates: npt.ArrayLike | None = None
+    ) -> FloatArray:
+        """log(1/2) for each of the k rows of `differences`, (k,), whatever its covariates."""
         return np.full(len(np.asarray(differences)), np.log(0.5))
 
 

@@ -6,7 +6,7 @@ Duels come as rows with features, one chunk where they are in memory and many wh
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -173,7 +173,8 @@ def score_rows(
     """Let a model and baselines predict duels, chunk by chunk.
 
     :param model: whose predictions are scored; None for the baselines alone.
-    :param baselines: by name; they see differences of features, without numbers of items.
+    :param baselines: by name; they see differences of features and of covariates, without
+        numbers of items.
     :param rows: the duels, at least one.
     :param outcomes: also score win, tie and loss, next to the shares of the training duels.
     :param unseen: see `HeldOut`.
@@ -194,7 +195,8 @@ def score_rows(
         columns = chunk.won.shape[1] if model is None else model.duels.num_features
         differences = (chunk.won - chunk.lost)[:, :columns]
         for name, baseline in baselines.items():
-            found[name].append(baseline.predict_log_proba(differences))
+            said = _covariates_of(chunk, baseline.covariate_names)
+            found[name].append(baseline.predict_log_proba(differences, said))
         counts.append(chunk.counts)
         number = len(chunk.counts)
         tied.append(np.zeros(number, dtype=bool) if chunk.ties is None else chunk.ties)
@@ -261,13 +263,20 @@ def _differences(model: Predicts, rows: ScoredRows) -> tuple[Any, Any]:
     """Mean and variance of each difference of utilities, (k,), from the blocks that are known,
     with what the covariates of the model add."""
     won, lost, names = rows.won, rows.lost, model.duels.covariate_names
-    if names and rows.covariates is not None:
-        order = [rows.covariate_names.index(name) for name in names]
+    said = _covariates_of(rows, names)
+    if said is not None:
         who = rows.groups if model.row_layout.judged else None
-        won, lost = model.in_duels(won, lost, rows.covariates[:, order], who)
+        won, lost = model.in_duels(won, lost, said, who)
     if rows.blocks is None:
         return model.predict_difference(won, lost)
     return holding_duels(model).predict_difference_in_blocks(won, lost, rows.blocks)
+
+
+def _covariates_of(rows: ScoredRows, names: Sequence[str]) -> FloatArray | None:
+    """Those of these names, (k, C); None without names, or where nothing is said."""
+    if not names or rows.covariates is None:
+        return None
+    return rows.covariates[:, [rows.covariate_names.index(name) for name in names]]
 
 
 def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -> FloatArray:

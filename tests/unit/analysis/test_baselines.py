@@ -7,6 +7,7 @@ from scipy.special import log_ndtr
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit, _probit_derivatives
 from sparse_prefgp.analysis.metrics import score
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import split_duels
 from sparse_prefgp.io import read_table
 
@@ -67,6 +68,35 @@ def test_derivatives_in_the_tail():
     np.testing.assert_allclose(
         curvature[1:3], 1 - a[1:3] ** -2 + 6 * a[1:3] ** -4 - 50 * a[1:3] ** -6, rtol=1e-9
     )
+
+
+def test_covariates_are_columns():
+    rng = np.random.default_rng(0)
+    items, sides = rng.normal(size=(8, 2)), rng.integers(8, size=(200, 2))
+    sides = sides[sides[:, 0] != sides[:, 1]]
+    said = 3.0 * rng.normal(size=(len(sides), 1))
+    ahead = (items[sides[:, 0]] - items[sides[:, 1]])[:, 0] + said[:, 0] / 2 > 0
+    won, lost = np.where(ahead[:, None], sides, sides[:, ::-1]).T
+    said = np.where(ahead[:, None], said, -said)
+    duels = Duels(items, won, lost, covariates=said, covariate_names=["first"])
+    found = LinearProbit.of(duels, np.random.default_rng(1))
+    scale = np.sqrt(np.mean(said**2))
+    by_hand = LinearProbit.fit(
+        np.column_stack([items[won] - items[lost], said / scale]), rng=np.random.default_rng(1)
+    )
+    assert found.covariate_names == ("first",)
+    np.testing.assert_allclose(found.weights, by_hand.weights[:2], rtol=1e-9)
+    np.testing.assert_allclose(found.covariate_weights, by_hand.weights[2:] / scale, rtol=1e-9)
+    apart = items[won] - items[lost]
+    np.testing.assert_allclose(
+        found.predict_log_proba(apart, said),
+        by_hand.predict_log_proba(np.column_stack([apart, said / scale])),
+        rtol=1e-9,
+    )
+    held_at_0 = found.predict_log_proba(apart)
+    np.testing.assert_array_equal(held_at_0, found.predict_log_proba(apart, 0.0 * said))
+    with pytest.raises(ValueError, match=r"covariates has shape \(\d+, 2\)"):
+        found.predict_log_proba(apart, np.column_stack([said, said]))
 
 
 def test_coin():
