@@ -36,6 +36,9 @@ class Board:
     """The largest number of rows that an item has."""
     averaged: str = ""
     """Over what a utility is averaged, in words; empty where it is not."""
+    contexts: IntArray | None = None
+    """(n,) numbers of the contexts that the items are in, where each is one of several: of the
+    columns that both sides of a duel share, so that items of different ones never meet."""
 
 
 def board_of(model: Predicts, items: Any, at: At) -> Board:
@@ -56,7 +59,8 @@ def board_of(model: Predicts, items: Any, at: At) -> Board:
     count = len(contexts)
     rows = in_rows(model, bases, np.repeat(base, count), np.tile(contexts.values, (len(base), 1)))
     if word == EACH:
-        return _as_they_are(model, rows)
+        apart = np.tile(_of_duels(model, contexts), len(base))
+        return replace(_as_they_are(model, rows), contexts=apart)
     owner, weight = np.repeat(np.arange(len(base)), count), np.tile(contexts.counts, len(base))
     return _averaged(model, rows, owner, weight.astype(float), _over(contexts, bool(named)))
 
@@ -64,6 +68,18 @@ def board_of(model: Predicts, items: Any, at: At) -> Board:
 def _has_states(model: Predicts) -> bool:
     rows = model.duels.item_rows
     return rows is not None and rows.column is not None
+
+
+def _of_duels(model: Predicts, contexts: Contexts) -> IntArray:
+    """(c,) numbers of what contexts are in the columns that both sides share."""
+    rows = model.duels.item_rows
+    assert rows is not None
+    shared = [contexts.columns.index(name) for name in rows.shared]
+    codes: dict[tuple[Any, ...], int] = {}
+    return np.array(
+        [codes.setdefault(tuple(value[shared]), len(codes)) for value in contexts.values],
+        dtype=np.int64,
+    )
 
 
 def _over(contexts: Contexts, named: bool) -> str:

@@ -1,7 +1,8 @@
 """Ranking of items: centred utilities, and how probably each is the best or in the top k.
 
 Utilities are relative, so all figures are of g_i = f_i - sum_j w_j f_j, the average taken over
-reference items. With q(f) = m(x) + a w and Cov f = k - a R a' (docs/method.md, section 6),
+reference items (those in the context of i, where it is of each). With q(f) = m(x) + a w and
+Cov f = k - a R a' (docs/method.md, section 6),
 
     Cov[g_i, g_l] = k_il - k̄_i - k̄_l + k̄ - (a_i - ā) R (a_l - ā)'
 
@@ -218,9 +219,10 @@ def rank(
     of `read_duels`) it is over the item's own rows, weighted by the duels of each.
 
     Utilities are centred on all items that are ranked up to 2,000, else on 2,000 drawn by
-    `rng`; where an item has several rows, these are 2,000 rows, of 200 items at least. Items with
-    equal inputs have one utility, and so one row. Memory does not grow with the number of items
-    beyond some columns of numbers.
+    `rng`; where an item has several rows, these are 2,000 rows, of 200 items at least. With
+    `at="each"` a utility is less the average of the items in its own context of the duel. Items
+    with equal inputs have one utility, and so one row. Memory does not grow with the number of
+    items beyond some columns of numbers.
 
     :param model: whose posterior counts.
     :param items: the model's own by default, or anything `resolve_items` takes.
@@ -238,7 +240,8 @@ def rank(
     :param rng: of samples and reference.
     :param at: where items are ranked, such as `surface=clay` or `surface=clay,home=1`, as text or
         as a mapping, or several of these: averaged over the contexts seen that agree with any of
-        them. "each": every item in every context seen is ranked on its own. "last": at the last row
+        them. "each": every item in every context seen is ranked on its own, by how far it is above
+        the average of those that it can meet there. "last": at the last row
         of each item, in the order of the table of items.
     :param progress: called with how much is done and the total, now and then.
     :raises ValueError: an unknown order; `top_k` above the number of rows or of candidates, another
@@ -258,6 +261,7 @@ def rank(
     rows, row_of_item, multiplicity = distinct_rows(inputs)
     given = len(found)
     duels = _duels_of_rows(found.comparisons, row_of_item)
+    kept = np.ones(given, dtype=bool)
     if min_comparisons:
         kept = duels[row_of_item] >= min_comparisons
         if not kept.any():
@@ -282,19 +286,22 @@ def rank(
         )
 
     rng = np.random.default_rng(seed)
-    chosen = np.arange(n)
+    group = np.zeros(n, dtype=np.int64)
+    if board.contexts is not None:  # numbered anew, as some may have been left out
+        group = np.unique(board.contexts[kept], return_inverse=True)[1].reshape(-1)
     limit = MAX_REFERENCE
     if board.rows_of_each > 1:
         limit = max(LEAST_REFERENCE, MAX_REFERENCE // board.rows_of_each)
-    if n > limit:
-        chosen = np.sort(rng.choice(n, limit, replace=False))
+    chosen = _reference(group, limit, rng)
     total = len(rows) + int(samples)
 
     def done(count: int) -> None:
         if progress is not None:
             progress(count, total)
 
-    centred = Centred.on(board.posterior, rows, row_of_item[chosen])
+    group_of_row = np.zeros(number, dtype=np.int64)
+    group_of_row[row_of_item] = group
+    centred = Centred.on(board.posterior, rows, row_of_item[chosen], group_of_row)
     mean, variance = centred.marginals(rows, done)
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
@@ -349,7 +356,8 @@ def rank(
         level=float(level),
         top_k=k,
         reference_items=len(chosen),
-        reference=_all_of(n, given) if every else f"{limit:,} items drawn with seed {seed}",
+        reference=(_all_of(n, given) if every else f"{len(chosen):,} items drawn with seed {seed}")
+        + (" in the same context" if group.any() else ""),
         candidates=len(inside),
         samples=int(samples),
         seed=int(seed),
@@ -369,6 +377,19 @@ def _duels_of_rows(comparisons: IntArray, row_of_item: IntArray) -> IntArray:
     """Training duels of all items of each distinct row, (u,)."""
     # Whole numbers in doubles are exact up to 2**53, as are those of all duels.
     return np.bincount(row_of_item, weights=comparisons).astype(np.int64)
+
+
+def _reference(group: IntArray, limit: int, rng: np.random.Generator) -> IntArray:
+    """Numbers of the items that utilities are centred on: all, or so many of each group (n,) that
+    they are about `limit`."""
+    if len(group) <= limit:
+        return np.arange(len(group))
+    each = max(1, limit // (int(group.max()) + 1))
+    drawn = []
+    for number in range(int(group.max()) + 1):
+        own = np.flatnonzero(group == number)
+        drawn.append(own if len(own) <= each else rng.choice(own, each, replace=False))
+    return np.sort(np.concatenate(drawn))
 
 
 def _all_of(items: int, given: int) -> str:
@@ -408,41 +429,58 @@ def distinct_rows(inputs: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
 
 @dataclass(frozen=True, eq=False)
 class Centred:
-    """Utilities less their average over reference rows, under a posterior."""
+    """Utilities less their average over reference rows, under a posterior.
+
+    Rows are in groups, such as contexts, and each is less the average of its own group.
+    """
 
     posterior: Posterior
     reference: FloatArray
     """(r, D) distinct rows."""
     weights: FloatArray
-    """(r,) their shares of the average. mean, features."""
-    mean: float
+    """(r, G) their shares of the average of each group."""
+    mean: Any
     features: Any
-    kernel: float
-    """Averages of mean, posterior features (1, p) and prior covariance over the reference."""
+    kernel: Any
+    """Averages of mean (G,) and posterior features (G, p) over the reference of each group, and the
+    prior covariances (G, G) of these averages.
+    """
     nugget: FloatArray
     """(u,) for every distinct row, its share times what its prior variance has beyond its
     covariance with an equal row, as white noise does; 0 where it is not a reference.
     """
+    group: IntArray
+    """(u,) the group of every distinct row."""
 
     @classmethod
-    def on(cls, posterior: Posterior, rows: FloatArray, chosen: IntArray) -> Centred:
-        """Centred on the rows (u, D) named by `chosen` (numbers, repeated for repeated items)."""
+    def on(
+        cls, posterior: Posterior, rows: FloatArray, chosen: IntArray, group: IntArray | None = None
+    ) -> Centred:
+        """Centred on the rows (u, D) named by `chosen` (numbers, repeated for repeated items).
+
+        :param group: (u,) of each row, numbers from 0, each among those of `chosen`; by default all
+            are one.
+        """
+        group = np.zeros(len(rows), dtype=np.int64) if group is None else group
         index, counts = np.unique(chosen, return_counts=True)
-        weights = counts / len(chosen)
+        share = counts / np.bincount(group[index], counts)[group[index]]
+        weights = np.zeros((len(index), int(group.max()) + 1))
+        weights[np.arange(len(index)), group[index]] = share
         reference = rows[index]
-        mean, features = 0.0, 0.0
+        mean: Any = 0.0
+        features: Any = 0.0
         for part in _chunks(len(index), posterior.terms.weights.shape[0]):
             x, w = as_float(reference[part]), as_float(weights[part])
             a = posterior.features(x)
-            mean += float(tf.reduce_sum(w * _mean(posterior, a, x)))
-            features += tf.linalg.matvec(a, w, transpose_a=True)[None]
+            mean += tf.linalg.matvec(w, _mean(posterior, a, x), transpose_a=True)
+            features += tf.matmul(w, a, transpose_a=True)
         x, w = as_float(reference), as_float(weights)
         between = kernel_matrix(posterior.kernel, x, x)
         beyond = posterior.kernel(x, full_cov=False) - tf.linalg.diag_part(between)
-        average = tf.reduce_sum(w * tf.linalg.matvec(between, w)) + tf.reduce_sum(w**2 * beyond)
+        average = tf.matmul(w, tf.matmul(between, w) + beyond[:, None] * w, transpose_a=True)
         nugget = np.zeros(len(rows))
-        nugget[index] = weights * beyond.numpy()
-        return cls(posterior, reference, weights, mean, features, float(average), nugget)
+        nugget[index] = share * beyond.numpy()
+        return cls(posterior, reference, weights, mean, features, average, nugget, group)
 
     def marginals(
         self, rows: FloatArray, done: Callable[[int], None] = lambda count: None
@@ -455,46 +493,53 @@ class Centred:
             compute = tf.function(compute, autograph=False)
         result = np.empty((len(rows), 2))
         for part in parts:
-            x = rows[part]
+            x, own = rows[part], self.group[part]
             missing = parts[0].stop - len(x)
             if missing:  # one shape, one trace
                 x = np.concatenate([x, np.repeat(x[:1], missing, axis=0)])
-            result[part] = compute(as_float(x)).numpy()[: part.stop - part.start]
+                own = np.concatenate([own, np.repeat(own[:1], missing)])
+            found = compute(as_float(x), tf.constant(own)).numpy()
+            result[part] = found[: part.stop - part.start]
             done(part.stop)
         return result[:, 0], result[:, 1] - 2.0 * self.nugget
 
-    def _moments(self, x: Any) -> Any:
-        """Mean and variance without nugget, (N, 2), of rows x (N, D)."""
+    def _moments(self, x: Any, own: Any) -> Any:
+        """Mean and variance without nugget, (N, 2), of rows x (N, D) of groups `own` (N,)."""
         posterior = self.posterior
         a = posterior.features(x)
-        mean = _mean(posterior, a, x) - self.mean
-        a -= self.features
+        mean = _mean(posterior, a, x) - tf.gather(self.mean, own)
+        a -= tf.gather(self.features, own)
         explained = tf.reduce_sum(tf.matmul(a, posterior.terms.reduction) * a, -1)
-        prior = posterior.kernel(x, full_cov=False) + self.kernel - 2.0 * self._with(x)
+        with_own = tf.gather(self._with(x), own, axis=1, batch_dims=1)
+        of_averages = tf.gather(tf.linalg.diag_part(self.kernel), own)
+        prior = posterior.kernel(x, full_cov=False) + of_averages - 2.0 * with_own
         return tf.stack([mean, prior - explained], -1)
 
     def covariance(self, rows: FloatArray, chosen: IntArray) -> tuple[FloatArray, float]:
         """Joint covariance (c, c) of some rows, and the prior variance that rounding goes by."""
-        x = as_float(rows[chosen])
-        a = self.posterior.features(x) - self.features
+        x, own = as_float(rows[chosen]), self.group[chosen]
+        a = self.posterior.features(x) - tf.gather(self.features, own)
         explained = tf.matmul(tf.matmul(a, self.posterior.terms.reduction), a, transpose_b=True)
-        with_reference = self._with(x) + self.nugget[chosen]
-        prior = kernel_matrix(self.posterior.kernel, x) + self.kernel
-        prior -= with_reference[:, None] + with_reference[None, :]
+        with_averages = self._with(x).numpy()
+        with_averages[np.arange(len(own)), own] += self.nugget[chosen]
+        with_reference = with_averages[:, own]  # of row i, with the average that row j is less of
+        of_averages = tf.gather(tf.gather(self.kernel, own), own, axis=1)
+        prior = kernel_matrix(self.posterior.kernel, x) + of_averages
+        prior -= with_reference + with_reference.T
         scale = float(tf.reduce_mean(self.posterior.kernel(x, full_cov=False)))
         return (prior - explained).numpy(), scale
 
     def _with(self, x: Any) -> Any:
-        """Prior covariance of rows x with the average over the reference, without nugget."""
-        total = tf.zeros(x.shape[:1], x.dtype)
+        """Prior covariance (N, G) of rows x with the average over each group's reference, without
+        nugget."""
+        total = tf.zeros([x.shape[0], self.weights.shape[1]], x.dtype)
         for part in _terms(self.posterior.kernel):
             if type(part) is gpflow.kernels.Linear:
                 # Linear in the other input too: the average is the covariance with the average.
-                centre = as_float(self.weights @ self.reference)[None]
-                total += part(x, centre)[:, 0]
+                total += part(x, as_float(self.weights.T @ self.reference))
             else:
                 between = kernel_matrix(part, x, as_float(self.reference))
-                total += tf.linalg.matvec(between, as_float(self.weights))
+                total += tf.matmul(between, as_float(self.weights))
         return total
 
 

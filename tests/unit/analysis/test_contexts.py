@@ -107,6 +107,30 @@ def test_each_item_in_each_context(model: spg.PreferenceGP) -> None:
     assert "i0 @ surface=clay, home=1" in set(frame["item_id"])
 
 
+def test_in_each_context_utilities_are_relative_to_those_met_there(
+    model: spg.PreferenceGP,
+) -> None:
+    """Home and away meet, clay and grass do not."""
+    places = list(seen())
+    rows = everywhere(places)
+    mean, covariance = model.predict_f(raw(model, rows), full_cov=True)
+    surface = np.array([s for _, s, _ in rows])
+    together = surface[:, None] == surface
+    less = np.eye(len(rows)) - together / together.sum(1, keepdims=True)
+    ranking = spg.rank(model, at="each", candidates=len(rows))
+    names = [f"{n} @ surface={s}, home={h}" for n, s, h in rows]
+    frame = ranking.frame.set_index("item_id").loc[names]
+    np.testing.assert_allclose(frame["utility"], less @ mean.numpy()[:, 0], atol=1e-9)
+    joint = less @ covariance.numpy()[0] @ less.T
+    np.testing.assert_allclose(frame["sd"], np.sqrt(np.diag(joint)), atol=1e-9)
+    draws = np.random.default_rng(0).multivariate_normal(
+        frame["utility"], joint, 20_000, method="eigh"
+    )
+    share = np.bincount(draws.argmax(1), minlength=len(rows)) / len(draws)
+    np.testing.assert_allclose(frame["p_best"], share, atol=5 * ranking.standard_error)
+    assert any("in the same context" in note for note in ranking.notes())
+
+
 def test_predictions_read_the_context_by_its_columns(model: spg.PreferenceGP) -> None:
     pairs = pd.DataFrame({"first": ["i0", "i3"], "second": ["i1", "i2"], "surface": "clay"})
     pairs = pairs.assign(first_home=[1, 0], second_home=[0, 1])
