@@ -159,6 +159,7 @@ def update(
     result = on_other_duels(model, data, model.engine, approximation)
     if result.margin is not None and old.ties is None and data.ties is not None:
         gpflow.set_trainable(result.margin, True)  # the first ties, from which it is learned
+        result.margin.prior = None
     if grade is not None:
         _free_steps(old, result)
     _keep_ratios(model, result)
@@ -265,14 +266,14 @@ def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approx
 
 
 def _free_steps(old: Duels, new: PreferenceGP) -> None:
-    """Learn the cuts next to grades that were used for the first time."""
+    """Leave the cuts next to grades that were used for the first time to the likelihood."""
     before, now = old.grade_counts, new.duels.grade_counts
     assert before is not None and now is not None
     for step, was, free in zip(
         new.cut_steps, steps_to_learn(before), steps_to_learn(now), strict=True
     ):
         if free and not was:
-            gpflow.set_trainable(step, True)
+            step.prior = None
 
 
 def _keep_ratios(old: PreferenceGP, new: PreferenceGP) -> None:

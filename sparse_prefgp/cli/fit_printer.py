@@ -214,10 +214,10 @@ def _print_fit(console: Output, fitted: FitResult) -> None:
         )
     if fit["grades"] is not None:
         cuts = ", ".join(f"{cut:.3g}" for cut in fit["cuts"])
-        held = fit["grades"]["held_steps"]
+        unsaid = fit["grades"]["steps_by_prior"]
         note = (
-            f"; held, as nobody used a grade next to it: step {', '.join(map(str, held))}"
-            if held
+            "; by the prior, as nobody used a grade next to it: step " + ", ".join(map(str, unsaid))
+            if unsaid
             else ""
         )
         lines.append(f"Cuts of the grades: {cuts}{note}")

@@ -24,6 +24,8 @@ from sparse_prefgp.support.words import shortened
 BOX, MARGIN_ONLY = "box", "margin-only"
 # The step from one cut to the next, where learning starts.
 FIRST_STEP = 0.7
+# Standard deviation of the log of a step or margin next to a grade that nobody used.
+CUT_WITHOUT_GRADES_SD = 1.0
 # Cuts of groups differ by a factor of some e^0.5 from one another, as a rule.
 CUT_LOG_SD = 0.5
 # Noise variances of groups differ by a factor of some e² from one another, as a rule.
@@ -31,7 +33,10 @@ RATIO_LOG_SD = 1.0
 
 
 def margin_parameter(margin: Any, duels: Any) -> gpflow.Parameter | None:
-    """The margin, trainable where ties tell something of it.
+    """The margin, trainable where ties or grades tell something of it.
+
+    Where a tie is among the levels of the grades and nobody used it, there is a prior about the
+    value given.
 
     :param duels: `Duels`, or what stands for them where they are streamed.
     :raises ValueError: ties without a margin; a margin that is not positive; a margin where the
@@ -58,17 +63,21 @@ def margin_parameter(margin: Any, duels: Any) -> gpflow.Parameter | None:
                 "say, or levels without one."
             )
         return None
+    value = _positive(margin, "margin must be a positive number or None")
     return gpflow.Parameter(
-        _positive(margin, "margin must be a positive number or None"),
+        value,
         transform=gpflow.utilities.positive(),
-        trainable=duels.num_ties > 0,
+        prior=_about(value) if levels is not None and not duels.num_ties else None,
+        trainable=duels.num_ties > 0 or levels is not None,
     )
 
 
 def step_parameters(steps: Any, duels: Any) -> tuple[gpflow.Parameter, ...]:
-    """The steps from one cut to the next, (K - 1); trainable where grades on both sides were used.
+    """The steps from one cut to the next, (K - 1), all trainable.
 
-    Warns of those that are held.
+    Where nobody used a grade on one side of it, likelihood alone would drive a step to 0 or to
+    infinity: it gets a prior about its first value, and a warning. (Held there it would give the
+    grade a share that the votes contradict.)
 
     :param steps: as given; None where each is to start at 0.7.
     :param duels: `Duels`, or what stands for them where they are streamed.
@@ -85,14 +94,20 @@ def step_parameters(steps: Any, duels: Any) -> tuple[gpflow.Parameter, ...]:
     free = () if used is None else steps_to_learn(used)
     if used is not None and names is not None:
         _warn_of_unused(used, names)
+    values = [_positive(value, "Each of cut_steps must be a positive number") for value in given]
     return tuple(
         gpflow.Parameter(
-            _positive(value, "Each of cut_steps must be a positive number"),
+            value,
             transform=gpflow.utilities.positive(),
-            trainable=bool(learned),
+            prior=None if learned else _about(value),
         )
-        for value, learned in zip(given, free, strict=True)
+        for value, learned in zip(values, free, strict=True)
     )
+
+
+def _about(value: float) -> tfp.distributions.Distribution:
+    """The prior of a cut that no grade tells of."""
+    return tfp.distributions.LogNormal(np.log(np.float64(value)), np.float64(CUT_WITHOUT_GRADES_SD))
 
 
 def steps_to_learn(used: IntArray) -> tuple[bool, ...]:
@@ -160,7 +175,7 @@ def _warn_of_unused(used: IntArray, names: tuple[str, ...]) -> None:
         low, high = names[top - level], names[len(names) - 1 - top + level]
         what = repr(low) if level == 0 else f"{low!r} or {high!r}"
         warnings.warn(
-            f"Nobody used the grade {what}, so that the cut next to it is held where it starts; "
+            f"Nobody used the grade {what}, so that the prior decides how small its share is; "
             "leave that level out, or fix the cuts.",
             stacklevel=4,
         )

@@ -135,8 +135,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         particular are averaged over that prior.
     :param cut_steps: where duels are graded, by how much each cut lies above the one before, the
         margin being the first; K - 1 positive numbers for K levels on either side of a tie, from
-        which they are learned, by default 0.7 each. Those next to a grade that nobody used are
-        held, with a warning.
+        which they are learned, by default 0.7 each. Those next to a grade that nobody used have a
+        prior about that, with a warning.
     :param covariate_variance: where duels have covariates, (C,) prior variances of their
         coefficients to begin from, or one for all; by default 0.25 over the mean square of each
         covariate. They are learned.

@@ -135,7 +135,8 @@ def _coefficients(model: Any) -> list[dict[str, Any]] | None:
 
 
 def _grades(model: Any) -> dict[str, Any] | None:
-    """Levels, worst first, how often each was said by either side, and which steps are held."""
+    """Levels, worst first, how often each was said by either side, and the steps that the prior
+    decides, as nobody used a grade next to them."""
     duels = model.duels
     if duels.levels is None or duels.grade_counts is None:
         return None
@@ -146,7 +147,9 @@ def _grades(model: Any) -> dict[str, Any] | None:
         "used": {
             name: number for name, number in zip(names[-len(used) + 1 :], used[1:], strict=True)
         },
-        "held_steps": [i + 1 for i, step in enumerate(model.cut_steps) if not step.trainable],
+        "steps_by_prior": [
+            i + 1 for i, step in enumerate(model.cut_steps) if step.prior is not None
+        ],
     }
 
 

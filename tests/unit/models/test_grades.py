@@ -346,17 +346,36 @@ def test_saved_and_loaded(tmp_path):
     assert again.log_evidence() == pytest.approx(model.log_evidence(), abs=IDENTITY)
 
 
-def test_a_cut_next_to_a_grade_nobody_used_is_held():
+def test_a_cut_next_to_a_grade_nobody_used_has_a_prior(tmp_path):
     duels = spg.Duels(
         X, [0, 1, 2], [1, 2, 3], grades=[1, -1, 0], levels=["--", "-", "=", "+", "++"]
     )
     with pytest.warns(UserWarning, match=r"Nobody used the grade '--' or '\+\+'"):
         model = spg.PreferenceGP(duels, kernel(), margin=0.3)
-    assert not model.cut_steps[0].trainable and model.margin.trainable
+    assert model.cut_steps[0].prior is not None and model.margin.prior is None
+    spg.save(model, tmp_path / "model")
+    again = spg.load(tmp_path / "model")
+    assert again.cut_steps[0].prior.mean() == model.cut_steps[0].prior.mean()
     duels = spg.Duels(X, [0, 1, 2], [1, 2, 3], grades=[1, -1, 2])
     with pytest.warns(UserWarning, match="Nobody used the grade '0'"):
         model = spg.PreferenceGP(duels, kernel(), margin=0.3)
-    assert model.cut_steps[0].trainable and not model.margin.trainable
+    assert model.cut_steps[0].prior is None and model.margin.prior is not None
+
+
+@pytest.mark.parametrize("unused", [0, 1, 2])
+def test_a_grade_nobody_used_gets_a_small_share(unused):
+    """Of 60 duels none had it; with its cut held where it starts it had 22, 35 and 14 %."""
+    rng = np.random.default_rng(3)
+    sides = np.array([rng.choice(len(X), 2, replace=False) for _ in range(60)])
+    used = [level for level in range(3) if level != unused]
+    grades = rng.choice(used, 60)
+    duels = spg.Duels(X, *sides.T, grades=grades, levels=["--", "-", "=", "+", "++"])
+    with pytest.warns(UserWarning, match="the prior decides how small its share is"):
+        model = spg.PreferenceGP(duels, kernel(), margin=0.3)
+    spg.optimise(model)
+    share = model.predict_grades(X[sides[:, 0]], X[sides[:, 1]]).numpy().mean(0)
+    level = 2 if unused == 0 else [2 - unused, 2 + unused]
+    assert 0.0 < share[level].sum() < 0.06
 
 
 def test_a_judge_with_one_grade_is_named():
