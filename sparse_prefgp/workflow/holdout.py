@@ -394,7 +394,7 @@ def refit_model(
     whole = holdout.of_everything()
     margin = None if model.margin is None else float(model.margin.numpy())
     again = whole.model(model.inducing_variable, model.kernel, margin)
-    if again.margin is not None and again.margin.prior is not None:
+    if again.margin is not None and model.margin is not None and again.margin.prior is not None:
         again.margin.prior = model.margin.prior  # about where learning began
     for step, known in zip(again.cut_steps, model.cut_steps, strict=True):
         step.assign(known)
