@@ -217,7 +217,7 @@ def met(
     """
     if not has_contexts(model, items):
         return known_items(model, items), table
-    if items is None and _in_old_form(model.duels, table, sides):
+    if _in_old_form(model.duels, table, sides):
         return known_items(model), table
     bases = bases_of(model, items)
     known = Ids(bases.lookup, bases.name)

@@ -188,7 +188,7 @@ def covariates_in(
     found = []
     for name in names:
         pair = tuple(f"{side}_{name}" for side in sides)
-        if name in table.frame.columns:
+        if name in table.frame.columns and name not in sides:  # a pair's `first` is an id
             found.append(finite_of(table.frame[name], name, table.row))
         elif all(column in table.frame.columns for column in pair):
             one, other = (finite_of(table.frame[x], x, table.row) for x in pair)
@@ -206,7 +206,7 @@ def names_covariates(
 ) -> bool:
     """Whether a table has any of these covariates."""
     columns = {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
-    return bool(columns & {*table.frame.columns})
+    return bool((columns - {*sides}) & {*table.frame.columns})
 
 
 def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:

@@ -171,6 +171,8 @@ def test_old_ids_are_understood_with_a_hint(model: spg.PreferenceGP) -> None:
     )
     with pytest.warns(UserWarning, match="give the items alone, and their context in columns"):
         found = spg.predict(model, old)
+    with pytest.warns(UserWarning, match="give the items alone"):
+        pd.testing.assert_frame_equal(spg.predict(model, old, ITEMS), found)
     pairs = pd.DataFrame({"first": ["i0"], "second": ["i3"], "surface": "grass"})
     now = spg.predict(model, pairs.assign(first_home=1, second_home=0))
     np.testing.assert_allclose(found["probability"], now["probability"], rtol=ROUNDING)

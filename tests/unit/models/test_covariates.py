@@ -368,6 +368,29 @@ def test_tables_scores_and_files(tmp_path: Path) -> None:
     assert model.log_evidence() == pytest.approx(again.log_evidence(), abs=1e-4)
 
 
+def test_a_covariate_called_first_is_not_the_first_of_a_pair() -> None:
+    import pandas as pd
+
+    items, duels = table(40)
+    duels = duels.rename(columns={"shown_first": "first"})
+    model = spg.PreferenceGP(
+        spg.read_duels(items, duels, covariates=["first"]),
+        gpflow.kernels.Matern52(),
+        engine=ENGINE,
+    )
+    pairs = pd.DataFrame({"first": ["i0", "i1"], "second": ["i2", "i3"]})
+    at_0 = spg.predict(model, pairs)
+    np.testing.assert_allclose(
+        at_0["probability"],
+        spg.predict(model, pairs.assign(first_first=0, second_first=0)).probability,
+    )
+    there = spg.predict(model, pairs.assign(first_first=1, second_first=0))
+    wanted = model.predict_duel(
+        *(model.duels.items[rows] for rows in ([0, 1], [2, 3])), covariates=[[1.0], [1.0]]
+    )
+    np.testing.assert_allclose(there["probability"], wanted, atol=1e-12)
+
+
 def test_mistakes_of_tables() -> None:
     items, duels = table(40)
     for names, change, words in (
