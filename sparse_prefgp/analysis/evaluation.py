@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_st
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.models.outcomes import (
     check_blocks,
+    judge_column,
     known_blocks,
     known_labels,
     warn_without_blocks,
@@ -73,7 +75,8 @@ def evaluate(
         in its units.
     :param items: raw items, as `predict`; not for a `Duels`, which has its own.
     :param rng: of the folds that choose the width of the linear probit's prior.
-    :param groups: name of the column that says who judged, for a model with noise by group.
+    :param groups: name of the column that says who judged, for a model with noise by group or leans
+        of groups; by default the column that leans were learned by, if it is there.
     :param blocks: name of the column that holds each duel's block, for a model with `PITC(labels)`;
         for a `Duels` one label for each duel as given, None where it is not known. Duels of
         a block that the model knows are predicted from what the block knows too, all others from
@@ -176,6 +179,15 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             )
         found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
         graded = grades_like(model, grade)
+        groups = judge_column(model, table.frame.columns, groups)
+        if groups is None and model.row_layout.judged:
+            recorded = model.duels.group_column
+            what = "column of who judged was named" if recorded is None else f"column {recorded!r}"
+            warnings.warn(
+                f"{table.name}: no {what}, though judges lean in the model; name one (--noise-by, "
+                "groups=), or all of them count as unknown.",
+                stacklevel=3,
+            )
         given = found.read_duels(
             table, groups, blocks=blocks, grade=graded, covariates=model.duels.covariate_names
         )

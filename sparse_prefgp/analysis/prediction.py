@@ -12,7 +12,7 @@ from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.items import ItemSet
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
-from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.models.outcomes import judge_column, known_labels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import level_of_interval
@@ -45,7 +45,8 @@ def predict(
         among the model's own items. By default the model's own alone.
     :param level: of the intervals.
     :param groups: name of the column of `pairs` that says who judges, for a model with noise by
-        group; by default probabilities are averaged over the prior of a group's noise.
+        group or leans of groups; by default the column that leans were learned by, if it is
+        there, else probabilities are averaged over the prior of a group's noise and lean.
     :return: The pairs as a data frame, all columns as they are, with `probability` (that the first,
         or the winner, beats the second), for a model with a margin `tie_probability`, for one with
         grades `p_LEVEL` for each of them (of the first over the second, worst first), `difference`
@@ -70,6 +71,7 @@ def predict(
         )
     found, placed = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(placed, name, "pair") for name in sides)
+    groups = judge_column(model, table.frame.columns, groups)
     labels = None if groups is None else labels_in(table, groups)
     names, said = model.duels.covariate_names, None
     if names_covariates(table, names, sides):

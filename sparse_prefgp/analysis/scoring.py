@@ -26,6 +26,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Events
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -282,7 +283,16 @@ def _covariates_of(rows: ScoredRows, names: Sequence[str]) -> FloatArray | None:
 def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -> FloatArray:
     """Log probability, (k,) in nats, that the items of the model in rows `won` (k,) beat those in
     rows `lost` (k,), given that they do not tie."""
-    rows = rows_between(model.item_inputs(), Events.between(won, lost))
+    return log_probabilities_of(model, Events.between(won, lost))
+
+
+def log_probabilities_of(model: PreferenceGP, events: Events) -> FloatArray:
+    """Log probability, (k,) in nats, of the winners of duels between items of the model, given that
+    they do not tie: with their covariates, and by the leans of their judges."""
+    labels = None
+    if model.row_layout.judged and events.judge is not None:
+        labels = known_labels(model, events.judge.labels)
+    rows = rows_between(model.item_inputs(), events, labels)
     return score_rows(model, {}, rows).log_probabilities[MODEL]
 
 

@@ -118,7 +118,8 @@ def update(
         recorded transform or ids, an (n, D) array in its units, whose items follow the old ones in
         number. Left out for items without features, those that the new duels name are appended.
     :param groups: name of the column of the new duels that says who judged; needed if the old ones
-        have groups. New groups begin at the noise of the model, a ratio of 1.
+        have groups, unless these lean by a covariate: then the column of before is known. New
+        groups begin at the noise of the model, a ratio of 1.
     :param weights: of the column that says as how many duels each counts; without it each is one.
     :param blocks: of the column of each duel's block; needed for `PITC` with blocks that were
         given.
@@ -133,6 +134,8 @@ def update(
         duels have not, or the other way round.
     """
     old = model.duels
+    if groups is None and model.row_layout.judged:
+        groups = old.group_column
     _check_columns(model, groups, blocks)
     own = own_items(model)
     if items is None and old.num_features == 0 and old.item_ids is not None:

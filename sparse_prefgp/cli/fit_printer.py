@@ -27,6 +27,7 @@ from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.support.words import counted
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.automatic import NUMBER_NOTE, Automatic
+from sparse_prefgp.workflow.folder import COEFFICIENTS
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
 from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
 from sparse_prefgp.workflow.workflow import FitResult
@@ -207,10 +208,16 @@ def _print_fit(console: Output, fitted: FitResult) -> None:
     if fit["margin"] is not None:
         known = "as given" if fit["fixed_margin"] else "learned"
         lines.append(f"Margin within which a duel is a tie: {fit['margin']:.3g}, {known}")
-    for row in fit.get("coefficients") or ():
+    rows, leans = fit.get("coefficients") or [], fit.get("leans")
+    for row in rows[: len(rows) - (0 if leans is None else leans["groups"])]:
         lines.append(
             f"Coefficient of {row['name']}: {row['mean']:.3g} (90 % interval {row['lower']:.3g} to "
             f"{row['upper']:.3g})"
+        )
+    if leans is not None:
+        lines.append(
+            f"{counted(leans['groups'], 'judge')} lean by {leans['covariate']} with the standard "
+            f"deviation {leans['variance'] ** 0.5:.3g}; each is in {COEFFICIENTS}"
         )
     if fit["grades"] is not None:
         cuts = ", ".join(f"{cut:.3g}" for cut in fit["cuts"])

@@ -36,7 +36,9 @@ class PredictOptions:
     show: int = option("How many pairs to print.", default=20, least=0)
     level: float = same_as(Shared, "level")
     noise_by: str | None = option(
-        "Column of the pairs that says who judges, for a model with noise by group.", default=None
+        "Column of the pairs that says who judges, for a model with noise by group; the column of "
+        "--lean-by is known.",
+        default=None,
     )
 
 

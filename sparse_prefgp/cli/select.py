@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,8 @@ class Tables:
     ignore: Sequence[str] = same_as(Sources, "ignore")
     context: Sequence[str] = same_as(Sources, "context")
     item: str | None = same_as(Sources, "item")
+    covariate: Sequence[str] = same_as(Sources, "covariate")
+    lean_by: str | None = same_as(Sources, "lean_by")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +142,8 @@ def select(
     from sparse_prefgp.workflow.folder import check_checkpoint
 
     listed = candidates.listed()
+    if sources.lean is not None:
+        settings = replace(settings, lean_by_group=sources.lean[1])
     checkpoints = None
     if options.checkpoint is not None:
         check_checkpoint(options.checkpoint)

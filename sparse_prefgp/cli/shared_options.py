@@ -30,7 +30,9 @@ class Shared:
     )
     level: float = option("Of the intervals, for example 0.9.", default=0.95)
     noise_by: str | None = option(
-        "Column of the duels that says who judged, for a model with noise by group.", default=None
+        "Column of the duels that says who judged, for a model with noise by group; the column of "
+        "--lean-by is known.",
+        default=None,
     )
     grade: str | None = option(
         "Column of the duels with grades, for a model with grades, in its levels.", default=None

@@ -290,6 +290,11 @@ class Duels:
         """Who judged, by number; None without."""
         return None if self.events.judge is None else self.events.judge.names
 
+    @property
+    def group_column(self) -> str | None:
+        """The column of a table that said who judged; None without one."""
+        return None if self.events.judge is None else self.events.judge.column
+
     @classmethod
     def from_pairs(
         cls,

@@ -42,13 +42,15 @@ class Codes(NamedTuple):
     numbers: IntArray
     """(e,), each a place in `names`, which are distinct."""
     names: tuple[Hashable, ...]
+    column: str | None = None
+    """Of the table that they were read from; None where they came from none."""
 
     @classmethod
-    def of(cls, labels: Sequence[Hashable]) -> Codes:
+    def of(cls, labels: Sequence[Hashable], column: str | None = None) -> Codes:
         """Labels numbered in the order of their first appearance."""
         names: dict[Hashable, int] = {}
         numbers = [names.setdefault(label, len(names)) for label in labels]
-        return cls(np.array(numbers, dtype=np.int64), tuple(names))
+        return cls(np.array(numbers, dtype=np.int64), tuple(names), column)
 
     @property
     def labels(self) -> npt.NDArray[np.object_]:
@@ -59,13 +61,14 @@ class Codes(NamedTuple):
 
     def take(self, which: Which) -> Codes:
         """Those of some events; the names stay."""
-        return Codes(self.numbers[which], self.names)
+        return self._replace(numbers=self.numbers[which])
 
     def used(self) -> Codes:
         """The same labels, renumbered in the order in which they appear."""
         kept, first, number = np.unique(self.numbers, return_index=True, return_inverse=True)
         order, place = by_appearance(first)
-        return Codes(place[number.reshape(-1)], tuple(self.names[i] for i in kept[order]))
+        names = tuple(self.names[i] for i in kept[order])
+        return Codes(place[number.reshape(-1)], names, self.column)
 
 
 class Answers(NamedTuple):
@@ -626,7 +629,7 @@ def _labelled(codes: Any, name: str, e: int) -> Codes:
     if len({*codes.names}) < len(codes.names):
         twice = next(label for label in codes.names if codes.names.count(label) > 1)
         raise ValueError(f"Two of the {name} names are {shortened(twice)}; give each its own.")
-    return Codes(numbers, tuple(codes.names)).used()
+    return Codes(numbers, tuple(codes.names), codes.column).used()
 
 
 def _check_answers(answer: Answers | None, kind: npt.NDArray[Any]) -> None:
@@ -670,8 +673,9 @@ def _joined_codes(every: Sequence[Events], name: str) -> Codes | None:
         return None
     names = columns[0].names
     if all(codes.names == names for codes in columns):
-        return Codes(np.concatenate([codes.numbers for codes in columns]), names)
-    return Codes.of([label for codes in columns for label in codes.labels.tolist()])
+        return columns[0]._replace(numbers=np.concatenate([codes.numbers for codes in columns]))
+    labels = [label for codes in columns for label in codes.labels.tolist()]
+    return Codes.of(labels, columns[0].column)
 
 
 def _joined_answers(every: Sequence[Events]) -> Answers | None:

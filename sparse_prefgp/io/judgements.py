@@ -168,7 +168,7 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         each = weights_of(table.frame[roles.weights], roles.weights, table.row)
         weights = each[which] * counts
     if roles.groups is not None:
-        judge = Codes.of(labels_in(table, roles.groups)[which].tolist())
+        judge = Codes.of(labels_in(table, roles.groups)[which].tolist(), roles.groups)
     said = replace(events, counts=counts, weights=weights, judge=judge)
     if not roles.covariates:
         return said

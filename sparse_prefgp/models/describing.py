@@ -114,6 +114,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             "kinds": [kind.name for kind in KINDS],
             "levels": None if duels.levels is None else list(duels.levels),
             "groups": None if duels.group_names is None else list(duels.group_names),
+            "group_column": duels.group_column,
             "covariates": list(duels.covariate_names),
             "people": None if duels.events.person is None else list(duels.events.person.names),
             "item_rows": None if duels.item_rows is None else "item_rows",
@@ -254,8 +255,8 @@ def events_of_arrays(data: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eve
     """
     counts, each = arrays["counts"], arrays.get("weights")
     labels = {
-        name: None if data.get(name) is None else Codes(arrays[name], tuple(data[name]))
-        for name in ("groups", "people")
+        name: None if data.get(name) is None else Codes(arrays[name], tuple(data[name]), column)
+        for name, column in (("groups", data.get("group_column")), ("people", None))
     }
     if "sides" in arrays:
         sides = arrays["sides"]

@@ -315,6 +315,19 @@ def known_labels(model: Any, groups: npt.NDArray[np.object_]) -> npt.NDArray[np.
     return names[number]
 
 
+def judge_column(model: Any, columns: Any, named: str | None) -> str | None:
+    """The column of a table that says who judged; None where it does not matter.
+
+    :param columns: of the table.
+    :param named: where the user says; by default what a model with leans has recorded, if the table
+        has it.
+    """
+    if named is not None or not model.row_layout.judged:
+        return named
+    recorded: str | None = model.duels.group_column
+    return recorded if recorded in columns else None
+
+
 def check_blocks(model: Predicts, given: Any) -> None:
     """Refuse blocks of new duels that a model cannot use.
 

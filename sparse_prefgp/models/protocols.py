@@ -73,6 +73,9 @@ class KnownDuels(Protocol):
     def group_names(self) -> tuple[Hashable, ...] | None: ...
 
     @property
+    def group_column(self) -> str | None: ...
+
+    @property
     def items(self) -> FloatArray: ...
 
     @property

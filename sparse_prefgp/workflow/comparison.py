@@ -19,9 +19,10 @@ import numpy as np
 from sparse_prefgp import analysis
 from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io import DuelTable
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 from sparse_prefgp.workflow.failures import failures, reason_of
@@ -227,7 +228,8 @@ def compare(
 
     :param candidates: at least one, as `Candidate` or as text, `kernel/approximation/m`.
     :param duels: `Duels`, or a table as `read_table` gives it, whose columns `by` can name; without
-        ties. Their weights count in the fits; all groups share one noise.
+        ties. Their weights count in the fits; all groups share one noise. Held-out duels have
+        their covariates.
     :param settings: how they are compared; by default made of the options.
     :param rng: of folds, thinning and first inducing inputs, in place of the seed of the settings.
     :param checkpoint: a folder in which finished fits are kept, replaced in one step after each.
@@ -250,7 +252,8 @@ def compare(
     listed = [c if isinstance(c, Candidate) else Candidate.parse(c) for c in candidates]
     refuse_without_features(duels)
     drawn = np.random.default_rng(settings.seed)
-    plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train)
+    judged = settings.lean_by_group is not None
+    plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train, judged)
     _check_candidates(listed, plan)
     _check_groups(listed, plan, settings.groups)
     _check_columns(listed, plan)
@@ -268,7 +271,9 @@ def _decisive(settings: CompareSettings, plan: FoldPlan) -> tuple[Any, ...]:
         for fold in plan.folds
     ]
     numbers = (settings.seed, settings.max_iterations, float(settings.noise_variance))
-    return (*numbers, settings.least_gain, settings.fixed_inducing, groups)
+    lean = settings.lean_by_group
+    more = () if lean is None else (lean,)
+    return (*numbers, settings.least_gain, settings.fixed_inducing, groups, *more)
 
 
 def _check_candidates(listed: Sequence[Candidate], plan: FoldPlan) -> None:
@@ -356,8 +361,7 @@ class FoldFit:
 def fit_candidate(
     candidate: Candidate,
     train: Duels,
-    winners: IntArray,
-    losers: IntArray,
+    test: Events,
     *,
     settings: CompareSettings,
     inducing: int | None,
@@ -367,8 +371,7 @@ def fit_candidate(
 
     :param candidate: kernel and approximation.
     :param train: training duels.
-    :param winners: (k,) items of `train` that won and lost the duels to be predicted.
-    :param losers: (k,) items of `train` that won and lost the duels to be predicted.
+    :param test: (k,) duels to be predicted, between items of `train`.
     :param settings: of the comparison.
     :param inducing: m, None where there is none.
     :param groups: of features, for additive kernels.
@@ -377,7 +380,7 @@ def fit_candidate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # whether it converged is in the result
         model, report = fit_model(Training(settings.of(candidate), train, inducing, groups=groups))
-        found = analysis.scoring.pair_log_probabilities(model, winners, losers)
+        found = analysis.scoring.log_probabilities_of(model, test)
     evidence = report.log_evidence / model.weight_used
     if not (np.all(np.isfinite(found)) and math.isfinite(evidence)):
         raise ValueError("A prediction or the evidence is not a finite number.")
@@ -471,8 +474,10 @@ class _Run:
     def _fit_probit(self, train: Duels, fold: Fold) -> None:
         rng = np.random.default_rng(self._settings.seed)
         probit = LinearProbit.of(train, rng)
-        won, lost = self._plan.winners[fold.test], self._plan.losers[fold.test]
-        self._probit.append(probit.predict_log_proba(train.items[won] - train.items[lost]))
+        test = self._plan.events.take(fold.test)
+        won, lost = test.pairs.T
+        x = train.items[won] - train.items[lost]
+        self._probit.append(probit.predict_log_proba(x, test.covariate_differences))
 
     def _fit(self, entry: _Entry, train: Duels, k: int) -> None:
         """Fit a candidate on a fold, unless that has been done."""
@@ -516,8 +521,7 @@ class _Run:
             found = fit_candidate(
                 candidate,
                 train,
-                self._plan.winners[fold.test],
-                self._plan.losers[fold.test],
+                self._plan.events.take(fold.test),
                 settings=self._settings,
                 inducing=inducing,
                 groups=groups,

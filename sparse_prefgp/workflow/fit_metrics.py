@@ -78,6 +78,7 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "cuts": None if model.duels.levels is None else model.cuts.numpy().tolist(),
         "grades": _grades(model),
         "coefficients": _coefficients(model),
+        "leans": _leans(model),
         "tie_model": model.tie_model,
         "tie_share": None if model.tie_share is None else float(model.tie_share.numpy()),
         "fixed_margin": None if model.margin is None else not model.margin.trainable,
@@ -132,6 +133,18 @@ def _coefficients(model: Any) -> list[dict[str, Any]] | None:
         return None
     found: list[dict[str, Any]] = model.coefficients().rows()
     return found
+
+
+def _leans(model: Any) -> dict[str, Any] | None:
+    """Who leans, by which covariate, and how much they differ; None without leans."""
+    if model.lean_variance is None:
+        return None
+    return {
+        "covariate": model.lean_by_group,
+        "column": model.duels.group_column,
+        "groups": len(model.duels.group_names or ()),
+        "variance": float(model.lean_variance.numpy()),
+    }
 
 
 def _grades(model: Any) -> dict[str, Any] | None:

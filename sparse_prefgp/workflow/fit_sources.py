@@ -114,6 +114,50 @@ class Sources:
         parse=names,
     )
     """Columns of the covariates."""
+    lean_by: str | None = option(
+        "Column of the duels that says who judged: each leans to a side by the covariate, beyond "
+        "its coefficient. judge:shown_first where there are several covariates. With --noise-by "
+        "the same column.",
+        default=None,
+        needs="covariate",
+    )
+    """Column of who judged, and the covariate they lean by."""
+
+    @property
+    def lean(self) -> tuple[str, str] | None:
+        """The column of who judged, and the covariate that they lean by; None without leans.
+
+        :raises ValueError: no covariate, none of that name, or several and no name; another column
+            of who judged than that of the noise.
+        """
+        if self.lean_by is None:
+            return None
+        known = list(self.covariate)
+        column, colon, covariate = self.lean_by.rpartition(":")
+        if not colon:
+            column, covariate = self.lean_by, known[0] if len(known) == 1 else ""
+        if not known:
+            raise ValueError(
+                f"Leans by {self.lean_by!r} were asked for, but no covariate to lean by; name one "
+                "(--covariate), or leave --lean-by out."
+            )
+        if covariate not in known or not column:
+            problem = f"{covariate!r} is none of the covariates" if colon else "there are several"
+            raise ValueError(
+                f"Leans by {self.lean_by!r} were asked for, but {problem}; choose from "
+                f"{', '.join(f'{column or self.lean_by}:{name}' for name in known)} (--lean-by)."
+            )
+        if self.noise_by not in (None, column):
+            raise ValueError(
+                f"A duel has one judge, but the noise is by {self.noise_by!r} and the leans are by "
+                f"{column!r}; name the same column in both, or leave one of them out."
+            )
+        return column, covariate
+
+    @property
+    def judged_by(self) -> str | None:
+        """The column of who judged; None where nobody asked."""
+        return self.noise_by if self.lean is None else self.lean[0]
 
     @property
     def files(self) -> tuple[Any, ...]:
@@ -180,7 +224,7 @@ class Sources:
             ignore=list(self.ignore),
             never_features=data.splits.split_columns(split),
             weights=self.weight,
-            groups=self.noise_by,
+            groups=self.judged_by,
             context=self.context,
             item=self.item,
             **options,
@@ -200,6 +244,7 @@ class Sources:
             raise ValueError(f"Grades were given with {given[0]}; they go with duels alone.")
         if self.covariate and given != ["duels"]:
             raise ValueError(f"Covariates were given with {given[0]}; they go with duels alone.")
+        assert self.lean is None or self.covariate  # refuses what makes no sense
         return given[0]
 
     def _stream(self, progress: Callable[[int, int], None] | None) -> io.StreamedDuels:
@@ -236,6 +281,7 @@ class Sources:
             "ties",
             "weight",
             "noise_by",
+            "lean_by",
             "context",
             "covariate",
             "item",

@@ -39,15 +39,20 @@ class FoldPlan:
     :ivar losers: the same.
     :ivar counts: (t,) how often each row was seen.
     :ivar sets: (t,) a number for each row, equal for duels of one choice or ranking.
+    :ivar events: what each row said.
     :ivar folds: at least one.
     :ivar description: one sentence on them.
     :ivar thinned: training rows left out, at most in a fold.
     """
 
-    def __init__(self, table: DuelTable, folds: list[Fold], description: str) -> None:
-        # Idle items would be converted for every fold. Who judged does not count here, and sites
-        # that are parted by it would cost time.
-        self._table = table.without_idle_items().saying(judge=None)
+    def __init__(
+        self, table: DuelTable, folds: list[Fold], description: str, judged: bool = False
+    ) -> None:
+        # Idle items would be converted for every fold. Who judged counts where judges lean alone,
+        # and sites that are parted by it would cost time.
+        used = table.without_idle_items()
+        self._table = used if judged else used.saying(judge=None)
+        self.events = self._table.events
         self.winners, self.losers = self._table.winners, self._table.losers
         self.counts, self.sets = table.counts, table.sets()
         self._parts: dict[int, Duels] = {}
@@ -69,6 +74,7 @@ def plan_folds(
     by: str | npt.ArrayLike,
     rng: np.random.Generator,
     max_train: int | None,
+    judged: bool = False,
 ) -> FoldPlan:
     """Part duels into folds; the arguments are those of `compare`.
 
@@ -77,6 +83,7 @@ def plan_folds(
     :param by: `duels`, `items`, `group:COLUMN`, `time:COLUMN` or the group of each row.
     :param rng: draws what is random.
     :param max_train: thin the training part of each fold to so many rows.
+    :param judged: whether it counts who judged.
     :raises ValueError: more folds than there are units; a fold without duels; a column that is not
         there or has no value; an array of another length; ties.
     """
@@ -110,7 +117,7 @@ def plan_folds(
             wording += f"; {mixed:,} of {t:,} duels are between different folds and never scored"
         wording += "."
     found = [Fold(train, test, sets[test]) for train, test in parts]
-    plan = FoldPlan(table, found, wording)
+    plan = FoldPlan(table, found, wording, judged)
     if max_train is not None:
         moment = units.code if units.ordered else None
         for k, fold in enumerate(found):

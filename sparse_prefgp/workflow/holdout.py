@@ -125,6 +125,7 @@ class Training:
             noise_by_group=settings.noise_by_group,
             cuts_by_group=self.cuts_by_group,
             tie_model=settings.tie_model,
+            lean_by_group=settings.lean_by_group,
         )
         _fix(model, settings)
         return model
@@ -398,6 +399,9 @@ def refit_model(
         again.margin.prior = model.margin.prior  # about where learning began
     for step, known in zip(again.cut_steps, model.cut_steps, strict=True):
         step.assign(known)
+    for name in ("covariate_variance", "lean_variance"):
+        if getattr(again, name) is not None:
+            getattr(again, name).assign(getattr(model, name))
     names = again.duels.group_names or ()
     for after, before in (
         (again.noise_ratio, model.noise_ratio),
@@ -452,6 +456,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
             "Noise by group was asked for, but the duels have no groups; name the column that says "
             "who judged (--noise-by, groups=)."
         )
+    _check_leans(table, settings.lean_by_group)
     settings = settings.of(table)
     _warn_of_idle_context(table, settings)
     if split is None:
@@ -498,6 +503,23 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
             "another split."
         )
     return holdout
+
+
+def _check_leans(table: DuelTable, covariate: str | None) -> None:
+    """Refuse leans by what is no covariate, or of nobody."""
+    names = table.events.covariate_names
+    if covariate is None:
+        return
+    if covariate not in names:
+        raise ValueError(
+            f"Leans by {covariate!r} were asked for, which is no covariate of the duels; choose "
+            f"from {', '.join(map(repr, names)) or 'none: name some (--covariate, covariates=)'}."
+        )
+    if table.groups is None:
+        raise ValueError(
+            f"Leans by {covariate!r} were asked for, but the duels have no groups; name the column "
+            "that says who judged (--lean-by, groups=)."
+        )
 
 
 def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:

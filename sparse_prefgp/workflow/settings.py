@@ -165,6 +165,8 @@ class FitSettings:
     """What a tie tells: `box` or `margin-only`."""
     noise_by_group: bool = option(None, default=False, flag="noise-by", excludes="stream")
     """Learn the noise of each group."""
+    lean_by_group: str | None = option(None, default=None, flag="lean-by", excludes="stream")
+    """The covariate by which each group leans to a side."""
     shared_cuts: bool = option(
         "With --noise-by: one margin of ties, and the same cuts of grades, for all who judge; by "
         "default each has a factor of its own.",
@@ -512,6 +514,8 @@ class CompareSettings:
     """After each fold give up candidates that are clearly behind, by more than 4 standard errors of
     the paired differences between duels and 0.003 nats.
     """
+    lean_by_group: str | None = option(None, default=None)
+    """The covariate by which each group leans to a side."""
     time_budget: float | None = option("Begin no fit after so many seconds.", default=None)
     """Seconds; no fit begins after them. What is chosen then depends on the machine. Those of fits
     that came from a checkpoint count.
@@ -543,6 +547,7 @@ class CompareSettings:
             least_gain=self.least_gain,
             noise_variance=self.noise_variance,
             fixed_inducing=self.fixed_inducing,
+            lean_by_group=self.lean_by_group,
         )
 
 

@@ -181,7 +181,8 @@ def fit(
         `read_rankings`; `ties`, a table of tied pairs; `features`, `ignore` and `context`, columns
         as for `read_duels`; `weight`, the column that says as how many duels each counts;
         `noise_by`, the column that says who judged, so that each has a noise and, of ties and
-        grades, cuts of its own; `grade`, the column of grades, and `grades`, their levels.
+        grades, cuts of its own; `covariate`, columns, and `lean_by`, the column that says who
+        leans by one of them; `grade`, the column of grades, and `grades`, their levels.
     :return: The model, how it was optimised, scores, figures and notes.
     :raises ValueError: an option that there is not, or given along with settings; what
         `FitSettings`, the readers, `split_duels` and `optimise` raise; a folder that holds
@@ -355,8 +356,15 @@ def settings_of(
 
     :raises ValueError: what `settings_from` and `FitSettings` raise.
     """
-    usual = {"stream": sources.must_stream, "noise_by_group": sources.noise_by is not None}
+    leaning = None if sources.lean is None else sources.lean[1]
+    usual = {
+        "stream": sources.must_stream,
+        "noise_by_group": sources.noise_by is not None,
+        "lean_by_group": leaning,
+    }
     found = settings_from(FitSettings, settings, options, "a fit", usual, also=SOURCES)
+    if leaning is not None and found.lean_by_group is None:
+        found = replace(found, lean_by_group=leaning)
     return replace(found, stream=True) if sources.must_stream else found
 
 

@@ -417,6 +417,26 @@ CASES: dict[str, Case] = {
         ("'side'", "row 3 of duels.csv"),
         write("duels.csv", "winner,loser,side\ni1,i2,1\ni2,i3,\n"),
     ),
+    "lean without a covariate": Case(
+        FIT + " --lean-by judge", ("Leans by 'judge'", "no covariate", "--covariate")
+    ),
+    "lean by none of the covariates": Case(
+        FIT + " --covariate side --lean-by judge:unknown",
+        ("'unknown' is none of the covariates", "judge:side"),
+    ),
+    "lean by one of several covariates": Case(
+        FIT + " --covariate side,length --lean-by judge",
+        ("there are several", "judge:side, judge:length"),
+    ),
+    "lean of nobody": Case(
+        FIT + " --covariate side --lean-by judge",
+        ("duels.csv has no column 'judge'",),
+        write("duels.csv", "winner,loser,side\ni1,i2,1\ni2,i3,-1\n"),
+    ),
+    "lean by another judge than the noise": Case(
+        FIT + " --covariate side --lean-by judge --noise-by task",
+        ("noise is by 'task'", "leans are by 'judge'", "the same column"),
+    ),
     "context of no column": Case(FIT + " --context surface", ("'surface' is not a column",)),
     "context that is a feature": Case(
         FIT + " --context height",

@@ -168,12 +168,12 @@ def test_an_interrupted_choice_goes_on(
     """Ctrl-C in the comparison, then in the fit; no candidate is fitted a second time."""
     calls: list[tuple[str, int]] = []
 
-    def candidate_fit(candidate: Candidate, train: Any, won: Any, lost: Any, **_: Any) -> FoldFit:
-        calls.append((str(candidate), hash(won.tobytes() + lost.tobytes())))
+    def candidate_fit(candidate: Candidate, train: Any, test: Any, **_: Any) -> FoldFit:
+        calls.append((str(candidate), hash(test.sides.tobytes())))
         if len(calls) == 5:
             raise KeyboardInterrupt
         nats = 0.5 if candidate.kernel == "se" else 0.501
-        return FoldFit(np.full(len(won), -nats), -0.5, True)
+        return FoldFit(np.full(len(test), -nats), -0.5, True)
 
     monkeypatch.setattr(compare_module, "fit_candidate", candidate_fit)
     out, auto = tmp_path / "out", ("--kernel", "auto", "--refit")

@@ -45,8 +45,8 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """Nats of each candidate in place of a fit."""
     nats: dict[str, float] = {}
 
-    def fit(candidate: Candidate, train: Any, won: Any, lost: Any, **more: Any) -> FoldFit:
-        return FoldFit(np.full(len(won), -nats[str(candidate)]), -0.6, True)
+    def fit(candidate: Candidate, train: Any, test: Any, **more: Any) -> FoldFit:
+        return FoldFit(np.full(len(test), -nats[str(candidate)]), -0.6, True)
 
     monkeypatch.setattr(compare_module, "fit_candidate", fit)
     return nats

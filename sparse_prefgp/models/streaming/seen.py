@@ -66,6 +66,7 @@ class SeenDuels:
     item_rows: ClassVar[None] = None
     groups: ClassVar[None] = None
     group_names: ClassVar[None] = None
+    group_column: ClassVar[None] = None
 
     @classmethod
     def of(cls, duels: StreamedDuels) -> SeenDuels:

@@ -66,7 +66,8 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     scored rows; an exception is raised. `calls` holds what was fitted."""
     state: dict[str, Any] = {"nats": {}, "calls": []}
 
-    def fit(candidate: Candidate, train: spg.Duels, won: Any, lost: Any, **more: Any) -> FoldFit:
+    def fit(candidate: Candidate, train: spg.Duels, test: Any, **more: Any) -> FoldFit:
+        won, lost = test.pairs.T
         state["calls"].append((str(candidate), train, won, lost, more))
         value = state["nats"][str(candidate)]
         if isinstance(value, Exception):

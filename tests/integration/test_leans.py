@@ -1,0 +1,132 @@
+"""Leans of judges on the command line: fitted, recorded, and read again by the other commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("typer")
+
+import pandas as pd
+from typer.testing import CliRunner
+
+import sparse_prefgp as spg
+from sparse_prefgp.cli.app import app
+from sparse_prefgp.workflow.fit_sources import Sources
+from sparse_prefgp.workflow.settings import FitSettings
+from sparse_prefgp.workflow.workflow import settings_of
+
+pytestmark = pytest.mark.data
+N, T = 8, 240
+
+
+def call(*words: Any) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Duels in which Ann leans to what is shown first and Bob away from it, and a fit of them."""
+    place = tmp_path_factory.mktemp("leans")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=N)
+    first = rng.integers(N, size=T)
+    second = (first + rng.integers(1, N, size=T)) % N
+    judge = rng.choice(["Ann", "Bob", "Cem"], size=T)
+    lean = pd.Series(judge).map({"Ann": 1.5, "Bob": -1.5, "Cem": 0.0}).to_numpy()
+    ahead = x[first] - x[second] + lean + rng.normal(size=T) > 0.0
+    frame = pd.DataFrame(
+        {
+            "winner": np.where(ahead, first, second),
+            "loser": np.where(ahead, second, first),
+            "shown_first": np.where(ahead, 1, -1),
+            "judge": judge,
+        }
+    )
+    frame.to_csv(place / "duels.csv", index=False)
+    frame.iloc[:40].to_csv(place / "new.csv", index=False)
+    pd.DataFrame({"item_id": range(N), "x": x}).to_csv(place / "items.csv", index=False)
+    call(*fit_words(place), "--out", place / "fitted", "--lean-by", "judge", "--quiet")
+    return place
+
+
+def fit_words(place: Path) -> tuple[Any, ...]:
+    words = ("--covariate", "shown_first", "--kernel", "linear", "--approximation", "exact")
+    tables = ("--items", place / "items.csv", "--duels", place / "duels.csv")
+    return ("fit", *tables, *words, "--max-iterations", 8)
+
+
+def test_each_judge_has_a_row(folder: Path) -> None:
+    metrics = json.loads((folder / "fitted" / "metrics.json").read_text())
+    rows = {row["name"]: row for row in metrics["fit"]["coefficients"]}
+    assert set(rows) == {"shown_first", *(f"shown_first of {who}" for who in ("Ann", "Bob", "Cem"))}
+    assert rows["shown_first of Ann"]["lower"] > 0.0 > rows["shown_first of Bob"]["upper"]
+    leans = metrics["fit"]["leans"]
+    assert leans["column"] == "judge" and leans["covariate"] == "shown_first"
+    assert leans["groups"] == 3 and leans["variance"] > 0.5
+    table = pd.read_csv(folder / "fitted" / "coefficients.csv")
+    assert list(table["name"]) == [row["name"] for row in metrics["fit"]["coefficients"]]
+    held = metrics["held_out"]
+    assert held["model"]["nlp_nats"] < held["linear_probit"]["nlp_nats"] - 0.05
+
+
+def test_the_column_is_known_to_the_other_commands(folder: Path) -> None:
+    model = spg.load(folder / "fitted")
+    named = spg.evaluate(model, folder / "new.csv", groups="judge")
+    assert spg.evaluate(model, folder / "new.csv") == named
+    frame = pd.read_csv(folder / "new.csv").rename(columns={"judge": "who"})
+    with pytest.warns(UserWarning, match="no column 'judge', though judges lean"):
+        unknown = spg.evaluate(model, frame)
+    assert unknown["held_out"]["model"]["nlp_nats"] > named["held_out"]["model"]["nlp_nats"] + 0.05
+
+    pairs = pd.DataFrame({"first": [0, 0], "second": [1, 1], "shown_first": [1, 1]})
+    pairs["judge"] = ["Ann", "Bob"]
+    p = spg.predict(model, pairs).probability.to_numpy()
+    assert p[0] > p[1] + 0.3
+    one, other = spg.predict(model, pairs.rename(columns={"judge": "who"})).probability
+    assert one == other and p[1] < one < p[0]
+
+    new, report = spg.update(model, folder / "new.csv")
+    assert report.new_duels == 40 and new.duels.group_column == "judge"
+    assert new.coefficients().names == model.coefficients().names
+    words = ("--model", folder / "fitted", "--duels", folder / "new.csv", "--quiet")
+    call("evaluate", *words, "--out", folder / "scores.json")
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["held_out"]["model"] == pytest.approx(named["held_out"]["model"])
+
+
+@pytest.mark.slow
+def test_with_noise_by_the_same_judge_refitted_and_compared(folder: Path) -> None:
+    more = ("--noise-by", "judge", "--lean-by", "judge:shown_first", "--refit")
+    call(*fit_words(folder), "--out", folder / "both", *more, "--quiet")
+    metrics = json.loads((folder / "both" / "metrics.json").read_text())
+    for name in ("fit", "refit_fit"):
+        assert metrics[name]["leans"]["groups"] == metrics[name]["noise_ratios"]["groups"] == 3
+    words = ("--items", folder / "items.csv", "--duels", folder / "duels.csv", "--json")
+    words += ("--candidates", "linear/exact", "--folds", 2, "--max-iterations", 4)
+    plain, covariate, lean = (
+        json.loads(CliRunner().invoke(app, ["select", *map(str, words), *flags]).stdout)
+        for flags in (
+            (),
+            ("--covariate", "shown_first"),
+            ("--covariate", "shown_first", "--lean-by", "judge"),
+        )
+    )
+    nats = [found["candidates"][0]["nlp_nats"] for found in (plain, covariate, lean)]
+    assert nats[2] < min(nats[:2]) - 0.05
+
+
+def test_settings_follow_the_sources() -> None:
+    sources = Sources(duels="duels.csv", covariate=["side"], lean_by="judge")
+    assert settings_of(sources, None, {}).lean_by_group == "side"
+    assert settings_of(sources, FitSettings(), {}).lean_by_group == "side"
+    assert sources.judged_by == "judge" and not settings_of(sources, None, {}).noise_by_group
+    with pytest.raises(ValueError, match="no covariate of the duels; choose"):
+        spg.fit(duels=spg.Duels(np.eye(3), [0, 1], [1, 2]), lean_by_group="side", kernel="linear")
