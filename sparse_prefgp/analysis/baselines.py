@@ -80,7 +80,7 @@ class LinearProbit:
         """Fitted to those of some duels that have a winner, with their weights.
 
         Equal duels of different groups are one row, so that groups change neither the folds nor the
-        fit. Covariates are columns beside the features, over their root mean square.
+        fit. Covariates are columns next to the features, over their root mean square.
 
         :raises ValueError: all duels are ties.
         """
