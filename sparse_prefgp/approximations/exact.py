@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import gpflow
 import numpy as np
 import tensorflow as tf
 
@@ -15,8 +16,14 @@ from sparse_prefgp.approximations.base import (
     build_factors,
     sample_duels,
 )
-from sparse_prefgp.covariances import Covariance, DenseOverDuels, DenseOverItems
-from sparse_prefgp.covariances.coefficients import widened
+from sparse_prefgp.covariances import (
+    Covariance,
+    DenseOverColumns,
+    DenseOverDuels,
+    DenseOverItems,
+)
+from sparse_prefgp.covariances.coefficients import TermOfDuels, widened
+from sparse_prefgp.covariances.finite import finite_parts, parts_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.checks import plain_scalars
@@ -27,7 +34,8 @@ class Exact(Approximation):
     """The GP prior itself: `K_vv + 2 sigma² I` (docs/method.md, section 1).
 
     Works over items, O(n³ + t) a sweep, when there are fewer distinct items than distinct duels,
-    and over duels, O(t³), otherwise.
+    and over duels, O(t³), otherwise; with covariates over items and coefficients where these are
+    fewer.
     """
 
     needs_inducing: ClassVar[bool] = False
@@ -40,6 +48,8 @@ class Exact(Approximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph = problem.graph
+        if self.over is None and _has_fewer_columns(problem):
+            return _over_columns(problem)
         rows = as_float(graph.rows)
         winners, losers = graph.edges
         over_items = is_over_items(self.over, graph)
@@ -105,6 +115,44 @@ class SubsetOfData(Approximation):
 def is_over_items(over: str | None, graph: DuelGraph) -> bool:
     """Whether the algebra runs over items: as asked, else wherever items are fewer than sites."""
     return graph.num_rows < graph.num_sites if over is None else over == "items"
+
+
+def _terms_of_duels(problem: DuelProblem) -> list[TermOfDuels]:
+    return [part for part in finite_parts(problem.kernel) if isinstance(part, TermOfDuels)]
+
+
+def _has_fewer_columns(problem: DuelProblem) -> bool:
+    """Whether items and coefficients are fewer than the rows that covariates make of them."""
+    graph = problem.graph
+    if not graph.layout.covariates:
+        return False
+    size = len(graph.items[0]) + sum(term.num_own(graph) for term in _terms_of_duels(problem))
+    return size < min(graph.num_rows, graph.num_sites)
+
+
+def _over_columns(problem: DuelProblem) -> DuelPrior:
+    """Over items and coefficients."""
+    graph, own = problem.graph, _terms_of_duels(problem)
+    items = widened(as_float(graph.items[0]), graph.layout)
+    plain = [part for part in parts_of(problem.kernel) if not isinstance(part, TermOfDuels)]
+    kernel = plain[0] if len(plain) == 1 else gpflow.kernels.Sum(plain)
+    lean = next((term.lean for term in own if term.lean is not None), None)
+    variances = [term.variances(graph) for term in own]
+    covariance = DenseOverColumns(
+        kernel_matrix(kernel, items), tf.concat(variances, 0), graph.columns(lean)
+    )
+
+    def features(inputs: tf.Tensor) -> tf.Tensor:
+        inputs = widened(inputs, graph.layout)
+        said = [
+            term.columns_of(graph, inputs) * variance
+            for term, variance in zip(own, variances, strict=True)
+        ]
+        return tf.concat([kernel_matrix(kernel, inputs, items), *said], -1)
+
+    factors, offset = build_factors(problem, problem.noise)
+    zero = tf.zeros([], items.dtype)
+    return DuelPrior(covariance, factors, offset, zero, features, covariance.jitter, zero)
 
 
 def check_over(over: str | None) -> None:

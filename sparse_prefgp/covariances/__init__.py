@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances.base import Marginals as Marginals
     from sparse_prefgp.covariances.base import SequentialCovariance as SequentialCovariance
     from sparse_prefgp.covariances.base import SequentialState as SequentialState
+    from sparse_prefgp.covariances.dense import DenseOverColumns as DenseOverColumns
     from sparse_prefgp.covariances.dense import DenseOverDuels as DenseOverDuels
     from sparse_prefgp.covariances.dense import DenseOverItems as DenseOverItems
     from sparse_prefgp.covariances.item_effect import ItemEffect as ItemEffect

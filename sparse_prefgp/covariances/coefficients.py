@@ -8,6 +8,7 @@ kernel on rows that hold the covariates of their side, that is `sum variance_c x
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 import gpflow
@@ -21,13 +22,26 @@ from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.support.arrays import IntArray
 
 
-class _OfDuels(FiniteKernel):
+class TermOfDuels(FiniteKernel):
     """A term that sees columns of the duel: all 0 in rows that end before them.
 
     Such rows are those of items of which nothing is said.
     """
 
     columns: list[int]
+    lean: int | None = None
+    """The number of the covariate that judges lean by, of a term of judges."""
+
+    @abstractmethod
+    def variances(self, graph: DuelGraph) -> tf.Tensor:
+        """Prior variances (p,) of its coefficients."""
+
+    @abstractmethod
+    def columns_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
+        """(N, p), what each coefficient is multiplied by in rows (N, ...)."""
+
+    def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
+        return self.columns_of(graph, inputs) * tf.sqrt(self.variances(graph))
 
     def slice(
         self, X: tf.Tensor, X2: tf.Tensor | None = None
@@ -40,7 +54,7 @@ class _OfDuels(FiniteKernel):
         return tf.zeros_like(rows[..., :1]) * tf.ones([len(self.columns)], rows.dtype)
 
 
-class CovariateTerm(_OfDuels):
+class CovariateTerm(TermOfDuels):
     """The linear term of C covariates.
 
     :param variance: (C,) prior variances of the coefficients.
@@ -61,14 +75,17 @@ class CovariateTerm(_OfDuels):
     def num_own(self, graph: DuelGraph) -> int:
         return len(self.columns)
 
-    def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
-        return self._said(inputs) * tf.sqrt(self.variance)
+    def variances(self, graph: DuelGraph) -> tf.Tensor:
+        return tf.convert_to_tensor(self.variance)
+
+    def columns_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
+        return self._said(inputs)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         return self.K_diag(self._said(second - first))
 
 
-class LeanTerm(_OfDuels):
+class LeanTerm(TermOfDuels):
     """What each judge adds to one of the coefficients.
 
     :param variance: of all judges' leans.
@@ -79,7 +96,7 @@ class LeanTerm(_OfDuels):
     def __init__(self, variance: gpflow.Parameter, layout: RowLayout, column: int) -> None:
         super().__init__()
         self.variance = variance
-        self.columns = [layout.first_covariate + column, layout.judge]
+        self.columns, self.lean = [layout.first_covariate + column, layout.judge], column
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         judges = None if X2 is None else X2[..., 1:]
@@ -94,10 +111,13 @@ class LeanTerm(_OfDuels):
     def num_own(self, graph: DuelGraph) -> int:
         return len(self._judges(graph))
 
-    def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
+    def variances(self, graph: DuelGraph) -> tf.Tensor:
+        return tf.fill([self.num_own(graph)], tf.convert_to_tensor(self.variance))
+
+    def columns_of(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         said = self._said(inputs)
         same = said[..., 1:] == tf.constant(self._judges(graph), said.dtype)[None, :]
-        return tf.sqrt(self.variance) * said[..., :1] * tf.cast(same, said.dtype)
+        return said[..., :1] * tf.cast(same, said.dtype)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         a, b = self._said(first), self._said(second)

@@ -314,15 +314,56 @@ class DuelGraph(Links):
     @cached_property
     def residual_rank(self) -> int:
         """Upper bound on the rank of the residual: distinct items less connected components."""
-        n, ones = self.num_rows, np.ones(self.num_sites)
-        winners, losers = self.winners, self.losers
-        if self.layout.covariates:  # exact, so that only the rows of items leave a residual
-            items = self.rows[:, : self.layout.first_covariate]
-            distinct, item = np.unique(items, axis=0, return_inverse=True)
-            n, item = len(distinct), item.reshape(-1)
-            winners, losers = item[winners], item[losers]
+        items, item = self.items  # covariates are exact, and leave no residual
+        n, ones = len(items), np.ones(self.num_sites)
+        winners, losers = item[self.winners], item[self.losers]
         adjacency = sparse.coo_matrix((ones, (winners, losers)), shape=(n, n))
         return n - int(connected_components(adjacency, directed=False)[0])
+
+    @cached_property
+    def items(self) -> tuple[np.ndarray, np.ndarray]:
+        """Distinct rows without what is said of a duel, and which of them each row is of, (n,)."""
+        if not self.layout.covariates:
+            return self.rows, np.arange(self.num_rows)
+        distinct, item = np.unique(
+            self.rows[:, : self.layout.first_covariate], axis=0, return_inverse=True
+        )
+        return distinct, item.reshape(-1)
+
+    def columns(self, lean: int | None = None) -> sparse.csr_matrix:
+        """What z is made of where duels have covariates, (t, n0 + C + number of judges), sparse.
+
+        The n0 items, the covariates, and for each judge that is named the covariate that judges
+        lean by.
+
+        :param lean: the number of that covariate; None where judges do not lean.
+        """
+        if lean not in self._columns:
+            at, layout = self.layout.first_covariate, self.layout
+            said = self.rows[:, at : at + layout.covariates]
+            parts = [sparse.csr_matrix(said)]
+            if lean is not None:
+                judges, judge = np.unique(self.rows[:, layout.judge], return_inverse=True)
+                own = sparse.csr_matrix(
+                    (said[:, lean], (np.arange(self.num_rows), judge.reshape(-1))),
+                    shape=(self.num_rows, len(judges)),
+                )
+                parts.append(own[:, np.flatnonzero(judges >= 0)])
+            items, item = self.items
+            one = np.ones(self.num_rows)
+            parts.insert(
+                0,
+                sparse.csr_matrix(
+                    (one, (np.arange(self.num_rows), item)), shape=(self.num_rows, len(items))
+                ),
+            )
+            of_row = sparse.hstack(parts, format="csr")
+            self._columns[lean] = of_row[self.losers] - of_row[self.winners]
+        return self._columns[lean]
+
+    @cached_property
+    def _columns(self) -> dict[int | None, sparse.csr_matrix]:
+        return {}
 
     def buckets(self, blocks: np.ndarray) -> tuple[Bucket, ...]:
         """The sites of blocks (t,) as arrays of equal shape; the last layout is held."""

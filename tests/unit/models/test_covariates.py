@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.covariances import DenseOverColumns
 
 CASE: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "data" / "covariates_case.json").read_text()
@@ -177,6 +178,48 @@ def test_leans_are_columns_of_one_variance(name: str) -> None:
     known = plain.predict_difference(a, b, covariates=np.pad(x, ((0, 0), (0, 3))))
     np.testing.assert_allclose(unknown[0], known[0], atol=1e-8)
     np.testing.assert_allclose(unknown[1], known[1] + 0.3, atol=1e-8)
+
+
+def slopes(made: spg.PreferenceGP) -> Any:
+    """Of the log evidence by everything that is learned."""
+    with tf.GradientTape() as tape:
+        value = made.maximum_log_likelihood_objective()
+    return tape.gradient(value, made.trainable_variables)
+
+
+@pytest.mark.parametrize("engine", [ENGINE, spg.SequentialEP(tolerance=1e-12)])
+def test_exact_over_items_and_coefficients(engine: Any) -> None:
+    """Where covariates make many rows of few items, the algebra is over items and coefficients."""
+    data = judged(True, groups=JUDGES)
+    found = {}
+    for over in (None, "items", "duels"):
+        made = spg.PreferenceGP(
+            data,
+            gpflow.kernels.Sum([kernel(), spg.ItemEffect(variance=0.3)]),
+            approximation=spg.Exact(over=over),
+            engine=engine,
+            covariate_variance=[0.5, 0.2],
+            lean_by_group="side",
+        )
+        found[over] = made
+    covariance = found[None].approximation.prior(found[None].problem()).covariance
+    assert isinstance(covariance, DenseOverColumns)
+    assert len(covariance._matrix) == 6 + 2 + 3
+    x = np.array([[1.0, 0.3], [-1.0, 0.0]])
+    for over in ("items", "duels"):
+        one, other = found[None], found[over]
+        assert one.log_evidence() == pytest.approx(other.log_evidence(), abs=1e-9)
+        for a, b in zip(slopes(one), slopes(other), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-7)
+        np.testing.assert_allclose(
+            one.coefficients().covariance, other.coefficients().covariance, atol=1e-9
+        )
+        pairs = one.item_inputs()[:2], one.item_inputs()[2:4]
+        np.testing.assert_allclose(
+            one.predict_duel(*pairs, covariates=x, groups=[0, 2]),
+            other.predict_duel(*pairs, covariates=x, groups=[0, 2]),
+            atol=1e-9,
+        )
 
 
 def test_with_effects_of_items_ties_and_counts() -> None:
