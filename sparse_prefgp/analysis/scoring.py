@@ -84,6 +84,7 @@ def _behind_doors(
     groups: npt.NDArray[np.object_] | None = None,
     blocks: npt.NDArray[np.object_] | None = None,
 ) -> ScoredRows:
+    events = events.in_order()  # as the doors turn what is graded below 0, covariates too
     doors = events.doors()
     won, lost = (table[rows] for rows in doors.features.T)
     counts = events.counts[doors.event]

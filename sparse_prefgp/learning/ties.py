@@ -86,11 +86,17 @@ class _Seen(NamedTuple):
     def of(cls, model: PreferenceGP) -> _Seen:
         events = model.duels.events
         doors = events.doors()
-        inputs = model.item_inputs()
+        inputs, said = model.item_inputs(), events.covariate_differences
+        leaning = None
+        if model.row_layout.judged and events.judge is not None:
+            leaning = np.array(events.judge.names, dtype=object)[events.judge.numbers]
         moments: list[npt.NDArray[Any]] = []
         for start in range(0, len(doors.event), _AT_ONCE):
-            first, second = doors.features[start : start + _AT_ONCE].T
-            both = model.predict_difference(inputs[first], inputs[second])
+            part = slice(start, start + _AT_ONCE)
+            first, second = doors.features[part].T
+            x = None if said is None else said[doors.event[part]]
+            who = None if leaning is None else leaning[doors.event[part]]
+            both = model.predict_difference(inputs[first], inputs[second], x, who)
             moments.append(np.stack([x.numpy() for x in both]))
         mean, variance = np.concatenate(moments, 1)
         noise = 2.0 * float(model.noise_variance.numpy())

@@ -33,6 +33,26 @@ def model() -> spg.PreferenceGP:
     return spg.PreferenceGP(spg.read_duels(ITEMS, TRAINING), kernel)
 
 
+def test_a_duel_told_from_its_other_side_has_the_same_scores() -> None:
+    """With its grade and its covariates turned."""
+    rng = np.random.default_rng(2)
+    told = DUELS.assign(grade=rng.integers(-2, 3, 40), shown_first=rng.choice([-1.0, 1.0], 40))
+    below = told["grade"] < 0
+    turned = told.copy()
+    turned.loc[below, ["winner", "loser"]] = told.loc[below, ["loser", "winner"]].to_numpy()
+    for name in ("grade", "shown_first"):
+        turned[name] = np.where(below, -told[name], told[name])
+    data = spg.read_duels(ITEMS, told, grade="grade", covariates=["shown_first"])
+    model = spg.PreferenceGP(data, gpflow.kernels.Linear(), margin=0.3)
+    found, wanted = (
+        evaluate(model, duels, grade="grade", rng=np.random.default_rng(0))
+        for duels in (told, turned)
+    )
+    for name in ("held_out", "held_out_outcomes", "held_out_grades"):
+        for predictor, figures in wanted[name].items():
+            close(found[name][predictor], figures)
+
+
 def close(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert found.keys() == expected.keys()
     for name, value in expected.items():

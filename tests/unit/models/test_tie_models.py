@@ -59,6 +59,41 @@ def test_utilities_are_those_of_the_decided_duels():
     assert model.lower_bound() == pytest.approx(plain.lower_bound(), abs=IDENTITY)
 
 
+def test_the_margin_knows_what_is_said_of_the_duels():
+    """Of a duel decided by its covariate, utilities alone would say that it should be a tie."""
+    side = np.where(np.arange(80) % 3, 2.0, -2.0)
+    duels = spg.Duels(
+        X,
+        WINNER,
+        LOSER,
+        ties=BY_MARGIN,
+        groups=JUDGE,
+        covariates=side[:, None],
+        covariate_names=["side"],
+    )
+    model = spg.PreferenceGP(
+        duels,
+        gpflow.kernels.Linear(),
+        margin=0.3,
+        tie_model="margin-only",
+        lean_by_group="side",
+    )
+    found = fit_tie_margin(model)
+    mean, variance = (
+        x.numpy() for x in model.predict_difference(X[WINNER], X[LOSER], side[:, None], JUDGE)
+    )
+    normal = stats.norm(mean, np.sqrt(variance + 1.0))
+
+    def loss(d: float) -> float:
+        p = normal.cdf(d) - normal.cdf(-d)
+        return -float(np.log(np.where(BY_MARGIN, p, 1.0 - p)).sum())
+
+    best = optimize.minimize_scalar(
+        loss, bounds=(0.01, 5.0), method="bounded", options={"xatol": 1e-9}
+    )
+    assert found.log_likelihood == pytest.approx(-best.fun, abs=1e-6)
+
+
 @pytest.mark.parametrize("by_group", [False, True])
 def test_the_margin_is_the_most_likely_one(by_group):
     model = model_of(BY_MARGIN, noise_by_group=by_group)
