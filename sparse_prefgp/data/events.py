@@ -209,6 +209,15 @@ class Events:
     covariate_names: tuple[str, ...] = ()
     """C names of the covariates; none where they have none."""
 
+    def said(self) -> list[npt.NDArray[Any]]:
+        """What there is besides sides and counts, as arrays, for a fingerprint."""
+        found: list[npt.NDArray[Any] | None] = [self.weights, self.time, self.covariates]
+        found += [None if codes is None else codes.numbers for codes in (self.judge, self.person)]
+        found.append(None if self.answer is None else self.answer.numbers)
+        if np.any(self.kind != WIN):
+            found.append(self.kind)
+        return [values for values in found if values is not None]
+
     @classmethod
     def between(
         cls,

@@ -181,6 +181,8 @@ def identify(
         data = [graph.rows, graph.winners, graph.losers, graph.counts, graph.lower, graph.upper]
         if graph.groups is not None:
             data.append(graph.groups)
+        if model.duels.events.answer is not None:  # of which limits tell only the last level
+            data.append(model.duels.events.answer.numbers)
         probe = kernel_matrix(model.problem().kernel, as_float(graph.rows[:_PROBED_ROWS])).numpy()
     parts = [model.kernel, *model.kernel.submodules]
     kinds = [type(part).__name__ for part in parts if isinstance(part, gpflow.kernels.Kernel)]

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 # Of a coefficient times the root mean square of its covariate, to begin from.
 FIRST_VARIANCE = 0.25
+# Standard deviation of the log of these variances, beforehand.
+VARIANCE_LOG_SD = 1.0
 
 
 def covariate_parameter(given: Any, squares: FloatArray | None) -> gpflow.Parameter | None:
     """Prior variances of the coefficients, (C,), in units of 1 / covariate²; None without any.
+
+    The log of each has a normal prior about what it begins from.
 
     :param squares: (C,) mean square of each covariate; None without.
     :raises ValueError: what is no positive number for each covariate, or given without covariates.
@@ -69,8 +73,11 @@ def lean_parameter(name: str | None, duels: Duels) -> gpflow.Parameter | None:
 
 
 def _variance(value: FloatArray) -> gpflow.Parameter:
-    # By its log: its unit is that of the covariate, which may be anything.
-    return gpflow.Parameter(value, transform=tfp.bijectors.Exp())
+    # By its log: its unit is that of the covariate, which may be anything. One coefficient says too
+    # little of the variance that it was drawn with: without a prior the most likely one is often 0,
+    # and its interval a point.
+    prior = tfp.distributions.LogNormal(np.log(value), np.float64(VARIANCE_LOG_SD))
+    return gpflow.Parameter(value, transform=tfp.bijectors.Exp(), prior=prior)
 
 
 @dataclass(frozen=True, eq=False)

@@ -139,7 +139,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         prior about that, with a warning.
     :param covariate_variance: where duels have covariates, (C,) prior variances of their
         coefficients to begin from, or one for all; by default 0.25 over the mean square of each
-        covariate. They are learned.
+        covariate. They are learned, the log of each with a prior N(log of that, 1).
     :param lean_by_group: the covariate, by its name, by which each group leans to a side beyond the
         common coefficient: a number b_j each, `b_j ~ N(0, lean_variance)`, which is learned.
     :param cuts_by_group: learn for each group by what it multiplies margin and cuts, `cut_scale`,

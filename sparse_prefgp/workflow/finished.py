@@ -100,6 +100,7 @@ def fingerprints_of(plan: FoldPlan, settings: Sequence[Any]) -> dict[str, str]:
     for fold in plan.folds:
         train = plan.train(fold)
         parts += [fold.train, fold.test, train.items, train.winners, train.losers, train.counts]
+        parts += [train.item, *train.events.said()]
     return {"duels": digest_of(parts), "settings": digest_of([repr(settings).encode()])}
 
 
