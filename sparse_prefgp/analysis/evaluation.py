@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ from sparse_prefgp.analysis.scoring import (
 )
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.io.files import listing
-from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
+from sparse_prefgp.io.judgements import LOSER, WINNER, covariates_there, load_duels
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
 from sparse_prefgp.models.outcomes import (
@@ -179,15 +179,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             )
         found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
         graded = grades_like(model, grade)
-        groups = judge_column(model, table.frame.columns, groups)
-        if groups is None and model.row_layout.judged:
-            recorded = model.duels.group_column
-            what = "column of who judged was named" if recorded is None else f"column {recorded!r}"
-            warnings.warn(
-                f"{table.name}: no {what}, though judges lean in the model; name one (--noise-by, "
-                "groups=), or all of them count as unknown.",
-                stacklevel=3,
-            )
+        groups = _judged_by(model, table.frame.columns, groups, table.name)
         given = found.read_duels(
             table, groups, blocks=blocks, grade=graded, covariates=model.duels.covariate_names
         )
@@ -214,6 +206,24 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
         unseen,
         in_blocks,
     )
+
+
+def _judged_by(
+    model: Predicts, columns: Collection[str], groups: str | None, source: str
+) -> str | None:
+    """The column of who judged, as `judge_column`; warns where judges lean and there is none."""
+    if groups is not None:
+        known_labels(model, np.empty(0, dtype=object))  # refuses groups that are of no account
+    found = judge_column(model, columns, groups)
+    if found is None and model.row_layout.judged:
+        recorded = model.duels.group_column
+        what = "column of who judged was named" if recorded is None else f"column {recorded!r}"
+        warnings.warn(
+            f"{source}: no {what}, though judges lean in the model; name one (--noise-by, "
+            "groups=), or all of them count as unknown.",
+            stacklevel=4,
+        )
+    return found
 
 
 def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
@@ -243,8 +253,6 @@ def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
 
 def _streamed(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Given:
     groups, blocks, grade = columns
-    if groups is not None:
-        raise ValueError(f"Duels are read in chunks without groups; leave out {groups!r}.")
     if blocks is not None:
         raise ValueError(
             f"Duels are read in chunks without blocks; leave out {shortened(blocks)}, or give the "
@@ -252,7 +260,7 @@ def _streamed(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Gi
         )
     if model.approximation.has_blocks:
         warn_without_blocks(model)
-    stream, found = _in_units_of(model, duels, items, grade)
+    stream, found = _in_units_of(model, duels, items, grade, groups)
 
     def there() -> ItemSet | None:
         if found is None:
@@ -261,7 +269,7 @@ def _streamed(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _Gi
         return found.select(np.flatnonzero(stream.totals.comparisons))
 
     totals = stream.totals
-    return _Given(rows_of_stream(stream), totals.duels, totals.ties, there)
+    return _Given(rows_of_stream(stream, model), totals.duels, totals.ties, there)
 
 
 def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
@@ -274,7 +282,7 @@ def _is_streamed(model: Predicts, duels: Any, items: Any) -> bool:
 
 
 def _in_units_of(
-    model: Predicts, duels: Any, items: Any, grade: str | None
+    model: Predicts, duels: Any, items: Any, grade: str | None, groups: str | None
 ) -> tuple[StreamedDuels, ItemSet | None]:
     """Duels of files in the units of the model, and the items that they name, if they do.
 
@@ -292,6 +300,11 @@ def _in_units_of(
                 f"duels are streamed, with grades of their own, but the column {grade!r} was given "
                 "too; leave it out."
             )
+        if groups is not None:
+            raise ValueError(
+                f"duels are streamed, with groups of their own, but the column {groups!r} was "
+                "given too; leave it out."
+            )
         if model.has_item_effect:
             raise ValueError(
                 "A model with an item effect needs to know the items; give the duels as files, or "
@@ -303,6 +316,8 @@ def _in_units_of(
     ignore = [name for name in WEIGHTS if name in columns]
     graded = grades_like(model, grade)
     said: dict[str, Any] = {} if graded is None else {"grade": graded[0], "grades": graded[1]}
+    said["covariates"] = covariates_there(columns, own.covariate_names, str(duels))
+    said["groups"] = _judged_by(model, columns, groups, str(duels))
     if not {*SIDES} <= {*columns} and items is None:
         if own.transform is not None and own.transform.categorical:
             raise ValueError(

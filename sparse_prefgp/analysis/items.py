@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,11 +19,11 @@ from sparse_prefgp.io.files import Source, Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids, rows_by_number
 from sparse_prefgp.io.judgements import (
     Roles,
+    covariates_there,
     duels_in,
     item_names,
     labels_in,
     load_duels,
-    names_covariates,
 )
 from sparse_prefgp.models.protocols import KnownDuels, Predicts
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
@@ -150,15 +149,9 @@ class ItemSet:
             missing group, block or weight; the message names the row.
         """
         table = source if isinstance(source, Table) else load_duels(source)
-        there = covariates if names_covariates(table, covariates) else ()
-        if covariates and not there:
-            warnings.warn(
-                f"{table.name} has no column {covariates[0]!r}, a covariate of the model; nothing "
-                "is said of the duels' covariates, which count as 0.",
-                stacklevel=3,
-            )
+        there = covariates_there(table.frame.columns, covariates, table.name)
         column, levels = grade or (None, None)
-        roles = Roles(None, weights, groups, column, levels, there)
+        roles = Roles(None, weights, groups, column, levels, tuple(there))
         events = duels_in(table, Ids(self.lookup, self.name), self.ids, roles)
         return LabelledDuels(events, None if blocks is None else labels_in(table, blocks, "block"))
 

@@ -74,7 +74,7 @@ def predict(
     groups = judge_column(model, table.frame.columns, groups)
     labels = None if groups is None else labels_in(table, groups)
     names, said = model.duels.covariate_names, None
-    if names_covariates(table, names, sides):
+    if names_covariates(table.frame.columns, names, sides):
         said = covariates_in(table, names, sides)
     outcome = predicted(model, found, first, second, labels, said)
     mean, variance = outcome.mean, outcome.variance

@@ -26,7 +26,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import WIN, Events
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models import PreferenceGP
-from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.models.outcomes import known_labels, places_of
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -110,13 +110,38 @@ def _behind_doors(
     )
 
 
-def rows_of_stream(duels: StreamedDuels) -> Iterator[ScoredRows]:
-    """Duels that are read in chunks, in the units that the stream has."""
-    table = duels.items
+def rows_of_stream(duels: StreamedDuels, model: Any) -> Iterator[ScoredRows]:
+    """Duels that are read in chunks, in the units that the stream has.
+
+    Warns of judges that the model does not know, where it matters who judged.
+    """
+    table, known = duels.items, None
+    if duels.judges is not None and (model.noise_ratio is not None or model.row_layout.judged):
+        names = model.duels.group_names or ()
+        place = places_of(duels.judges, names)
+        _warn_of_unknown(duels, place)
+        known = np.array([*names, None], dtype=object)[place]
     for chunk in duels.chunks(ROWS_AT_ONCE):
         features = chunk.features if table is None else table.features
         assert features is not None
-        yield _behind_doors(chunk.events, features)
+        judge = chunk.events.judge
+        labels = None if known is None or judge is None else known[judge.numbers]
+        yield _behind_doors(chunk.events, features, labels)
+
+
+def _warn_of_unknown(duels: StreamedDuels, place: IntArray) -> None:
+    judged = duels.totals.judged
+    assert judged is not None
+    number = judged.sum(1)
+    unknown = np.flatnonzero((place < 0) & (number > 0))
+    if unknown.size:
+        assert duels.judges is not None
+        warnings.warn(
+            f"The group {duels.judges[unknown[0]]!r} is unknown to the model "
+            f"({number[unknown].sum():,} of {number.sum():,} duels have unknown ones); what is "
+            "known of groups is averaged over its prior.",
+            stacklevel=3,
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
 from sparse_prefgp.models.outcomes import steps_to_learn
-from sparse_prefgp.models.preference_gp import PreferenceGP, on_other_duels
+from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 
@@ -165,7 +165,7 @@ def update(
         result.margin.prior = None
     if grade is not None:
         _free_steps(old, result)
-    _keep_ratios(model, result)
+    keep_ratios(model, result)
     nu, tau, continued = continued_sites(model, result)
     result.start_from(nu, tau)
     inference = result.infer()
@@ -277,18 +277,6 @@ def _free_steps(old: Duels, new: PreferenceGP) -> None:
     ):
         if free and not was:
             step.prior = None
-
-
-def _keep_ratios(old: PreferenceGP, new: PreferenceGP) -> None:
-    """Ratios and scales of the old groups and their priors; new groups begin at 1."""
-    for name in ("noise_ratio", "cut_scale"):
-        before, after = getattr(old, name), getattr(new, name)
-        if before is None or after is None:
-            continue
-        known = dict(zip(old.duels.group_names or (), before.numpy(), strict=True))
-        after.assign([known.get(group, 1.0) for group in new.duels.group_names or ()])
-        after.prior, after.prior_on = before.prior, before.prior_on
-        gpflow.set_trainable(after, before.trainable)
 
 
 def _new_items(model: PreferenceGP, items: Any) -> ItemSet | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
 import gpflow
 import numpy as np
@@ -85,18 +86,29 @@ class CovariateTerm(TermOfDuels):
         return self.K_diag(self._said(second - first))
 
 
+class Leans(NamedTuple):
+    """By which covariate judges lean, and how much."""
+
+    variance: gpflow.Parameter
+    """Of all judges' leans."""
+    column: int
+    """Which of the covariates."""
+    judges: int | None = None
+    """How many judges there are; None for those of the graph, which chunks of duels have not all
+    of."""
+
+
 class LeanTerm(TermOfDuels):
     """What each judge adds to one of the coefficients.
 
-    :param variance: of all judges' leans.
+    :param leans: of whom, and by what.
     :param layout: where judges stand in a row.
-    :param column: which covariate they lean by.
     """
 
-    def __init__(self, variance: gpflow.Parameter, layout: RowLayout, column: int) -> None:
+    def __init__(self, leans: Leans, layout: RowLayout) -> None:
         super().__init__()
-        self.variance = variance
-        self.columns, self.lean = [layout.first_covariate + column, layout.judge], column
+        self.variance, self.judges, self.lean = leans.variance, leans.judges, leans.column
+        self.columns = [layout.first_covariate + leans.column, layout.judge]
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         judges = None if X2 is None else X2[..., 1:]
@@ -126,7 +138,9 @@ class LeanTerm(TermOfDuels):
         return self.variance * (a[..., 0] ** 2 + b[..., 0] ** 2 - shared)
 
     def _judges(self, graph: DuelGraph) -> IntArray:
-        """Numbers of the judges that a row names."""
+        """Numbers of the judges: of all, or of those that a row names."""
+        if self.judges is not None:
+            return np.arange(self.judges)
         found: IntArray = np.unique(graph.rows[:, self.columns[1]])
         return found[found >= 0]
 
@@ -164,20 +178,20 @@ def on_rows(
     kernel: gpflow.kernels.Kernel,
     layout: RowLayout,
     covariate_variance: gpflow.Parameter | None = None,
-    lean: tuple[gpflow.Parameter, int] | None = None,
+    leans: Leans | None = None,
 ) -> gpflow.kernels.Kernel:
     """A kernel of items as one of rows, with the terms of their other columns.
 
     A copy that shares the parameters, unless rows hold nothing but features.
 
     :param covariate_variance: (C,), where there are covariates.
-    :param lean: the variance of the judges' leans, and the covariate that they lean by.
+    :param leans: of judges, if they lean.
     """
     if layout.plain:
         return kernel
     terms = [numbered_kernel(kernel, layout.features)]
     if covariate_variance is not None:
         terms.append(CovariateTerm(covariate_variance, layout))
-    if lean is not None:
-        terms.append(LeanTerm(lean[0], layout, lean[1]))
+    if leans is not None:
+        terms.append(LeanTerm(leans, layout))
     return terms[0] if len(terms) == 1 else gpflow.kernels.Sum(terms)

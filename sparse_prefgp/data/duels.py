@@ -291,6 +291,12 @@ class Duels:
         return None if self.events.judge is None else self.events.judge.names
 
     @property
+    def group_levels(self) -> IntArray | None:
+        """(J, K + 1) how often each group said each level, ties first (0 tied and 1 won without
+        grades); None without."""
+        return self.events.judge_levels
+
+    @property
     def group_column(self) -> str | None:
         """The column of a table that said who judged; None without one."""
         return None if self.events.judge is None else self.events.judge.column

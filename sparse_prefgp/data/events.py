@@ -295,6 +295,20 @@ class Events:
         return np.bincount(level, number, minlength=self.answer.largest + 1).astype(np.int64)
 
     @property
+    def judge_levels(self) -> IntArray | None:
+        """(J, K + 1) how often each judge said each level, ties first, whichever side was better,
+        levels being tied and won without grades; None where nobody knows who judged."""
+        if self.judge is None:
+            return None
+        level = np.where(self.kind == TIE, 0, 1)
+        size = 2
+        if self.answer is not None:
+            level, size = np.abs(self.answer.numbers.astype(np.int64)), self.answer.largest + 1
+        key, judges = self.judge.numbers * size + level, len(self.judge.names)
+        number = np.bincount(key, self.counts.astype(np.float64), minlength=judges * size)
+        return number.astype(np.int64).reshape(judges, size)
+
+    @property
     def num_events(self) -> int:
         """How often anything was said, counts included."""
         return int(self.counts.sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
@@ -185,28 +185,77 @@ def covariates_in(
         column for each side.
     :raises ValueError: no such columns; a value that is not a finite number, with its row.
     """
-    found = []
+    columns = covariate_columns(table.frame.columns, names, table.name, sides)
+    values = {name: table.frame[name] for each in columns for name in each}
+    return differences_of(columns, values, table.row)
+
+
+def covariate_columns(
+    columns: Collection[str],
+    names: Sequence[str],
+    source: str,
+    sides: tuple[str, str] = (WINNER, LOSER),
+) -> tuple[tuple[str, ...], ...]:
+    """The column of each covariate, or the two columns of both sides.
+
+    :param columns: that there are.
+    :param source: whose they are, in messages.
+    :raises ValueError: no such columns.
+    """
+    found: list[tuple[str, ...]] = []
     for name in names:
         pair = tuple(f"{side}_{name}" for side in sides)
-        if name in table.frame.columns and name not in sides:  # a pair's `first` is an id
-            found.append(finite_of(table.frame[name], name, table.row))
-        elif all(column in table.frame.columns for column in pair):
-            one, other = (finite_of(table.frame[x], x, table.row) for x in pair)
-            found.append(one - other)
+        if name in columns and name not in sides:  # a pair's `first` is an id
+            found.append((name,))
+        elif all(column in columns for column in pair):
+            found.append(pair)
         else:
             raise ValueError(
-                f"The covariate {name!r} is not a column of {table.name}, nor are {pair[0]!r} and "
-                f"{pair[1]!r}; choose from {listing(list(table.frame.columns)) or 'none'}."
+                f"The covariate {name!r} is not a column of {source}, nor are {pair[0]!r} and "
+                f"{pair[1]!r}; choose from {listing(list(columns)) or 'none'}."
             )
+    return tuple(found)
+
+
+def differences_of(
+    columns: Sequence[tuple[str, ...]], values: Mapping[str, Any], where: Callable[[int], str]
+) -> FloatArray:
+    """Covariates of some rows, first side less second, (rows, C).
+
+    :param columns: as `covariate_columns` gives them.
+    :param values: the columns by their names.
+    :raises ValueError: a value that is not a finite number, with its row.
+    """
+    found = []
+    for each in columns:
+        one, *other = (finite_of(values[name], name, where) for name in each)
+        found.append(one - other[0] if other else one)
     return np.column_stack(found)
 
 
 def names_covariates(
-    table: Table, names: Sequence[str], sides: tuple[str, str] = (WINNER, LOSER)
+    columns: Collection[str], names: Sequence[str], sides: tuple[str, str] = (WINNER, LOSER)
 ) -> bool:
-    """Whether a table has any of these covariates."""
-    columns = {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
-    return bool((columns - {*sides}) & {*table.frame.columns})
+    """Whether any of these covariates is among the columns of a table."""
+    known = {name for each in names for name in (each, *(f"{side}_{each}" for side in sides))}
+    return any(name in columns for name in known - {*sides})
+
+
+def covariates_there(columns: Collection[str], names: Sequence[str], source: str) -> Sequence[str]:
+    """The covariates of a model that duels say something of: all, or none, of which a warning
+    tells.
+
+    :param columns: of the duels.
+    :param source: whose they are.
+    """
+    if names and not names_covariates(columns, names):
+        warnings.warn(
+            f"{source} has no column {names[0]!r}, a covariate of the model; nothing is said of "
+            "the duels' covariates, which count as 0.",
+            stacklevel=4,
+        )
+        return ()
+    return names
 
 
 def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.object_]:

@@ -199,13 +199,15 @@ def labels_of(column: Any, name: str, where: Where, what: str) -> npt.NDArray[np
     """
     texts = [id_text(value) for value in column]
     if "" in texts:
-        raise ValueError(
-            f"The {what} (column {name!r}) is missing in {where(texts.index(''))}; give every "
-            "duel one."
-        )
+        raise missing_label(name, where(texts.index("")), what)
     labels = np.empty(len(texts), dtype=object)
     labels[:] = plain_ids(texts)
     return labels
+
+
+def missing_label(column: str, where: str, what: str) -> ValueError:
+    """What to say of a row without its label."""
+    return ValueError(f"The {what} (column {column!r}) is missing in {where}; give every duel one.")
 
 
 def refuse_itself(same: BoolArray, where: Where, shown: Callable[[int], str]) -> None:

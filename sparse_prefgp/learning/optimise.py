@@ -437,6 +437,11 @@ class _InChunks(_Run):
         self._model, rng = model, settings.rng
         rows = None
         if settings.gradients == SUBSET:
+            if model.noise_ratio is not None:
+                raise ValueError(
+                    "The noise of each group is learned from all duels, since a subset may lack "
+                    'groups; leave gradients="subset" out, or the noise by group.'
+                )
             drawn = np.random.default_rng() if rng is None else rng
             rows = model.stream.draw(settings.subset, drawn)
         keeper = settings.keeper(

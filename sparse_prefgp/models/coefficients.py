@@ -11,13 +11,14 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy.special import ndtri
 
-from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import level_of_interval
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
     from sparse_prefgp.models.preference_gp import PreferenceGP
+    from sparse_prefgp.models.streaming.model import StreamedGP
 
 # Of a coefficient times the root mean square of its covariate, to begin from.
 FIRST_VARIANCE = 0.25
@@ -50,7 +51,7 @@ def covariate_parameter(given: Any, squares: FloatArray | None) -> gpflow.Parame
     return _variance(np.broadcast_to(array, shape))
 
 
-def lean_parameter(name: str | None, duels: Duels) -> gpflow.Parameter | None:
+def lean_parameter(name: str | None, duels: KnownDuels) -> gpflow.Parameter | None:
     """The variance of the leans of groups by one covariate; None without.
 
     :raises ValueError: no such covariate, or duels without groups.
@@ -122,7 +123,7 @@ class Coefficients:
         ]
 
     @classmethod
-    def of(cls, model: PreferenceGP, level: float) -> Coefficients:
+    def of(cls, model: PreferenceGP | StreamedGP, level: float) -> Coefficients:
         """:raises ValueError: see `PreferenceGP.coefficients`."""
         level = level_of_interval(level)
         names = model.duels.covariate_names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import gpflow
@@ -211,7 +211,7 @@ class GroupRatios(gpflow.Parameter):
         return result
 
 
-def ratio_parameter(duels: Duels) -> GroupRatios:
+def ratio_parameter(duels: KnownDuels) -> GroupRatios:
     """The ratios of the groups of some duels, all 1, with the prior log r ~ N(0, 1).
 
     :raises ValueError: duels without groups.
@@ -223,7 +223,7 @@ def ratio_parameter(duels: Duels) -> GroupRatios:
     return _of_groups(len(duels.group_names), RATIO_LOG_SD)
 
 
-def scale_parameter(duels: Duels, by_group: bool, noise_by_group: bool) -> GroupRatios | None:
+def scale_parameter(duels: KnownDuels, by_group: bool, noise_by_group: bool) -> GroupRatios | None:
     """By what each group multiplies the cuts, all 1, with the prior log ~ N(0, 0.25); or None.
 
     Warns of groups all of whose duels have one grade, of which the prior decides.
@@ -245,17 +245,15 @@ def scale_parameter(duels: Duels, by_group: bool, noise_by_group: bool) -> Group
     return _of_groups(len(duels.group_names or ()), CUT_LOG_SD)
 
 
-def _warn_of_one_grade(duels: Duels) -> None:
+def _warn_of_one_grade(duels: KnownDuels) -> None:
     """Say whose answers are all the same, whichever side was better."""
-    judge = duels.events.judge
-    assert judge is not None
-    level = np.where(duels.decided, 1, 0) if duels.grades is None else duels.grades
-    pairs = np.unique(np.stack([judge.numbers, level]), axis=1)
-    alone = np.flatnonzero(np.bincount(pairs[0], minlength=len(judge.names)) == 1)
+    names, levels = duels.group_names, duels.group_levels
+    assert names is not None and levels is not None
+    alone = np.flatnonzero((levels > 0).sum(1) == 1)
     if alone.size:
         warnings.warn(
-            f"The group {judge.names[alone[0]]!r} gave one grade only ({alone.size:,} of "
-            f"{len(judge.names):,} groups did), so that the prior decides the scale of its cuts.",
+            f"The group {names[alone[0]]!r} gave one grade only ({alone.size:,} of "
+            f"{len(names):,} groups did), so that the prior decides the scale of its cuts.",
             stacklevel=4,
         )
 
@@ -403,11 +401,8 @@ def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) ->
             f"groups has shape {labels.shape} for {pairs} pairs; give one label for all, or one "
             "for each."
         )
-    names = duels.group_names or ()
-    known: dict[Hashable, int] = {id_text(name): i for i, name in enumerate(names)}
-    known.update({name: i for i, name in enumerate(names)})
     asked = np.broadcast_to(labels, (pairs,)).tolist()
-    found = np.array([known.get(x, known.get(id_text(x), -1)) for x in asked], dtype=np.int64)
+    found = places_of(asked, duels.group_names or ())
     unknown = [i for i in np.flatnonzero(found < 0) if asked[i] is not None]
     if unknown:
         warnings.warn(
@@ -417,3 +412,13 @@ def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) ->
             stacklevel=5,
         )
     return found
+
+
+def places_of(labels: Sequence[Hashable], names: Sequence[Hashable]) -> IntArray:
+    """The place of each label among some names, (k,), -1 where it is None or none of them.
+
+    Labels are compared as they are, else as text: 7 and "7" are one group.
+    """
+    known: dict[Hashable, int] = {id_text(name): i for i, name in enumerate(names)}
+    known.update({name: i for i, name in enumerate(names)})
+    return np.array([known.get(x, known.get(id_text(x), -1)) for x in labels], dtype=np.int64)

@@ -22,7 +22,7 @@ from sparse_prefgp.approximations import (
     Exact,
 )
 from sparse_prefgp.approximations.base import build_factors
-from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
+from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import ItemEffect, held_effects, item_effects
 from sparse_prefgp.data.duels import Duels
@@ -296,10 +296,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
         """The kernel on the rows of `graph`: of items, and of what else their columns say."""
-        lean = None
+        leans = None
         if self.lean_variance is not None and self.lean_by_group is not None:
-            lean = self.lean_variance, self.duels.covariate_names.index(self.lean_by_group)
-        return on_rows(self.kernel, self.row_layout, self.covariate_variance, lean)
+            column = self.duels.covariate_names.index(self.lean_by_group)
+            leans = Leans(self.lean_variance, column)
+        return on_rows(self.kernel, self.row_layout, self.covariate_variance, leans)
 
     def sample_wins(self, size: int, rng: np.random.Generator, above: float = 0.0) -> SampledWins:
         """At most `size` of the duels that inference works on and one side won, equal ones once.
@@ -697,6 +698,18 @@ def on_other_duels(
         made.covariate_variance, made.lean_variance = covariate, lean
     made.tie_share = copy.deepcopy(model.tie_share)
     return made
+
+
+def keep_ratios(old: DuelGP[Any, Any], new: PreferenceGP) -> None:
+    """Ratios and scales of the old groups and their priors; new groups begin at 1."""
+    for name in ("noise_ratio", "cut_scale"):
+        before, after = getattr(old, name), getattr(new, name)
+        if before is None or after is None:
+            continue
+        known = dict(zip(old.duels.group_names or (), before.numpy(), strict=True))
+        after.assign([known.get(group, 1.0) for group in new.duels.group_names or ()])
+        after.prior, after.prior_on = before.prior, before.prior_on
+        gpflow.set_trainable(after, before.trainable)
 
 
 def _without_ties(graph: DuelGraph) -> DuelGraph:

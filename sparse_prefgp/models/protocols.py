@@ -76,6 +76,9 @@ class KnownDuels(Protocol):
     def group_column(self) -> str | None: ...
 
     @property
+    def group_levels(self) -> IntArray | None: ...
+
+    @property
     def items(self) -> FloatArray: ...
 
     @property

@@ -87,6 +87,8 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "log_evidence_per_duel": report.log_evidence / (weight or duels),
         "max_iterations": settings.max_iterations,
         "least_gain": settings.least_gain,
+        "noise_ratios": _of_groups(model, model.noise_ratio, "ratio"),
+        "cut_scales": _of_groups(model, model.cut_scale, "scale"),
         **report.figures(),
         **(_of_chunks(holdout, report) if holdout.streamed else _in_memory(holdout, model)),
     }
@@ -109,8 +111,6 @@ def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
     return {
         "engine": str(holdout.settings.engine_choice),
         "item_effects_warning": models.checks.lost_effects(model),
-        "noise_ratios": _of_groups(model, model.noise_ratio, "ratio"),
-        "cut_scales": _of_groups(model, model.cut_scale, "scale"),
     }
 
 
@@ -170,11 +170,11 @@ def _of_groups(model: Any, parameter: Any, what: str) -> dict[str, Any] | None:
     """By what noise variances or cuts of the groups differ from those of the model, and of how
     many duels each is known."""
     duels = model.duels
-    if parameter is None or duels.groups is None:
+    if parameter is None or duels.group_levels is None:
         return None
     ratios = parameter.numpy()
     names = [id_text(name) for name in duels.group_names or ()]
-    counts = np.bincount(duels.groups, weights=duels.counts, minlength=len(names)).astype(int)
+    counts = duels.group_levels.sum(1)
     return {
         "groups": len(ratios),
         "min": float(ratios.min()),

@@ -257,8 +257,6 @@ class Sources:
             raise ValueError(in_chunks_never("context"))
         if self.item is not None:
             raise ValueError(in_chunks_never("item"))
-        if self.covariate:
-            raise ValueError(in_chunks_never("covariate"))
         if isinstance(self.duels, io.StreamedDuels):
             self._refuse_columns()
             return self.duels
@@ -270,6 +268,8 @@ class Sources:
             weights=self.weight,
             grade=self.grade,
             grades=self.grades,
+            groups=self.judged_by,
+            covariates=self.covariate,
             progress=progress,
         )
 

@@ -93,15 +93,6 @@ class Training:
             return None
         return models.kmeans_inputs(train.distinct_rows()[0], self.num_inducing, rng)
 
-    @property
-    def cuts_by_group(self) -> bool:
-        """Whether each group has cuts of its own: by default where anything tells of them."""
-        settings, train = self.settings, self.train
-        if settings.tie_model != "box":
-            return False  # its margin is found after the utilities
-        told = train.num_ties > 0 or train.levels is not None
-        return settings.noise_by_group and not settings.shared_cuts and told
-
     def model(
         self,
         inputs: FloatArray | learning.initial.AutoInputs | None,
@@ -123,7 +114,7 @@ class Training:
             noise_variance=settings.noise_variance,
             margin=self.margin if margin is None else margin,
             noise_by_group=settings.noise_by_group,
-            cuts_by_group=self.cuts_by_group,
+            cuts_by_group=_cuts_by_group(settings, self.train),
             tie_model=settings.tie_model,
             lean_by_group=settings.lean_by_group,
         )
@@ -272,7 +263,9 @@ class StreamHoldout:
         ):
             if given:
                 raise ValueError(in_chunks_never(name))
-        settings.kernel_choice.check_columns(duels.transform)
+        names = duels.scan.covariate_names
+        settings.kernel_choice.check_columns(duels.transform, names)
+        _check_groups(settings, names, duels.judges is not None)
         rows = duels.num_rows
         held = last_rows(rows, settings.test_fraction)
         if not held:
@@ -305,6 +298,9 @@ class StreamHoldout:
             ),
             noise_variance=settings.noise_variance,
             margin=settings.first_margin(train.num_ties, train.levels),
+            lean_by_group=settings.lean_by_group,
+            noise_by_group=settings.noise_by_group,
+            cuts_by_group=_cuts_by_group(settings, train),
             sites=settings.sites,
             chunk=settings.chunk,
             scheduler=settings.scheduler,
@@ -331,7 +327,7 @@ class StreamHoldout:
     def test_rows(self, model: streaming.StreamedGP) -> Iterator[analysis.scoring.ScoredRows]:
         """The test duels as the model takes them, ties too."""
         assert self.test is not None
-        return analysis.scoring.rows_of_stream(self.test)
+        return analysis.scoring.rows_of_stream(self.test, model)
 
     def asks_for_outcomes(self, model: streaming.StreamedGP) -> bool:
         """Whether win, tie and loss are scored: where there are ties among the held-out duels."""
@@ -451,12 +447,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         blocks than distinct pairs; noise by group without groups; only ties in training or among
         the held-out duels.
     """
-    if settings.noise_by_group and table.groups is None:
-        raise ValueError(
-            "Noise by group was asked for, but the duels have no groups; name the column that says "
-            "who judged (--noise-by, groups=)."
-        )
-    _check_leans(table, settings.lean_by_group)
+    _check_groups(settings, table.events.covariate_names, table.groups is not None)
     settings = settings.of(table)
     _warn_of_idle_context(table, settings)
     if split is None:
@@ -505,9 +496,26 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     return holdout
 
 
-def _check_leans(table: DuelTable, covariate: str | None) -> None:
-    """Refuse leans by what is no covariate, or of nobody."""
-    names = table.events.covariate_names
+def _cuts_by_group(settings: FitSettings, train: Duels | StreamedDuels) -> bool:
+    """Whether each group has cuts of its own: by default where anything tells of them."""
+    if settings.tie_model != "box":
+        return False  # its margin is found after the utilities
+    told = train.num_ties > 0 or train.levels is not None
+    return settings.noise_by_group and not settings.shared_cuts and told
+
+
+def _check_groups(settings: FitSettings, names: Sequence[str], judged: bool) -> None:
+    """Refuse noise or leans of nobody, or leans by what is no covariate.
+
+    :param names: of the covariates.
+    :param judged: whether it is known who judged.
+    """
+    covariate = settings.lean_by_group
+    if settings.noise_by_group and not judged:
+        raise ValueError(
+            "Noise by group was asked for, but the duels have no groups; name the column that says "
+            "who judged (--noise-by, groups=)."
+        )
     if covariate is None:
         return
     if covariate not in names:
@@ -515,7 +523,7 @@ def _check_leans(table: DuelTable, covariate: str | None) -> None:
             f"Leans by {covariate!r} were asked for, which is no covariate of the duels; choose "
             f"from {', '.join(map(repr, names)) or 'none: name some (--covariate, covariates=)'}."
         )
-    if table.groups is None:
+    if not judged:
         raise ValueError(
             f"Leans by {covariate!r} were asked for, but the duels have no groups; name the column "
             "that says who judged (--lean-by, groups=)."

@@ -163,9 +163,9 @@ class FitSettings:
         excludes="stream",
     )
     """What a tie tells: `box` or `margin-only`."""
-    noise_by_group: bool = option(None, default=False, flag="noise-by", excludes="stream")
+    noise_by_group: bool = option(None, default=False, flag="noise-by")
     """Learn the noise of each group."""
-    lean_by_group: str | None = option(None, default=None, flag="lean-by", excludes="stream")
+    lean_by_group: str | None = option(None, default=None, flag="lean-by")
     """The covariate by which each group leans to a side."""
     shared_cuts: bool = option(
         "With --noise-by: one margin of ties, and the same cuts of grades, for all who judge; by "
@@ -450,6 +450,11 @@ class FitSettings:
             raise ValueError(
                 f"The gradients {self.gradients!r} are unknown; choose chunks, subset or "
                 "subset:ROWS."
+            )
+        if self.gradients_kind == SUBSET and self.noise_by_group:
+            raise ValueError(
+                f"The gradients {self.gradients} are those of a subset, which may lack some who "
+                "judge; leave them out, or the noise by group (--noise-by)."
             )
         if self.polish and self.gradients_kind != SUBSET:
             raise ValueError(

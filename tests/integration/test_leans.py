@@ -123,6 +123,40 @@ def test_with_noise_by_the_same_judge_refitted_and_compared(folder: Path) -> Non
     assert nats[2] < min(nats[:2]) - 0.05
 
 
+@pytest.mark.slow
+def test_read_in_chunks(folder: Path) -> None:
+    parts = folder / "parts"
+    parts.mkdir()
+    frame = pd.read_csv(folder / "duels.csv")
+    for k in range(2):
+        frame.iloc[k::2].to_parquet(parts / f"{k}.parquet", index=False)
+    words = ("fit", "--items", folder / "items.csv", "--duels", parts, "--stream", "--parts", 2)
+    words += ("--covariate", "shown_first", "--lean-by", "judge", "--noise-by", "judge")
+    call(*words, "--kernel", "linear", "--max-iterations", 8, "--out", folder / "chunks", "--quiet")
+    metrics = json.loads((folder / "chunks" / "metrics.json").read_text())["fit"]
+    rows = {row["name"]: row for row in metrics["coefficients"]}
+    assert rows["shown_first of Ann"]["lower"] > 0.0 > rows["shown_first of Bob"]["upper"]
+    assert metrics["noise_ratios"]["groups"] == metrics["leans"]["groups"] == 3
+    assert list(pd.read_csv(folder / "chunks" / "coefficients.csv")["name"]) == list(rows)
+    found = [
+        spg.evaluate(spg.load(folder / "chunks"), duels)["held_out"]["model"]
+        for duels in (parts, frame)
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-7)
+    pairs = frame.head(5)
+    assert not call(
+        "predict", "--model", folder / "chunks", "--pairs", folder / "new.csv", "--quiet"
+    )
+    assert len(spg.predict(spg.load(folder / "chunks"), pairs)) == 5
+    words = ("fit", "--items", folder / "items.csv", "--duels", parts, "--covariate", "shown_first")
+    for more, text in (
+        (("--noise-by", "judge", "--gradients", "subset", "--stream"), "may lack some who judge"),
+        (("--lean-by", "nobody"), "has no column 'nobody'"),
+    ):
+        result = CliRunner().invoke(app, [str(x) for x in (*words, *more, "--out", folder / "no")])
+        assert result.exit_code == 2 and text in result.output
+
+
 def test_settings_follow_the_sources() -> None:
     sources = Sources(duels="duels.csv", covariate=["side"], lean_by="judge")
     assert settings_of(sources, None, {}).lean_by_group == "side"

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.events import FLAGGED, TIE, Events
-from sparse_prefgp.io.judgements import LOSER, WINNER
+from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 SIDES = (WINNER, LOSER)
@@ -27,12 +27,14 @@ def remedy(column: str) -> str:
     return f"give weights={column!r} (--weight {column})"
 
 
-class GradeColumn(NamedTuple):
-    """A column of grades."""
+# Nothing but who won.
+NO_ROLES = Roles()
 
-    name: str
-    levels: tuple[str, ...]
-    """Their names from worst to best."""
+
+def columns_of_roles(roles: Roles) -> tuple[tuple[str, str], ...]:
+    """The columns that roles name, each with what it holds; covariates apart, which may be two."""
+    named = ((roles.weights, "weights"), (roles.grade, "grades"), (roles.groups, "judges"))
+    return tuple((name, what) for name, what in named if name is not None)
 
 
 class StreamBlock(NamedTuple):
@@ -52,6 +54,10 @@ class StreamBlock(NamedTuple):
     """The events themselves, where they are in memory."""
     grades: Any = None
     """The column of grades, None where there is none."""
+    judges: Any = None
+    """The column of who judged, None where there is none."""
+    covariates: tuple[Any, ...] = ()
+    """Columns of covariates, in the order of `Source.covariate_columns`."""
 
 
 class Chunk(NamedTuple):
@@ -108,12 +114,12 @@ class Source(Protocol):
         """Whether the sides are rows of the items, not ids of them."""
 
     @property
-    def weights(self) -> str | None:
-        """The column of weights that was named."""
+    def roles(self) -> Roles:
+        """The columns that were named."""
 
     @property
-    def grade(self) -> GradeColumn | None:
-        """The column of grades that was named."""
+    def covariate_columns(self) -> tuple[tuple[str, ...], ...]:
+        """The column of each covariate, or the two columns of both sides."""
 
     def count_rows(self) -> int:
         """How many rows there are."""

@@ -9,8 +9,15 @@ import numpy as np
 
 from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.io.files import listing
-from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
-from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, GradeColumn, StreamBlock, remedy
+from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER, Roles, covariate_columns
+from sparse_prefgp.io.streams.blocks import (
+    NO_ROLES,
+    SIDES,
+    UNREAD,
+    StreamBlock,
+    columns_of_roles,
+    remedy,
+)
 from sparse_prefgp.support.lazy import late
 
 tf = late("tensorflow")  # there already where somebody has made a dataset
@@ -22,11 +29,9 @@ _ROWS = 1 << 18
 class DatasetRows:
     """The elements of a `tf.data.Dataset`: mappings with the keys `winner`, `loser` and perhaps
     `count` and `tie`, or tuples of the first three; the sides are ids or (D,) features. Batched or
-    not. weights: the key of those."""
+    not. roles: the keys that say more."""
 
-    def __init__(
-        self, dataset: Any, weights: str | None = None, grade: GradeColumn | None = None
-    ) -> None:
+    def __init__(self, dataset: Any, roles: Roles = NO_ROLES) -> None:
         spec = dataset.element_spec
         if isinstance(spec, tuple) and len(spec) in (2, 3):
             dataset = dataset.map(lambda *x: dict(zip((*SIDES, COUNT), x, strict=False)))
@@ -36,23 +41,20 @@ class DatasetRows:
                 f"The dataset has elements {spec}; give mappings with the keys 'winner' and "
                 "'loser', or tuples of both."
             )
-        if weights is not None and weights not in spec:
-            raise ValueError(
-                f"The dataset has no {weights!r} among the keys of its elements "
-                f"({listing(sorted(spec))}), where weights were to be; correct the name."
-            )
-        if grade is not None and grade.name not in spec:
-            raise ValueError(
-                f"The dataset has no {grade.name!r} among the keys of its elements "
-                f"({listing(sorted(spec))}), where grades were to be; correct the name."
-            )
-        lost = next((key for key in UNREAD if key in spec and key != weights), None)
+        for name, what in columns_of_roles(roles):
+            if name not in spec:
+                raise ValueError(
+                    f"The dataset has no {name!r} among the keys of its elements "
+                    f"({listing(sorted(spec))}), where {what} were to be; correct the name."
+                )
+        self.covariate_columns = covariate_columns(sorted(spec), roles.covariates, self.name)
+        lost = next((key for key in UNREAD if key in spec and key != roles.weights), None)
         if lost is not None:
             raise ValueError(
                 f"The dataset has elements with {lost!r}, which nothing was said of; "
                 f"{remedy(lost)}, or leave it out with dataset.map."
             )
-        self.weights, self.grade = weights, grade
+        self.roles = roles
         rank = spec[WINNER].shape.rank
         numeric = spec[WINNER].dtype.is_floating
         if rank is None or rank - numeric not in (0, 1) or spec[LOSER].shape.rank != rank:
@@ -97,14 +99,16 @@ class DatasetRows:
 
     def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         for batch in self._batched(size, start, stop - start):
-            weights = None if self.weights is None else batch[self.weights]
+            roles = self.roles
+            weights = None if roles.weights is None else batch[roles.weights]
             flags = tuple(batch.get(str(kind.column)) for kind in FLAGGED.values())
-            grades = None if self.grade is None else batch[self.grade.name]
-            if grades is not None and grades.dtype.kind in "OS":
-                grades = np.array([x.decode() if isinstance(x, bytes) else x for x in grades])
-            yield StreamBlock(
-                batch[WINNER], batch[LOSER], batch.get(COUNT), weights, flags, grades=grades
+            grades, judges = (
+                None if name is None else _texts(batch[name])
+                for name in (roles.grade, roles.groups)
             )
+            said = tuple(batch[name] for each in self.covariate_columns for name in each)
+            sides = batch[WINNER], batch[LOSER]
+            yield StreamBlock(*sides, batch.get(COUNT), weights, flags, None, grades, judges, said)
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
         try:
@@ -124,3 +128,10 @@ class DatasetRows:
             "A tf.data.Dataset cannot be sent to other processes; write the duels to Parquet "
             "files, or leave the scheduler out."
         )
+
+
+def _texts(values: Any) -> Any:
+    """Bytes as texts, and all else as it is."""
+    if values.dtype.kind not in "OS":
+        return values
+    return np.array([x.decode() if isinstance(x, bytes) else x for x in values])

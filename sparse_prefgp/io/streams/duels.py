@@ -11,10 +11,12 @@ from itertools import pairwise
 import numpy as np
 
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.parsing import parsed
+from sparse_prefgp.io.streams.parsing import Judges, parsed
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
 from sparse_prefgp.support.arrays import IntArray
 
@@ -44,6 +46,17 @@ class StreamedDuels:
     """The number of each of its rows' block, ascending, where neither parts nor chunks may cut one;
     None without blocks.
     """
+    own_judges: tuple[Hashable, ...] | None = None
+    """Who judges, where events are to number them otherwise than in the whole."""
+
+    @property
+    def judges(self) -> tuple[Hashable, ...] | None:
+        """Who judged, by the numbers that events have for them; None where nobody knows."""
+        return self.scan.judges if self.own_judges is None else self.own_judges
+
+    def judged_by(self, names: tuple[Hashable, ...]) -> StreamedDuels:
+        """The same stream, its events numbering these judges alone, who are all that it has."""
+        return replace(self, own_judges=None if names == self.scan.judges else names)
 
     @property
     def num_rows(self) -> int:
@@ -80,7 +93,7 @@ class StreamedDuels:
                 mean, scale = np.array(self.transform.mean), np.array(self.transform.scale)
                 low, high = (low - mean) / scale, (high - mean) / scale
             numbers = scan.sites, scan.duels, scan.ties
-            return Totals(*numbers, scan.comparisons, low, high, scan.grades)
+            return Totals(*numbers, scan.comparisons, low, high, scan.grades, scan.judged)
         return totals_of(self.items, self.chunks(READ_ROWS))
 
     @property
@@ -236,8 +249,9 @@ class StreamedDuels:
         first, last = bisect_right(starts, self.start) - 1, bisect_left(starts, self.stop)
         position, sizes = starts[first], np.diff(starts[first : last + 1]).tolist()
         read = self.source.read(position, starts[last], max(sizes))
+        judges = Judges(self.scan.judge_column, [id_text(x) for x in self.scan.judges or ()])
         for block, rows in enumerate(regular(read, sizes), start=first):
-            chunk, digest = parsed(self.source, self.items, self.transform, rows, position)
+            chunk, digest = parsed(self.source, self.items, self.transform, rows, position, judges)
             length = len(chunk.events)
             if digest != self.scan.digests[block]:
                 raise ValueError(
@@ -248,7 +262,20 @@ class StreamedDuels:
             low, high = max(self.start - position, 0), min(self.stop - position, length)
             position += length
             if low < high:
-                yield chunk.take(slice(low, high), 0)
+                yield self._judged(chunk.take(slice(low, high), 0))
+
+    def _judged(self, chunk: Chunk) -> Chunk:
+        """With the numbers that the judges have here."""
+        judge, names = chunk.events.judge, self.judges
+        if judge is None or names is None:
+            return chunk
+        numbers = judge.numbers
+        if self.own_judges is not None:
+            here = {name: i for i, name in enumerate(names)}
+            place = np.array([here.get(name, -1) for name in self.scan.judges or ()])
+            numbers = place[numbers]
+        events = replace(chunk.events, judge=Codes(numbers, names, judge.column))
+        return chunk._replace(events=events)
 
     def sample(self, size: int, rng: np.random.Generator) -> Duels:
         """`size` rows drawn without replacement, in memory; all of them where there are no more."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.io.streams.blocks import StreamBlock
+from sparse_prefgp.io.streams.blocks import NO_ROLES, StreamBlock
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,8 +18,8 @@ class DuelRows:
 
     name = "the duels in memory"
     inline = None
-    weights = None
-    grade = None
+    roles = NO_ROLES
+    covariate_columns = ()
     row_numbers = True
 
     def count_rows(self) -> int:

@@ -10,9 +10,9 @@ from typing import Any
 
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.io.files import listing
-from sparse_prefgp.io.judgements import COUNT, TIE
-from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, GradeColumn, Source
+from sparse_prefgp.io.files import column_names, listing
+from sparse_prefgp.io.judgements import COUNT, TIE, Roles
+from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, columns_of_roles
 from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
 from sparse_prefgp.io.streams.items import ItemTable
@@ -33,6 +33,8 @@ def stream_duels(
     weights: str | None = None,
     grade: str | None = None,
     grades: str | Sequence[Any] | None = None,
+    groups: str | None = None,
+    covariates: Sequence[str] = (),
     standardise: bool | FeatureTransform = True,
     progress: Report | None = None,
 ) -> StreamedDuels:
@@ -55,6 +57,8 @@ def stream_duels(
     :param weights: column of the duels: as how many each counts in the likelihood.
     :param grade: column of the duels: how much better the winner, so called, is.
     :param grades: its levels from worst to best, as of `read_duels`; here they have to be named.
+    :param groups: column of the duels: who judged.
+    :param covariates: columns, or pairs of columns, of the duels, as of `read_duels`.
     :param standardise: subtract the mean and divide by the standard deviation of inline features,
         which is recorded in `transform`; or do so by a transform that was recorded, with its
         features. Tables of items always are, arrays never.
@@ -62,18 +66,21 @@ def stream_duels(
     :raises ValueError: a file that is missing, empty or not Parquet; neither schema; ids without
         items, or items without ids; an unknown id, an item against itself, a feature that is not
         finite, a count that is not whole and positive, a tie that is neither 0 nor 1, a weight that
-        is not positive (each with its row); no duels; columns ties, weight or weights that are
-        neither named nor ignored; `Duels` with items given once more.
+        is not positive, a covariate that is not finite, a group that is missing (each with its
+        row); no duels; a covariate that is the same in all duels; columns ties, weight or weights
+        that are neither named nor ignored; `Duels` with items given once more.
     """
-    if weights in (*SIDES, COUNT, TIE):
-        raise ValueError(
-            f"The column {weights!r} cannot hold weights, for it says something else of each duel; "
-            "give another."
-        )
-    graded = _grade_column(grade, grades)
-    source = _source(duels, ignore, weights, graded)
+    names = tuple(column_names(covariates, "covariates"))
+    roles = Roles(None, weights, groups, grade, _levels(grade, grades), names)
+    for column, what in columns_of_roles(roles):
+        if column in (*SIDES, COUNT, TIE):
+            raise ValueError(
+                f"The column {column!r} cannot hold {what}, for it says something else of each "
+                "duel; give another."
+            )
+    source = _source(duels, ignore, roles)
     if isinstance(duels, Duels):
-        _refuse_columns(items, features, ignore, weights, grade)
+        _refuse_columns(items, features, ignore, roles)
         items = duels
     if source.inline is None and items is None:
         raise ValueError(
@@ -94,14 +101,14 @@ def stream_duels(
             features = standardise.feature_names
         source = _chosen(source, features, ignore)
     scan = scan_of(source, table, progress)
-    names = source.inline if table is None else table.feature_names
+    columns = source.inline if table is None else table.feature_names
     transform = None if table is None else table.transform
     if table is None and isinstance(standardise, FeatureTransform):
         transform = standardise
     elif table is None and standardise:
         transform = standardised(source, scan)
-        names = transform.feature_names
-    return StreamedDuels(source, table, transform, names, scan, 0, scan.rows)
+        columns = transform.feature_names
+    return StreamedDuels(source, table, transform, columns, scan, 0, scan.rows)
 
 
 def is_stream(duels: Any) -> bool:
@@ -117,10 +124,10 @@ def columns_of(duels: Any) -> tuple[str, ...]:
     return ParquetRows.of(_files_of([duels]), UNREAD).columns
 
 
-def _grade_column(grade: str | None, levels: Any) -> GradeColumn | None:
-    """The column of grades, with its levels.
+def _levels(grade: str | None, levels: Any) -> tuple[str, ...] | None:
+    """The levels of a column of grades.
 
-    :raises ValueError: one without the other, or one that says something else.
+    :raises ValueError: one without the other.
     """
     if grade is None and levels is None:
         return None
@@ -130,43 +137,33 @@ def _grade_column(grade: str | None, levels: Any) -> GradeColumn | None:
             f"Grades of streamed duels were asked for, but {missing}; give both, the levels from "
             "worst to best."
         )
-    if grade in (*SIDES, COUNT, TIE):
-        raise ValueError(
-            f"The column {grade!r} cannot hold grades, for it says something else of each duel; "
-            "give another."
-        )
-    return GradeColumn(grade, levels_of(levels))
+    return levels_of(levels)
 
 
 def _refuse_columns(
-    items: Any,
-    features: Sequence[str] | None,
-    ignore: Sequence[str],
-    weights: str | None,
-    grade: str | None,
+    items: Any, features: Sequence[str] | None, ignore: Sequence[str], roles: Roles
 ) -> None:
-    """`Duels` have their items, the features of these, weights and grades already."""
+    """`Duels` have their items, the features of these, and what is said of duels already."""
     given: dict[str, Any] = {"items": items, "features": features, "ignore": ignore or None}
-    given |= {"weights": weights, "grade": grade}
+    given |= {"weights": roles.weights, "grade": roles.grade, "groups": roles.groups}
+    given |= {"covariates": roles.covariates or None}
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"Duels in memory have their own items; leave {name}= out.")
 
 
-def _source(
-    duels: Any, ignore: Sequence[str], weights: str | None, grade: GradeColumn | None
-) -> Source:
+def _source(duels: Any, ignore: Sequence[str], roles: Roles) -> Source:
     if isinstance(duels, Duels):
         return DuelRows(duels)
     if hasattr(duels, "element_spec"):
-        return DatasetRows(duels, weights, grade)
+        return DatasetRows(duels, roles)
     paths = [duels] if isinstance(duels, str | os.PathLike) else duels
     if not isinstance(paths, list | tuple):
         raise ValueError(
             f"The duels are of type {type(duels).__name__}; give Parquet files, a folder of them, "
             "a tf.data.Dataset, or Duels."
         )
-    return ParquetRows.of(_files_of(paths), ignore, weights, grade).counted()
+    return ParquetRows.of(_files_of(paths), ignore, roles).counted()
 
 
 def _files_of(paths: Sequence[Any]) -> list[Any]:

@@ -13,8 +13,15 @@ import numpy as np
 from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.data.features import INSTALL_CLI
 from sparse_prefgp.io.files import listing
-from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER
-from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, GradeColumn, StreamBlock, remedy
+from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER, Roles, covariate_columns
+from sparse_prefgp.io.streams.blocks import (
+    NO_ROLES,
+    SIDES,
+    UNREAD,
+    StreamBlock,
+    columns_of_roles,
+    remedy,
+)
 
 _FLAGS = tuple(str(kind.column) for kind in FLAGGED.values())
 
@@ -27,8 +34,8 @@ class ParquetRows:
     columns: tuple[str, ...] = ()
     inline: tuple[str, ...] | None = None
     sizes: tuple[int, ...] = ()
-    weights: str | None = None
-    grade: GradeColumn | None = None
+    roles: Roles = NO_ROLES
+    covariate_columns: tuple[tuple[str, ...], ...] = ()
 
     row_numbers = False
 
@@ -37,13 +44,12 @@ class ParquetRows:
         cls,
         paths: Sequence[str | os.PathLike[str]],
         ignore: Sequence[str] = (),
-        weights: str | None = None,
-        grade: GradeColumn | None = None,
+        roles: Roles = NO_ROLES,
     ) -> ParquetRows:
         """The files, whose columns must be the same.
 
         :raises ValueError: no file, one that is missing or not Parquet, or no schema of duels; no
-            such column of weights or grades; columns that seem to be weights or ties, unless
+            such column as the roles name; columns that seem to be weights or ties, unless
             ignored.
         """
         files = tuple(os.path.abspath(path) for path in paths)
@@ -66,18 +72,17 @@ class ParquetRows:
                     f"The column {kind.column!r} of {name} cannot be ignored, as what it flags "
                     "would count as wins; leave the rows out that have 1 there."
                 )
-        if weights is not None and weights not in first:
-            raise ValueError(
-                f"{name} has no column {weights!r}, where weights were to be; choose from "
-                f"{listing(first)}."
-            )
-        if grade is not None and grade.name not in first:
-            raise ValueError(
-                f"{name} has no column {grade.name!r}, where grades were to be; choose from "
-                f"{listing(first)}."
-            )
-        inline = _inline_names(first, name, {*ignore, weights})
-        return cls(files, first, inline, (), weights, grade)
+        for column, what in columns_of_roles(roles):
+            if column not in first:
+                raise ValueError(
+                    f"{name} has no column {column!r}, where {what} were to be; choose from "
+                    f"{listing(first)}."
+                )
+        said = covariate_columns(first, roles.covariates, name)
+        named = {column for each in said for column in each}
+        left = [column for column in first if column not in named]
+        inline = _inline_names(left, name, {*ignore, roles.weights})
+        return cls(files, first, inline, (), roles, said)
 
     @property
     def name(self) -> str:
@@ -100,9 +105,9 @@ class ParquetRows:
 
     def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         names = [*self._side_columns(0), *self._side_columns(1), COUNT, *_FLAGS]
-        names += [] if self.weights is None else [self.weights]
-        names += [] if self.grade is None else [self.grade.name]
-        wanted = [name for name in names if name in self.columns]
+        names += [column for column, _ in columns_of_roles(self.roles)]
+        names += [column for each in self.covariate_columns for column in each]
+        wanted = [name for name in dict.fromkeys(names) if name in self.columns]
         before = 0
         for path, rows in zip(self.paths, self._sizes(), strict=True):
             low, high = max(start - before, 0), min(stop - before, rows)
@@ -119,14 +124,18 @@ class ParquetRows:
 
     def _rows(self, batch: Any) -> StreamBlock:
         counts, *flags = (batch.column(c) if c in self.columns else None for c in (COUNT, *_FLAGS))
-        weights = None if self.weights is None else batch.column(self.weights)
+        roles = self.roles
+        weights, grades, judges = (
+            None if name is None else batch.column(name)
+            for name in (roles.weights, roles.grade, roles.groups)
+        )
+        said = tuple(batch.column(name) for each in self.covariate_columns for name in each)
         won, lost = (
             (batch.column(side) for side in SIDES)
             if self.inline is None
             else ([batch.column(name) for name in self._side_columns(k)] for k in (0, 1))
         )
-        grades = None if self.grade is None else batch.column(self.grade.name)
-        return StreamBlock(won, lost, counts, weights, tuple(flags), grades=grades)
+        return StreamBlock(won, lost, counts, weights, tuple(flags), None, grades, judges, said)
 
     def where(self, row: int) -> str:
         names = [Path(path).name for path in self.paths]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.events import FLAGGED, Answers, Events, kinds_of, kinds_of_grades
+from sparse_prefgp.data.events import FLAGGED, Answers, Codes, Events, kinds_of, kinds_of_grades
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
-from sparse_prefgp.io.judgements import COUNT
-from sparse_prefgp.io.streams.blocks import SIDES, Chunk, GradeColumn, Source, StreamBlock
+from sparse_prefgp.io.judgements import COUNT, Roles, differences_of
+from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Source, StreamBlock
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.values import (
     counts_of,
     flags_of,
     grades_of,
+    missing_label,
     refuse_itself,
     unknown_item,
     weights_of,
@@ -32,9 +33,11 @@ def parsed(
     transform: FeatureTransform | None,
     rows: StreamBlock,
     position: int,
+    judges: Judges,
 ) -> tuple[Chunk, int]:
     """Rows as arrays, checked, and a checksum of them; `position` is that of the first.
 
+    :param judges: who judged the rows before; those of these rows are added.
     :raises ValueError: naming the row.
     """
 
@@ -70,14 +73,22 @@ def parsed(
         kind = rows.said.kind
     weights = None
     if rows.weights is not None:
-        weights = weights_of(_array(rows.weights), source.weights or "weight", where)
+        weights = weights_of(_array(rows.weights), source.roles.weights or "weight", where)
     digest = 0
     answer = None if rows.said is None else rows.said.answer
-    if rows.grades is not None and source.grade is not None:
-        answer = _graded(source.grade, rows.grades, flags, where)
+    if rows.grades is not None and source.roles.grade is not None:
+        answer = _graded(source.roles, rows.grades, flags, where)
         kind = kinds_of_grades(answer)
     levels = None if answer is None else answer.numbers
-    for array in (*sides, counts, kind, weights, levels):
+    judge, said = None, None
+    if rows.judges is not None:
+        judge = judges.of(rows.judges, where)
+    if rows.covariates:
+        names = [name for each in source.covariate_columns for name in each]
+        columns = dict(zip(names, map(_array, rows.covariates), strict=True))
+        said = differences_of(source.covariate_columns, columns, where)
+    who = None if judge is None else judge.numbers
+    for array in (*sides, counts, kind, weights, levels, who, said):
         if array is not None:
             digest = zlib.crc32(array.tobytes(), digest)
     if transform is not None and items is None:
@@ -90,12 +101,61 @@ def parsed(
     if rows.said is not None:
         return Chunk(position, rows.said), digest
     totals = None if weights is None else weights * counts
-    events = Events.between(sides[0], sides[1], counts, kind=kind, weights=totals, answer=answer)
+    events = Events.between(
+        sides[0],
+        sides[1],
+        counts,
+        kind=kind,
+        weights=totals,
+        judge=judge,
+        answer=answer,
+        covariates=said,
+        covariate_names=() if said is None else source.roles.covariates,
+    )
     return Chunk(position, events, features), digest
 
 
+class Judges:
+    """Who judged, numbered in the order of their first appearance over all rows of a stream.
+
+    :param column: that says so.
+    :param names: of those who are known already, as texts.
+    """
+
+    def __init__(self, column: str | None, names: Sequence[str] = ()) -> None:
+        self.column = column
+        self._numbers = {name: i for i, name in enumerate(names)}
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All so far."""
+        return tuple(self._numbers)
+
+    def of(self, values: Any, where: Callable[[int], str]) -> Codes:
+        """Who judged each of some rows.
+
+        :raises ValueError: a label that is missing, with its row.
+        """
+        import pyarrow as pa
+
+        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        places = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+        # A last one for null, which -1 is the place of.
+        texts = [*(id_text(_plain(value)) for value in coded.dictionary), ""]
+        empty = np.array([not text for text in texts])
+        bad = np.flatnonzero(empty[places])
+        if bad.size:
+            raise missing_label(str(self.column), where(int(bad[0])), "group")
+        used = np.unique(places, return_index=True)
+        for place in places[np.sort(used[1])]:  # in the order of the rows
+            self._numbers.setdefault(texts[place], len(self._numbers))
+        known = np.array([self._numbers.get(text, -1) for text in texts], dtype=np.int64)
+        return Codes(known[places], self.texts, self.column)
+
+
 def _graded(
-    column: GradeColumn, values: Any, flags: dict[int, Any], where: Callable[[int], str]
+    roles: Roles, values: Any, flags: dict[int, Any], where: Callable[[int], str]
 ) -> Answers:
     """Grades of rows.
 
@@ -104,10 +164,10 @@ def _graded(
     if flags:
         other = FLAGGED[next(iter(flags))].column
         raise ValueError(
-            f"The duels have a column {other!r} besides the grades in {column.name!r}, which say "
+            f"The duels have a column {other!r} besides the grades in {roles.grade!r}, which say "
             "that too; leave one of them out."
         )
-    return Answers.of(*grades_of(_array(values), column.name, where, column.levels))
+    return Answers.of(*grades_of(_array(values), str(roles.grade), where, roles.levels))
 
 
 def _feature_rows(source: Source, side: int, values: Any, position: int) -> FloatArray:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.data.duels import check_covariates
+from sparse_prefgp.data.events import Codes
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.io.files import plain_ids
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, regular
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.parsing import parsed
+from sparse_prefgp.io.streams.parsing import Judges, parsed
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 Report = Callable[[int, int], None]
@@ -55,6 +58,12 @@ class Scan:
     """C names of the covariates of the duels."""
     covariate_squares: FloatArray | None = None
     """(C,) mean square of each, winner less loser; None without."""
+    judges: tuple[Hashable, ...] | None = None
+    """Who judged, in the order of their first appearance; None where nobody knows."""
+    judge_column: str | None = None
+    """The column that says so."""
+    judged: IntArray | None = None
+    """(J, K + 1) how often each judge said each level, as `Events.judge_levels`."""
 
 
 class Totals(NamedTuple):
@@ -72,6 +81,8 @@ class Totals(NamedTuple):
     high: FloatArray | None
     grades: IntArray | None
     """(K + 1,) how often each level was said, ties first; None without grades."""
+    judged: IntArray | None = None
+    """(J, K + 1) how often each judge said each level, as `Events.judge_levels`."""
 
 
 def scan_of(source: Source, items: ItemTable | None, progress: Report | None) -> Scan:
@@ -82,12 +93,12 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     if source.inline is not None:
         every = max(_READ_NUMBERS // len(source.inline), 1)
     rows, digests = 0, list[int]()
-    sums = _Sums(items)
+    sums, judges = _Sums(items), Judges(source.roles.groups)
     pieces = [range(a, b, every) for a, b in pairwise(source.edges)]
     starts = (*(start for piece in pieces for start in piece), total)
     sizes = np.diff(starts).tolist()
     for block in ahead(regular(source.read(0, total, every), sizes)):
-        chunk, digest = parsed(source, items, None, block, rows)
+        chunk, digest = parsed(source, items, None, block, rows, judges)
         digests.append(digest)
         rows += len(chunk.events)
         sums.add(chunk)
@@ -98,7 +109,11 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     found = replace(found, levels=sums.levels, grades=of.grades)
     if sums.squares is not None:
         squares = sums.squares / sums.duels
+        sums.check_covariates()
         found = replace(found, covariate_names=sums.covariate_names, covariate_squares=squares)
+    if sums.judge is not None:
+        names = sums.judge.names if source.roles.groups is None else plain_ids(judges.texts)
+        found = replace(found, judges=names, judge_column=sums.judge.column, judged=sums.judged)
     if items is not None:
         return found
     moments = sums.moments
@@ -118,27 +133,50 @@ class _Sums:
     """Over chunks that come one after the other."""
 
     def __init__(self, items: ItemTable | None) -> None:
-        self.sites, self.duels, self.ties = 0, 0.0, 0.0
+        self.rows, self.sites, self.duels, self.ties = 0, 0, 0.0, 0.0
         self.levels: tuple[str, ...] | None = None
         self.grades: IntArray | None = None
         self.compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
         self.moments = _Moments()
         self.covariate_names: tuple[str, ...] = ()
         self.squares: FloatArray | None = None
+        self.ends: FloatArray | None = None
+        self.judge: Codes | None = None
+        self.judged: IntArray | None = None
+
+    def check_covariates(self) -> None:
+        """Refuse what is the same in all duels.
+
+        :raises ValueError: see above.
+        """
+        if self.ends is not None and self.rows > 1:
+            check_covariates(self.ends, self.covariate_names)
 
     def add(self, chunk: Chunk) -> None:
         events = chunk.events
         self.sites += int(events.sites.sum())
         self.duels += float(events.counts.sum())
         self.ties += 0.0 if events.ties is None else float(events.counts[events.ties].sum())
+        self.rows += len(events)
+        levels = events.judge_levels
+        if levels is not None:
+            self.judge = events.judge
+            if self.judged is not None:  # of fewer judges, who come first
+                levels[: len(self.judged)] += self.judged
+            self.judged = levels
+        said = events.covariate_differences
+        if said is not None:
+            ends = [said] if self.ends is None else [said, self.ends]
+            both = np.concatenate(ends)
+            self.ends = np.stack([both.min(0), both.max(0)])
         here = events.covariate_squares
         if here is not None:
             self.covariate_names, whole = events.covariate_names, here * events.counts.sum()
             self.squares = whole if self.squares is None else self.squares + whole
-        said = events.grade_counts
-        if events.answer is not None and said is not None:
+        used = events.grade_counts
+        if events.answer is not None and used is not None:
             self.levels = events.answer.names
-            self.grades = said if self.grades is None else self.grades + said
+            self.grades = used if self.grades is None else self.grades + used
         if self.compared is not None:
             self.compared += events.compared(len(self.compared))
         else:
@@ -149,8 +187,9 @@ class _Sums:
     def totals(self) -> Totals:
         numbers = self.sites, int(self.duels), int(self.ties)
         if self.compared is not None:
-            return Totals(*numbers, self.compared, None, None, self.grades)
-        return Totals(*numbers, None, self.moments.low, self.moments.high, self.grades)
+            return Totals(*numbers, self.compared, None, None, self.grades, self.judged)
+        low, high = self.moments.low, self.moments.high
+        return Totals(*numbers, None, low, high, self.grades, self.judged)
 
 
 class _Moments:

@@ -75,10 +75,14 @@ class ChunkGraph(NamedTuple):
     """Between rows of the items, None without a table."""
 
 
-def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph:
+def chunk_graph(
+    chunk: Chunk, size: int, items: FloatArray | None, judged: bool = False
+) -> ChunkGraph:
     """Fill a chunk up with duels of the first row against itself that count 0.
 
     A chunk of whole blocks is left as it is, since its shapes are those of its blocks.
+
+    :param judged: whether rows with covariates name the judge too.
     """
     doors = chunk.events.doors()
     if chunk.blocks is not None:
@@ -97,9 +101,9 @@ def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph
     rows = table[sides.T.reshape(-1)]
     if chunk.events.covariates is not None:
         # A chunk is of pairs, whose sides come one after the other, as their covariates do.
-        said = fill(chunk.events.side_columns().reshape(len(doors.event), 2, -1))
+        said = fill(chunk.events.side_columns(judged).reshape(len(doors.event), 2, -1))
         rows = np.column_stack([rows, np.concatenate([said[:, 0], said[:, 1]])])
-    ends = np.arange(2 * size)
+    ends, judge = np.arange(2 * size), chunk.events.judge
     blocks = chunk.blocks
     if blocks is not None:  # within a block equal rows are one
         rows, ends = np.unique(rows, axis=0, return_inverse=True)
@@ -115,6 +119,7 @@ def chunk_graph(chunk: Chunk, size: int, items: FloatArray | None) -> ChunkGraph
         rows,
         row_of_item=np.empty(0, np.int64),
         blocks=blocks,
+        groups=None if judge is None else fill(judge.numbers[doors.event]),
         passing=True,
     )
     return ChunkGraph(graph, links)
@@ -171,6 +176,11 @@ class Algebra:
         """m, and coefficients besides."""
         return self.parameters.size
 
+    @property
+    def judged(self) -> bool:
+        """Whether rows name the judge."""
+        return self.parameters.row_layout.judged
+
     def _problem(self, graph: Any = None) -> DuelProblem:
         p = self.parameters
         kernel, mean_function = p.on_rows()
@@ -180,7 +190,9 @@ class Algebra:
             mean_function,
             tf.convert_to_tensor(p.noise_variance),
             p.inducing_variable,
+            None if p.noise_ratio is None else tf.convert_to_tensor(p.noise_ratio),
             cuts=cuts_of(p.margin, p.cut_steps),
+            cut_scale=None if p.cut_scale is None else tf.convert_to_tensor(p.cut_scale),
             compiled=self._compiled,
         )
 

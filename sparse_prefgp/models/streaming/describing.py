@@ -48,6 +48,9 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
             "covariate_squares": None
             if seen.covariate_squares is None
             else seen.covariate_squares.tolist(),
+            "groups": None if seen.group_names is None else list(seen.group_names),
+            "group_column": seen.group_column,
+            "group_levels": None if seen.group_levels is None else seen.group_levels.tolist(),
             "has_items": seen.has_items,
             **described_columns(seen),
         },

@@ -9,9 +9,10 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances.coefficients import mean_on_rows, on_rows
+from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.models.codec import Decoder, Encoder
+from sparse_prefgp.models.outcomes import GroupRatios
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -25,8 +26,12 @@ class Hyperparameters(gpflow.Module):
         noise_variance: gpflow.Parameter,
         inducing_variable: gpflow.inducing_variables.InducingPoints,
         margin: gpflow.Parameter | None = None,
+        *,
         cut_steps: tuple[gpflow.Parameter, ...] = (),
         covariate_variance: gpflow.Parameter | None = None,
+        leans: Leans | None = None,
+        noise_ratio: gpflow.Parameter | None = None,
+        cut_scale: gpflow.Parameter | None = None,
     ) -> None:
         super().__init__()
         self.kernel = kernel
@@ -35,23 +40,38 @@ class Hyperparameters(gpflow.Module):
         self.inducing_variable = inducing_variable
         self.margin, self.cut_steps = margin, cut_steps
         self.covariate_variance = covariate_variance
+        self.lean_variance = None if leans is None else leans.variance
+        self._leaning = None if leans is None else (leans.column, leans.judges)
+        self.noise_ratio, self.cut_scale = noise_ratio, cut_scale
+
+    @property
+    def leans(self) -> Leans | None:
+        """By what judges lean; None without."""
+        if self.lean_variance is None or self._leaning is None:
+            return None
+        return Leans(self.lean_variance, *self._leaning)
 
     @property
     def size(self) -> int:
-        """m + C, the number of inducing inputs and of coefficients."""
-        return int(self.inducing_variable.num_inducing) + self.row_layout.covariates
+        """m + C + J, the number of inducing inputs, of coefficients, and of judges who lean."""
+        judges = 0 if self.leans is None else self.leans.judges or 0
+        return int(self.inducing_variable.num_inducing) + self.row_layout.covariates + judges
 
     @property
     def row_layout(self) -> RowLayout:
         """What the columns of a row are."""
         covariates = 0 if self.covariate_variance is None else self.covariate_variance.shape[0]
-        return RowLayout(int(self.inducing_variable.Z.shape[-1]), covariates=int(covariates))
+        return RowLayout(
+            int(self.inducing_variable.Z.shape[-1]),
+            covariates=int(covariates),
+            judged=self.lean_variance is not None,
+        )
 
     def on_rows(self) -> tuple[gpflow.kernels.Kernel, Callable[[tf.Tensor], tf.Tensor] | None]:
         """Kernel and mean function on rows of duels."""
         layout = self.row_layout
         return (
-            on_rows(self.kernel, layout, self.covariate_variance),
+            on_rows(self.kernel, layout, self.covariate_variance, self.leans),
             mean_on_rows(self.mean_function, layout),
         )
 
@@ -90,6 +110,16 @@ class Hyperparameters(gpflow.Module):
             "covariate_variance": None
             if self.covariate_variance is None
             else encoder.parameter(self.covariate_variance, "the variances of coefficients"),
+            "lean_variance": None
+            if self.lean_variance is None
+            else encoder.parameter(self.lean_variance, "the variance of the leans"),
+            "leaning": self._leaning,
+            "noise_ratio": None
+            if self.noise_ratio is None
+            else encoder.parameter(self.noise_ratio, "the noise ratios"),
+            "cut_scale": None
+            if self.cut_scale is None
+            else encoder.parameter(self.cut_scale, "the scales of the cuts"),
             "parameters": encoder.parameters,
         }
         return Description(names, encoder.arrays)
@@ -103,16 +133,29 @@ class Description(NamedTuple):
 
     def rebuilt(self) -> Hyperparameters:
         decoder = Decoder(self.names["parameters"], self.arrays)
-        function, margin = self.names["mean_function"], self.names.get("margin")
-        covariate = self.names.get("covariate_variance")
+        function = self.names["mean_function"]
+        margin, covariate, lean, ratio, scale = (
+            None if self.names.get(name) is None else decoder.parameter(self.names[name])
+            for name in (
+                "margin",
+                "covariate_variance",
+                "lean_variance",
+                "noise_ratio",
+                "cut_scale",
+            )
+        )
         return Hyperparameters(
             decoder.module(self.names["kernel"]),
             None if function is None else decoder.module(function),
             decoder.parameter(self.names["noise_variance"]),
             gpflow.inducing_variables.InducingPoints(decoder.parameter(self.names["inducing"])),
-            None if margin is None else decoder.parameter(margin),
-            tuple(decoder.parameter(number) for number in self.names.get("cut_steps", ())),
-            None if covariate is None else decoder.parameter(covariate),
+            margin,
+            cut_steps=tuple(decoder.parameter(x) for x in self.names.get("cut_steps", ())),
+            covariate_variance=covariate,
+            leans=None if lean is None else Leans(lean, *self.names["leaning"]),
+            # A file names the prior, and the class what it is the density of.
+            noise_ratio=None if ratio is None else GroupRatios.like(ratio),
+            cut_scale=None if scale is None else GroupRatios.like(scale),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -16,6 +16,7 @@ from gpflow.models import BayesianModel
 
 from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
 from sparse_prefgp.approximations.inducing import whitened
+from sparse_prefgp.covariances.coefficients import Leans
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.low_rank_base import terms_of
@@ -30,11 +31,17 @@ from sparse_prefgp.models.checks import (
     noise_parameter,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.coefficients import Coefficients, covariate_parameter
+from sparse_prefgp.models.coefficients import Coefficients, covariate_parameter, lean_parameter
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
-from sparse_prefgp.models.outcomes import margin_parameter, step_parameters
+from sparse_prefgp.models.outcomes import (
+    margin_parameter,
+    places_of,
+    ratio_parameter,
+    scale_parameter,
+    step_parameters,
+)
 from sparse_prefgp.models.posterior import Posterior
-from sparse_prefgp.models.preference_gp import PreferenceGP, on_other_duels
+from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.models.protocols import NotInMemory, SampledWins
 from sparse_prefgp.models.streaming.describing import described
 from sparse_prefgp.models.streaming.gaussian import Natural
@@ -151,6 +158,9 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     :param margin: as of `PreferenceGP`; duels with ties need one.
     :param cut_steps: as of `PreferenceGP`.
     :param covariate_variance: as of `PreferenceGP`.
+    :param lean_by_group: as of `PreferenceGP`.
+    :param noise_by_group: as of `PreferenceGP`.
+    :param cuts_by_group: as of `PreferenceGP`.
     :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
         several parts `.0`, `.1`, … join its name. None keeps them in memory.
     :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
@@ -178,6 +188,9 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         margin: float | None = None,
         cut_steps: Any = None,
         covariate_variance: Any = None,
+        lean_by_group: str | None = None,
+        noise_by_group: bool = False,
+        cuts_by_group: bool = False,
         sites: str | os.PathLike[str] | None = None,
         chunk: int | None = None,
         scheduler: str | None = None,
@@ -212,6 +225,11 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.margin = margin_parameter(margin, seen)
         self.cut_steps = step_parameters(cut_steps, seen)
         self.covariate_variance = covariate_parameter(covariate_variance, seen.covariate_squares)
+        self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, seen), lean_by_group
+        self.noise_ratio = ratio_parameter(seen) if noise_by_group else None
+        self.cut_scale = scale_parameter(seen, cuts_by_group, noise_by_group)
+        if seen.group_names is not None:
+            duels = duels.judged_by(seen.group_names)
         if inducing_variable is None:
             inducing_variable = _first_inputs(duels)
         points = inducing_points(approximation, inducing_variable, duels.num_features)
@@ -236,6 +254,10 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
         model.cut_steps = parameters.cut_steps
         model.covariate_variance = parameters.covariate_variance
+        model.noise_ratio, model.cut_scale = parameters.noise_ratio, parameters.cut_scale
+        leans = parameters.leans
+        model.lean_variance = None if leans is None else leans.variance
+        model.lean_by_group = None if leans is None else kept.seen.covariate_names[leans.column]
         model.inducing_variable = parameters.inducing_variable
         model._given, model._work = _Given(None, kept.seen, approximation, engine), None
         summed = SolvedParts(copy.deepcopy(parameters), kept.total, kept.log_evidence)
@@ -289,7 +311,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
 
     all_duels = graph
 
-    # Streams have no groups.
     noise_ratio: gpflow.Parameter | None = None
     cut_scale: gpflow.Parameter | None = None
     lean_variance: gpflow.Parameter | None = None
@@ -306,7 +327,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     @property
     def row_layout(self) -> RowLayout:
         """What the columns of a row are."""
-        return RowLayout(self.duels.num_features, covariates=len(self.duels.covariate_names))
+        return self.hyperparameters().row_layout
 
     @property
     def has_item_effect(self) -> bool:
@@ -332,7 +353,11 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         duels = stream.sample(size, rng)
         won = duels.decided
         ahead, behind = (duels.items[ends[won]] for ends in (duels.winners, duels.losers))
-        return SampledWins(ahead, behind, np.full(len(ahead), noise))
+        each = np.full(len(ahead), noise)
+        if self.noise_ratio is not None and duels.groups is not None:
+            judge = places_of(duels.group_names or (), self.duels.group_names or ())
+            each *= self.noise_ratio.numpy()[judge[duels.groups[won]]]
+        return SampledWins(ahead, behind, each)
 
     def __repr__(self) -> str:
         return (
@@ -349,9 +374,18 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             self.noise_variance,
             self.inducing_variable,
             self.margin,
-            self.cut_steps,
-            self.covariate_variance,
+            cut_steps=self.cut_steps,
+            covariate_variance=self.covariate_variance,
+            leans=self._leans(),
+            noise_ratio=self.noise_ratio,
+            cut_scale=self.cut_scale,
         )
+
+    def _leans(self) -> Leans | None:
+        if self.lean_variance is None or self.lean_by_group is None:
+            return None
+        column = self.duels.covariate_names.index(self.lean_by_group)
+        return Leans(self.lean_variance, column, len(self.duels.group_names or ()))
 
     def described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """What `save` writes: a description for JSON, and the arrays that it names.
@@ -426,13 +460,6 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         )
         return value + (surrogate - tf.stop_gradient(surrogate))
 
-    # Prediction.
-
-    def _group_numbers(self, groups: Any, like: tf.Tensor) -> None:
-        """Streams have no groups."""
-        if groups is not None:
-            raise ValueError("The model was learned without groups; leave them out.")
-
     # Beyond the stream.
 
     def in_memory(self) -> PreferenceGP:
@@ -451,11 +478,18 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         whole = _whole(stream)
         duels = stream.in_memory(whole)
         model = on_other_duels(self, duels, ParallelEP(tolerance=self.engine.tolerance))
+        keep_ratios(self, model)
         graph = model.graph
         site = graph.sites_of_duels
         if whole.ties is not None:  # whose sides have an order of their own there
             rows = whole.features if stream.items is None else stream.items.features
             ahead = rows[whole.events.doors().features[:, 0]]
+            if whole.events.covariates is not None:
+                judge = whole.events.judge
+                # Numbered as there.
+                events = replace(whole.events, judge=None if judge is None else judge.used())
+                said = events.side_columns(graph.layout.judged)
+                ahead = np.column_stack([ahead, said[::2]])
             nu = np.where(np.any(ahead != graph.rows[graph.winners[site]], 1), -nu, nu)
         # Equal duels have equal sites at the fixed point; before it their mean is as good as any.
         number = np.bincount(site, minlength=graph.num_sites)

@@ -229,10 +229,10 @@ class Part:
         self, work: Callable[[ChunkGraph, FloatArray], Found], seen: Seen | None
     ) -> Iterator[tuple[_At, Found]]:
         """What `work` makes of each chunk and its sites, in the order of the chunks."""
-        size = self.algebra.size
+        size, judged = self.algebra.size, self.algebra.judged
 
         def one(chunk: Chunk, sites: FloatArray) -> Found:
-            return work(chunk_graph(chunk, size, self.algebra.items), sites)
+            return work(chunk_graph(chunk, size, self.algebra.items, judged), sites)
 
         def given() -> Iterator[tuple[_At, Callable[[], Found]]]:
             start = 0

@@ -34,6 +34,9 @@ def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Strea
         None if data.get("grade_counts") is None else np.array(data["grade_counts"]),
         tuple(data.get("covariates", ())),
         None if data.get("covariate_squares") is None else np.array(data["covariate_squares"]),
+        None if data.get("groups") is None else tuple(data["groups"]),
+        data.get("group_column"),
+        None if data.get("group_levels") is None else np.array(data["group_levels"]),
     )
     kept = LoadedPosterior(
         seen,

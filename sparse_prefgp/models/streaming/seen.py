@@ -62,15 +62,32 @@ class SeenDuels:
     covariate_squares: FloatArray | None = None
     """As in `Duels`."""
 
+    group_names: tuple[Hashable, ...] | None = None
+    """As in `Duels`: who judged any of these duels."""
+    group_column: str | None = None
+    """As in `Duels`."""
+    group_levels: IntArray | None = None
+    """As in `Duels`."""
+
     held: ClassVar[bool] = False
     item_rows: ClassVar[None] = None
     groups: ClassVar[None] = None
-    group_names: ClassVar[None] = None
-    group_column: ClassVar[None] = None
 
     @classmethod
     def of(cls, duels: StreamedDuels) -> SeenDuels:
         totals, table = duels.totals, duels.items
+        said: dict[str, Any] = {
+            "num_ties": totals.ties,
+            "levels": duels.levels,
+            "grade_counts": totals.grades,
+            "covariate_names": duels.scan.covariate_names,
+            "covariate_squares": duels.scan.covariate_squares,
+        }
+        if duels.judges is not None and totals.judged is not None:
+            here = np.flatnonzero(totals.judged.sum(1))
+            said["group_names"] = tuple(duels.judges[i] for i in here)
+            said["group_column"] = duels.scan.judge_column
+            said["group_levels"] = totals.judged[here]
         if table is not None:
             assert totals.comparisons is not None
             return cls(
@@ -81,11 +98,7 @@ class SeenDuels:
                 table.ids,
                 table.feature_names,
                 table.transform,
-                totals.ties,
-                duels.levels,
-                totals.grades,
-                duels.scan.covariate_names,
-                duels.scan.covariate_squares,
+                **said,
             )
         assert totals.low is not None and totals.high is not None
         return cls(
@@ -96,11 +109,7 @@ class SeenDuels:
             None,
             duels.feature_names,
             duels.transform,
-            totals.ties,
-            duels.levels,
-            totals.grades,
-            duels.scan.covariate_names,
-            duels.scan.covariate_squares,
+            **said,
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -436,7 +436,7 @@ def test_new_duels_are_scored_beside_a_coin_alone(case: Case) -> None:
     for name, scores in whole["held_out"].items():
         assert chunks["held_out"][name] == pytest.approx(scores, rel=1e-9)
     assert spg.evaluate(model, case.stream("ids"))["held_out"]["model"] == pytest.approx(own)
-    with pytest.raises(ValueError, match="read in chunks without groups; leave out 'who'"):
+    with pytest.raises(ValueError, match="groups were given, but this model has one noise"):
         spg.evaluate(model, case.by_ids, groups="who")
 
 
