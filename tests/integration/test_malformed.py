@@ -67,6 +67,22 @@ class Case(NamedTuple):
     """A package that is not installed."""
 
 
+def parts(**late: list[Any]) -> Callable[[Path], Any]:
+    """Duels in two files; `late` is what the second has in these columns."""
+
+    def made(folder: Path) -> None:
+        import pandas as pd
+
+        (folder / "parts").mkdir()
+        early = {name: ["bob" if name == "judge" else -1.0] * 2 for name in late}
+        for k, columns in enumerate((early, late)):
+            frame = pd.DataFrame({"winner": ["i1", "i2"], "loser": ["i2", "i3"], **columns})
+            frame.to_parquet(folder / "parts" / f"{k}.parquet", index=False)
+
+    return made
+
+
+PARTS = "fit --out {}/new --items {}/items.csv --duels {}/parts --stream --max-iterations 2"
 FIT = "fit --out {}/new --max-iterations 2 --items {}/items.csv --duels {}/duels.csv"
 CHOICES = "fit --out {}/new --max-iterations 2 --items {}/items.csv --choices {}/choices.csv"
 RANKINGS = "fit --out {}/new --max-iterations 2 --items {}/items.csv --rankings {}/rankings.csv"
@@ -427,6 +443,20 @@ CASES: dict[str, Case] = {
     "lean by one of several covariates": Case(
         FIT + " --covariate side,length --lean-by judge",
         ("there are several", "judge:side, judge:length"),
+    ),
+    "covariate missing in a later file of a stream": Case(
+        PARTS + " --covariate side", ("'side'", "row 1 of 1.parquet"), parts(side=[1.0, None])
+    ),
+    "judge missing in a later file of a stream": Case(
+        PARTS + " --covariate side --lean-by judge",
+        ("'judge'", "missing in row 1 of 1.parquet"),
+        parts(side=[1.0, 1.0], judge=["ann", None]),
+    ),
+    "stream without its judges": Case(
+        PARTS + " --noise-by judge", ("no column 'judge', where judges",), parts(side=[1.0, 1.0])
+    ),
+    "noise by judge from a subset": Case(
+        PARTS + " --noise-by judge --gradients subset", ("subset", "may lack some who judge")
     ),
     "lean of nobody": Case(
         FIT + " --covariate side --lean-by judge",

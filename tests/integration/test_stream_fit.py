@@ -134,7 +134,7 @@ def test_inline_features_in_parts_with_gradients_from_a_subset(data: Path, tmp_p
         (["--duels", "{}/wide.parquet", "--weight", "no"], "has no column 'no'"),
         (
             ["--duels", "{}/wide.parquet", "--noise-by", "who"],
-            "The option noise-by needs all duels",
+            "no column 'who', where judges were to be",
         ),
         (["--duels", "{}/wide.parquet", "--checkpoint-every", "-1"], "every -1 steps makes no"),
         (
