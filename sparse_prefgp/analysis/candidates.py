@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from sparse_prefgp.analysis.prediction import predicted
 from sparse_prefgp.analysis.ranking import distinct_rows
 from sparse_prefgp.data.contexts import Contexts
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.io.judgements import load_pairs
+from sparse_prefgp.io.judgements import load_pairs, names_covariates
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -69,6 +70,12 @@ def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePai
         row), nothing but items with equal inputs, and what `resolve_items` raises.
     """
     table, sides = load_pairs(pairs)
+    if names_covariates(table, model.duels.covariate_names, sides):
+        warnings.warn(
+            f"{table.name} has covariates, which count as 0 in what is suggested; `predict` takes "
+            "them.",
+            stacklevel=3,
+        )
     found, table = met(model, items, table, sides, "pair")
     first, second = (found.rows_in(table, name, "pair") for name in sides)
     same = np.flatnonzero(first == second)

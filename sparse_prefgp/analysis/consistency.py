@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -279,7 +280,8 @@ def consistency(
     given that they are not ties; with noise by group each has that of its own group,
     or any by the prior where that is unknown.
 
-    Warns of groups that a model with noise by group does not know.
+    Warns of groups that a model with noise by group does not know, and of covariates, with which
+    there is no check.
 
     :param duels: the votes.
     :param model: its features must be those of `duels`, which are converted to its units where they
@@ -309,6 +311,13 @@ def consistency(
         cycles=cycles,
         worst=_worst(graph, duels),
     )
+    if model is not None and duels.covariates is not None:
+        warnings.warn(
+            f"The duels have covariates ({', '.join(duels.covariate_names)}), which redrawn votes "
+            "would not know; contradictions are counted, and not compared with the model's.",
+            stacklevel=3,
+        )
+        model = None
     if model is None:
         return result
     draws = _draws(graph, duels, model, rng)

@@ -266,10 +266,12 @@ def _contexts_of(
     rows, frame = _rows(duels), table.frame
     found = tuple(np.empty((len(frame), len(rows.columns)), dtype=object) for _ in sides)
     for j, name in enumerate(rows.columns):
-        pairs = [(name, name), *(tuple(f"{s}_{name}" for s in w) for w in (sides, (WINNER, LOSER)))]
+        of_sides = [tuple(f"{s}_{name}" for s in w) for w in (sides, (WINNER, LOSER))]
+        same = [(name, name)]  # a column of the duel; where each side has its own, what both have
+        pairs = [*same, *of_sides] if name in rows.shared else [*of_sides, *same]
         pair = next((pair for pair in pairs if all(c in frame.columns for c in pair)), None)
         if pair is None:
-            columns = " and ".join(repr(x) for x in dict.fromkeys(pairs[name not in rows.shared]))
+            columns = " and ".join(repr(x) for x in dict.fromkeys(pairs[0]))
             raise ValueError(
                 f"The model knows its items by the context {name!r} (--context), but {table.name} "
                 f"has no {columns}; add what it was (columns found: {listing(frame.columns)})."

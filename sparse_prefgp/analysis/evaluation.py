@@ -31,7 +31,8 @@ from sparse_prefgp.analysis.scoring import (
     unseen_pairs,
 )
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.io.files import listing
+from sparse_prefgp.data.events import Events
+from sparse_prefgp.io.files import id_text, listing
 from sparse_prefgp.io.judgements import LOSER, WINNER, covariates_there, load_duels
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
@@ -43,7 +44,7 @@ from sparse_prefgp.models.outcomes import (
     warn_without_blocks,
 )
 from sparse_prefgp.models.protocols import Predicts, holding_duels
-from sparse_prefgp.support.arrays import BoolArray
+from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.randomness import generator, takes_seed
 from sparse_prefgp.support.words import shortened
 
@@ -179,6 +180,12 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             )
         found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
         graded = grades_like(model, grade)
+        if grade is None and model.duels.levels is not None:
+            warnings.warn(
+                f"{table.name}: no column of grades was named, though the model has learned from "
+                "some; name it (--grade, grade=), or each row counts as won by its winner.",
+                stacklevel=3,
+            )
         groups = _judged_by(model, table.frame.columns, groups, table.name)
         given = found.read_duels(
             table, groups, blocks=blocks, grade=graded, covariates=model.duels.covariate_names
@@ -194,9 +201,9 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
         warn_without_blocks(model)
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
-        doors = events.doors()
-        sides = found.numbers[doors.features[doors.decided].T]
-        unseen = unseen_pairs(holding_duels(model).duels, *sides)
+        doors, training = events.doors(), holding_duels(model).duels
+        sides = _items_of(found, training)[doors.features[doors.decided].T]
+        unseen = unseen_pairs(training, *sides)
     named = np.unique(events.sides)
     return _Given(
         rows_between(found.inputs, events, labels, of_event),
@@ -226,9 +233,42 @@ def _judged_by(
     return found
 
 
+def _items_of(found: ItemSet, training: Duels) -> IntArray:
+    """The number that training duels have for the item of each row, (n,), -1 for others."""
+    if found.rows is None or training.item_rows is None:
+        return np.where(found.numbers >= 0, training.item[found.numbers], -1)
+    names = map(id_text, training.item_rows.names)
+    known = dict(zip(names, training.item.tolist(), strict=True))
+    return np.array([known.get(id_text(name), -1) for name in found.rows.names], dtype=np.int64)
+
+
+def _said_of(model: Predicts, events: Events) -> Events:
+    """Duels with the covariates of the model, or with none of them.
+
+    Warns of none, which count as 0.
+
+    :raises ValueError: some of them alone.
+    """
+    wanted, there = model.duels.covariate_names, events.covariate_names
+    missing = [name for name in wanted if name not in there]
+    if wanted and len(missing) == len(wanted):
+        warnings.warn(
+            f"The duels have no {wanted[0]!r}, a covariate of the model; nothing is said of the "
+            "duels' covariates, which count as 0.",
+            stacklevel=4,
+        )
+        return replace(events, covariates=None, covariate_names=())
+    if missing:
+        raise ValueError(
+            f"The duels have no {missing[0]!r}, a covariate of the model, but "
+            f"{', '.join(map(repr, there))}; give them the covariates of the model, or none."
+        )
+    return events
+
+
 def _labelled(model: Predicts, duels: Duels, blocks: Any) -> LabelledDuels:
     """Duels as a table of them would be read; with groups where the model has any."""
-    events = duels.events if blocks is None else duels.given
+    events = _said_of(model, duels.events if blocks is None else duels.given)
     if model.noise_ratio is None and not model.row_layout.judged:
         events = replace(events, judge=None)
     if blocks is None:

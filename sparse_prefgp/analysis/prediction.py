@@ -159,12 +159,18 @@ def predicted(
         part = slice(start, start + _PAIRS_AT_ONCE)
         a, b = items.inputs[first[part]], items.inputs[second[part]]
         who = None if labels is None else labels[part]
+        # Not even rounding, nor an effect of its own for either side, parts an item from itself.
+        same = first[part] == second[part]
         if covariates is not None:
+            if model.has_item_effect:  # of whatever item, the same effect on both sides is none
+                unknown = (same & (a[:, -1] < 0.0))[:, None] & (
+                    np.arange(a.shape[1]) + 1 == a.shape[1]
+                )
+                a, b = (np.where(unknown, 0.0, side) for side in (a, b))
             leaning = who if model.row_layout.judged else None
             a, b = model.in_duels(a, b, covariates[part], leaning)
         found = model.predict_difference(a, b)
-        # Not even rounding, nor an effect of its own for either side, parts an item from itself.
-        same = (first[part] == second[part]) & (covariates is None)
+        same &= covariates is None
         mean, variance = (as_float(np.where(same, 0.0, x.numpy())) for x in found)
         for values, more in zip(result, outcomes_of(model, mean, variance, who), strict=True):
             values[part] = more

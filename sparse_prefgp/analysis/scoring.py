@@ -339,12 +339,14 @@ def asks_for_outcomes(model: Any, ties: int) -> bool:
 def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, BoolArray]:
     """Which pairs of items are not among training duels, in this order and at all.
 
-    :param won: (k,) rows of the items of `training`, -1 for others.
+    Wherever they met: an item is the same in all its contexts.
+
+    :param won: (k,) numbers of the items, as `training.item` has them, -1 for others.
     :param lost: (k,) the same.
     """
     n = training.num_items
     doors = training.events.doors()
-    winners, losers = doors.features.T
+    winners, losers = training.item[doors.features.T]
     pairs = winners * n + losers
     turned_too = (losers * n + winners)[~doors.decided]  # a tie is seen in either order
     pairs = np.concatenate([pairs, turned_too])

@@ -364,9 +364,17 @@ class Events:
         Weights are 1 where none were given.
 
         :raises ValueError: judges, people, times or covariates of some of the events only; grades
-            of other levels.
+            of other levels, covariates of other names.
         """
         every = (self, *others)
+        for one in others:
+            if one.covariates is not None and one.covariate_names != self.covariate_names:
+                raise ValueError(
+                    f"Events with the covariates {', '.join(map(repr, one.covariate_names))} "
+                    "cannot join those with "
+                    f"{', '.join(map(repr, self.covariate_names)) or 'none'}; give all of them the "
+                    "same, in the same order."
+                )
         ends = np.cumsum([0, *(len(one.sides) for one in every)])
         weighted = any(one.weights is not None for one in every)
         offsets = [one.offsets[1:] + end for one, end in zip(every, ends, strict=False)]

@@ -81,7 +81,9 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "leans": _leans(model),
         "tie_model": model.tie_model,
         "tie_share": None if model.tie_share is None else float(model.tie_share.numpy()),
-        "fixed_margin": None if model.margin is None else not model.margin.trainable,
+        "fixed_margin": None
+        if model.margin is None
+        else model.tie_model == "box" and not model.margin.trainable,
         "duels": duels,
         "weight": weight,
         "log_evidence_per_duel": report.log_evidence / (weight or duels),

@@ -214,7 +214,8 @@ class Holdout(Training):
 
     def unseen(self) -> dict[str, BoolArray]:
         """Which pairs that one side won were not in training."""
-        return analysis.scoring.unseen_pairs(self.train, *self.test_sides())
+        sides = (self.train.item[rows] for rows in self.test_sides())
+        return analysis.scoring.unseen_pairs(self.train, *sides)
 
 
 @dataclass(frozen=True, eq=False)

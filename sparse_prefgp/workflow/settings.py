@@ -287,6 +287,11 @@ class FitSettings:
             raise ValueError(
                 f"There is no model of ties {self.tie_model!r}; choose box or margin-only."
             )
+        if self.tie_model != "box" and self.fixed_margin:
+            raise ValueError(
+                f"tie_model={self.tie_model!r} (--tie-model) finds the margin after the utilities, "
+                "but it was to be held (--fixed-margin); leave one of them out."
+            )
         if self.shared_cuts and not self.noise_by_group:
             raise ValueError(
                 "Shared cuts were asked for, but the model has no noise by group, without which "

@@ -381,6 +381,9 @@ CASES: dict[str, Case] = {
         write("duels.csv", "winner,loser,how\ni1,i2,better\n"),
     ),
     "levels not symmetric": Case(FIT + " --grade how --grades=-1,0,1,2", ("not symmetric",)),
+    "a margin held, and found afterwards": Case(
+        FIT + " --tie-model margin-only --fixed-margin", ("margin-only", "--fixed-margin")
+    ),
     "grades and ties": Case(
         FIT + " --grade how",
         ("'tie'", "'how'", "leave one of them out"),

@@ -162,6 +162,19 @@ def test_items_of_a_table_are_put_into_contexts(model: spg.PreferenceGP) -> None
     assert set(spg.rank(model, new).frame["item_id"]) == {"i0", "new"}
 
 
+def test_a_context_of_each_side_is_not_read_from_the_duel(model: spg.PreferenceGP) -> None:
+    """Where a table happens to have a column of that name, too."""
+    told = spg.evaluate(model, DUELS)["held_out"]["model"]
+    with_another = spg.evaluate(model, DUELS.assign(home=1))["held_out"]["model"]
+    assert told == with_another
+
+
+def test_pairs_that_met_elsewhere_have_met(model: spg.PreferenceGP) -> None:
+    """Every pair of these was compared, though not on both surfaces."""
+    turned = DUELS.assign(surface=np.where(DUELS["surface"] == "clay", "grass", "clay"))
+    assert spg.evaluate(model, turned)["held_out_unseen_pairs"] == {}
+
+
 def test_old_ids_are_understood_with_a_hint(model: spg.PreferenceGP) -> None:
     old = pd.DataFrame(
         {

@@ -12,7 +12,9 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis.certificates import ep_error
 from sparse_prefgp.covariances import DenseOverColumns
+from sparse_prefgp.learning.limits import limits_of
 
 CASE: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "data" / "covariates_case.json").read_text()
@@ -409,6 +411,85 @@ def test_tables_scores_and_files(tmp_path: Path) -> None:
     again.covariate_variance = model.covariate_variance
     assert report.continued_sites > 100
     assert model.log_evidence() == pytest.approx(again.log_evidence(), abs=1e-4)
+
+
+@pytest.fixture(scope="module")
+def told() -> tuple[spg.PreferenceGP, Any, Any]:
+    """A model of tables with ARD lengthscales, effects and one covariate, and the tables."""
+    items, duels = table(120)
+    items = items.assign(b=items["a"] ** 2)
+    duels = duels[["winner", "loser", "shown_first"]]
+    kernel_of = gpflow.kernels.Matern52(lengthscales=[1.0, 2.0]) + spg.ItemEffect(0.3)
+    data = spg.read_duels(items, duels, covariates=["shown_first"])
+    return spg.PreferenceGP(data, kernel_of), items, duels
+
+
+def test_what_knows_no_covariates_says_so(told: Any) -> None:
+    made, items, duels = told
+    with pytest.warns(UserWarning, match="which redrawn votes would not know"):
+        counted = spg.consistency(made.duels, made)
+    assert not counted.checks and counted.votes == 120
+    with pytest.raises(ValueError, match="DuelKernel knows nothing"):
+        spg.gpflow.stacked_duels(made.duels)
+    pairs = duels.rename(columns={"winner": "first", "loser": "second"}).head(5)
+    with pytest.warns(UserWarning, match="count as 0 in what is suggested"):
+        spg.suggest(made, pairs=pairs, rng=np.random.default_rng(0))
+    with pytest.warns(UserWarning, match="have no 'shown_first', a covariate of the model"):
+        spg.evaluate(made, spg.read_duels(items, duels[["winner", "loser"]]))
+    renamed = duels.rename(columns={"shown_first": "side"})
+    with pytest.warns(UserWarning, match="have no 'shown_first'"):
+        spg.evaluate(made, spg.read_duels(items, renamed, covariates=["side"]))
+    with pytest.raises(ValueError, match="with the covariates 'side' cannot join"):
+        spg.read_duels(items, duels, covariates=["shown_first"]).events.followed_by(
+            spg.read_duels(items, renamed, covariates=["side"]).events
+        )
+
+
+def test_the_error_of_ep_goes_by_the_prior_of_rows(told: Any) -> None:
+    """Of duels whose covariate is 0 everywhere but in one, it is that of the items' kernel."""
+    made, items, duels = told
+    plain = spg.PreferenceGP(
+        spg.read_duels(items, duels[["winner", "loser"]]), made.kernel, noise_variance=0.05
+    )
+    said = duels.assign(shown_first=np.r_[1e-6, np.zeros(len(duels) - 1)])
+    covered = spg.PreferenceGP(
+        spg.read_duels(items, said, covariates=["shown_first"]),
+        made.kernel,
+        covariate_variance=1.0,
+        noise_variance=0.05,
+    )
+    assert ep_error(covered) == pytest.approx(ep_error(plain), rel=1e-9)
+    assert ep_error(plain) > 0.0
+
+
+def test_an_item_against_itself_differs_by_its_covariates_alone(told: Any) -> None:
+    import pandas as pd
+
+    made = told[0]
+    new = pd.DataFrame({"item_id": ["new"], "a": [0.3], "b": [0.1]})
+    pairs = pd.DataFrame({"first": ["new"] * 2, "second": ["new"] * 2, "shown_first": [0.0, 1.0]})
+    found = spg.predict(made, pairs, new)
+    said = made.coefficients()
+    np.testing.assert_allclose(found["difference"], [0.0, said.mean[0]], atol=1e-9)
+    np.testing.assert_allclose(found["sd"], [0.0, said.sd[0]], atol=1e-6)
+
+
+def test_exported(told: Any, tmp_path: Path) -> None:
+    made = told[0]
+    spg.export_saved_model(made, tmp_path / "exported")
+    X = made.item_inputs()[:3]
+    there = tf.saved_model.load(str(tmp_path / "exported"))
+    found = there.predict_f(tf.constant(X))
+    np.testing.assert_allclose(found["mean"], made.predict_f(X)[0], atol=1e-9)
+
+
+def test_a_covariate_of_large_numbers_is_not_at_a_limit(told: Any) -> None:
+    _, items, duels = told
+    large = duels.assign(shown_first=1e5 * duels["shown_first"])
+    made = spg.PreferenceGP(
+        spg.read_duels(items, large, covariates=["shown_first"]), gpflow.kernels.Linear()
+    )
+    assert not [one for one in limits_of(made) if "covariate" in one]
 
 
 def test_a_covariate_called_first_is_not_the_first_of_a_pair() -> None:
