@@ -70,7 +70,7 @@ def listed_pairs(model: Predicts, pairs: Any, items: Any = None) -> CandidatePai
         row), nothing but items with equal inputs, and what `resolve_items` raises.
     """
     table, sides = load_pairs(pairs)
-    if names_covariates(table, model.duels.covariate_names, sides):
+    if names_covariates(table.frame.columns, model.duels.covariate_names, sides):
         warnings.warn(
             f"{table.name} has covariates, which count as 0 in what is suggested; `predict` takes "
             "them.",
