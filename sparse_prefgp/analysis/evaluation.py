@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
-from sparse_prefgp.analysis.contexts import met
+from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows, met
 from sparse_prefgp.analysis.items import (
     ItemSet,
     LabelledDuels,
@@ -36,6 +36,8 @@ from sparse_prefgp.io.files import id_text, listing
 from sparse_prefgp.io.judgements import LOSER, WINNER, covariates_there, load_duels
 from sparse_prefgp.io.streams import ItemTable, StreamedDuels, columns_of, is_stream, stream_duels
 from sparse_prefgp.io.streams.blocks import SIDES, WEIGHTS
+from sparse_prefgp.io.streams.contexts import InContexts, Met
+from sparse_prefgp.io.streams.contexts import in_rows as rows_met
 from sparse_prefgp.models.outcomes import (
     check_blocks,
     judge_column,
@@ -367,9 +369,28 @@ def _in_units_of(
         standardise = False if own.transform is None else own.transform
         more: dict[str, Any] = {"standardise": standardise, "ignore": ignore, **said}
         return stream_duels(duels, features=own.feature_names, **more), None
+    if has_contexts(model, items):
+        return _in_contexts(model, duels, items, {"ignore": ignore, **said})
     found = known_items(model, items)
     table = ItemTable(found.inputs, found.ids, own.feature_names)
     return stream_duels(duels, table, ignore=ignore, **said), found
+
+
+def _in_contexts(
+    model: Predicts, duels: Any, items: Any, options: dict[str, Any]
+) -> tuple[StreamedDuels, ItemSet]:
+    """Duels of files in the contexts of their items."""
+    bases, rows = bases_of(model, items), model.duels.item_rows
+    assert rows is not None
+    ids = ItemTable(np.empty((len(bases.ids), 0)), bases.ids)
+    sets: list[ItemSet] = []
+
+    def place(there: Met) -> ItemTable:
+        sets.append(in_rows(model, bases, there.base, there.contexts()))
+        return rows_met(sets[0].inputs, sets[0].ids, model.duels.transform, there, ids)
+
+    stream = stream_duels(duels, InContexts(ids, place), context=rows.columns, **options)
+    return stream, sets[0]
 
 
 def _converted(own: Any, duels: StreamedDuels) -> StreamedDuels:

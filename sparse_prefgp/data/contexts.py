@@ -32,6 +32,36 @@ class ItemRows:
     def __len__(self) -> int:
         return len(self.names)
 
+    @classmethod
+    def placed(
+        cls,
+        ids: Sequence[Hashable],
+        before: ItemRows | None,
+        base: IntArray,
+        columns: Sequence[str],
+        shared: Sequence[str],
+        texts: npt.NDArray[np.object_],
+    ) -> tuple[tuple[Hashable, ...], ItemRows]:
+        """Rows (k,) of items in contexts, and the ids of these rows.
+
+        :param ids: (n,) of the items in their table.
+        :param before: which item each of these is; None where each is one.
+        :param base: (k,) which of them each row is of.
+        :param columns: of the context.
+        :param shared: those that belong to the duel.
+        :param texts: (k, number of columns).
+        """
+        bases = tuple(ids[i] for i in base)
+        found = cls(
+            bases if before is None else before.select(base).names,
+            bases,
+            tuple(columns),
+            tuple(shared),
+            texts,
+            None if before is None else before.column,
+        )
+        return tuple(row_id(b, columns, row) for b, row in zip(bases, texts, strict=True)), found
+
     def select(self, index: IntArray) -> ItemRows:
         """Some of the rows, by their numbers."""
         return ItemRows(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.data.contexts import ItemRows, row_id
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import check_total
 from sparse_prefgp.data.events import (
     FLAGGED,
@@ -317,11 +316,19 @@ def of_items(table: DuelTable, items: Table, column: str | None) -> DuelTable:
     """
     if column is None:
         return table
+    code, rows = named_items(items, table.item_ids, column)
+    return replace(table, base_items=code, item_rows=rows)
+
+
+def named_items(items: Table, ids: tuple[Hashable, ...], column: str) -> tuple[IntArray, ItemRows]:
+    """Which item each row of a table is of, (n,), and their names.
+
+    :raises ValueError: no such column; a row that names none.
+    """
     names = item_names(items, column)
     code, _ = require_pandas().factorize(np.array([id_text(name) for name in names], dtype=object))
     none = np.empty((len(names), 0), dtype=object)
-    rows = ItemRows(names, table.item_ids, (), (), none, column)
-    return replace(table, base_items=np.asarray(code, dtype=np.int64), item_rows=rows)
+    return np.asarray(code, dtype=np.int64), ItemRows(names, ids, (), (), none, column)
 
 
 def item_names(items: Table, column: str) -> tuple[Hashable, ...]:
@@ -385,16 +392,8 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     for name in wanted:
         items[name] = stacked[name].iloc[first].to_numpy()
     texts_of = np.array(texts, dtype=object).T[first].reshape(len(first), len(wanted))
-    bases = tuple(table.item_ids[i] for i in base)
-    ids = tuple(row_id(*row) for row in zip(bases, repeat(wanted), texts_of, strict=False))
-    before = table.item_rows
-    placed_rows = ItemRows(
-        bases if before is None else before.select(base).names,
-        bases,
-        tuple(wanted),
-        tuple(shared),
-        texts_of,
-        None if before is None else before.column,
+    ids, placed_rows = ItemRows.placed(
+        table.item_ids, table.item_rows, base, wanted, shared, texts_of
     )
     return replace(
         table,
@@ -413,24 +412,46 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
 def _sides(table: DuelTable, names: Sequence[str]) -> tuple[list[Any], list[str]]:
     """The context of all winners and of all losers, and the names that both sides share."""
     pd = require_pandas()
-    columns = table.context.columns
-    won, lost, shared = {}, {}, []
+    refuse_columns_of_items(names, table.items.columns)
+    pairs = context_columns(table.context.columns, names, "the duels")
+    named, said = dict(zip(names, pairs, strict=True)), table.context
+    sides = [pd.DataFrame({name: said[pair[k]] for name, pair in named.items()}) for k in (0, 1)]
+    return sides, [name for name, pair in named.items() if pair == (name, name)]
+
+
+def refuse_columns_of_items(names: Sequence[str], columns: Collection[str]) -> None:
+    """Refuse a context that is among the columns of the items.
+
+    :raises ValueError: see above.
+    """
     for name in names:
-        if name in table.items.columns:
+        if name in columns:
             raise ValueError(
                 f"The context {name!r} is a column of the items too; rename one of them."
             )
+
+
+def context_columns(
+    columns: Collection[str], names: Sequence[str], source: str
+) -> tuple[tuple[str, str], ...]:
+    """The columns of winner and loser for each name: twice the same where it is of the duel.
+
+    :param columns: that there are.
+    :param source: whose they are, in messages.
+    :raises ValueError: no such columns.
+    """
+    found = []
+    for name in names:
         pair = f"{WINNER}_{name}", f"{LOSER}_{name}"
         if name in columns:
-            shared.append(name)
             pair = name, name
         elif not all(side in columns for side in pair):
             raise ValueError(
-                f"The context {name!r} is not a column of the duels, nor are {pair[0]!r} and "
+                f"The context {name!r} is not a column of {source}, nor are {pair[0]!r} and "
                 f"{pair[1]!r}; choose from {listing(columns) or 'none'}."
             )
-        won[name], lost[name] = table.context[pair[0]], table.context[pair[1]]
-    return [pd.DataFrame(won), pd.DataFrame(lost)], shared
+        found.append(pair)
+    return tuple(found)
 
 
 def _rows_of(table: DuelTable) -> RowNames:

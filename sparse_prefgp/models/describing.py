@@ -90,7 +90,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     if duels.item_ids is not None:
         arrays["item_ids"] = ids_as_array(duels.item_ids)
     if duels.item_rows is not None:
-        arrays["item_rows"] = _as_bytes(duels.item_rows.to_dict())
+        arrays["item_rows"] = as_bytes(duels.item_rows.to_dict())
     if model.approximation.labels is not None:
         whole["approximation"]["fields"]["blocks"] = list(model.approximation.labels)
     description = {
@@ -193,10 +193,11 @@ def ids_as_array(item_ids: tuple[Any, ...]) -> np.ndarray:
                 f"The item id {value!r} is of type {type(value).__name__}; a saved model holds "
                 "ids that are text or numbers."
             )
-    return _as_bytes(plain)
+    return as_bytes(plain)
 
 
-def _as_bytes(plain: Any) -> np.ndarray:
+def as_bytes(plain: Any) -> np.ndarray:
+    """Plain values as the bytes of a JSON text."""
     return np.frombuffer(json.dumps(plain).encode("utf-8"), dtype=np.uint8)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparse_prefgp import data, io
 from sparse_prefgp.support.options import names, option
-from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
+from sparse_prefgp.workflow.settings import FitSettings
 
 ITEMS = (
     "Items: CSV, Excel (.xlsx) or Parquet, a row each. The id is the column item_id, else the "
@@ -253,10 +253,6 @@ class Sources:
                 "A table of ties was given, but ties of streamed files are rows with 1 in a column "
                 "tie; write them there."
             )
-        if self.context:
-            raise ValueError(in_chunks_never("context"))
-        if self.item is not None:
-            raise ValueError(in_chunks_never("item"))
         if isinstance(self.duels, io.StreamedDuels):
             self._refuse_columns()
             return self.duels
@@ -270,6 +266,8 @@ class Sources:
             grades=self.grades,
             groups=self.judged_by,
             covariates=self.covariate,
+            context=self.context,
+            item=self.item,
             progress=progress,
         )
 

@@ -455,6 +455,12 @@ CASES: dict[str, Case] = {
         ("'judge'", "missing in row 1 of 1.parquet"),
         parts(side=[1.0, 1.0], judge=["ann", None]),
     ),
+    "context missing in a later file of a stream": Case(
+        PARTS + " --context place", ("'place'", "row 1 of 1.parquet"), parts(place=["a", None])
+    ),
+    "context of no column of a stream": Case(
+        PARTS + " --context place", ("context 'place' is not a column",), parts(side=[1.0, 1.0])
+    ),
     "stream without its judges": Case(
         PARTS + " --noise-by judge", ("no column 'judge', where judges",), parts(side=[1.0, 1.0])
     ),

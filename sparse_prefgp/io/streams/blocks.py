@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.events import FLAGGED, TIE, Events
+from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import LOSER, WINNER, Roles
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -58,6 +59,43 @@ class StreamBlock(NamedTuple):
     """The column of who judged, None where there is none."""
     covariates: tuple[Any, ...] = ()
     """Columns of covariates, in the order of `Source.covariate_columns`."""
+    contexts: tuple[tuple[Any, ...], ...] = ((), ())
+    """Columns of the context of winners, and of losers."""
+
+
+class Coded(NamedTuple):
+    """A column as places among its distinct values."""
+
+    places: IntArray
+    """(c,)."""
+    texts: tuple[str, ...]
+    """Of the distinct values; empty for what is missing."""
+    values: tuple[Any, ...]
+    """The values themselves."""
+
+    @classmethod
+    def of(cls, values: Any) -> Coded:
+        """A pyarrow column, or an array."""
+        import pyarrow as pa
+
+        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        places = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+        # A last one for what is missing, which -1 is the place of.
+        found = [*map(plain_cell, coded.dictionary), None]
+        return cls(places % len(found), tuple(id_text(x) for x in found), tuple(found))
+
+    def missing(self) -> int | None:
+        """The first row without a value; None where all have one."""
+        bad = np.flatnonzero(np.array([not text for text in self.texts])[self.places])
+        return int(bad[0]) if bad.size else None
+
+
+def plain_cell(value: Any) -> Any:
+    """A cell as Python has it."""
+    plain = value.as_py() if hasattr(value, "as_py") else value
+    plain = plain.decode(errors="replace") if isinstance(plain, bytes) else plain
+    return plain.item() if hasattr(plain, "item") else plain
 
 
 class Chunk(NamedTuple):
@@ -120,6 +158,14 @@ class Source(Protocol):
     @property
     def covariate_columns(self) -> tuple[tuple[str, ...], ...]:
         """The column of each covariate, or the two columns of both sides."""
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """Names of the context."""
+
+    @property
+    def context_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The columns of winner and loser for each of them, as of `context_columns`."""
 
     def count_rows(self) -> int:
         """How many rows there are."""

@@ -9,7 +9,14 @@ import numpy as np
 
 from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.io.files import listing
-from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER, Roles, covariate_columns
+from sparse_prefgp.io.judgements import (
+    COUNT,
+    LOSER,
+    WINNER,
+    Roles,
+    context_columns,
+    covariate_columns,
+)
 from sparse_prefgp.io.streams.blocks import (
     NO_ROLES,
     SIDES,
@@ -31,7 +38,9 @@ class DatasetRows:
     `count` and `tie`, or tuples of the first three; the sides are ids or (D,) features. Batched or
     not. roles: the keys that say more."""
 
-    def __init__(self, dataset: Any, roles: Roles = NO_ROLES) -> None:
+    def __init__(
+        self, dataset: Any, roles: Roles = NO_ROLES, context: tuple[str, ...] = ()
+    ) -> None:
         spec = dataset.element_spec
         if isinstance(spec, tuple) and len(spec) in (2, 3):
             dataset = dataset.map(lambda *x: dict(zip((*SIDES, COUNT), x, strict=False)))
@@ -54,7 +63,8 @@ class DatasetRows:
                 f"The dataset has elements with {lost!r}, which nothing was said of; "
                 f"{remedy(lost)}, or leave it out with dataset.map."
             )
-        self.roles = roles
+        self.roles, self.context = roles, context
+        self.context_pairs = context_columns(sorted(spec), context, self.name)
         rank = spec[WINNER].shape.rank
         numeric = spec[WINNER].dtype.is_floating
         if rank is None or rank - numeric not in (0, 1) or spec[LOSER].shape.rank != rank:
@@ -107,8 +117,11 @@ class DatasetRows:
                 for name in (roles.grade, roles.groups)
             )
             said = tuple(batch[name] for each in self.covariate_columns for name in each)
+            pairs = tuple(zip(*self.context_pairs, strict=True)) or ((), ())
+            contexts = tuple(tuple(_texts(batch[name]) for name in names) for names in pairs)
             sides = batch[WINNER], batch[LOSER]
-            yield StreamBlock(*sides, batch.get(COUNT), weights, flags, None, grades, judges, said)
+            counts = batch.get(COUNT)
+            yield StreamBlock(*sides, counts, weights, flags, None, grades, judges, said, contexts)
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
         try:

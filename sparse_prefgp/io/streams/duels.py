@@ -313,6 +313,7 @@ class StreamedDuels:
             self.items.features,
             events,
             item=self.items.item,
+            item_rows=self.items.item_rows,
             item_ids=self.items.ids,
             feature_names=self.items.feature_names,
             transform=self.items.transform,

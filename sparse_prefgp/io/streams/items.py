@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.io.columns import FeatureNames, item_columns
+from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
 from sparse_prefgp.io.files import column_names, id_text, load_items
 from sparse_prefgp.io.ids import Ids
+from sparse_prefgp.io.judgements import named_items
+from sparse_prefgp.io.streams.blocks import Coded
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # No more digits than surely fit.
@@ -36,6 +39,10 @@ class ItemTable:
     """
     item: IntArray | None = None
     """(n,) which item each row is of, None where each is one."""
+    item_rows: ItemRows | None = None
+    """Names of these items, and the context of each row; None where each row is an item."""
+    places: Places | None = None
+    """How rows are found by the id of an item and its context; None without contexts."""
 
     @classmethod
     def of(
@@ -44,55 +51,63 @@ class ItemTable:
         features: Sequence[str] | None = None,
         ignore: Sequence[str] = (),
         others: Sequence[str] = (),
+        item: str | None = None,
     ) -> ItemTable:
         """A table from an (n, D) array, or from a file or a data frame, then standardised; or the
         items of `Duels`, as they are there.
 
         :param others: columns of the duels, which may be ignored too.
+        :param item: column that says which item each row is of, as of `read_duels`.
         :raises ValueError: what `read_duels` says of items.
         """
         if isinstance(items, ItemTable):
             return items
         if isinstance(items, Duels):
             own = items
-            return cls(own.items, own.item_ids, own.feature_names, own.transform, item=own.item)
+            names, rows = own.feature_names, own.item_rows
+            item_of = None if np.array_equal(own.item, np.arange(own.num_items)) else own.item
+            return cls(own.items, own.item_ids, names, own.transform, None, item_of, rows)
         if isinstance(items, np.ndarray):
             return cls(check_features(items, "items", None))
-        table = load_items(items)
-        here = table.frame.columns
-        ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
-        found = item_columns(table, table, FeatureNames(features, ignore))
-        if not found.numeric and not found.categorical:
-            raise ValueError(
-                f"{table.name} has no feature column, which duels read in chunks need; add one, or "
-                "read the duels whole."
-            )
-        frame = table.frame[found.others]
-        transform = FeatureTransform.fit(frame, found.numeric, found.categorical, table.row)
+        found = raw_items(items, features, ignore, others, item)
+        table, columns = found.columns.table, found.columns
+        frame = table.frame[columns.others]
+        transform = FeatureTransform.fit(frame, columns.numeric, columns.categorical, table.row)
         path = isinstance(items, str | os.PathLike)
-        origin = (os.path.abspath(items), features, tuple(ignore)) if path else None
+        origin = (os.path.abspath(items), features, tuple(ignore), others, item) if path else None
         return cls(
             transform.apply(frame, table.row),
-            found.ids,
+            columns.ids,
             transform.feature_names,
             transform,
             origin,
+            found.item,
+            found.item_rows,
         )
 
     def __reduce__(self) -> Any:
         if self.origin is not None:
             return ItemTable.of, self.origin
-        return ItemTable, (self.features, self.ids, self.feature_names, self.transform)
+        return ItemTable, tuple(getattr(self, one.name) for one in fields(self))
+
+    @cached_property
+    def base(self) -> IntArray:
+        """(n,) the row of the items as given that each is of, whatever its context."""
+        return np.arange(self.num_items) if self.places is None else self.places.base
 
     @property
     def num_items(self) -> int:
         return len(self.features)
 
-    def rows_of(self, values: Any) -> IntArray:
+    def rows_of(self, values: Any, context: Sequence[Any] = ()) -> IntArray:
         """Row of each id in a column, -1 where it is unknown or missing.
 
         :param values: (c,) NumPy array, or pyarrow array.
+        :param context: (c,) columns of the context, for items that have one.
+        :raises ValueError: a context that no row has.
         """
+        if self.places is not None:
+            return self.places.rows_of(values, context)
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -143,6 +158,86 @@ class ItemTable:
         ids = np.asarray(self.ids, dtype=np.int64)
         order = np.argsort(ids, kind="stable")
         return order, ids[order]
+
+
+class RawItems(NamedTuple):
+    """Items as their table has them."""
+
+    columns: ItemColumns
+    item: IntArray | None
+    """(n,) which item each row is of, None where each is one."""
+    item_rows: ItemRows | None
+    """Names of these items; None likewise."""
+
+
+def raw_items(
+    items: Any,
+    features: Sequence[str] | None,
+    ignore: Sequence[str],
+    others: Sequence[str],
+    item: str | None,
+) -> RawItems:
+    """A table of items, read and checked; arguments as of `ItemTable.of`.
+
+    :raises ValueError: what `read_duels` says of items.
+    """
+    table = load_items(items)
+    here = table.frame.columns
+    ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
+    found = item_columns(table, table, FeatureNames(features, ignore, item=item))
+    if not found.numeric and not found.categorical:
+        raise ValueError(
+            f"{table.name} has no feature column, which duels read in chunks need; add one, or "
+            "read the duels whole."
+        )
+    if item is None:
+        return RawItems(found, None, None)
+    return RawItems(found, *named_items(table, found.ids, item))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where rows of items in contexts are: by item, and by the values of the context."""
+
+    ids: ItemTable
+    """Items as given, of which nothing but the ids count."""
+    base: IntArray
+    """(k,) the one that each row is of."""
+    codes: IntArray
+    """(k, number of columns) its context, as places among `texts`."""
+    texts: tuple[tuple[str, ...], ...]
+    """The values of each column."""
+
+    @cached_property
+    def _known(self) -> tuple[IntArray, IntArray]:
+        """Rows in the order of their keys, and these."""
+        keys = self._keys(self.base, list(self.codes.T))
+        order = np.argsort(keys, kind="stable")
+        return order, keys[order]
+
+    def _keys(self, base: IntArray, codes: Sequence[IntArray]) -> IntArray:
+        keys = base
+        for column, texts in zip(codes, self.texts, strict=True):
+            keys = keys * len(texts) + column
+        return keys
+
+    def rows_of(self, values: Any, context: Sequence[Any]) -> IntArray:
+        """As `ItemTable.rows_of`."""
+        base = self.ids.rows_of(values)
+        codes = []
+        for column, texts in zip(context, self.texts, strict=True):
+            coded, known = Coded.of(column), {text: i for i, text in enumerate(texts)}
+            number = np.array([known.get(text, -1) for text in coded.texts], dtype=np.int64)
+            codes.append(number[coded.places])
+        keys, (order, ordered) = self._keys(base, codes), self._known
+        place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+        there = (ordered[place] == keys) & np.all(np.array(codes) >= 0, axis=0)
+        if np.any((base >= 0) & ~there):
+            raise ValueError(
+                "There are items in contexts that were not there when the duels were first read; "
+                "leave files alone while they are in use."
+            )
+        return np.where(base >= 0, order[place], -1)
 
 
 def _whole(column: Any) -> tuple[IntArray, BoolArray]:

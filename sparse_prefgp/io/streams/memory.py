@@ -20,6 +20,8 @@ class DuelRows:
     inline = None
     roles = NO_ROLES
     covariate_columns = ()
+    context = ()
+    context_pairs = ()
     row_numbers = True
 
     def count_rows(self) -> int:

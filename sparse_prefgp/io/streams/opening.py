@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import column_names, listing
 from sparse_prefgp.io.judgements import COUNT, TIE, Roles
 from sparse_prefgp.io.streams.blocks import SIDES, UNREAD, Source, columns_of_roles
+from sparse_prefgp.io.streams.contexts import InContexts, placed
 from sparse_prefgp.io.streams.dataset import DatasetRows
 from sparse_prefgp.io.streams.duels import StreamedDuels
-from sparse_prefgp.io.streams.items import ItemTable
+from sparse_prefgp.io.streams.items import ItemTable, raw_items
 from sparse_prefgp.io.streams.memory import DuelRows
 from sparse_prefgp.io.streams.parquet import ParquetRows
 from sparse_prefgp.io.streams.scan import Report, scan_of, standardised
@@ -35,6 +38,8 @@ def stream_duels(
     grades: str | Sequence[Any] | None = None,
     groups: str | None = None,
     covariates: Sequence[str] = (),
+    context: Sequence[str] = (),
+    item: str | None = None,
     standardise: bool | FeatureTransform = True,
     progress: Report | None = None,
 ) -> StreamedDuels:
@@ -59,6 +64,9 @@ def stream_duels(
     :param grades: its levels from worst to best, as of `read_duels`; here they have to be named.
     :param groups: column of the duels: who judged.
     :param covariates: columns, or pairs of columns, of the duels, as of `read_duels`.
+    :param context: columns of the duels that become features, as of `read_duels`; found by a pass
+        of its own. Each item in each context is then a row in memory.
+    :param item: column of the items that says which item a row is of, as of `read_duels`.
     :param standardise: subtract the mean and divide by the standard deviation of inline features,
         which is recorded in `transform`; or do so by a transform that was recorded, with its
         features. Tables of items always are, arrays never.
@@ -78,10 +86,18 @@ def stream_duels(
                 f"The column {column!r} cannot hold {what}, for it says something else of each "
                 "duel; give another."
             )
-    source = _source(duels, ignore, roles)
+    wanted = tuple(column_names(context, "context"))
+    source = _source(duels, ignore, roles, wanted)
     if isinstance(duels, Duels):
-        _refuse_columns(items, features, ignore, roles)
+        given = {"items": items, "features": features, "ignore": ignore or None, "item": item}
+        _refuse_columns(given, roles, wanted)
         items = duels
+    for label, value in (("context", wanted), ("item", item)):
+        if value and (source.inline is not None or isinstance(items, np.ndarray)):
+            raise ValueError(
+                f"{label} was given, but there is no table of items with ids; give one, or make "
+                "columns such as 'winner_home' and 'loser_home' features."
+            )
     if source.inline is None and items is None:
         raise ValueError(
             f"The duels of {source.name} name items, but no items were given; give items=, or "
@@ -95,7 +111,13 @@ def stream_duels(
         )
     # Columns besides the sides, which may be ignored too.
     others = source.columns if isinstance(source, ParquetRows) else ()
-    table = None if items is None else ItemTable.of(items, features, ignore, others)
+    table = None
+    if isinstance(items, InContexts):
+        table = items.table(source)
+    elif wanted:
+        table = placed(raw_items(items, features, ignore, others, item), source).table(source)
+    elif items is not None:
+        table = ItemTable.of(items, features, ignore, others, item)
     if table is None:
         if isinstance(standardise, FeatureTransform):
             features = standardise.feature_names
@@ -140,11 +162,9 @@ def _levels(grade: str | None, levels: Any) -> tuple[str, ...] | None:
     return levels_of(levels)
 
 
-def _refuse_columns(
-    items: Any, features: Sequence[str] | None, ignore: Sequence[str], roles: Roles
-) -> None:
+def _refuse_columns(given: dict[str, Any], roles: Roles, context: Sequence[str]) -> None:
     """`Duels` have their items, the features of these, and what is said of duels already."""
-    given: dict[str, Any] = {"items": items, "features": features, "ignore": ignore or None}
+    given |= {"context": context or None}
     given |= {"weights": roles.weights, "grade": roles.grade, "groups": roles.groups}
     given |= {"covariates": roles.covariates or None}
     for name, value in given.items():
@@ -152,18 +172,18 @@ def _refuse_columns(
             raise ValueError(f"Duels in memory have their own items; leave {name}= out.")
 
 
-def _source(duels: Any, ignore: Sequence[str], roles: Roles) -> Source:
+def _source(duels: Any, ignore: Sequence[str], roles: Roles, context: tuple[str, ...]) -> Source:
     if isinstance(duels, Duels):
         return DuelRows(duels)
     if hasattr(duels, "element_spec"):
-        return DatasetRows(duels, roles)
+        return DatasetRows(duels, roles, context)
     paths = [duels] if isinstance(duels, str | os.PathLike) else duels
     if not isinstance(paths, list | tuple):
         raise ValueError(
             f"The duels are of type {type(duels).__name__}; give Parquet files, a folder of them, "
             "a tf.data.Dataset, or Duels."
         )
-    return ParquetRows.of(_files_of(paths), ignore, roles).counted()
+    return ParquetRows.of(_files_of(paths), ignore, roles, context).counted()
 
 
 def _files_of(paths: Sequence[Any]) -> list[Any]:

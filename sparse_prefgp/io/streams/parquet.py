@@ -13,7 +13,14 @@ import numpy as np
 from sparse_prefgp.data.events import FLAGGED
 from sparse_prefgp.data.features import INSTALL_CLI
 from sparse_prefgp.io.files import listing
-from sparse_prefgp.io.judgements import COUNT, LOSER, WINNER, Roles, covariate_columns
+from sparse_prefgp.io.judgements import (
+    COUNT,
+    LOSER,
+    WINNER,
+    Roles,
+    context_columns,
+    covariate_columns,
+)
 from sparse_prefgp.io.streams.blocks import (
     NO_ROLES,
     SIDES,
@@ -36,6 +43,8 @@ class ParquetRows:
     sizes: tuple[int, ...] = ()
     roles: Roles = NO_ROLES
     covariate_columns: tuple[tuple[str, ...], ...] = ()
+    context: tuple[str, ...] = ()
+    context_pairs: tuple[tuple[str, str], ...] = ()
 
     row_numbers = False
 
@@ -45,6 +54,7 @@ class ParquetRows:
         paths: Sequence[str | os.PathLike[str]],
         ignore: Sequence[str] = (),
         roles: Roles = NO_ROLES,
+        context: tuple[str, ...] = (),
     ) -> ParquetRows:
         """The files, whose columns must be the same.
 
@@ -82,7 +92,8 @@ class ParquetRows:
         named = {column for each in said for column in each}
         left = [column for column in first if column not in named]
         inline = _inline_names(left, name, {*ignore, roles.weights})
-        return cls(files, first, inline, (), roles, said)
+        pairs = context_columns(first, context, name)
+        return cls(files, first, inline, (), roles, said, context, pairs)
 
     @property
     def name(self) -> str:
@@ -106,7 +117,8 @@ class ParquetRows:
     def read(self, start: int, stop: int, size: int) -> Iterator[StreamBlock]:
         names = [*self._side_columns(0), *self._side_columns(1), COUNT, *_FLAGS]
         names += [column for column, _ in columns_of_roles(self.roles)]
-        names += [column for each in self.covariate_columns for column in each]
+        several = (*self.covariate_columns, *self.context_pairs)
+        names += [column for each in several for column in each]
         wanted = [name for name in dict.fromkeys(names) if name in self.columns]
         before = 0
         for path, rows in zip(self.paths, self._sizes(), strict=True):
@@ -135,7 +147,10 @@ class ParquetRows:
             if self.inline is None
             else ([batch.column(name) for name in self._side_columns(k)] for k in (0, 1))
         )
-        return StreamBlock(won, lost, counts, weights, tuple(flags), None, grades, judges, said)
+        sides = tuple(zip(*self.context_pairs, strict=True)) or ((), ())
+        contexts = tuple(tuple(map(batch.column, names)) for names in sides)
+        more = None, grades, judges, said, contexts
+        return StreamBlock(won, lost, counts, weights, tuple(flags), *more)
 
     def where(self, row: int) -> str:
         names = [Path(path).name for path in self.paths]

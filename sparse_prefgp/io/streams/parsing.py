@@ -13,7 +13,7 @@ from sparse_prefgp.data.events import FLAGGED, Answers, Codes, Events, kinds_of,
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.judgements import COUNT, Roles, differences_of
-from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Source, StreamBlock
+from sparse_prefgp.io.streams.blocks import SIDES, Chunk, Coded, Source, StreamBlock, plain_cell
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.values import (
     counts_of,
@@ -50,14 +50,16 @@ def parsed(
         same = (sides[0] == sides[1]).all(1)
     else:
         sides = []
-        for name, values in zip(SIDES, rows[:2], strict=True):
-            number = values if source.row_numbers else items.rows_of(values)
+        for name, values, context in zip(SIDES, rows[:2], rows.contexts, strict=True):
+            number = values if source.row_numbers else items.rows_of(values, context)
             bad = np.flatnonzero(number < 0)
             if bad.size:
                 i = int(bad[0])
-                raise unknown_item(name, id_text(_plain(values[i])), where(i), "the items", "duel")
+                raise unknown_item(
+                    name, id_text(plain_cell(values[i])), where(i), "the items", "duel"
+                )
             sides.append(number)
-        same = sides[0] == sides[1]
+        same = items.base[sides[0]] == items.base[sides[1]]
     refuse_itself(same, where, lambda i: "an item")
     counts = np.ones(len(sides[0]))
     if rows.counts is not None:
@@ -136,17 +138,10 @@ class Judges:
 
         :raises ValueError: a label that is missing, with its row.
         """
-        import pyarrow as pa
-
-        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        places = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
-        # A last one for null, which -1 is the place of.
-        texts = [*(id_text(_plain(value)) for value in coded.dictionary), ""]
-        empty = np.array([not text for text in texts])
-        bad = np.flatnonzero(empty[places])
-        if bad.size:
-            raise missing_label(str(self.column), where(int(bad[0])), "group")
+        coded = Coded.of(values)
+        places, texts, missing = coded.places, coded.texts, coded.missing()
+        if missing is not None:
+            raise missing_label(str(self.column), where(missing), "group")
         used = np.unique(places, return_index=True)
         for place in places[np.sort(used[1])]:  # in the order of the rows
             self._numbers.setdefault(texts[place], len(self._numbers))
@@ -221,12 +216,5 @@ def _array(values: Any) -> npt.NDArray[Any]:
 
 
 def _shown(value: Any) -> str:
-    plain = _plain(value)
+    plain = plain_cell(value)
     return repr(plain) if id_text(plain) else "(missing)"
-
-
-def _plain(value: Any) -> Any:
-    """A cell as Python has it."""
-    plain = value.as_py() if hasattr(value, "as_py") else value
-    plain = plain.decode(errors="replace") if isinstance(plain, bytes) else plain
-    return plain.item() if hasattr(plain, "item") else plain

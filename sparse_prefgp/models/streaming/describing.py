@@ -9,6 +9,7 @@ import numpy as np
 
 from sparse_prefgp.models.describing import (
     STREAMED,
+    as_bytes,
     described_as_any,
     described_columns,
     ids_as_array,
@@ -35,6 +36,10 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
     }
     if seen.item_ids is not None:
         arrays["item_ids"] = ids_as_array(seen.item_ids)
+    if seen.item_of_row is not None:
+        arrays["item"] = seen.item_of_row
+    if seen.item_rows is not None:
+        arrays["item_rows"] = as_bytes(seen.item_rows.to_dict())
     description = {
         "kind": STREAMED,
         **whole,

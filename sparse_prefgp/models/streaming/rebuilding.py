@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models.describing import APPROXIMATIONS, ENGINES, value_of
@@ -21,6 +22,7 @@ def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Strea
     data, inference = description["duels"], dict(description["inference"])
     inference |= {"status": Status[inference["status"]], "rounds": ()}
     ids, names, transform = arrays.get("item_ids"), data["feature_names"], data["transform"]
+    rows = arrays.get("item_rows")
     seen = SeenDuels(
         arrays["items"],
         arrays["comparisons"],
@@ -37,6 +39,8 @@ def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Strea
         None if data.get("groups") is None else tuple(data["groups"]),
         data.get("group_column"),
         None if data.get("group_levels") is None else np.array(data["group_levels"]),
+        arrays.get("item"),
+        None if rows is None else ItemRows.from_dict(json.loads(rows.tobytes().decode("utf-8"))),
     )
     kept = LoadedPosterior(
         seen,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.protocols import NotInMemory
@@ -69,8 +70,12 @@ class SeenDuels:
     group_levels: IntArray | None = None
     """As in `Duels`."""
 
+    item_of_row: IntArray | None = None
+    """`Duels.item`; None where each row is an item."""
+    item_rows: ItemRows | None = None
+    """As in `Duels`."""
+
     held: ClassVar[bool] = False
-    item_rows: ClassVar[None] = None
     groups: ClassVar[None] = None
 
     @classmethod
@@ -98,6 +103,8 @@ class SeenDuels:
                 table.ids,
                 table.feature_names,
                 table.transform,
+                item_of_row=table.item,
+                item_rows=table.item_rows,
                 **said,
             )
         assert totals.low is not None and totals.high is not None
@@ -119,8 +126,8 @@ class SeenDuels:
 
     @property
     def item(self) -> IntArray:
-        """(n,) each row is an item."""
-        return np.arange(len(self.items))
+        """(n,) which item each row is of."""
+        return np.arange(len(self.items)) if self.item_of_row is None else self.item_of_row
 
     @property
     def num_items(self) -> int:
