@@ -143,11 +143,16 @@ def test_read_in_chunks(folder: Path) -> None:
         for duels in (parts, frame)
     ]
     assert found[0] == pytest.approx(found[1], rel=1e-7)
-    pairs = frame.head(5)
-    assert not call(
-        "predict", "--model", folder / "chunks", "--pairs", folder / "new.csv", "--quiet"
-    )
-    assert len(spg.predict(spg.load(folder / "chunks"), pairs)) == 5
+    model = ("--model", folder / "chunks")
+    call("predict", *model, "--pairs", folder / "new.csv", "--out", folder / "p.csv", "--quiet")
+    p = pd.read_csv(folder / "p.csv")
+    p = p[p["shown_first"] == 1].groupby("judge")["probability"].mean()
+    assert p["Ann"] > p["Bob"] + 0.1
+    table = ("--duels", folder / "duels.csv", "--stream", "--out", folder / "table", "--quiet")
+    call(*fit_words(folder)[:3], *table, *words[6:], "--kernel", "linear", "--max-iterations", 8)
+    again = json.loads((folder / "table" / "metrics.json").read_text())["fit"]
+    assert {row["name"] for row in again["coefficients"]} == set(rows)
+    assert again["noise_ratios"]["groups"] == again["leans"]["groups"] == 3
     words = ("fit", "--items", folder / "items.csv", "--duels", parts, "--covariate", "shown_first")
     for more, text in (
         (("--noise-by", "judge", "--gradients", "subset", "--stream"), "may lack some who judge"),

@@ -2,8 +2,8 @@
 
 Two schemas. *Ids*: columns `winner` and `loser` name rows of a table of items in memory. *Inline*:
 columns `winner_x`, `loser_x`, … hold the features x, … of both sides. Either may have columns
-`count` and `tie`, and one of weights. Each row is a duel, or `count` equal ones, with a site of its
-own.
+`count` and `tie`, and others that are named: weights, grades, who judged, covariates; with ids also
+the context. Each row is a duel, or `count` equal ones, with a site of its own.
 """
 
 from typing import TYPE_CHECKING

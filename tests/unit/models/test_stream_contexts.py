@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,16 @@ def test_saved_read_again_and_scored(placed: Placed, tmp_path: Path) -> None:
     ordinary = model.in_memory()
     assert ordinary.log_evidence() == pytest.approx(model.log_evidence(), rel=PARTS)
     assert rows_by_id(ordinary.duels) == rows_by_id(model.duels)
+
+
+def test_parts_are_sent_to_other_processes(placed: Placed) -> None:
+    stream = spg.stream_duels(placed.folder, placed.items, **placed.named)
+    for part in stream.cut(2):
+        one, other = (
+            next(iter(each.chunks(T))) for each in (part, pickle.loads(pickle.dumps(part)))
+        )
+        np.testing.assert_array_equal(one.events.sides, other.events.sides)
+        np.testing.assert_array_equal(one.events.covariates, other.events.covariates)
 
 
 def test_contexts_never_seen_are_scored(placed: Placed, tmp_path: Path) -> None:
