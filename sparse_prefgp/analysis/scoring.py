@@ -138,8 +138,8 @@ def _warn_of_unknown(duels: StreamedDuels, place: IntArray) -> None:
         assert duels.judges is not None
         warnings.warn(
             f"The group {duels.judges[unknown[0]]!r} is unknown to the model "
-            f"({number[unknown].sum():,} of {number.sum():,} duels have unknown ones); what is "
-            "known of groups is averaged over its prior.",
+            f"({number[unknown].sum():,} of {number.sum():,} duels have unknown ones); noise "
+            "and leans of groups are averaged over the prior.",
             stacklevel=3,
         )
 

@@ -407,8 +407,8 @@ def group_numbers(groups: Any, pairs: int, duels: KnownDuels, by_group: bool) ->
     if unknown:
         warnings.warn(
             f"The group {asked[unknown[0]]!r} is unknown to the model ({len(unknown):,} of "
-            f"{pairs:,} pairs have unknown ones); what is known of groups is averaged over its "
-            "prior.",
+            f"{pairs:,} pairs have unknown ones); noise and leans of groups are averaged over "
+            "the prior.",
             stacklevel=5,
         )
     return found
