@@ -65,23 +65,51 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_reference_case(form: str) -> None:
     made = model(**FORMS[form]())
-    assert made.log_evidence() == pytest.approx(EP["log_evidence"], abs=1e-8)
+    assert made.log_evidence() == pytest.approx(EP["log_evidence"], abs=1e-9)
+    # Sites of the case are on v, with all noise in the covariance: 1 / tau = 1 / tau_v + 2 sigma².
+    nu, tau = (x[made.graph.of_duels(np.arange(made.graph.num_sites))] for x in made.sites())
+    on_v = 1.0 / (1.0 / tau - 2.0 * CASE["noise_variance"])
+    np.testing.assert_allclose(on_v, EP["tau_of_v"], rtol=1e-9)
+    np.testing.assert_allclose(nu / tau * on_v, EP["nu_of_v"], rtol=1e-9)
     if form == "one block":
         return
     found = made.coefficients()
-    np.testing.assert_allclose(found.mean, EP["coefficients"]["mean"], atol=1e-8)
-    np.testing.assert_allclose(found.covariance, EP["coefficients"]["covariance"], atol=1e-8)
+    np.testing.assert_allclose(found.mean, EP["coefficients"]["mean"], atol=1e-9)
+    np.testing.assert_allclose(found.covariance, EP["coefficients"]["covariance"], atol=1e-9)
     mean, covariance = made.predict_f(np.array(CASE["test_X"]), full_cov=True)
-    np.testing.assert_allclose(mean[:, 0], EP["mean"], atol=1e-8)
-    np.testing.assert_allclose(covariance[0], EP["covariance"], atol=1e-8)
+    np.testing.assert_allclose(mean[:, 0], EP["mean"], atol=1e-9)
+    np.testing.assert_allclose(covariance[0], EP["covariance"], atol=1e-9)
     new = np.array(CASE["X"])
     (wanted,) = CASE["predictions_from_ep_posterior"].values()
     x = [[1.0, 0.5, 0.0, 1.0, 0.0]]
     mean, variance = made.predict_difference(new[:1], new[1:2], covariates=x)
-    assert float(mean[0]) == pytest.approx(wanted["mean"], abs=1e-8)
-    assert float(variance[0]) == pytest.approx(wanted["variance"], abs=1e-8)
+    assert float(mean[0]) == pytest.approx(wanted["mean"], abs=1e-9)
+    assert float(variance[0]) == pytest.approx(wanted["variance"], abs=1e-9)
     p = made.predict_duel(new[:1], new[1:2], covariates=x)
-    assert float(p[0]) == pytest.approx(wanted["probability"], abs=1e-8)
+    assert float(p[0]) == pytest.approx(wanted["probability"], abs=1e-9)
+
+
+@pytest.mark.slow
+def test_the_truth_of_the_case() -> None:
+    truth = CASE["truth"]
+    found = spg.exact.importance_sampling(model(), 200_000, np.random.default_rng(0))
+    error = np.hypot(found.standard_error, truth["standard_error"])
+    assert abs(found.log_evidence - truth["log_evidence"]) < 5.0 * error
+    assert found.standard_error < 1e-3
+
+
+def test_a_report_of_the_evidence_of_the_case() -> None:
+    """Every bound is below the truth, exact EP is that of the case, and sampling agrees."""
+    truth = CASE["truth"]["log_evidence"]
+    made = model(**FORMS["vfe over duels"]())
+    made.inducing_variable.Z.assign(np.array(CASE["X"])[[0, 1, 2, 3, 4, 5]] + 0.3)
+    report = spg.evidence_report(made, samples=20_000, rng=np.random.default_rng(1))
+    assert report.exact == pytest.approx(EP["log_evidence"], abs=1e-9)
+    assert report.sampled is not None
+    assert abs(report.sampled.log_evidence - truth) < 5.0 * report.sampled.standard_error
+    for value in (report.lower_bound, *report.lower_bounds.values()):
+        assert value < truth
+    assert report.log_evidence < truth  # VFE's, to EP's own error
 
 
 def test_gradient_of_the_reference_case() -> None:
