@@ -1,48 +1,107 @@
 """The package on the crowd's votes: side, noise, margin and lean of each judge, beside the rivals.
 
-    python experiments/llm_votes/ours.py DATA OUT [--splits 5] [--iterations 40]
+    python experiments/llm_votes/ours.py DATA OUT [--splits 0 1 2 3 4] [--iterations 60] [--models …]
 
 The splits and the rivals are those of `rivals.py`; differences are paired, with errors over tasks.
+First the items are the 59 language models, as for the rivals. Then they are their 750 answers: each
+has an effect of its own beside that of its model, and length and blankness are features, which are
+known before anybody votes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gpflow
 import numpy as np
-from rivals import RIVALS, Votes, crowd, paired, predictions, scores, splits
+import pandas as pd
+from rivals import RIVALS, Votes, answers, crowd, paired, predictions, scores, splits
 
 import sparse_prefgp as spg
 from sparse_prefgp.support.plain import as_json_text
 
-# What each judge has of his own besides noise. The last is that of all three.
-MODELS: dict[str, dict[str, Any]] = {
-    "side; noise by judge": {},
-    "side; noise and margin by judge": {"cuts_by_group": True},
-    "side; noise, margin and lean by judge": {"cuts_by_group": True, "lean_by_group": "first"},
-}
 # Standard deviation of the log of a judge's scale of the margin, before anything is seen.
-SCALE = 0.5
+SCALE = 0.7
+
+
+@dataclass(frozen=True)
+class Features:
+    """Columns of the answers, (750, D)."""
+
+    values: np.ndarray
+    models: range
+    length: list[int]
+    blank: list[int]
+    prompts: range
+
+    @classmethod
+    def of(cls, items: pd.DataFrame) -> Features:
+        """One column for each model, log length, whether blank, and one for each prompt."""
+        number, length = int(items["model"].max()) + 1, np.log1p(items["length_chars"].to_numpy())
+        blank = (items["text"].str.strip() == "").to_numpy()
+        length = np.where(blank, 0.0, (length - length[~blank].mean()) / length[~blank].std())
+        prompts = np.eye(int(items["prompt"].max()) + 1)[items["prompt"]]
+        values = np.column_stack([np.eye(number)[items["model"]], length, blank, prompts])
+        return cls(
+            values, range(number), [number], [number + 1], range(number + 2, values.shape[1])
+        )
+
+
+def _models(x: Features) -> gpflow.kernels.Kernel:
+    return gpflow.kernels.Linear(active_dims=[*x.models])
+
+
+def _answers(x: Features) -> gpflow.kernels.Kernel:
+    return gpflow.kernels.Sum([_models(x), spg.ItemEffect()])
+
+
+def _texts(x: Features) -> gpflow.kernels.Kernel:
+    return gpflow.kernels.Sum(
+        [
+            _models(x),
+            spg.ItemEffect(),
+            gpflow.kernels.Linear(active_dims=x.blank),
+            gpflow.kernels.Matern52(active_dims=x.length),
+            gpflow.kernels.Matern52(active_dims=x.length)
+            * gpflow.kernels.Linear(active_dims=[*x.prompts]),
+        ]
+    )
+
+
+MARGIN = {"cuts_by_group": True}
+LEAN = {**MARGIN, "lean_by_group": "first"}
+# What there is besides the side and the noise of each judge.
+MODELS: dict[str, tuple[Callable[[Features], gpflow.kernels.Kernel], dict[str, Any]]] = {
+    "noise": (_models, {}),
+    "margin": (_models, MARGIN),
+    "lean": (_models, LEAN),
+    "answers": (_answers, LEAN),
+    "texts": (_texts, LEAN),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--splits", type=int, nargs="+", default=range(5))
+    parser.add_argument("--iterations", type=int, default=60)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=[*MODELS])
     given = parser.parse_args()
-    votes = crowd(given.data)
+    votes, features = crowd(given.data), Features.of(answers(given.data))
     rows = []
-    for seed, held in enumerate(splits(votes, given.splits)):
+    for seed, held in enumerate(splits(votes, max(given.splits) + 1)):
+        if seed not in given.splits:
+            continue
         test = votes[held]
         theirs = {name: scores(predictions(name, votes, held)[1], test) for name in RIVALS}
-        for name, options in MODELS.items():
-            log, report = fitted(votes, held, options, given.iterations)
+        for name in given.models:
+            log, report = fitted(votes, held, name, features, given.iterations)
             outcomes, decided = scores(log, test)
             row = {
                 "split": seed,
@@ -50,6 +109,7 @@ def main() -> None:
                 "decided": float(np.nanmean(decided)),
                 "outcomes": float(outcomes.mean()),
                 "iterations": report.iterations,
+                "converged": report.converged,
                 "log_evidence": report.log_evidence,
                 "less": {
                     rival: {
@@ -64,27 +124,27 @@ def main() -> None:
             given.out.write_text(as_json_text({"rows": rows}))
 
 
-def fitted(votes: Votes, held: np.ndarray, options: dict[str, Any], iterations: int) -> Any:
+def fitted(votes: Votes, held: np.ndarray, name: str, x: Features, iterations: int) -> Any:
     """Log probabilities (n, 3) of the first, a tie, the second, of what is held out."""
-    train, test, items = votes[~held], votes[held], np.eye(votes.models)
-    second = train.outcome == 2
+    kernel, options = MODELS[name]
+    train, test = votes[~held], votes[held]
+    second = (train.outcome == 2)[:, None]
+    sides = np.where(second, train.answers[:, ::-1], train.answers)
     duels = spg.Duels(
-        items,
-        np.where(second, train.second, train.first),
-        np.where(second, train.first, train.second),
+        x.values,
+        *sides.T,
         ties=train.outcome == 1,
         groups=train.judge,
-        covariates=np.where(second, -1.0, 1.0)[:, None],
+        covariates=np.where(second, -1.0, 1.0),
         covariate_names=["first"],
     )
-    model = spg.PreferenceGP(
-        duels, gpflow.kernels.Linear(), margin=0.3, noise_by_group=True, **options
-    )
+    model = spg.PreferenceGP(duels, kernel(x), margin=0.3, noise_by_group=True, **options)
     if model.cut_scale is not None:
         model.cut_scale.prior = type(model.cut_scale.prior)(np.float64(0.0), np.float64(SCALE))
     report = spg.optimise(model, max_iterations=iterations)
     log = []
-    a, b, shown = items[test.first], items[test.second], np.ones((len(test.task), 1))
+    a, b = (model.item_inputs()[rows] for rows in test.answers.T)
+    shown = np.ones((len(test.task), 1))
     there = model.predict_difference(a, b, shown, test.judge)
     back = model.predict_difference(b, a, -shown, test.judge)
     for method, moments in ((model.log_win, there), (model.log_tie, there), (model.log_win, back)):

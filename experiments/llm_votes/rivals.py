@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ from scipy.special import logsumexp
 
 # Standard deviations that cross-validation chooses from; 0 leaves the term out.
 STRENGTHS = (0.25, 0.5, 1.0, 2.0)
-TERMS = (0.0, 0.25, 0.5, 1.0, 2.0)
+TERMS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 BRADLEY_TERRY = "Bradley-Terry"
 # By name: whether there is a common side, and the terms that each judge has of his own.
 RIVALS = {
@@ -53,20 +53,26 @@ class Votes:
     task: np.ndarray
     models: int
     judges: int
+    answers: np.ndarray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+    """(n, 2): rows of the table of answers, the first and the second."""
 
     def __getitem__(self, rows: np.ndarray) -> Votes:
         names = ("first", "second", "judge", "outcome", "task")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+        some = {name: getattr(self, name)[rows] for name in names}
+        return replace(
+            self, answers=self.answers[rows] if len(self.answers) else self.answers, **some
+        )
 
 
 def crowd(data: Path) -> Votes:
     """The votes of the crowd on disk."""
-    folder = data / "llm_votes"
-    votes = pd.read_csv(folder / "duels.csv.gz", keep_default_na=False)
+    votes = pd.read_csv(data / "llm_votes" / "duels.csv.gz", keep_default_na=False)
     votes = votes[votes["judge_kind"] == "crowd"]
-    items = pd.read_csv(folder / "items.csv.gz", keep_default_na=False).set_index("item_id")
-    won, lost = (items.loc[votes[side], "model"].to_numpy() for side in ("winner", "loser"))
+    items = answers(data)
+    rows = [items.index.get_indexer(votes[side]) for side in ("winner", "loser")]
+    won, lost = (items["model"].to_numpy()[row] for row in rows)
     ahead = votes["winner_first"].to_numpy() == 1
+    sides = np.where(ahead[:, None], np.stack(rows, 1), np.stack(rows[::-1], 1))
     judges, codes = np.unique(votes["judge"].to_numpy(), return_inverse=True)
     return Votes(
         first=np.where(ahead, won, lost),
@@ -76,7 +82,14 @@ def crowd(data: Path) -> Votes:
         task=votes["pair_id"].to_numpy(),
         models=int(items["model"].max()) + 1,
         judges=len(judges),
+        answers=sides,
     )
+
+
+def answers(data: Path) -> pd.DataFrame:
+    """The answers of the language models to the prompts, by `item_id`."""
+    folder = data / "llm_votes"
+    return pd.read_csv(folder / "items.csv.gz", keep_default_na=False).set_index("item_id")
 
 
 def splits(votes: Votes, number: int) -> Iterator[np.ndarray]:
