@@ -1,6 +1,6 @@
 """The package on the crowd's votes: side, noise, margin and lean of each judge, beside the rivals.
 
-    python experiments/llm_votes/ours.py DATA OUT [--splits 0 1 2 3 4] [--iterations 60] [--models …]
+    python experiments/llm_votes/ours.py DATA OUT [--splits 0 1 2 3 4] [--iterations 60]
 
 The splits and the rivals are those of `rivals.py`; differences are paired, with errors over tasks.
 First the items are the 59 language models, as for the rivals. Then they are their 750 answers: each
