@@ -32,10 +32,8 @@ def model_of(tied: np.ndarray, **more: Any) -> spg.PreferenceGP:
 def log_likelihood(model: spg.PreferenceGP, tied: np.ndarray, margin: float) -> float:
     """Of tied or not, a duel at a time."""
     total = 0.0
-    for won, lost, tie, who in zip(WINNER, LOSER, tied, JUDGE, strict=True):
-        mean, variance = (
-            float(x[0]) for x in model.predict_difference(X[won][None], X[lost][None])
-        )
+    both = [x.numpy() for x in model.predict_difference(X[WINNER], X[LOSER])]
+    for mean, variance, tie, who in zip(*both, tied, JUDGE, strict=True):
         ratio = 1.0
         if model.noise_ratio is not None:
             place = model.duels.group_names.index(who)
