@@ -311,10 +311,13 @@ def consistency(
         cycles=cycles,
         worst=_worst(graph, duels),
     )
-    if model is not None and duels.covariates is not None:
+    if model is not None and (duels.covariate_names or model.duels.covariate_names):
+        of, names = "duels", duels.covariate_names
+        if not names:
+            of, names = "duels of the model", model.duels.covariate_names
         warnings.warn(
-            f"The duels have covariates ({', '.join(duels.covariate_names)}), which redrawn votes "
-            "would not know; contradictions are counted, and not compared with the model's.",
+            f"The {of} have covariates ({', '.join(names)}), which redrawn votes would not know; "
+            "contradictions are counted, and not compared with the model's.",
             stacklevel=3,
         )
         model = None
