@@ -13,10 +13,13 @@ from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLUE,
     CONSTANT,
+    GREY,
+    PALE,
     SMALL,
     FloatArray,
     axes_or_new,
     set_rows,
+    shortened_name,
     utility_label,
 )
 from sparse_prefgp.support.arrays import IntArray
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 SWAPS, LEAST_SWAPS = 2000, 200
 MOST_PREDICTIONS = 200_000
 _AT_ONCE = 16_384
+LEANS_AT_AN_END = 10
 
 
 @dataclass(frozen=True)
@@ -165,3 +169,59 @@ def _mean_utility(model: PreferenceGP, items: FloatArray) -> FloatArray:
 def noise_of(model: PreferenceGP) -> float:
     """sigma² per side of a duel."""
     return float(model.noise_variance.numpy())
+
+
+def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = None) -> Axes:
+    """What covariates add to the utility of a side, with their intervals.
+
+    Each for a typical difference between the two sides, the root mean square of its column, so that
+    covariates of any units compare; the number in brackets is the coefficient, by unit of the
+    column. Below them the leans of groups, in order; of many the ten furthest at either end.
+
+    :param model: one whose duels have covariates.
+    :param level: of the intervals.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: a model without covariates; a level that is not between 0 and 1.
+    """
+    found = model.coefficients(level)
+    count = len(model.duels.covariate_names)
+    squares = model.duels.covariate_squares
+    assert squares is not None
+    typical = np.sqrt(squares)
+    scale = np.append(typical, np.zeros(len(found.mean) - count))
+    if model.lean_by_group is not None:
+        scale[count:] = typical[model.duels.covariate_names.index(model.lean_by_group)]
+    leans = count + np.argsort(-found.mean[count:], kind="stable")
+    shown = leans
+    if len(leans) > 2 * LEANS_AT_AN_END:
+        shown = np.concatenate([leans[:LEANS_AT_AN_END], leans[-LEANS_AT_AN_END:]])
+    rows = np.concatenate([np.arange(count), shown])
+    names = [
+        f"{shortened_name(found.names[i])} ({found.mean[i]:.3g})" if i < count else found.names[i]
+        for i in rows
+    ]
+    ax = axes_or_new(ax)
+    ax.axvline(0.0, color=GREY, linewidth=1)
+    for part, colour in ((rows < count, BLUE), (rows >= count, GREY)):
+        at = rows[part]
+        ax.errorbar(
+            scale[at] * found.mean[at],
+            np.flatnonzero(part),
+            xerr=scale[at] * (found.interval[at, 1] - found.mean[at]),
+            fmt="o",
+            color=colour,
+            markersize=5,
+            capsize=2.5,
+            linewidth=1.3,
+        )
+    set_rows(ax, names)
+    if len(rows) > count:
+        ax.axhline(count - 0.5, color=PALE, linewidth=1)
+    ax.set_xlabel(f"utility of a typical difference, {100 * level:g} % interval", fontsize=SMALL)
+    if len(shown) < len(leans):
+        ax.set_title(
+            f"the {LEANS_AT_AN_END} leans furthest to either side of {len(leans):,}",
+            fontsize=SMALL,
+            loc="left",
+        )
+    return ax

@@ -278,6 +278,9 @@ def _data(
 
 
 def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if fit.get("coefficients") and fit.get("leans"):  # which come last
+        own = len(fit["coefficients"]) - fit["leans"]["groups"]
+        fit = {**fit, "coefficients": fit["coefficients"][:own]}
     rows = _present(
         fit,
         (
@@ -290,6 +293,8 @@ def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("margin", "margin of ties", _short),
             ("fixed_margin", "margin held fixed", _yes_no),
             ("cuts", "cuts of grades", _cuts),
+            ("coefficients", "coefficients, 90 % intervals", _coefficients),
+            ("leans", "leans", _leans),
             ("noise_ratios", "noise of groups, times that", _ratios),
             ("cut_scales", "cuts of groups, times those", _ratios),
             ("duels", "duels", _count),
@@ -311,6 +316,18 @@ def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
     )
     return rows
+
+
+def _coefficients(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(
+        f"{row['name']} {row['mean']:.3g} ({row['lower']:.3g} to {row['upper']:.3g})"
+        for row in rows[:FEATURES_SHOWN]
+    )
+
+
+def _leans(found: Mapping[str, Any]) -> str:
+    sd = math.sqrt(found["variance"])
+    return f"of {found['groups']:,} judges by {found['covariate']}, standard deviation {sd:.3g}"
 
 
 def _present(

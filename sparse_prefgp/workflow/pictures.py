@@ -20,6 +20,7 @@ PICTURE_NAMES = (
     "reliability",
     "utilities",
     "relevance",
+    "coefficients",
     "evidence",
     "inducing_inputs",
     "utility_1d",
@@ -57,8 +58,8 @@ def write_pictures(
     :param level: what share the intervals of a ranking hold that is a frame only.
     :return: File name, title and one sentence on each, in the order to show them. There is always
         `utilities.png`, and with features `relevance.png`; then, where they apply,
-        `reliability.png`, `evidence.png`, `inducing_inputs.png`, and for one or two numeric
-        features `utility_1d.png` or `utility_2d.png` and `utility_2d_sd.png`, and
+        `reliability.png`, `coefficients.png`, `evidence.png`, `inducing_inputs.png`, and for one
+        or two numeric features `utility_1d.png` or `utility_2d.png` and `utility_2d_sd.png`, and
         `probability_to_beat.png`.
     :raises ModuleNotFoundError: matplotlib is not installed.
     :raises OSError: the folder cannot be written to.
@@ -105,6 +106,14 @@ def write_pictures(
             f"common.{_missing(names)}",
         )
         _add_surfaces(add, model, first)
+    if model.duels.covariates is not None:
+        add(
+            "coefficients",
+            lambda: plotting.coefficients(model),
+            "What the duel adds",
+            "What each covariate adds to the utility of a side where it differs from the other by "
+            "a typical amount, and in brackets by one unit; below, how judges lean.",
+        )
     if report is not None and (hasattr(report, "history") or len(report)):
         duels = model.weight_used
         add(

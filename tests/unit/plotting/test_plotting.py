@@ -466,5 +466,33 @@ def test_items_are_found_by_id_or_row(raw_model, models):
     assert item_row(model, "3") == 3
 
 
+@pytest.mark.parametrize("judges", [0, 3, 30])
+def test_coefficients_by_typical_difference(judges):
+    rng = np.random.default_rng(2)
+    items, sides = rng.normal(size=(5, 1)), rng.integers(0, 4, 90)
+    said = np.column_stack([rng.choice([-1.0, 1.0], 90), 300.0 * rng.normal(size=90)])
+    more = {"groups": [f"judge {k % judges}" for k in range(90)]} if judges else {}
+    duels = spg.Duels(
+        items, sides, sides + 1, covariates=said, covariate_names=["first", "length"], **more
+    )
+    lean = {"lean_by_group": "length"} if judges else {}
+    model = spg.PreferenceGP(duels, gpflow.kernels.Linear(), **lean)
+    found, ax = model.coefficients(), plotting.coefficients(model)
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert [name.split(" (")[0] for name in names[:2]] == ["first", "length"]
+    assert len(names) == 2 + min(judges, 20)
+    points = ax.lines[1].get_xdata()  # after the line at 0
+    np.testing.assert_allclose(points, found.mean[:2] * np.sqrt(np.mean(said**2, 0)))
+    if judges == 30:
+        furthest = np.argsort(-found.mean[2:], kind="stable")
+        assert names[2] == found.names[2 + furthest[0]]
+        assert names[-1] == found.names[2 + furthest[-1]]
+        assert "of 30" in ax.get_title(loc="left")
+    with pytest.raises(ValueError, match="no covariates"):
+        plotting.coefficients(
+            spg.PreferenceGP(spg.Duels(items, sides, sides + 1), gpflow.kernels.Linear())
+        )
+
+
 def test_same_seed_same_bytes(models):
     assert drawn(plotting.relevance(models[5])) == drawn(plotting.relevance(models[5]))
