@@ -171,9 +171,9 @@ def update(
     inference = result.infer()
     return result, UpdateReport(
         new_duels=new.events.num_events,
-        new_items=data.num_items - old.num_items,
+        new_items=_number_of_items(data) - _number_of_items(old),
         duels=data.num_duels,
-        items=data.num_items,
+        items=_number_of_items(data),
         used_duels=result.num_duels_used,
         sites=result.graph.num_sites,
         continued_sites=continued,
@@ -266,6 +266,11 @@ def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approx
     known = {id_text(label): label for label in approximation.labels or ()}
     added = [known.get(id_text(label), label) for label in new.blocks.tolist()]
     return approximation.followed_by(added)
+
+
+def _number_of_items(duels: Duels) -> int:
+    """Items, however many rows each has."""
+    return duels.num_items if duels.item_rows is None else duels.item_rows.num_items
 
 
 def _free_steps(old: Duels, new: PreferenceGP) -> None:

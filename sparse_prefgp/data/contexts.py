@@ -62,6 +62,11 @@ class ItemRows:
         )
         return tuple(row_id(b, columns, row) for b, row in zip(bases, texts, strict=True)), found
 
+    @property
+    def num_items(self) -> int:
+        """How many items the rows are of."""
+        return len(set(self.names))
+
     def select(self, index: IntArray) -> ItemRows:
         """Some of the rows, by their numbers."""
         return ItemRows(

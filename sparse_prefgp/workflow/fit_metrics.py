@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp import covariances, models
+from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, groups_of
 
@@ -27,6 +28,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
             **plain,
             "data": {
                 "items": None if train.items is None else train.items.num_items,
+                **_placed(getattr(train.items, "item_rows", None)),
                 "features": features,
                 "rows": rows + holdout.num_test,
                 "train_rows": rows,
@@ -43,6 +45,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
         "refit": settings.refit,
         "data": {
             "items": holdout.table.num_items,
+            **_placed(holdout.table.item_rows),
             "features": features,
             "duels": holdout.everything.num_duels,
             "ties": holdout.everything.num_ties,
@@ -51,6 +54,18 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
             "dropped_rows": split.dropped,
             "unused_rows": split.unused,
         },
+    }
+
+
+def _placed(rows: ItemRows | None) -> dict[str, Any]:
+    """Where rows are of items in contexts or states: how many items, and by which columns."""
+    if rows is None:
+        return {}
+    return {
+        "items": rows.num_items,
+        "rows_of_items": len(rows),
+        "item_column": rows.column,
+        "contexts": list(rows.columns),
     }
 
 

@@ -212,6 +212,7 @@ def test_evaluation_and_update_read_the_same_tables(model: spg.PreferenceGP) -> 
         pd.concat([ITEMS, new]), pd.concat([DUELS, more]), context=["surface", "home"]
     )
     assert report.new_duels == 3 and both.num_items == updated.duels.num_items
+    assert (report.new_items, report.items) == (1, 7)  # in however many contexts
     rows = updated.duels.item_rows
     assert rows is not None and set(rows.names) == {*NAMES, "new"}
     names = {}
@@ -332,3 +333,10 @@ def test_items_known_by_their_contexts_alone() -> None:
         inducing_variable=[[0.5]],
     )
     assert sorted(spg.rank(model).frame["item_id"]) == NAMES
+
+
+def test_a_fit_says_what_its_rows_are_of() -> None:
+    found = spg.fit(ITEMS, DUELS, context=("surface", "home"), kernel="linear", max_iterations=2)
+    data = found.figures["data"]
+    assert data["items"] == len(NAMES) and data["contexts"] == ["surface", "home"]
+    assert data["rows_of_items"] > len(NAMES) and data["item_column"] is None
