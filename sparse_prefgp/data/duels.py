@@ -439,8 +439,11 @@ class Duels:
         graph = sparse.coo_array((np.ones(len(low)), (low, high)), shape=(n, n))
         components = int(csgraph.connected_components(graph, directed=False, return_labels=False))
         never = n - compared
+        names = self.item_rows.names if self.item_rows is not None else range(n)
+        met = {names[i] for i in np.union1d(low, high)}
         return DuelsSummary(
-            num_items=n,
+            num_items=len(set(names)),
+            num_rows=n,
             num_features=self.num_features,
             num_duels=self.num_duels,
             ties=self.num_ties,
@@ -454,8 +457,8 @@ class Duels:
                 len(np.unique(self.items + 0.0, axis=0)) if self.num_features else n
             ),
             constant_columns=() if self.transform is None else self.transform.dropped,
-            items_never_compared=never,
-            # Every item never compared is a component of its own; those are reported above.
+            items_never_compared=len(set(names) - met),
+            # Every row never compared is a component of its own; those are reported above.
             components=components - never,
         )
 
@@ -762,15 +765,17 @@ def _per_duel(values: npt.ArrayLike, name: str, t: int) -> npt.NDArray[Any]:
 class DuelsSummary:
     """Figures of a set of duels; `print` shows them as text.
 
-    `ties` is how many of the duels were tied, `groups` how many groups judged, None where no group
-    is known. `ordered_pairs` and `unordered_pairs` are distinct pairs of duels that one item won;
-    `contradicted_pairs` were won by either side at least once; `distinct_feature_rows` is
-    `num_items` without features; `equal_feature_duels` counts duels between different items with
-    equal features; `components` counts the connected parts of the
-    comparison graph among the items that were compared (information only).
+    `num_rows` is `num_items`, unless items have a row for each context or state; pairs are of such
+    rows. `ties` is how many of the duels were tied, `groups` how many groups judged, None where no
+    group is known. `ordered_pairs` and `unordered_pairs` are distinct pairs of duels that one item
+    won; `contradicted_pairs` were won by either side at least once; `distinct_feature_rows` is
+    `num_rows` without features; `equal_feature_duels` counts duels between different rows with
+    equal features; `components` counts the connected parts of the comparison graph among the rows
+    that were compared (information only).
     """
 
     num_items: int
+    num_rows: int
     num_features: int
     num_duels: int
     ties: int
@@ -786,11 +791,15 @@ class DuelsSummary:
 
     def rows(self) -> list[tuple[str, str]]:
         """The summary as (label, value) rows, for a table."""
-        items = f"{self.num_items:,}"
-        if self.num_items > 1 and self.distinct_feature_rows == 1:
-            items += " (all with equal features: the duels cannot tell them apart)"
-        elif self.distinct_feature_rows < self.num_items:
-            items += f" ({self.distinct_feature_rows:,} distinct feature rows)"
+        items, remarks = f"{self.num_items:,}", []
+        if self.num_rows > self.num_items:
+            remarks.append(f"{self.num_rows:,} rows in contexts or states")
+        if self.num_rows > 1 and self.distinct_feature_rows == 1:
+            remarks.append("all with equal features: the duels cannot tell them apart")
+        elif self.distinct_feature_rows < self.num_rows:
+            remarks.append(f"{self.distinct_feature_rows:,} distinct feature rows")
+        if remarks:
+            items += f" ({', '.join(remarks)})"
         constant = ", ".join(self.constant_columns) if self.constant_columns else "none"
         components = f"{self.components:,}"
         if self.components > 1:

@@ -14,6 +14,7 @@ from sparse_prefgp.plotting.canvas import (
     BLUE,
     CONSTANT,
     GREY,
+    NAME_WIDTH,
     PALE,
     SMALL,
     FloatArray,
@@ -196,10 +197,11 @@ def coefficients(model: PreferenceGP, *, level: float = 0.9, ax: Axes | None = N
     if len(leans) > 2 * LEANS_AT_AN_END:
         shown = np.concatenate([leans[:LEANS_AT_AN_END], leans[-LEANS_AT_AN_END:]])
     rows = np.concatenate([np.arange(count), shown])
-    names = [
-        f"{shortened_name(found.names[i])} ({found.mean[i]:.3g})" if i < count else found.names[i]
-        for i in rows
-    ]
+    names = []
+    for i in rows:
+        # A long name gives way to its coefficient.
+        said = f" ({found.mean[i]:.3g})" if i < count else ""
+        names.append(shortened_name(found.names[i], NAME_WIDTH - len(said)) + said)
     ax = axes_or_new(ax)
     ax.axvline(0.0, color=GREY, linewidth=1)
     for part, colour in ((rows < count, BLUE), (rows >= count, GREY)):

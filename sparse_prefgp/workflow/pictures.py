@@ -107,12 +107,15 @@ def write_pictures(
         )
         _add_surfaces(add, model, first)
     if model.duels.covariates is not None:
+        judges = () if model.lean_by_group is None else model.duels.group_names or ()
+        leans = "; below, how judges lean" if judges else ""
         add(
             "coefficients",
             lambda: plotting.coefficients(model),
             "What the duel adds",
             "What each covariate adds to the utility of a side where it differs from the other by "
-            "a typical amount, and in brackets by one unit; below, how judges lean.",
+            f"a typical amount, and in brackets by one unit{leans}."
+            f"{_missing([*model.duels.covariate_names, *judges])}",
         )
     if report is not None and (hasattr(report, "history") or len(report)):
         duels = model.weight_used

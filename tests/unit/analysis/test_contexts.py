@@ -340,3 +340,11 @@ def test_a_fit_says_what_its_rows_are_of() -> None:
     data = found.figures["data"]
     assert data["items"] == len(NAMES) and data["contexts"] == ["surface", "home"]
     assert data["rows_of_items"] > len(NAMES) and data["item_column"] is None
+    assert data["covariates"] == []
+
+
+def test_a_summary_counts_items_not_rows(model: spg.PreferenceGP) -> None:
+    said = model.duels.summary()
+    assert (said.num_items, said.num_rows) == (len(NAMES), model.duels.num_items)
+    assert said.num_rows > said.num_items and said.items_never_compared == 0
+    assert f"6 ({said.num_rows} rows in contexts or states" in dict(said.rows())["items (n)"]

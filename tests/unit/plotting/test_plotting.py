@@ -494,5 +494,22 @@ def test_coefficients_by_typical_difference(judges):
         )
 
 
+def test_a_long_name_gives_way_to_its_coefficient():
+    rng = np.random.default_rng(4)
+    said, long = 3e6 * rng.normal(size=(60, 1)), "difference of the lengths of both answers"
+    duels = spg.Duels(
+        rng.normal(size=(60, 1)),
+        np.arange(60),
+        (1 + np.arange(60)) % 60,
+        covariates=said,
+        covariate_names=[long],
+    )
+    model = spg.PreferenceGP(duels, gpflow.kernels.Linear())
+    (name,) = [text.get_text() for text in plotting.coefficients(model).get_yticklabels()]
+    beta = f" ({model.coefficients().mean[0]:.3g})"
+    assert len(beta) > 10 and len(long) + len(beta) > NAME_WIDTH
+    assert name.startswith("difference") and name.endswith(beta) and len(name) <= NAME_WIDTH
+
+
 def test_same_seed_same_bytes(models):
     assert drawn(plotting.relevance(models[5])) == drawn(plotting.relevance(models[5]))

@@ -65,6 +65,28 @@ def test_nothing_held_out_no_inducing_inputs_one_feature(tmp_path):
     assert names(pictures) == ["utilities", "relevance", "utility_1d", "probability_to_beat"]
 
 
+@pytest.mark.parametrize("leaning", [False, True])
+def test_coefficients_of_covariates(tmp_path, leaning):
+    rng = np.random.default_rng(3)
+    first = rng.choice([-1.0, 1.0], (40, 1))
+    more = {"groups": ["Ann", "\U000e0001"] * 20} if leaning else {}
+    duels = spg.Duels(
+        rng.normal(size=(5, 1)),
+        np.arange(40) % 4,
+        1 + np.arange(40) % 4,
+        covariates=first,
+        covariate_names=["shown_first"],
+        **more,
+    )
+    model = spg.PreferenceGP(
+        duels, gpflow.kernels.Linear(), lean_by_group="shown_first" if leaning else None
+    )
+    captions = {p.file: p.caption for p in write_pictures(tmp_path, model, None)}
+    assert (tmp_path / "coefficients.png").read_bytes().startswith(PNG)
+    assert ("how judges lean" in captions["coefficients.png"]) == leaning
+    assert ("□ stands for" in captions["coefficients.png"]) == leaning
+
+
 def test_no_surface_over_the_levels_of_a_column(tmp_path, flat):
     levels = np.repeat(np.eye(2), 3, axis=0)
     transform = FeatureTransform((), (), (), ("colour",), (("red", "blue"),))
