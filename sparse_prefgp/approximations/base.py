@@ -64,6 +64,12 @@ class DuelProblem(NamedTuple):
             return tf.fill([self.graph.num_sites], duel_noise(self.noise_variance))
         return duel_noise(self.noise_variance, tf.gather(self.noise_ratio, self.graph.groups))
 
+    @property
+    def own_noise(self) -> tf.Tensor:
+        """What of it is the site's own, (t,): less than all where sites share noises of a set."""
+        noises = self.graph.noises
+        return self.noise if noises is None else 0.5 * as_float(noises.own) * self.noise
+
 
 @dataclass(frozen=True, eq=False)
 class DuelPrior:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
+from sparse_prefgp.approximations.inducing import InducingApproximation, Residual, SetResidual
 
 
 @dataclass(frozen=True)
@@ -15,3 +15,6 @@ class DTC(InducingApproximation):
 
     def correction(self, residual: Residual) -> tf.Tensor:
         return tf.zeros([], residual.noise.dtype)
+
+    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
+        return tf.zeros([], residual.shared.variance.dtype)

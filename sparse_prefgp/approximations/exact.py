@@ -25,7 +25,8 @@ from sparse_prefgp.covariances import (
 from sparse_prefgp.covariances.coefficients import TermOfDuels, widened
 from sparse_prefgp.covariances.finite import finite_parts, parts_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.covariances.residual import SharedNoise, summed
+from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.support.checks import plain_scalars
 
 
@@ -48,17 +49,25 @@ class Exact(Approximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph = problem.graph
-        if self.over is None and _has_fewer_columns(problem):
+        if self.over == "items" and graph.noises is not None:
+            raise ValueError(
+                "Sets of alternatives share noises over the rows of their answers; leave "
+                'over="items" out.'
+            )
+        if self.over is None and graph.noises is None and _has_fewer_columns(problem):
             return _over_columns(problem)
         rows = as_float(graph.rows)
         winners, losers = graph.edges
-        over_items = is_over_items(self.over, graph)
+        over_items = graph.noises is None and is_over_items(self.over, graph)
         covariance: Covariance
         if over_items:
             matrix = DenseOverItems(kernel_matrix(problem.kernel, rows), graph)
             covariance, jitter = matrix, matrix.jitter
         else:
-            covariance = DenseOverDuels(_between_duels(kernel_matrix(problem.kernel, rows), graph))
+            between = _between_duels(kernel_matrix(problem.kernel, rows), graph)
+            if graph.noises is not None:
+                between += _shared_noise(problem, graph.noises)
+            covariance = DenseOverDuels(between)
             jitter = tf.zeros([], rows.dtype)
 
         def features(inputs: tf.Tensor) -> tf.Tensor:
@@ -71,9 +80,13 @@ class Exact(Approximation):
             )
             return ahead - behind
 
-        factors, offset = build_factors(problem, problem.noise)
+        factors, offset = build_factors(problem, problem.own_noise)
         zero = tf.zeros([], rows.dtype)
         return DuelPrior(covariance, factors, offset, zero, features, jitter, zero)
+
+    def select(self, graph: DuelGraph) -> DuelGraph:
+        """The same, copies of an answer about a set apart: each has noises of its own."""
+        return graph.one_by_one()
 
 
 @dataclass(frozen=True)
@@ -109,7 +122,7 @@ class SubsetOfData(Approximation):
                 f"SubsetOfData(size={self.size}) asks for more than the {total} duels there are; "
                 "lower the size or use Exact()."
             )
-        return sample_duels(graph, self.size, np.random.default_rng(self.seed))
+        return sample_duels(graph, self.size, np.random.default_rng(self.seed)).one_by_one()
 
 
 def is_over_items(over: str | None, graph: DuelGraph) -> bool:
@@ -153,6 +166,15 @@ def _over_columns(problem: DuelProblem) -> DuelPrior:
     factors, offset = build_factors(problem, problem.noise)
     zero = tf.zeros([], items.dtype)
     return DuelPrior(covariance, factors, offset, zero, features, covariance.jitter, zero)
+
+
+def _shared_noise(problem: DuelProblem, noises: Noises) -> tf.Tensor:
+    """What sites share of their noise, (t, t)."""
+    graph = problem.graph
+    everything = graph.buckets(np.zeros(graph.num_sites, np.int64))
+    nothing = tf.zeros([1, graph.num_sites, 1], problem.noise.dtype)
+    term = SharedNoise(noises, 0.5 * problem.noise)
+    return summed((term,), everything, (nothing,))[0][0][0]
 
 
 def check_over(over: str | None) -> None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
+from sparse_prefgp.approximations.inducing import InducingApproximation, Residual, SetResidual
+from sparse_prefgp.support.arrays import FloatArray
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,9 @@ class FITC(InducingApproximation):
 
     def correction(self, residual: Residual) -> tf.Tensor:
         return tf.zeros([], residual.noise.dtype)
+
+    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
+        return tf.zeros([], residual.shared.variance.dtype)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,13 @@ class HeteroscedasticVFE(InducingApproximation):
     def correction(self, residual: Residual) -> tf.Tensor:
         k = residual.diagonal
         return -0.5 * tf.reduce_sum(residual.counts * k / (residual.noise + k))
+
+    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
+        def each(contrasts: tf.Tensor, _: FloatArray) -> tf.Tensor:
+            one = tf.eye(contrasts.shape[-1], dtype=contrasts.dtype)
+            return tf.linalg.trace(tf.linalg.solve(one + contrasts, contrasts))
+
+        return -0.5 * residual.summed(each)
 
 
 @dataclass(frozen=True)
@@ -70,3 +81,7 @@ class PriorPower(InducingApproximation):
         p = self.power
         each = tf.math.log1p(p * residual.diagonal / residual.noise)
         return -(1.0 - p) / (2.0 * p) * tf.reduce_sum(residual.counts * each)
+
+    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
+        p = self.power
+        return -(1.0 - p) / (2.0 * p) * residual.log_det(p)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import (
@@ -25,15 +26,29 @@ from sparse_prefgp.approximations.base import (
 )
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.layout import choose_layout
-from sparse_prefgp.covariances import LowRank, LowRankOverDuels, LowRankOverItems
+from sparse_prefgp.covariances import (
+    LowRank,
+    LowRankOverDuels,
+    LowRankOverItems,
+    LowRankPlusBlocks,
+)
 from sparse_prefgp.covariances.finite import feature_part, finite_parts
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,
     with_inducing,
 )
-from sparse_prefgp.data.graph import DuelGraph, Links, differences, squared_distances
+from sparse_prefgp.covariances.residual import (
+    SETS,
+    SharedNoise,
+    Term,
+    Unexplained,
+    ends_apart,
+)
+from sparse_prefgp.data.buckets import Bucket
+from sparse_prefgp.data.graph import DuelGraph, Links, Noises, differences, squared_distances
 from sparse_prefgp.factors.sites import Factors
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import plain_scalars
 from sparse_prefgp.support.linalg import (
     MAX_CONDITION,
@@ -61,6 +76,78 @@ class Residual(NamedTuple):
     @property
     def noise(self) -> tf.Tensor:
         return self.factors.noise
+
+
+class SetResidual(NamedTuple):
+    """What the inducing values leave unexplained of the alternatives of sets.
+
+    A look at k alternatives tells of k - 1 contrasts y between them, whatever its rows, with noise
+    sigma² I: C (k - 1, k - 1) is their residual covariance over sigma².
+    """
+
+    problem: DuelProblem
+    factor: tf.Tensor
+    """L with K_uu = L L'."""
+    shared: SharedNoise
+    buckets: Sequence[Bucket]
+    """Of looks."""
+    features: Sequence[tf.Tensor]
+    """(g, b, m) for each, the rows of Phi."""
+
+    def contrasts(self) -> list[tuple[tf.Tensor, FloatArray]]:
+        """For each bucket C, (g, b, b) with zeros about it, and k - 1, (g,)."""
+        graph, noises = self.problem.graph, self.shared.noises
+        residual = Unexplained(self.problem.kernel, graph, noises.look)
+        found = []
+        for bucket, features in zip(self.buckets, self.features, strict=True):
+            root, rank = _pseudo_root(noises.of_sites(bucket.sites))
+            variance = tf.gather(self.shared.variance, bucket.sites[:, 0])[:, None, None]
+            between = tf.matmul(tf.matmul(root, residual.within(bucket, features)), root)
+            found.append((between / variance, rank))
+        return found
+
+    def summed(self, each: Callable[[tf.Tensor, FloatArray], tf.Tensor]) -> tf.Tensor:
+        """The sum over looks of `each` of their C and k - 1, (g,) in each bucket."""
+        return tf.add_n([tf.reduce_sum(each(*contrast)) for contrast in self.contrasts()])
+
+    def trace(self) -> tf.Tensor:
+        """The sum of the traces of all C."""
+        return self.summed(lambda contrasts, _: tf.linalg.trace(contrasts))
+
+    def log_det(self, power: float = 1.0) -> tf.Tensor:
+        """The sum of log|I + p C|."""
+        return self.summed(lambda contrasts, _: _log_det(power * contrasts))
+
+    def over_items(self) -> tf.Tensor:
+        """W with x'Wx the sum over sets of the squared contrasts of x over sigma², (n, n)."""
+        graph, noises = self.problem.graph, self.shared.noises
+        n, dtype = graph.num_rows, self.shared.variance.dtype
+        total = tf.zeros([n * n], dtype)
+        for bucket in self.buckets:
+            root, _ = _pseudo_root(noises.of_sites(bucket.sites))
+            places = range(bucket.rows.shape[1])
+            ends = [np.equal(e[..., None], places) for e in (bucket.losers, bucket.winners)]
+            half = root @ (ends[0].astype(float) - ends[1])
+            variance = tf.gather(self.shared.variance, bucket.sites[:, 0])[:, None, None]
+            each = as_float(np.swapaxes(half, 1, 2) @ half) / variance
+            index = bucket.rows[:, :, None] * n + bucket.rows[:, None, :]
+            total = tf.tensor_scatter_nd_add(total, index.reshape(-1, 1), tf.reshape(each, [-1]))
+        return tf.reshape(total, [n, n])
+
+
+def _pseudo_root(noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The square root of the pseudo-inverse of (g, b, b), and the ranks (g,)."""
+    values, vectors = np.linalg.eigh(noise)
+    # Integer matrices of paths, stars and their like: the smallest is 2 - 2 cos(pi / k) > 9 / k².
+    there = values > 1e-9
+    scale = np.where(there, 1.0 / np.sqrt(np.where(there, values, 1.0)), 0.0)
+    return (vectors * scale[:, None, :]) @ np.swapaxes(vectors, 1, 2), there.sum(1).astype(float)
+
+
+def _log_det(contrasts: tf.Tensor) -> tf.Tensor:
+    one = tf.ones(tf.shape(contrasts)[:-1], contrasts.dtype)
+    factor = tf.linalg.cholesky(tf.linalg.set_diag(contrasts, tf.linalg.diag_part(contrasts) + one))
+    return 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), -1)
 
 
 @dataclass(frozen=True)
@@ -110,8 +197,18 @@ class InducingApproximation(SummedApproximation):
     def correction(self, residual: Residual) -> tf.Tensor:
         """What is added to log Z, a scalar."""
 
+    @abstractmethod
+    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
+        """What is added to log Z where answers are about sets, a scalar."""
+
+    def select(self, graph: DuelGraph) -> DuelGraph:
+        """The same, copies of an answer about a set apart: each has noises of its own."""
+        return graph.one_by_one()
+
     def prior(self, problem: DuelProblem) -> DuelPrior:
         basis, graph = whitened(problem), problem.graph
+        if graph.noises is not None:
+            return self.over_sets(problem, basis, graph.noises)
         layout = choose_layout(self.over, graph, basis.size, basis.factor.dtype.size)
         if layout.over_items:
             return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
@@ -122,6 +219,29 @@ class InducingApproximation(SummedApproximation):
                 stacklevel=2,
             )
         return self.over_duels(problem, basis, layout.chunk)
+
+    def over_sets(self, problem: DuelProblem, basis: Whitened, noises: Noises) -> DuelPrior:
+        """The prior of answers about sets, whose alternatives share noises, in blocks of sets."""
+        graph, share = problem.graph, self.residual_share
+        shared = SharedNoise(noises, 0.5 * problem.noise)
+        buckets = graph.buckets(noises.look)
+        items = basis.features(as_float(graph.rows))
+        parts = [ends_apart(tf.gather(items, bucket.rows), bucket) for bucket in buckets]
+        terms: list[Term] = [shared]
+        if share > 0.0:
+            terms.append(Unexplained(problem.kernel, graph, noises.look, SETS, share))
+        covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
+        factors, offset = build_factors(problem, problem.own_noise)
+        left = SetResidual(problem, basis.factor, shared, buckets, parts)
+        return DuelPrior(
+            covariance,
+            factors,
+            offset,
+            self.correction_of_sets(left),
+            basis.features,
+            basis.jitter,
+            covariance.clipped,
+        )
 
     def over_items(
         self,

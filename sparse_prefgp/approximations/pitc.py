@@ -19,7 +19,14 @@ from sparse_prefgp.approximations.base import (
 from sparse_prefgp.approximations.inducing import SummedApproximation, Whitened, whitened
 from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.covariances.residual import BLOCKS, Term, Unexplained, ends_apart, joined
+from sparse_prefgp.covariances.residual import (
+    BLOCKS,
+    SharedNoise,
+    Term,
+    Unexplained,
+    ends_apart,
+    joined,
+)
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import IntArray
 from sparse_prefgp.support.checks import is_number, plain_scalars, whole_number
@@ -136,7 +143,7 @@ class PITC(SummedApproximation):
         features = basis.features(as_float(graph.rows))
         parts = [ends_apart(tf.gather(features, bucket.rows), bucket) for bucket in buckets]
         covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
-        factors, offset = build_factors(problem, problem.noise)
+        factors, offset = build_factors(problem, problem.own_noise)
         return DuelPrior(
             covariance,
             factors,
@@ -152,11 +159,14 @@ class PITC(SummedApproximation):
         """What duels share besides the inducing values."""
         graph = problem.graph
         assert graph.blocks is not None
-        return (Unexplained(problem.kernel, graph, graph.blocks),)
+        within = Unexplained(problem.kernel, graph, graph.blocks)
+        if graph.noises is None:
+            return (within,)
+        return within, SharedNoise(graph.noises, 0.5 * problem.noise)
 
 
 def _in_blocks(graph: DuelGraph, blocks: IntArray) -> DuelGraph:
-    found = graph.in_blocks(blocks)
+    found = graph.in_blocks(blocks).one_by_one()  # copies of an answer about a set share no noise
     assert found.blocks is not None
     joined({BLOCKS: found.blocks})  # refuses what is too large
     return found

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import Residual, whitened
+from sparse_prefgp.approximations.base import DuelProblem
+from sparse_prefgp.approximations.inducing import Residual, SetResidual, whitened
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.factors.sites import powers_of
@@ -44,13 +45,40 @@ def bound_by_pairs(graph: DuelGraph, ratio: FloatArray) -> float:
 
 def log_determinant(residual: Residual) -> tf.Tensor:
     """-½ log|I + R~ C / 2s²| itself, computed over items as log|I + (K - B B') W_c / 2s²|."""
-    graph: DuelGraph = residual.problem.graph
+    laplacian = residual.problem.graph.laplacian.dense(residual.counts / residual.noise)
+    return _over_items(residual.problem, residual.factor, laplacian)
+
+
+def set_bound_by_mean(residual: SetResidual) -> tf.Tensor:
+    """-½ sum (k - 1) log(1 + tr C / (k - 1)) of sets of k."""
+    return -0.5 * residual.summed(
+        lambda contrasts, rank: rank * tf.math.log1p(tf.linalg.trace(contrasts) / rank)
+    )
+
+
+def set_bound_by_block(residual: SetResidual) -> tf.Tensor:
+    """-½ sum log|I + C|."""
+    return -0.5 * residual.log_det()
+
+
+def set_bound_by_rank(residual: SetResidual) -> tf.Tensor:
+    """-½ rho log(1 + sum tr C / rho)."""
+    rho = float(max(residual.problem.graph.residual_rank, 1))
+    return -0.5 * rho * tf.math.log1p(residual.trace() / rho)
+
+
+def set_log_determinant(residual: SetResidual) -> tf.Tensor:
+    """-½ log|I + (K - B B') W|, W the contrasts of all sets over s²."""
+    return _over_items(residual.problem, residual.factor, residual.over_items())
+
+
+def _over_items(problem: DuelProblem, factor: tf.Tensor, laplacian: tf.Tensor) -> tf.Tensor:
+    graph: DuelGraph = problem.graph
     rows = as_float(graph.rows)
-    known = residual.factor, tf.zeros([], rows.dtype)
-    features = whitened(residual.problem, known).features(rows)
-    unexplained = kernel_matrix(residual.problem.kernel, rows)
+    known = factor, tf.zeros([], rows.dtype)
+    features = whitened(problem, known).features(rows)
+    unexplained = kernel_matrix(problem.kernel, rows)
     unexplained -= tf.matmul(features, features, transpose_b=True)
-    laplacian = graph.laplacian.dense(residual.counts / residual.noise)
     identity = tf.eye(graph.num_rows, dtype=rows.dtype)
     inner = identity + tf.matmul(unexplained, laplacian)
     return -0.5 * tf.linalg.slogdet(inner).log_abs_determinant

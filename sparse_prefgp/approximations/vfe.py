@@ -7,17 +7,28 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
+from sparse_prefgp.approximations.inducing import InducingApproximation, Residual, SetResidual
 from sparse_prefgp.approximations.residual_bounds import (
     bound_by_diagonal,
     bound_by_rank,
     log_determinant,
+    set_bound_by_block,
+    set_bound_by_mean,
+    set_bound_by_rank,
+    set_log_determinant,
 )
 
 RESIDUAL_BOUNDS = {
     "diagonal": bound_by_diagonal,
+    "block": bound_by_diagonal,
     "rank": bound_by_rank,
     "logdet": log_determinant,
+}
+SET_BOUNDS = {
+    "diagonal": set_bound_by_mean,
+    "block": set_bound_by_block,
+    "rank": set_bound_by_rank,
+    "logdet": set_log_determinant,
 }
 
 
@@ -42,6 +53,9 @@ class VFE(InducingApproximation):
     def correction(self, residual: Residual) -> tf.Tensor:
         return -0.5 * tf.reduce_sum(residual.counts * residual.diagonal / residual.noise)
 
+    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
+        return -0.5 * residual.trace()
+
 
 @dataclass(frozen=True)
 class TightVFE(InducingApproximation):
@@ -50,7 +64,9 @@ class TightVFE(InducingApproximation):
     is_bound: ClassVar[bool] = True
     residual: str = "diagonal"
     """One of "diagonal", `-½ sum c log(1 + k~/2s²)`, of a count c below 1 `-½ log(1 + c k~/2s²)`,
-    since a share of a duel is not a share of its residual; "rank", which uses that the residual of
+    since a share of a duel is not a share of its residual, and of a set of k alternatives by the
+    mean of its k - 1 contrasts; "block", which is the same for duels, and takes the log-determinant
+    of all contrasts of each set, which is tighter; "rank", which uses that the residual of
     duels has rank at most rho = items - connected components, `-½ rho log(1 + sum c k~ / (2s²
     rho))`; "logdet", the log-determinant itself, O(n³) over items.
     """
@@ -73,3 +89,6 @@ class TightVFE(InducingApproximation):
 
     def correction(self, residual: Residual) -> tf.Tensor:
         return RESIDUAL_BOUNDS[self.residual](residual)
+
+    def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
+        return SET_BOUNDS[self.residual](residual)

@@ -18,13 +18,15 @@ from scipy.sparse.csgraph import connected_components
 
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.support.arrays import IntArray
 
 # A block is an array of its sites squared: 200 MB at so many.
 MAX_BLOCK = 5000
 # The name of the groups within which `Unexplained` keeps the residual.
 BLOCKS = "blocks of PITC"
+# Of those within which noise is shared.
+SETS = "sets"
 
 
 class Term(Protocol):
@@ -66,13 +68,16 @@ class Unexplained(NamedTuple):
     """What K_vv is made of."""
     groups: IntArray
     name: str = BLOCKS
+    share: float = 1.0
+    """Of the residual."""
 
     def within(self, bucket: Bucket, features: tf.Tensor) -> tf.Tensor:
         rows = tf.gather(as_float(self.graph.rows), bucket.rows)
         # Whole rows are gathered twice as fast as single entries, and three times in the gradient.
         half = ends_apart(stacked_covariance(self.kernel, rows), bucket)
         between = ends_apart(tf.linalg.matrix_transpose(half), bucket)
-        return between - tf.matmul(features, features, transpose_b=True)
+        left = between - tf.matmul(features, features, transpose_b=True)
+        return left if self.share == 1.0 else self.share * left
 
     def with_inputs(
         self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
@@ -81,7 +86,33 @@ class Unexplained(NamedTuple):
         winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
         related = kernel_matrix(self.kernel, inputs, losers)
         related -= kernel_matrix(self.kernel, inputs, winners)
-        return related - tf.matmul(features, theirs, transpose_b=True)
+        left = related - tf.matmul(features, theirs, transpose_b=True)
+        return left if self.share == 1.0 else self.share * left
+
+
+class SharedNoise(NamedTuple):
+    """`N - D` within looks at sets: one noise for each alternative, less what is each row's own."""
+
+    noises: Noises
+    variance: tf.Tensor
+    """(t,) sigma² of each alternative, the same for all sites of a look."""
+    name: str = SETS
+
+    @property
+    def groups(self) -> IntArray:
+        return self.noises.look
+
+    def within(self, bucket: Bucket, features: tf.Tensor) -> tf.Tensor:
+        shared = self.noises.of_sites(bucket.sites)
+        own = np.append(self.noises.own, 0.0)[bucket.sites]
+        shared[..., range(own.shape[-1]), range(own.shape[-1])] -= own
+        padded = tf.concat([self.variance, tf.zeros_like(self.variance[:1])], 0)
+        return tf.gather(padded, bucket.sites)[..., None] * as_float(shared)
+
+    def with_inputs(
+        self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
+    ) -> tf.Tensor:
+        return tf.zeros([tf.shape(features)[0], len(sites)], features.dtype)
 
 
 def ends_apart(values: tf.Tensor, bucket: Bucket) -> tf.Tensor:

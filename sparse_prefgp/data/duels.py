@@ -223,14 +223,29 @@ class Duels:
 
     # Views of the events.
 
+    def _of_pairs(self, name: str) -> None:
+        if self.events.has_sets:
+            raise ValueError(
+                f"Answers about sets of alternatives have no {name}; look at `events`, of which "
+                "sides and offsets name the alternatives of each, best first."
+            )
+
     @cached_property
     def winners(self) -> IntArray:
-        """(num_pairs,) the row that won each; of a tie, the lower one."""
+        """(num_pairs,) the row that won each; of a tie, the lower one.
+
+        :raises ValueError: answers about sets.
+        """
+        self._of_pairs("winners")
         return _frozen(self.events.pairs[:, 0])
 
     @cached_property
     def losers(self) -> IntArray:
-        """(num_pairs,) the row that lost each; of a tie, the higher one."""
+        """(num_pairs,) the row that lost each; of a tie, the higher one.
+
+        :raises ValueError: answers about sets.
+        """
+        self._of_pairs("losers")
         return _frozen(self.events.pairs[:, 1])
 
     @property

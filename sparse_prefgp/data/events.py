@@ -16,6 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.data.sets import (
+    Covering,
+    SetForm,
+    best_worst,
+    best_worst_at_once,
+    choice,
+    ranking,
+    set_form,
+    top,
+)
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
@@ -154,6 +164,15 @@ class Doors(NamedTuple):
     """(t,), the event that each is of, ascending; its judge is the judge of the noise."""
     weight: FloatArray
     """(t,), as how many of its event's counts each counts."""
+    draws: IntArray | None = None
+    """(t, 2), the noises of winner and loser, by their number within the event; None where each z
+    has two of its own, as for duels."""
+    look: IntArray | None = None
+    """(t,), which look at the alternatives of its event each is of: one noise per side and look;
+    None where `draws` is."""
+    own: FloatArray | None = None
+    """(t,), how much of the noise, in units of sigma², is each one's own; the rest is shared within
+    the look; None where `draws` is."""
 
     @property
     def decided(self) -> BoolArray:
@@ -173,13 +192,17 @@ class Kind(NamedTuple):
     sides: int | None = 2
     """How many it has, None for any number."""
     unordered: bool = False
-    """Whether the order of its sides means nothing."""
+    """Whether the order of some of its sides means nothing."""
     column: str | None = None
     """Of a table of duels, in which 1 says that a row is of this kind, in place of a win; None
     where none does.
     """
     flags: str = ""
     """What that column holds, for messages."""
+    covering: Covering | None = None
+    """Of an answer about a set of any number of sides, what it says of them."""
+    fewest: int = 2
+    """How many sides there must be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,12 +231,15 @@ class Events:
     """By how much the first side is better; None where nobody graded."""
     covariate_names: tuple[str, ...] = ()
     """C names of the covariates; none where they have none."""
+    ordered: IntArray | None = None
+    """(e,) how many sides of a "top" come first in order, 0 of all else; None without any."""
 
     def said(self) -> list[npt.NDArray[Any]]:
         """What there is besides sides and counts, as arrays, for a fingerprint."""
         found: list[npt.NDArray[Any] | None] = [self.weights, self.time, self.covariates]
         found += [None if codes is None else codes.numbers for codes in (self.judge, self.person)]
         found.append(None if self.answer is None else self.answer.numbers)
+        found.append(self.ordered)
         if np.any(self.kind != WIN):
             found.append(self.kind)
         return [values for values in found if values is not None]
@@ -350,6 +376,7 @@ class Events:
             None if self.covariates is None else self.covariates[at],
             None if self.answer is None else self.answer.take(which),
             self.covariate_names,
+            None if self.ordered is None else self.ordered[which],
         )
 
     def one_by_one(self) -> Events:
@@ -390,6 +417,7 @@ class Events:
             _joined(every, "covariates"),
             _joined_answers(every),
             every[0].covariate_names,
+            _joined_ordered(every),
         )
 
     def without_grades(self) -> Events:
@@ -411,6 +439,8 @@ class Events:
         unordered = _UNORDERED[self.kind]
         if not unordered.any():
             return self
+        if np.any(_COVERING[self.kind]):
+            return self._by_level()
         sides = self.sides.copy()
         if self.in_pairs and self.covariates is None:
             two = sides.reshape(-1, 2)
@@ -422,6 +452,38 @@ class Events:
         order[moved] = order[moved][np.lexsort((sides[moved], event[moved]))]
         covariates = None if self.covariates is None else self.covariates[order]
         return replace(self, sides=sides[order], covariates=covariates)
+
+    def _by_level(self) -> Events:
+        """With sides between which there is no order in that of their rows."""
+        event = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        level = np.arange(len(self.sides)) - self.offsets[:-1][event]
+        level[_UNORDERED[self.kind][event] & ~_COVERING[self.kind][event]] = 0
+        for _, form, at in self.forms():
+            level[self.offsets[at][:, None] + np.arange(len(form.level))] = form.level
+        order = np.lexsort((self.sides, level, event))
+        covariates = None if self.covariates is None else self.covariates[order]
+        return replace(self, sides=self.sides[order], covariates=covariates)
+
+    def forms(self) -> list[tuple[int, SetForm, IntArray]]:
+        """Of the events about sets: each kind and form, and the numbers of those that have it."""
+        at = np.flatnonzero(_COVERING[self.kind])
+        sizes = np.diff(self.offsets)[at]
+        first = np.zeros(len(at), np.int64) if self.ordered is None else self.ordered[at]
+        every, number = np.unique(
+            np.stack([self.kind[at], sizes, first], 1), axis=0, return_inverse=True
+        )
+        found = []
+        for i, (kind, size, ordered) in enumerate(every.tolist()):
+            covering = KINDS[kind].covering
+            assert covering is not None
+            form = set_form(covering, size, ordered)
+            found.append((kind, form, at[number.reshape(-1) == i]))
+        return found
+
+    @cached_property
+    def has_sets(self) -> bool:
+        """Whether any event is an answer about a set."""
+        return bool(np.any(_COVERING[self.kind]))
 
     def _best_first(self, answer: Answers) -> Events:
         """With grades below 0 said from the other side."""
@@ -482,6 +544,8 @@ class Events:
             columns.insert(0, np.diff(self.offsets))
         codes = (self.answer, self.judge, self.person)
         columns += [each.numbers for each in codes if each is not None]
+        if self.ordered is not None:
+            columns.append(self.ordered)
         if self.time is not None:
             columns.append(np.unique(self.time, return_inverse=True)[1].reshape(-1))
         if self.covariates is not None:
@@ -529,12 +593,17 @@ class Events:
         if len(event) > len(self):
             place = np.empty_like(event)
             place[np.argsort(event, kind="stable")] = np.arange(len(event))
-        columns: list[Any] = [np.empty((len(event), *c.shape[1:]), c.dtype) for c in found[0]]
+        if any(doors.draws is not None for doors in found):
+            found = [_with_noises(doors) for doors in found]
+        columns: list[Any] = [
+            None if c is None else np.empty((len(event), *c.shape[1:]), c.dtype) for c in found[0]
+        ]
         start = 0
         for doors in found:
             stop = start + len(doors.event)
             for column, values in zip(columns, doors, strict=True):
-                column[place[start:stop]] = values
+                if column is not None:
+                    column[place[start:stop]] = values
             start = stop
         return Doors(*columns)
 
@@ -570,6 +639,12 @@ class Events:
             raise ValueError(
                 f"Event {i} is a {KINDS[kind[i]].name} of {steps[i]} sides; give it {wanted[i]}."
             )
+        fewest = np.array([one.fewest for one in KINDS])[kind]
+        for i in np.flatnonzero(steps < fewest)[:1]:
+            raise ValueError(
+                f"Event {i} is a {KINDS[kind[i]].name} of {steps[i]} sides; give it at least "
+                f"{fewest[i]}."
+            )
         weights = None if self.weights is None else _numbers(self.weights, "weights", (e,))
         if weights is not None and weights.min() <= 0.0:
             i = int(np.argmin(weights))
@@ -591,6 +666,7 @@ class Events:
             None if self.covariates is None else _numbers(self.covariates, "covariates", sides_of),
             self.answer,
             tuple(self.covariate_names),
+            _checked_ordered(self.ordered, kind, steps),
         )
 
     def frozen(self) -> Events:
@@ -727,6 +803,42 @@ def _joined_answers(every: Sequence[Events]) -> Answers | None:
     return Answers(np.concatenate(numbers), names)
 
 
+def _joined_ordered(every: Sequence[Events]) -> IntArray | None:
+    if all(one.ordered is None for one in every):
+        return None
+    none = (np.zeros(len(one), np.int64) for one in every)
+    return np.concatenate(
+        [
+            zero if one.ordered is None else one.ordered
+            for one, zero in zip(every, none, strict=True)
+        ]
+    )
+
+
+def _checked_ordered(ordered: Any, kind: npt.NDArray[Any], sizes: IntArray) -> IntArray | None:
+    """How many sides of each event come first in order.
+
+    :raises ValueError: none, or all or all but one, of a "top"; any of something else.
+    """
+    tops = kind == TOP
+    if ordered is None and not tops.any():
+        return None
+    found = np.zeros(len(kind), np.int64)
+    if ordered is not None:
+        found = _whole(ordered, "ordered", len(kind))
+    for i in np.flatnonzero(tops & ((found < 1) | (found > sizes - 2)))[:1]:
+        raise ValueError(
+            f"Event {i} has {found[i]} of {sizes[i]} sides in order; give 1 to {sizes[i] - 2}, and "
+            "call all but one, or all, a ranking."
+        )
+    for i in np.flatnonzero(~tops & (found != 0))[:1]:
+        raise ValueError(
+            f"Event {i} is a {KINDS[kind[i]].name} with {found[i]} sides in order; give 0, or make "
+            "it a top."
+        )
+    return found if tops.any() else None
+
+
 def _one_number(columns: Sequence[npt.NDArray[Any]]) -> IntArray:
     """A whole number for each row of columns (e,) of whole numbers, in the order of the rows."""
     key = np.zeros(len(columns[0]), dtype=np.int64)
@@ -747,15 +859,28 @@ def _one_number(columns: Sequence[npt.NDArray[Any]]) -> IntArray:
 # What each kind means.
 
 
+def _with_noises(doors: Doors) -> Doors:
+    """With those of duels said: sigma² of either side, its own."""
+    if doors.draws is not None:
+        return doors
+    t = len(doors.event)
+    draws = np.broadcast_to(np.array([0, 1]), (t, 2))
+    return doors._replace(draws=draws, look=np.zeros(t, np.int64), own=np.full(t, 2.0))
+
+
+def _of_pairs(pairs: IntArray, limits: npt.NDArray[Any], cuts: npt.NDArray[Any]) -> Doors:
+    """One z of each event."""
+    e = len(pairs)
+    return Doors(pairs, limits, cuts.astype(np.int8), np.arange(e), np.ones(e))
+
+
 def _one_box(events: Events, lower: float, upper: float, cuts: tuple[int, int]) -> Doors:
     """z of each pair in one box."""
     e = len(events)
-    return Doors(
+    return _of_pairs(
         events.pairs,
         np.broadcast_to((lower, upper), (e, 2)),
-        np.broadcast_to(np.array(cuts, np.int8), (e, 2)),
-        np.arange(e),
-        np.ones(e),
+        np.broadcast_to(np.array(cuts), (e, 2)),
     )
 
 
@@ -775,22 +900,57 @@ def _grade(events: Events) -> Doors:
     signed = events.answer.numbers.astype(np.int64)
     level, pairs = np.abs(signed), events.pairs
     last = level == events.answer.largest
-    e = len(events)
-    return Doors(
+    return _of_pairs(
         np.where(signed[:, None] < 0, pairs[:, ::-1], pairs),
-        np.stack([np.where(last, -np.inf, 0.0), np.zeros(e)], 1),
-        np.stack([np.where(last, 0, -level - 1), -level], 1).astype(np.int8),
-        np.arange(e),
-        np.ones(e),
+        np.stack([np.where(last, -np.inf, 0.0), np.zeros(len(level))], 1),
+        np.stack([np.where(last, 0, -level - 1), -level], 1),
     )
+
+
+def _set(events: Events) -> Doors:
+    """Worse less better, with the noises of their look, is below 0: no margin moves that."""
+    columns: list[tuple[npt.NDArray[Any], ...]] = []
+    for _, form, at in events.forms():
+        rows = (len(at), len(form.own))
+        columns.append(
+            (
+                events.sides[events.offsets[at][:, None, None] + form.places].reshape(-1, 2),
+                np.repeat(at, rows[1]),
+                np.broadcast_to(form.draws, (*rows, 2)).reshape(-1, 2),
+                np.broadcast_to(form.look, rows).reshape(-1),
+                np.broadcast_to(form.own, rows).reshape(-1),
+            )
+        )
+    features, event, draws, look, own = map(np.concatenate, zip(*columns, strict=True))
+    order = np.argsort(event, kind="stable")
+    t = len(event)
+    return Doors(
+        features[order],
+        np.broadcast_to((-np.inf, 0.0), (t, 2)),
+        np.zeros((t, 2), np.int8),
+        event[order],
+        np.ones(t),
+        draws[order],
+        look[order],
+        own[order],
+    )
+
+
+def _kind_of_sets(name: str, covering: Covering, fewest: int = 2, ordered: bool = False) -> Kind:
+    return Kind(name, _set, True, None, not ordered, covering=covering, fewest=fewest)
 
 
 KINDS = (
     Kind("win", _win),
     Kind("tie", _tie, unordered=True, column="tie", flags="1 for a tie and 0 for a win"),
     Kind("grade", _grade),
+    _kind_of_sets("choice", choice),
+    _kind_of_sets("ranking", ranking, ordered=True),
+    _kind_of_sets("top", top, 3),
+    _kind_of_sets("best_worst", best_worst, 3),
+    _kind_of_sets("best_worst_at_once", best_worst_at_once, 3),
 )
-WIN, TIE, GRADE = range(3)
+WIN, TIE, GRADE, CHOICE, RANKING, TOP, BEST_WORST, BEST_WORST_AT_ONCE = range(8)
 
 
 def kinds_of_grades(answer: Answers) -> npt.NDArray[np.int8]:
@@ -827,3 +987,4 @@ def kinds_of(
 
 _SEVERAL = np.array([kind.several for kind in KINDS])
 _UNORDERED = np.array([kind.unordered for kind in KINDS])
+_COVERING = np.array([kind.covering is not None for kind in KINDS])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +21,7 @@ from sparse_prefgp.data.buckets import Bucket, bucketed
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Doors, Events
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
+from sparse_prefgp.data.sets import shared_noise
 from sparse_prefgp.support.linalg import by_numpy
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
@@ -109,6 +110,31 @@ class ChunkLinks(Links):
         return self._num_rows
 
 
+class Noises(NamedTuple):
+    """The noise of sites that share some: one for each alternative and look at a set."""
+
+    draws: np.ndarray
+    """(t, 2) the noise of winner and loser of each site, by a number within its look."""
+    look: np.ndarray
+    """(t,) the look at a set that each site is of, 0, 1, … without a gap."""
+    own: np.ndarray
+    """(t,) how much of it, in units of sigma², is the site's own."""
+
+    def of_sites(self, sites: np.ndarray) -> np.ndarray:
+        """The covariance (..., b, b) of the noise of sites (..., b) of a look, at sigma² = 1.
+
+        :param sites: their numbers, t where there is none.
+        """
+        draws = np.concatenate([self.draws, [[-1, -2]]])[sites]
+        there = sites < len(self.draws)
+        return shared_noise(draws) * (there[..., :, None] & there[..., None, :])
+
+    def taking(self, sites: np.ndarray, owner: np.ndarray) -> Noises:
+        """Of some sites, whose events have these numbers."""
+        look = np.unique(np.stack([owner, self.look[sites]], 1), axis=0, return_inverse=True)[1]
+        return Noises(self.draws[sites], look.reshape(-1), self.own[sites])
+
+
 @dataclass(frozen=True, eq=False)
 class DuelGraph(Links):
     """Distinct items and sites."""
@@ -147,6 +173,8 @@ class DuelGraph(Links):
     """What the columns of a row are."""
     groups: np.ndarray | None = None
     """(t,) the number of the group of each site, None without groups."""
+    noises: Noises | None = None
+    """Of which sides' noises the noise of each site is made; None where each has its own."""
     passing: bool = False
     """A chunk of duels that is worked on once; rows may be equal then."""
 
@@ -189,6 +217,7 @@ class DuelGraph(Links):
             events=events,
             event=None if single else doors.event,
             groups=None if events.judge is None else events.judge.numbers[doors.event],
+            noises=_noises(doors) if events.has_sets else None,
             **more,
         )
 
@@ -251,6 +280,24 @@ class DuelGraph(Links):
             event_of_duel=None,
             count_of_duel=None,
             groups=None if self.groups is None else self.groups[sites],
+            blocks=None if self.blocks is None else self.blocks[sites],
+            noises=None if self.noises is None else self.noises.taking(sites, owner),
+        )
+
+    def one_by_one(self) -> DuelGraph:
+        """Each copy of an event by itself, where noises are shared: copies share none."""
+        if self.noises is None or self.events is None or np.all(self.events.totals == 1.0):
+            return self
+        totals = self.events.totals
+        copies = np.where(totals == np.floor(totals), totals, 1.0).astype(np.int64)
+        number = np.repeat(np.arange(len(totals)), copies)
+        apart = self.taking(number, (totals / copies)[number])
+        event, count = self.event_of_duel, self.count_of_duel
+        first = np.cumsum(copies) - copies
+        return replace(
+            apart,
+            event_of_duel=first if event is None else first[event],
+            count_of_duel=totals if count is None else count,
         )
 
     def of_sites(self, values: np.ndarray) -> np.ndarray:
@@ -376,6 +423,13 @@ class DuelGraph(Links):
     @cached_property
     def _layouts(self) -> dict[str, tuple[np.ndarray, tuple[Bucket, ...]]]:
         return {}
+
+
+def _noises(doors: Doors) -> Noises:
+    every = np.arange(len(doors.event))
+    assert doors.draws is not None and doors.look is not None and doors.own is not None
+    whole = Noises(doors.draws, doors.look, doors.own)
+    return whole.taking(every, doors.event)
 
 
 def _with_covariates(

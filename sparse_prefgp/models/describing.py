@@ -245,6 +245,7 @@ def events_as_arrays(events: Events) -> dict[str, np.ndarray]:
         "time": events.time,
         "covariates": events.covariates,
         "answer": None if events.answer is None else events.answer.numbers,
+        "ordered": events.ordered,
     }
     return {name: values for name, values in columns.items() if values is not None}
 
@@ -282,6 +283,7 @@ def events_of_arrays(data: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eve
         arrays.get("covariates"),
         None if data.get("levels") is None else Answers(arrays["answer"], tuple(data["levels"])),
         tuple(data.get("covariates", ())),
+        arrays.get("ordered"),
     )
 
 

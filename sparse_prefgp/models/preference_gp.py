@@ -43,6 +43,7 @@ from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
     check_effects,
     check_parts,
+    check_sets,
     inducing_points,
     noise_parameter,
     warn_of_cancelling,
@@ -204,6 +205,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.noise_ratio = ratio_parameter(duels) if noise_by_group else None
         self.cut_scale = scale_parameter(duels, cuts_by_group, noise_by_group)
         self._check_link(engine or ParallelEP())
+        check_sets(full, engine or ParallelEP(), self.margin)
         check_effects(kernel, approximation)
         if approximation.needs_inducing and inducing_variable is None:
             inducing_variable = _first_inputs(duels)
@@ -258,6 +260,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @engine.setter
     def engine(self, engine: Engine) -> None:
         self._check_link(engine)
+        check_sets(self.graph, engine, self.margin)
         self._engine, self._known = engine, None
 
     def _check_link(self, engine: Engine) -> None:
@@ -392,6 +395,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.require_probit("The lower bound")
+        self._require_duels("The lower bound")
         problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
@@ -515,6 +519,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         self.require_probit("Sampling the exact posterior")
         self.require_box("Sampling the exact posterior")
+        self._require_duels("Sampling the exact posterior")
         return self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
 
     def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
@@ -554,6 +559,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         )
 
     # Inside.
+
+    def _require_duels(self, what: str) -> None:
+        if self.graph.noises is not None:
+            raise ValueError(f"{what} is for duels alone, and these have answers about sets.")
 
     def _infer(
         self, fingerprint: Fingerprint, restart: bool, watch: Any

@@ -84,6 +84,11 @@ def chunk_graph(
 
     :param judged: whether rows with covariates name the judge too.
     """
+    if chunk.events.has_sets:
+        raise ValueError(
+            "A stream takes duels alone, and this one has answers about sets; use PreferenceGP, in "
+            "memory."
+        )
     doors = chunk.events.doors()
     if chunk.blocks is not None:
         size = len(doors.event)

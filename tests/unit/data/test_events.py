@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -12,7 +13,20 @@ import pytest
 
 import sparse_prefgp as spg
 from sparse_prefgp.data import events as events_module
-from sparse_prefgp.data.events import TIE, WIN, Codes, Doors, Events, Kind, kinds_of
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import (
+    BEST_WORST,
+    CHOICE,
+    RANKING,
+    TIE,
+    TOP,
+    WIN,
+    Codes,
+    Doors,
+    Events,
+    Kind,
+    kinds_of,
+)
 from sparse_prefgp.data.graph import DuelGraph
 from tests.tolerances import EVIDENCE, FIXED_POINT
 
@@ -159,6 +173,7 @@ def with_halves(monkeypatch):
     monkeypatch.setattr(events_module, "KINDS", (*events_module.KINDS, kind))
     monkeypatch.setattr(events_module, "_SEVERAL", np.append(events_module._SEVERAL, True))
     monkeypatch.setattr(events_module, "_UNORDERED", np.append(events_module._UNORDERED, True))
+    monkeypatch.setattr(events_module, "_COVERING", np.append(events_module._COVERING, False))
 
 
 def half_duels(t: int = 30) -> tuple[spg.Duels, spg.Duels]:
@@ -332,3 +347,62 @@ def test_what_is_known_of_items_and_judges_comes_back_from_a_stream():
     again = stream.take(stream.draw(10, np.random.default_rng(0)))
     assert again.item.tolist() == [0, 0, 1, 1] and again.group_names == ("ann", "bob")
     assert list(again.events.judge.labels) == ["ann", "bob", "ann"]
+
+
+def _sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Events:
+    offsets = np.append(0, np.cumsum([len(one) for one in sides]))
+    counts = np.ones(len(kinds), np.int64)
+    return Events(np.concatenate(sides), offsets, np.array(kinds, np.int8), counts, **more)
+
+
+def test_equal_answers_about_sets_are_one() -> None:
+    """What has no order is in the order of its rows; what has keeps it."""
+    said = _sets(
+        [CHOICE, CHOICE, RANKING, RANKING, TOP, TOP, BEST_WORST, BEST_WORST],
+        [
+            [3, 1, 2],
+            [3, 2, 1],
+            [3, 1, 2],
+            [3, 2, 1],
+            [4, 0, 2, 1],
+            [4, 0, 1, 2],
+            [4, 2, 1, 0],
+            [4, 1, 2, 0],
+        ],
+        ordered=np.array([0, 0, 0, 0, 2, 2, 0, 0]),
+    )
+    duels = Duels.from_events(np.arange(5.0)[:, None], said)
+    assert duels.counts.tolist() == [2, 1, 1, 2, 2]
+    assert duels.events.take([0]).sides.tolist() == [3, 1, 2]
+    assert duels.events.take([3]).sides.tolist() == [4, 0, 1, 2]
+
+
+def test_doors_of_sets() -> None:
+    said = _sets(
+        [BEST_WORST, WIN, TOP], [[4, 2, 1], [0, 3], [3, 0, 2, 1]], ordered=np.array([0, 0, 2])
+    )
+    doors = said.doors()
+    assert doors.features.tolist() == [[4, 2], [4, 1], [2, 1], [0, 3], [3, 0], [0, 2], [0, 1]]
+    assert doors.event.tolist() == [0, 0, 0, 1, 2, 2, 2]
+    assert doors.look.tolist() == [0, 0, 1, 0, 0, 0, 0]
+    assert doors.draws.tolist() == [[0, 1], [0, 2], [4, 5], [0, 1], [0, 1], [1, 2], [1, 3]]
+    assert doors.own[:4].tolist() == [1.0, 1.0, 2.0, 2.0]
+    noise = np.array([[2.0, -1.0, -1.0], [-1.0, 2.0, 1.0], [-1.0, 1.0, 2.0]])
+    np.testing.assert_allclose(doors.own[4:], np.linalg.eigvalsh(noise)[0])
+
+
+@pytest.mark.parametrize(
+    ("events", "match"),
+    [
+        (_sets([CHOICE], [[1]]), "at least 2"),
+        (_sets([BEST_WORST], [[1, 0]]), "at least 3"),
+        (_sets([CHOICE], [[1, 0, 1]]), "with itself"),
+        (_sets([CHOICE], [[1, 9]]), "row 9"),
+        (_sets([TOP], [[1, 0, 2]]), "0 of 3 sides in order"),
+        (_sets([TOP], [[1, 0, 2]], ordered=np.array([2])), "call all but one"),
+        (_sets([CHOICE], [[1, 0, 2]], ordered=np.array([1])), "make it a top"),
+    ],
+)
+def test_sets_that_are_none(events: Events, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        Duels.from_events(np.arange(4.0)[:, None], events)

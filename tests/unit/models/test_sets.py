@@ -1,0 +1,339 @@
+"""Choices and rankings as one event each: evidence, sites, posterior and gradients of the cases."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sparse_prefgp as spg
+from sparse_prefgp.data.events import (
+    BEST_WORST,
+    BEST_WORST_AT_ONCE,
+    CHOICE,
+    RANKING,
+    TIE,
+    TOP,
+    WIN,
+    Codes,
+    Events,
+)
+from tests.reference.slow_sets import rows_of, slow_sets
+from tests.tolerances import EVIDENCE, GRADIENT, IDENTITY, ROUNDING
+
+PATH = Path(__file__).parents[2] / "data" / "events_cases.json"
+CASES = {case["name"]: case for case in json.loads(PATH.read_text())["cases"]}
+OF_SETS = [name for name, case in CASES.items() if "events" in case]
+KINDS = {
+    "choice": CHOICE,
+    "ranking": RANKING,
+    "top2": TOP,
+    "bestworst": BEST_WORST_AT_ONCE,
+    "best, then worst of the rest": BEST_WORST,
+}
+CASE_GRADIENT = 1e-7
+TIGHT = spg.ParallelEP(tolerance=1e-13, max_sweeps=300)
+ROWS = {
+    "DTC": spg.DTC(),
+    "VFE": spg.VFE(),
+    "TightVFE_per_set_mean": spg.TightVFE(),
+    "TightVFE_per_set_block": spg.TightVFE("block"),
+    "TightVFE_logdet": spg.TightVFE("logdet"),
+    "FITC_residual_kept_within_each_set": spg.FITC(),
+    "PriorPower_0.5": spg.PriorPower(0.5),
+    "HeteroscedasticVFE": spg.HeteroscedasticVFE(),
+}
+SPARSE = [
+    pytest.param(name, row, id=f"{name}-{row}")
+    for name, case in CASES.items()
+    for row in ROWS
+    if "sparse" in case
+]
+
+
+def sets(kinds: list[int], sides: list[list[int]], **more: Any) -> Events:
+    sizes = [len(one) for one in sides]
+    counts = more.pop("counts", np.ones(len(kinds), np.int64))
+    ordered = np.where(np.array(kinds) == TOP, more.pop("top", 2), 0)
+    return Events(
+        np.concatenate(sides),
+        np.append(0, np.cumsum(sizes)),
+        np.array(kinds, np.int8),
+        np.asarray(counts),
+        ordered=ordered,
+        **more,
+    )
+
+
+def said(case: dict[str, Any], apart: bool = False) -> Events:
+    events = case["events"]
+    if apart:
+        events = [dict(one, count=1) for one in events for _ in range(one["count"])]
+    return sets(
+        [KINDS[one["kind"]] for one in events],
+        [one["items_best_first"] for one in events],
+        counts=[one["count"] for one in events],
+    )
+
+
+def kernel_of(case: dict[str, Any]) -> gpflow.kernels.Kernel:
+    kernel = case["kernel"]
+    return gpflow.kernels.SquaredExponential(kernel["variance"], kernel["lengthscales"])
+
+
+def model_of(case: dict[str, Any], **more: Any) -> spg.PreferenceGP:
+    mean = None
+    if "mean_function" in case:
+        weights = np.array(case["mean_function"]["weights"])[:, None]
+        mean = gpflow.functions.Linear(weights, [0.0])
+    more = {"approximation": spg.Exact(), "engine": TIGHT, "mean_function": mean} | more
+    duels = spg.Duels.from_events(np.array(case["X"]), said(case))
+    return spg.PreferenceGP(duels, kernel_of(case), noise_variance=case["noise_variance"], **more)
+
+
+def in_their_order(case: dict[str, Any], model: spg.PreferenceGP) -> tuple[np.ndarray, np.ndarray]:
+    """nu and tau of the sites on v, in the order of the case's rows."""
+    nu, tau = model.sites()
+    graph = model.graph
+    d = graph.noises.own * case["noise_variance"]
+    tau_v = tau / (1.0 - d * tau)
+    nu_v = nu / (1.0 - d * tau)
+    item = {tuple(row): i for i, row in enumerate(case["X"])}
+    place = np.array([item[tuple(row)] for row in graph.rows])
+    keys = [(place[w], place[lose]) for w, lose in zip(graph.winners, graph.losers, strict=True)]
+    theirs = [
+        (int(np.flatnonzero(np.array(row) == -1)[0]), int(np.flatnonzero(np.array(row) == 1)[0]))
+        for row in case["A"]
+    ]
+    assert sorted(map(tuple, keys)) == sorted(theirs)
+    found = sorted(zip(keys, nu_v, tau_v, strict=True))
+    expected = sorted(zip(theirs, case["ep"]["nu_of_v"], case["ep"]["tau_of_v"], strict=True))
+    return np.array([x[1:] for x in found]), np.array([x[1:] for x in expected])
+
+
+def check(case: dict[str, Any], model: spg.PreferenceGP) -> None:
+    expected = case["ep"]
+    assert model.infer().converged
+    np.testing.assert_allclose(float(model.log_evidence()), expected["log_evidence"], rtol=IDENTITY)
+    mean, covariance = model.predict_f(np.array(case["test_X"]), full_cov=True)
+    np.testing.assert_allclose(mean[:, 0], expected["mean"], atol=IDENTITY)
+    np.testing.assert_allclose(covariance[0], expected["covariance"], atol=IDENTITY)
+    found, theirs = in_their_order(case, model)
+    np.testing.assert_allclose(found, theirs, rtol=IDENTITY)
+
+
+@pytest.mark.parametrize("name", OF_SETS)
+def test_cases(name: str) -> None:
+    check(CASES[name], model_of(CASES[name]))
+
+
+@pytest.mark.parametrize("name", OF_SETS)
+def test_inducing_inputs_at_all_items(name: str) -> None:
+    """Nothing is left unexplained: VFE in blocks of sets is the exact model."""
+    case = CASES[name]
+    model = model_of(case, approximation=spg.VFE(), inducing_variable=np.array(case["X"]))
+    np.testing.assert_allclose(
+        float(model.log_evidence()), case["ep"]["log_evidence"], rtol=EVIDENCE
+    )
+
+
+@pytest.mark.parametrize("name", OF_SETS)
+def test_gradients(name: str) -> None:
+    case = CASES[name]
+    model = model_of(case)
+    kernel = model.kernel
+    gpflow.set_trainable(model.noise_variance, True)
+    model.silence_scale_warning()
+    variables = [model.noise_variance, kernel.variance, kernel.lengthscales]
+    free = [variable.unconstrained_variable for variable in variables]
+    with tf.GradientTape() as tape:
+        loss = model.training_loss()
+    found = [
+        -slope * _slope_of_inverse(variable)
+        for slope, variable in zip(tape.gradient(loss, free), variables, strict=True)
+    ]
+    expected = case["ep"]["gradient"]
+    scale = max(abs(expected["noise_variance"]), abs(expected["kernel_variance"]))
+    for value, key in zip(
+        found, ("noise_variance", "kernel_variance", "lengthscales"), strict=True
+    ):
+        np.testing.assert_allclose(
+            value, expected[key], rtol=CASE_GRADIENT, atol=CASE_GRADIENT * scale
+        )
+
+
+def _slope_of_inverse(parameter: gpflow.Parameter) -> np.ndarray:
+    """d unconstrained / d value."""
+    value = tf.constant(parameter.numpy())
+    with tf.GradientTape() as tape:
+        tape.watch(value)
+        free = parameter.transform.inverse(value)
+    return tape.gradient(free, value).numpy()
+
+
+@pytest.mark.parametrize(("name", "row"), SPARSE)
+def test_rows_of_inducing_inputs(name: str, row: str) -> None:
+    case = CASES[name]
+    model = model_of(case, approximation=ROWS[row], inducing_variable=np.array(case["sparse"]["Z"]))
+    np.testing.assert_allclose(float(model.log_evidence()), case["sparse"][row], rtol=IDENTITY)
+    if row == "VFE":
+        mean, covariance = model.predict_f(np.array(case["test_X"]), full_cov=True)
+        np.testing.assert_allclose(mean[:, 0], case["sparse"]["VFE_mean"], atol=IDENTITY)
+        np.testing.assert_allclose(covariance[0], case["sparse"]["VFE_covariance"], atol=IDENTITY)
+
+
+MIXED = sets(
+    [CHOICE, RANKING, TOP, BEST_WORST, BEST_WORST_AT_ONCE, WIN, CHOICE],
+    [[0, 1, 2], [3, 2, 0], [4, 1, 0, 2], [2, 3, 4], [5, 3, 4, 1], [5, 0], [2, 5, 1, 0]],
+    counts=[2, 1, 1, 1, 1, 3, 1],
+)
+ITEMS = np.random.default_rng(3).uniform(size=(6, 2))
+
+
+def mixed(approximation: spg.Approximation, **more: Any) -> spg.PreferenceGP:
+    kernel = gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6])
+    inducing = ITEMS[[0, 2, 5]] + 0.1 if approximation.needs_inducing else None
+    model = spg.PreferenceGP(
+        spg.Duels.from_events(ITEMS, more.pop("events", MIXED)),
+        kernel,
+        approximation=approximation,
+        inducing_variable=inducing,
+        **({"engine": TIGHT, "noise_variance": 0.3} | more),
+    )
+    gpflow.set_trainable(model.noise_variance, True)
+    model.silence_scale_warning()
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "approximation",
+    [*ROWS.values(), spg.TightVFE("rank"), spg.PITC(["a", "a", "b", "b", "c", "c", "d"])],
+    ids=repr,
+)
+def test_slopes_of_every_row(approximation: spg.Approximation) -> None:
+    """Of all that a fit changes, against central differences of evidence found again."""
+    model = mixed(approximation)
+    free = model.trainable_variables
+    with tf.GradientTape() as tape:
+        loss = model.training_loss()
+    for variable, slope in zip(free, tape.gradient(loss, free), strict=True):
+        step = 1e-5 * np.ones(variable.shape) / np.sqrt(max(1, variable.numpy().size))
+        before, ends = variable.numpy(), []
+        for sign in (1.0, -1.0):
+            variable.assign(before + sign * step)
+            ends.append(-float(model.log_evidence()))
+        variable.assign(before)
+        difference = ends[0] - ends[1]
+        np.testing.assert_allclose(
+            np.sum(slope * step) * 2.0, difference, rtol=GRADIENT, atol=2e-5 * GRADIENT
+        )
+
+
+def test_bounds_are_in_order() -> None:
+    exact = float(mixed(spg.Exact()).log_evidence())
+    found = {
+        name: float(mixed(approximation).log_evidence())
+        for name, approximation in (
+            ("vfe", spg.VFE()),
+            ("mean", spg.TightVFE()),
+            ("block", spg.TightVFE("block")),
+            ("rank", spg.TightVFE("rank")),
+            ("logdet", spg.TightVFE("logdet")),
+        )
+    }
+    assert found["vfe"] < found["mean"] < found["block"] < found["logdet"] < exact
+    assert found["vfe"] < found["rank"] < found["logdet"]
+
+
+def test_one_block_is_the_exact_model() -> None:
+    exact = mixed(spg.Exact())
+    pitc = mixed(spg.PITC(["a"] * 7))
+    np.testing.assert_allclose(
+        float(pitc.log_evidence()), float(exact.log_evidence()), rtol=EVIDENCE
+    )
+
+
+@pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE(), spg.FITC()], ids=repr)
+def test_one_site_after_the_other(approximation: spg.Approximation) -> None:
+    engine = spg.SequentialEP(tolerance=1e-12, max_sweeps=200)
+    found = float(mixed(approximation, engine=engine).log_evidence())
+    np.testing.assert_allclose(found, float(mixed(approximation).log_evidence()), rtol=IDENTITY)
+
+
+def test_judges_have_noise_of_their_own() -> None:
+    """The slow code with each set's noise multiplied by its judge's ratio."""
+    judge = Codes.of(["a", "b", "a", "b", "b", "a", "b"])
+    one = np.ones(7, np.int64)
+    model = mixed(spg.Exact(), events=replace(MIXED, judge=judge, counts=one), noise_by_group=True)
+    ratio = {"a": 0.5, "b": 2.0}
+    model.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
+    kinds = ("choice", "ranking", "top", "best_worst", "best_worst_at_once", "choice", "choice")
+    sides = np.split(MIXED.sides, MIXED.offsets[1:-1])
+    each = [(kind, row.tolist(), 2) for kind, row in zip(kinds, sides, strict=True)]
+    a, n = rows_of(6, each)
+    sizes = [len(rows_of(6, [one])[0]) for one in each]
+    scale = np.repeat([ratio[name] for name in judge.labels], sizes)
+    k = gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6])(ITEMS).numpy()
+    slow = slow_sets(a @ k @ a.T + 0.3 * scale[:, None] * n, np.zeros(len(n)))
+    np.testing.assert_allclose(float(model.log_evidence()), slow.log_evidence, rtol=IDENTITY)
+
+
+def test_equal_features_have_noises_of_their_own() -> None:
+    """Three alternatives that nothing tells apart are each chosen with one probability."""
+    duels = spg.Duels.from_events(np.zeros((3, 1)), sets([CHOICE], [[1, 0, 2]]))
+    for approximation in (spg.Exact(), spg.VFE()):
+        inducing = np.zeros((1, 1)) if approximation.needs_inducing else None
+        model = spg.PreferenceGP(
+            duels,
+            gpflow.kernels.Matern52(),
+            approximation=approximation,
+            inducing_variable=inducing,
+            engine=TIGHT,
+        )
+        assert round(float(model.log_evidence()) + np.log(3.0), 4) == -0.0018
+
+
+def test_what_sets_cannot_go_with() -> None:
+    weights = np.full(7, 0.5)
+    for match, more in (
+        ("counts as 0.5", {"events": replace(MIXED, weights=weights)}),
+        ("margin", {"margin": 0.2}),
+        ("ties or grades", {"events": replace(MIXED, kind=_as(MIXED.kind, 5, TIE)), "margin": 0.2}),
+        ("logistic", {"engine": spg.Laplace(link="logit")}),
+        ("best and worst at once", {"engine": spg.Laplace()}),
+        ("best and worst at once", {"engine": spg.Variational()}),
+        ("best and worst at once", {"engine": spg.ParallelEP(site_power=0.5)}),
+    ):
+        with pytest.raises(ValueError, match=match):
+            mixed(spg.Exact(), **more)
+    with pytest.raises(ValueError, match="over="):
+        mixed(spg.Exact(over="items")).log_evidence()
+    model = mixed(spg.VFE())
+    for ask in (model.lower_bound, model.exact_problem, lambda: model.duels.winners):
+        with pytest.raises(ValueError, match="sets"):
+            ask()
+
+
+def _as(kinds: np.ndarray, place: int, kind: int) -> np.ndarray:
+    found = kinds.copy()
+    found[place] = kind
+    return found
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    model = mixed(spg.VFE())
+    expected = model.predict_f(ITEMS)
+    spg.save(model, tmp_path / "model")
+    loaded = spg.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.duels.events.ordered, model.duels.events.ordered)
+    np.testing.assert_allclose(loaded.predict_f(ITEMS), expected, rtol=ROUNDING)
+    np.testing.assert_allclose(
+        float(loaded.log_evidence()), float(model.log_evidence()), rtol=ROUNDING
+    )
