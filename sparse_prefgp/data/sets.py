@@ -1,7 +1,7 @@
 """What an answer to a set of alternatives says: rows of v, noises, and what has no order.
 
 A set of k sides, best first, is one look of somebody at k alternatives: one noise for each, drawn
-anew for each look, `y = f + e`, and the rows are the covering relations of the answer, worse less
+again for each look, `y = f + e`, and the rows are the covering relations of the answer, worse less
 better. All pairs in place of covering relations would count the same evidence twice
 (docs/events.md).
 """
@@ -59,7 +59,7 @@ def top(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]
 
 
 def best_worst(size: int, ordered: int) -> tuple[list[list[tuple[int, int]]], list[int]]:
-    """The best of all, then, looked at anew, the worst of the others, which stands last."""
+    """The best of all, then, in a second look, the worst of the others, which stands last."""
     del ordered
     last = size - 1
     looks = [[(0, j) for j in range(1, size)], [(j, last) for j in range(1, last)]]

@@ -94,7 +94,7 @@ def check_sets(graph: DuelGraph, engine: Any, margin: Any) -> None:
         )
     if margin is not None or not np.all(several | (events.kind == WIN)):
         raise ValueError(
-            "There is a margin, or ties or grades of duels, beside answers about sets, which no "
+            "There is a margin, or ties or grades of duels, next to answers about sets, which no "
             "margin moves; leave these out, or give them a model of their own."
         )
     if not engine.link_function.has_normal_noise:
