@@ -84,7 +84,7 @@ class LinearProbit:
 
         :raises ValueError: all duels are ties.
         """
-        doors = duels.events.doors()
+        doors = duels.events.pair_doors()
         if not doors.decided.any():
             raise ValueError(
                 "All duels are ties, from which a linear probit learns nothing; give some that one "

@@ -189,7 +189,7 @@ def _seen_together(duels: Duels, contexts: Contexts) -> IntArray:
     assert duels.item_rows is not None
     number = {tuple(value): i for i, value in enumerate(contexts.values.tolist())}
     of_row = np.array([number.get(tuple(row), -1) for row in duels.item_rows.values.tolist()])
-    sides = of_row[duels.events.doors().features]
+    sides = of_row[duels.events.pair_doors().features]
     sides = sides[(sides >= 0).all(1)]
     return np.unique(np.concatenate([sides, sides[:, ::-1]]), axis=0)
 

@@ -203,7 +203,7 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
         warn_without_blocks(model)
     unseen: dict[str, BoolArray] = {}
     if model.duels.held:
-        doors, training = events.doors(), holding_duels(model).duels
+        doors, training = events.pair_doors(), holding_duels(model).duels
         sides = _items_of(found, training)[doors.features[doors.decided].T]
         unseen = unseen_pairs(training, *sides)
     named = np.unique(events.sides)

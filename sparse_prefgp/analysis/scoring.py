@@ -85,7 +85,7 @@ def _behind_doors(
     blocks: npt.NDArray[np.object_] | None = None,
 ) -> ScoredRows:
     events = events.in_order()  # as the doors turn what is graded below 0, covariates too
-    doors = events.doors()
+    doors = events.pair_doors()
     won, lost = (table[rows] for rows in doors.features.T)
     counts = events.counts[doors.event]
     if len(doors.event) > len(events):
@@ -345,7 +345,7 @@ def unseen_pairs(training: Duels, won: IntArray, lost: IntArray) -> dict[str, Bo
     :param lost: (k,) the same.
     """
     n = training.num_items
-    doors = training.events.doors()
+    doors = training.events.pair_doors()
     winners, losers = training.item[doors.features.T]
     pairs = winners * n + losers
     turned_too = (losers * n + winners)[~doors.decided]  # a tie is seen in either order

@@ -607,6 +607,18 @@ class Events:
             start = stop
         return Doors(*columns)
 
+    def pair_doors(self) -> Doors:
+        """`doors`, for what takes each z for a duel by itself.
+
+        :raises ValueError: answers about sets.
+        """
+        if self.has_sets:
+            raise ValueError(
+                "Here each duel is taken by itself, but these are answers about sets of "
+                "alternatives; give duels alone."
+            )
+        return self.doors()
+
     @cached_property
     def sites(self) -> IntArray:
         """How many z each event has, (e,)."""

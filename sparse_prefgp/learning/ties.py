@@ -85,7 +85,7 @@ class _Seen(NamedTuple):
     @classmethod
     def of(cls, model: PreferenceGP) -> _Seen:
         events = model.duels.events
-        doors = events.doors()
+        doors = events.pair_doors()
         inputs, said = model.item_inputs(), events.covariate_differences
         leaning = None
         if model.row_layout.judged and events.judge is not None:

@@ -185,7 +185,7 @@ class Holdout(Training):
 
     def test_sides(self) -> tuple[IntArray, IntArray]:
         """Items that won and items that lost, as far as the test rows say."""
-        doors = self.table.events.take(self.split.test_rows).doors()
+        doors = self.table.events.take(self.split.test_rows).pair_doors()
         won, lost = doors.features[doors.decided].T
         return won, lost
 

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis.baselines import LinearProbit
 from sparse_prefgp.data.events import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
@@ -316,7 +317,13 @@ def test_what_sets_cannot_go_with() -> None:
     with pytest.raises(ValueError, match="over="):
         mixed(spg.Exact(over="items")).log_evidence()
     model = mixed(spg.VFE())
-    for ask in (model.lower_bound, model.exact_problem, lambda: model.duels.winners):
+    for ask in (
+        model.lower_bound,
+        model.exact_problem,
+        lambda: model.duels.winners,
+        lambda: spg.evaluate(model, model.duels),
+        lambda: LinearProbit.of(model.duels),
+    ):
         with pytest.raises(ValueError, match="sets"):
             ask()
 
