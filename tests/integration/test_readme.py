@@ -35,7 +35,7 @@ def test_readme_fit_command_parses(tmp_path, monkeypatch):
     pytest.importorskip("pandas")
     from sparse_prefgp.cli.app import app
 
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "README.md").read_text().replace("\\\n", " ")
     commands = re.findall(r"sparse-prefgp (fit --items .*)", text)
     assert commands
     monkeypatch.chdir(tmp_path)

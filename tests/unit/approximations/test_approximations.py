@@ -401,7 +401,7 @@ def test_one_duel_subset() -> None:
         (lambda: spg.PriorPower(0.0), r"power in \(0, 1\], not 0.0.*VFE\(\)"),
         (lambda: spg.PriorPower(1.5), "not 1.5"),
         (lambda: spg.PriorPower(float("nan")), "not nan"),
-        (lambda: spg.TightVFE(residual="trace"), "diagonal, rank, logdet, not 'trace'"),
+        (lambda: spg.TightVFE(residual="trace"), "diagonal, block, rank, logdet, not 'trace'"),
         (lambda: spg.SubsetOfData(0), "whole number of at least 1 duel, not 0"),
         (lambda: spg.Exact(over="both"), "over must be .* not 'both'"),
         (lambda: spg.VFE(over="pairs"), "over must be .* not 'pairs'"),
