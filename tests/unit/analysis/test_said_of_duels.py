@@ -179,6 +179,7 @@ def test_grades_by_a_judge_of_a_pair_with_a_covariate(normal: Normal) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_explanation_and_what_is_suggested(normal: Normal) -> None:
     why = spg.explain(normal.model, "i0", "i1", at="surface=clay")
     mean, variance = normal.difference("i0", "i1", "clay")

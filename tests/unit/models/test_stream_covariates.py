@@ -117,7 +117,7 @@ def parameters(model: Any) -> dict[str, gpflow.Parameter]:
     ("source", "parts"),
     [
         pytest.param("files", 1, marks=pytest.mark.slow),
-        ("files", 3),
+        pytest.param("files", 3, marks=pytest.mark.slow),
         pytest.param("memory", 1, marks=pytest.mark.slow),
         pytest.param("dataset", 1, marks=pytest.mark.slow),
     ],

@@ -137,6 +137,7 @@ def test_ties_by_a_coin_have_one_share():
     np.testing.assert_allclose(outcome.sum(1), 1.0, atol=IDENTITY)
 
 
+@pytest.mark.slow
 def test_optimise_ends_by_the_margin_and_files_keep_it(tmp_path):
     for tied in (BY_MARGIN, BY_COIN):
         model = model_of(tied)
