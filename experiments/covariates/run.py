@@ -1,6 +1,6 @@
 """Do intervals of coefficients and utilities hold the truth as often as they say?
 
-    python experiments/covariates/run.py OUT [--runs 1000] [--learn 0]
+    python experiments/covariates/run.py OUT [--runs 1000] [--first 0] [--learn 0]
 
 Each run draws 30 items, 400 duels and six judges from the model: utilities from the Gaussian
 process, coefficients of two covariates and the lean of each judge from their normal priors. The
@@ -121,6 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--learn", type=int, default=0)
     given = parser.parse_args()
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
@@ -129,7 +130,7 @@ def main() -> None:
         found.setdefault(arm, {}).setdefault(name, []).append(judged(model, data))
 
     for run in range(given.runs):
-        data = simulated(np.random.default_rng(run))
+        data = simulated(np.random.default_rng(given.first + run))
         for name in (WITH, WITHOUT):
             model = model_of(data, name == WITH)
             model.infer()
