@@ -31,6 +31,9 @@ os.environ.setdefault(LOG_LEVEL, "3")  # fatal errors only
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.certificates import evidence_report as evidence_report
     from sparse_prefgp.analysis.challenger import hallucination_believer as hallucination_believer
+    from sparse_prefgp.analysis.conditional_logit import conditional_logit as conditional_logit
+    from sparse_prefgp.analysis.conditional_logit import equal_shares as equal_shares
+    from sparse_prefgp.analysis.conditional_logit import label_shares as label_shares
     from sparse_prefgp.analysis.consistency import consistency as consistency
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
     from sparse_prefgp.analysis.explanation import explain as explain

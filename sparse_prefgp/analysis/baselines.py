@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg, special
+from scipy import special
 
+from sparse_prefgp.analysis.linear_losses import LinearLoss, cross_validate, newton
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-MAX_NEWTON_STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +68,14 @@ class LinearProbit:
         generator = np.random.default_rng(0) if rng is None else rng
         table: tuple[tuple[float, float], ...] = ()
         best = grid[0] if len(grid) == 1 else 1.0
+        loss = _ProbitLoss(x, weight)
         if len(grid) > 1 and len(x) > 1:
-            table = _cross_validate(x, weight, grid, min(folds, len(x)), generator)
+            losses = cross_validate(
+                loss, [width**-2 for width in grid], min(folds, len(x)), generator
+            )
+            table = tuple(zip(grid, losses, strict=True))
             best = min(table, key=lambda row: row[1])[0]
-        weights = _newton(x, weight, best, np.zeros(x.shape[1]))
+        weights = newton(loss, best**-2, np.zeros(x.shape[1]))
         weights.setflags(write=False)
         return cls(weights, best, table)
 
@@ -177,58 +181,30 @@ def _checked(
     return x, weight
 
 
-def _cross_validate(
-    x: FloatArray,
-    weight: FloatArray,
-    grid: Sequence[float],
-    folds: int,
-    rng: np.random.Generator,
-) -> tuple[tuple[float, float], ...]:
-    fold = rng.permutation(len(x)) % folds
-    loss = np.zeros(len(grid))
-    for k in range(folds):
-        kept, held = fold != k, fold == k
-        x_kept, w_kept, x_held, w_held = x[kept], weight[kept], x[held], weight[held]
-        weights = np.zeros(x.shape[1])
-        # From the narrowest prior up: each fit starts from the last and needs few steps.
-        for i, width in enumerate(grid):
-            weights = _newton(x_kept, w_kept, width, weights)
-            loss[i] -= w_held @ special.log_ndtr(x_held @ weights)
-    return tuple(
-        (width, float(total / weight.sum())) for width, total in zip(grid, loss, strict=True)
-    )
+@dataclass(frozen=True, eq=False)
+class _ProbitLoss(LinearLoss):
+    """-sum_i weight_i log Phi(x_i' w)."""
 
+    x: FloatArray
+    weight: FloatArray
 
-def _newton(x: FloatArray, weight: FloatArray, width: float, start: FloatArray) -> FloatArray:
-    """Minimise -sum_i weight_i log Phi(x_i' w) + |w|^2 / (2 width^2), which is convex."""
-    precision = width**-2
-    w = start
-    activation = x @ w
+    def value(self, a: FloatArray) -> float:
+        return float(-(self.weight @ special.log_ndtr(a)))
 
-    def loss(a: FloatArray, v: FloatArray) -> float:
-        return float(-(weight @ special.log_ndtr(a)) + 0.5 * precision * (v @ v))
+    def slopes(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
+        ratio, curvature = _probit_derivatives(a)
+        return -self.weight * ratio, self.x.T @ (self.x * (self.weight * curvature)[:, None])
 
-    value = loss(activation, w)
-    for _ in range(MAX_NEWTON_STEPS):
-        ratio, curvature = _probit_derivatives(activation)
-        gradient = precision * w - x.T @ (weight * ratio)
-        hessian = x.T @ (x * (weight * curvature)[:, None])
-        hessian[np.diag_indices_from(hessian)] += precision
-        step = linalg.solve(hessian, gradient, assume_a="pos")
-        decrement = float(gradient @ step)
-        if decrement <= 1e-12 * (1.0 + abs(value)):
-            break
-        move, size = x @ step, 1.0
-        while True:
-            trial, trial_activation = w - size * step, activation - size * move
-            trial_value = loss(trial_activation, trial)
-            if trial_value <= value - 1e-4 * size * decrement or size < 1e-8:
-                break
-            size *= 0.5
-        if trial_value >= value:  # nothing left but rounding
-            break
-        w, activation, value = trial, trial_activation, trial_value
-    return w
+    @property
+    def num_units(self) -> int:
+        return len(self.x)
+
+    @property
+    def total(self) -> float:
+        return float(self.weight.sum())
+
+    def part(self, units: BoolArray) -> _ProbitLoss:
+        return _ProbitLoss(self.x[units], self.weight[units])
 
 
 def _probit_derivatives(a: FloatArray) -> tuple[FloatArray, FloatArray]:

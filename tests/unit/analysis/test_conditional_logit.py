@@ -1,0 +1,336 @@
+"""The conditional logit against loops over sets, and against published figures."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.conditional_logit import EqualShares, stages_of
+from sparse_prefgp.data.events import (
+    BEST_WORST,
+    BEST_WORST_AT_ONCE,
+    CHOICE,
+    KINDS,
+    RANKING,
+    TIE,
+    TOP,
+    WIN,
+    Codes,
+    Events,
+)
+from tests.reference import slow_choices
+from tests.tolerances import FIXED_POINT, IDENTITY, ROUNDING
+
+DATA = Path(os.environ.get("SPARSE_PREFGP_DATA", "../shared/data"))
+
+
+@pytest.fixture
+def simulated():
+    """Ragged sets of rows in any order: features, set and chosen."""
+    rng = np.random.default_rng(5)
+    sets = np.repeat(np.arange(150), rng.integers(2, 6, 150))
+    x = rng.normal(size=(len(sets), 3)) * [1.0, 10.0, 0.1] + [5.0, 0.0, 0.0]
+    utility = x @ [1.0, -0.1, 0.0] + rng.gumbel(size=len(sets))
+    chosen = np.zeros(len(sets), int)
+    for one in range(150):
+        rows = np.flatnonzero(sets == one)
+        chosen[rows[np.argmax(utility[rows])]] = 1
+    order = rng.permutation(len(sets))
+    return x[order], np.array([f"s{one}" for one in sets])[order], chosen[order]
+
+
+def _choices(x, sets, chosen):
+    return [(x[sets == one], int(np.argmax(chosen[sets == one])), 1.0) for one in np.unique(sets)]
+
+
+def _spread(choices):
+    """Within choices."""
+    inside = np.concatenate([one - one.mean(0) for one, _, _ in choices])
+    return np.sqrt(np.mean(inside**2, axis=0))
+
+
+@pytest.mark.parametrize("ridge", [0.0, 3.0])
+def test_is_the_maximum(simulated, ridge):
+    choices = _choices(*simulated)
+    penalties = ridge * _spread(choices) ** 2
+    found = spg.conditional_logit(*simulated, ridge=ridge)
+    w = found.coefficients
+    np.testing.assert_allclose(
+        found.log_likelihood, slow_choices.log_likelihood(w, choices), rtol=IDENTITY
+    )
+    np.testing.assert_allclose(w, slow_choices.fit(choices, penalties), rtol=FIXED_POINT)
+    by_hand = np.linalg.inv(slow_choices.information(w, choices) + np.diag(penalties))
+    np.testing.assert_allclose(found.covariance, by_hand, rtol=IDENTITY)
+    np.testing.assert_allclose(found.standard_errors**2, np.diag(by_hand), rtol=IDENTITY)
+    assert found.choices == 150 and found.ridge == ridge and found.cross_validation == ()
+
+
+def test_units_of_the_features_do_not_matter(simulated):
+    x, sets, chosen = simulated
+    found = spg.conditional_logit(x, sets, chosen)
+    other = spg.conditional_logit(x * [2.0, 0.5, 100.0] + [1.0, 2.0, 3.0], sets, chosen)
+    np.testing.assert_allclose(
+        other.coefficients * [2.0, 0.5, 100.0], found.coefficients, rtol=FIXED_POINT
+    )
+    assert other.ridge == found.ridge
+
+
+def test_the_ridge_is_that_of_the_smallest_loss_of_whole_people_left_out(simulated):
+    x, sets, chosen = simulated
+    person = np.array([int(one[1:]) % 7 for one in sets])
+    ridges = (0.1, 30.0)
+    found = spg.conditional_logit(x, sets, chosen, people=person, ridge=ridges, folds=3)
+    _, who = np.unique(pd.factorize(pd.Series(person))[0], return_index=True)
+    fold = np.random.default_rng(0).permutation(len(who)) % 3
+    # People are numbered as they first appear.
+    of_row = fold[pd.factorize(pd.Series(person))[0]]
+    scale = _spread(_choices(x, sets, chosen))
+    losses = dict.fromkeys(ridges, 0.0)
+    for k in range(3):
+        kept, held = of_row != k, of_row == k
+        for ridge in ridges:
+            parts = [_choices(x[rows], sets[rows], chosen[rows]) for rows in (kept, held)]
+            w = slow_choices.fit(parts[0], ridge * scale**2)
+            losses[ridge] -= slow_choices.log_likelihood(w, parts[1]) / 150
+    assert dict(found.cross_validation) == pytest.approx(losses, rel=FIXED_POINT)
+    assert found.ridge == min(losses, key=losses.get)
+
+
+SAID = [
+    (CHOICE, [3, 0, 1, 2], 0),
+    (CHOICE, [4, 1], 0),
+    (RANKING, [2, 5, 0, 3], 0),
+    (TOP, [1, 4, 0, 2, 5], 2),
+    (BEST_WORST, [5, 1, 3, 0], 0),
+    (BEST_WORST_AT_ONCE, [0, 2, 4, 1, 3], 0),
+    (WIN, [2, 4], 0),
+    (CHOICE, [0, 5, 3], 0),
+    (RANKING, [4, 3, 2, 1, 0], 0),
+    (WIN, [1, 3], 0),
+]
+
+
+@pytest.fixture
+def said():
+    """Answers of each kind between six items, with counts, weights, people and a covariate."""
+    rng = np.random.default_rng(2)
+    sides = np.concatenate([one for _, one, _ in SAID])
+    counts = np.arange(len(SAID)) % 3 + 1
+    events = Events(
+        sides,
+        np.append(0, np.cumsum([len(one) for _, one, _ in SAID])),
+        np.array([kind for kind, _, _ in SAID], np.int8),
+        counts,
+        counts * np.linspace(0.5, 2.0, len(SAID)),
+        person=Codes.of([f"p{i % 3}" for i in range(len(SAID))]),
+        covariates=rng.normal(size=(len(sides), 1)),
+        covariate_names=("shown first",),
+        ordered=np.array([j for _, _, j in SAID]),
+    )
+    return spg.Duels.from_events(rng.normal(size=(6, 2)), events, feature_names=["price", "weight"])
+
+
+def test_answers_are_choices_one_after_the_other(said):
+    found = spg.conditional_logit(said, ridge=2.0)
+    assert found.names == ("price", "weight", "shown first")
+    w, events = found.coefficients, said.events
+    logs, every, weights = [], [], []
+    for i, kind in enumerate(events.kind):
+        place = slice(*events.offsets[i : i + 2])
+        x = np.column_stack([said.items[events.sides[place]], events.covariates[place]])
+        choices = slow_choices.choices_of(KINDS[kind].name, x, events.ordered[i])
+        logs.append(slow_choices.log_likelihood(w, choices))
+        every += choices
+        weights += [events.weights[i]] * len(choices)
+    np.testing.assert_allclose(found.log_probabilities(said), logs, rtol=ROUNDING)
+    np.testing.assert_allclose(found.log_likelihood, events.weights @ logs, rtol=ROUNDING)
+    assert found.choices == pytest.approx(events.weights.sum())
+    slopes = sum(c * slow_choices.slope(w, [one]) for c, one in zip(weights, every, strict=True))
+    np.testing.assert_allclose(slopes, 2.0 * _spread(every) ** 2 * w, atol=IDENTITY)
+
+
+def test_people_are_left_out_whole(said):
+    stages = stages_of(said.events, said.items)
+    np.testing.assert_array_equal(stages.unit, stages.event % 3)
+    np.testing.assert_array_equal(np.bincount(stages.event), [1, 1, 3, 2, 2, 2, 1, 1, 4, 1])
+
+
+def test_probabilities_of_new_sets(simulated):
+    x, sets, chosen = simulated
+    found = spg.conditional_logit(x, sets, chosen)
+    rng = np.random.default_rng(1)
+    new = rng.normal(size=(4, 5, 3))
+    mask = rng.uniform(size=(4, 5)) < 0.7
+    mask[:, 0] = True
+    new[~mask] = np.nan
+    p = found.predict_choice(new, mask)
+    assert np.all(p[~mask] == 0.0)
+    for i in range(4):
+        share = np.exp(new[i][mask[i]] @ found.coefficients)
+        np.testing.assert_allclose(p[i][mask[i]], share / share.sum(), rtol=ROUNDING)
+    np.testing.assert_array_equal(
+        found.predict_choice(np.ones((1, 3, 3))), EqualShares().predict_choice(np.ones((1, 3, 3)))
+    )
+
+
+def test_far_utilities_stay_finite():
+    x = np.array([[1e6], [-1e6], [2e6], [0.0]])
+    found = spg.conditional_logit(x, [0, 0, 1, 1], [1, 0, 1, 0], ridge=1e-3)
+    assert np.isfinite(found.coefficients).all() and np.isfinite(found.log_likelihood)
+    np.testing.assert_array_equal(found.predict_choice([[[1e12], [-1e12]]]), [[1.0, 0.0]])
+
+
+def test_equal_shares():
+    mask = np.array([[True, True, True], [False, True, True]])
+    np.testing.assert_array_equal(spg.equal_shares(mask), [[1 / 3, 1 / 3, 1 / 3], [0.0, 0.5, 0.5]])
+
+
+def test_equal_shares_of_answers(said):
+    logs = EqualShares().log_probabilities(said)
+    numbers = [4, 2, 24, 20, 12, 20, 2, 3, 120, 2]
+    np.testing.assert_allclose(logs, -np.log(numbers), rtol=ROUNDING)
+
+
+def test_shares_of_labels():
+    rng = np.random.default_rng(0)
+    sets, labels = np.repeat(np.arange(300), 3), np.tile(["air", "bus", "car"], 300)
+    chosen = np.zeros((300, 3), int)
+    chosen[np.arange(300), rng.choice(3, 300, p=[0.5, 0.1, 0.4])] = 1
+    found = spg.label_shares(labels, sets, chosen.reshape(-1), ridge=1e-9)
+    assert found.labels == ("air", "bus", "car")
+    shares = found.predict_choice(
+        [["car", "bus", "air"], ["air", "car", ""]], [[True] * 3, [True, True, False]]
+    )
+    every = chosen.mean(0)
+    np.testing.assert_allclose(shares[0], every[[2, 1, 0]], rtol=FIXED_POINT)
+    np.testing.assert_allclose(
+        shares[1], [*every[[0, 2]] / every[[0, 2]].sum(), 0.0], rtol=FIXED_POINT
+    )
+    with pytest.raises(ValueError, match="'train' of alternative 1 of set 0 was in no set"):
+        found.predict_choice([["car", "train"]])
+
+
+def test_prints_coefficients(simulated):
+    text = str(spg.conditional_logit(*simulated, names=["price", "time", "comfort"], ridge=0.0))
+    lines = text.splitlines()
+    assert lines[0].startswith("Conditional logit of 150 choices: log-likelihood -")
+    assert [line.split()[0] for line in lines[1:]] == ["feature", "price", "time", "comfort"]
+
+
+X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 0.0]])
+SETS, CHOSEN = [0, 0, 1, 1], [1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": X[0]}, r"features has shape \(2,\)"),
+        ({"features": np.where(X == 2.0, np.nan, X)}, "features has nan in row 2, column 0"),
+        ({"sets": SETS[:3]}, r"sets has shape \(3,\)"),
+        ({"sets": [0.0, 0.0, 1.0, np.nan]}, r"sets has no value \(NaN\) in row 3"),
+        ({"chosen": [1, 0, 1]}, r"chosen has shape \(3,\)"),
+        ({"chosen": [2, 0, 0, 1]}, "chosen has 2 in row 0; give 1 or 0"),
+        ({"chosen": [1, 0, 0, 0]}, "The set 1 has 0 chosen rows; give it one"),
+        ({"chosen": [1, 1, 0, 1]}, "The set 0 has 2 chosen rows; give it one"),
+        ({"sets": [0, 0, 0, 1], "chosen": [1, 0, 0, 1]}, "The set 1 has one row"),
+        ({"people": ["a", "b", "c", "c"]}, "The set 0 is of two people"),
+        ({"names": ["one"]}, "1 names for 2 features"),
+        ({"ridge": -1.0}, "ridge is -1.0; give 0 alone"),
+        ({"ridge": (0.0, 1.0)}, r"ridge is \(0.0, 1.0\); give 0 alone"),
+        ({"folds": 1}, "folds is 1; give at least 2"),
+        ({"chosen": None}, "sets or chosen is missing"),
+        ({"features": np.ones((4, 2)), "ridge": 0.0}, "differs in no set from a sum"),
+        ({"features": np.column_stack([X[:, 1], 2 * X[:, 1]]), "ridge": 0.0}, "differs in no set"),
+        ({"features": X[:, 1:] + [[1], [0], [-2], [0]], "ridge": 0.0}, "part the chosen"),
+    ],
+)
+def test_refuses(change, message):
+    given = {"features": X, "sets": SETS, "chosen": CHOSEN} | change
+    with pytest.raises(ValueError, match=message):
+        spg.conditional_logit(**given)
+
+
+def test_refuses_what_it_knows_nothing_of(said):
+    tied = said.events.take([6, 9])
+    tied = Events.between(*tied.pairs.T, kind=np.array([WIN, TIE]))
+    duels = spg.Duels.from_events(said.items, tied)
+    for ask in (spg.conditional_logit, EqualShares().log_probabilities):
+        with pytest.raises(ValueError, match="Event 1 is a tie, of which a conditional logit"):
+            ask(duels)
+    with pytest.raises(ValueError, match="Duels say themselves what was chosen"):
+        spg.conditional_logit(said, [0])
+    found = spg.conditional_logit(said)
+    with pytest.raises(ValueError, match=r"features has shape \(1, 2, 2\)"):
+        found.predict_choice(np.ones((1, 2, 2)))
+    with pytest.raises(ValueError, match="features has nan in alternative 1 of set 0"):
+        found.predict_choice([[[0.0, 0.0, 0.0], [0.0, np.nan, 0.0]]])
+    with pytest.raises(ValueError, match="Set 1 has no alternatives"):
+        spg.equal_shares([[True], [False]])
+    with pytest.raises(ValueError, match=r"mask has shape \(2,\)"):
+        spg.equal_shares([True, False])
+    with pytest.raises(
+        ValueError, match="1 features and covariates, but the logit was fitted to 3"
+    ):
+        found.log_probabilities(spg.Duels([[0.0], [1.0]], [0], [1]))
+
+
+# ---- published figures -------------------------------------------------------------------------
+
+
+def _table(name: str) -> pd.DataFrame:
+    path = DATA / name / "choices.csv.gz"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there; put the data there, or set SPARSE_PREFGP_DATA")
+    return pd.read_csv(path)
+
+
+def _modes(table: pd.DataFrame, more: bool) -> np.ndarray:
+    """Columns of the published analysis: those of the alternative and of the trip, by mode."""
+    flag = {
+        mode: (table["alternative"] == mode).to_numpy(float)
+        for mode in table["alternative"].unique()
+    }
+    columns = [table[name] for name in ("cost", "freq", "ovt")]
+    for mode in ("bus", "car", "train"):
+        columns += [flag[mode], flag[mode] * table["income"]]
+    columns += [flag[mode] * table["ivt"] for mode in ("train", "air", "bus", "car")]
+    if more:
+        for mode in ("bus", "car", "train"):
+            columns += [flag[mode] * table["dist"], flag[mode] * table["urban"]]
+    return np.column_stack(columns)
+
+
+def _held_out(x, table, ridge) -> float:
+    """Nats a choice of those whose person is divisible by 5."""
+    test = (table["person"] % 5 == 0).to_numpy()
+    sets, chosen = table["choice_set"].to_numpy(), table["chosen"].to_numpy()
+    found = spg.conditional_logit(
+        x[~test], sets[~test], chosen[~test], people=table["person"][~test], ridge=ridge
+    )
+    k = np.bincount(sets[test]).max()
+    p = found.predict_choice(x[test].reshape(-1, k, x.shape[1]))
+    return float(-np.log(p[chosen[test].reshape(-1, k) == 1]).mean())
+
+
+def test_electricity_has_the_published_likelihood():
+    table = _table("electricity")
+    x = table[["pf", "cl", "loc", "wk", "tod", "seas"]].to_numpy(float)
+    found = spg.conditional_logit(x, table["choice_set"], table["chosen"], ridge=0.0)
+    assert f"{found.log_likelihood:.3f}" == "-4958.649"
+    assert f"{_held_out(x, table, 0.0):.4f}" == "1.1257"
+    assert _held_out(x, table, (100.0, 0.1, 1e-3)) == pytest.approx(1.1257, abs=2e-4)
+
+
+def test_mode_canada_has_the_published_likelihood():
+    table = _table("mode_canada")
+    table = table[table["noalt"] == 4]
+    x = _modes(table, more=False)
+    found = spg.conditional_logit(x, table["choice_set"], table["chosen"], ridge=0.0)
+    assert f"{found.log_likelihood:.3f}" == "-1874.343"
+    assert f"{_held_out(x, table, 0.0):.4f}" == "0.6975"
+    assert f"{_held_out(_modes(table, more=True), table, 0.0):.4f}" == "0.6846"
