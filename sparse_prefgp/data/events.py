@@ -485,6 +485,14 @@ class Events:
         """Whether any event is an answer about a set."""
         return bool(np.any(_COVERING[self.kind]))
 
+    @property
+    def noun(self) -> str:
+        """What several of them are called."""
+        if not self.has_sets:
+            return "duels"
+        kinds, names = np.unique(self.kind), {CHOICE: "choices", RANKING: "rankings"}
+        return names.get(int(kinds[0]), "answers") if len(kinds) == 1 else "answers"
+
     def _best_first(self, answer: Answers) -> Events:
         """With grades below 0 said from the other side."""
         turned = np.flatnonzero(answer.numbers < 0)

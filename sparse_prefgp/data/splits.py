@@ -1,9 +1,9 @@
 """Parting events into those to learn from and those to be tested on.
 
 A rule says which unit each side of an event belongs to: an item, a group, a date. Units are held
-out whole, by one of three ways: a share of them, each in one of several folds, or one alone. Events
-between a unit that is held out and one that is not are in neither part; a set of events that came
-from one choice or ranking is in one part, or in neither.
+out whole, by one of four ways: a share of them, each in one of several folds, one alone, or those
+that a column names. Events between a unit that is held out and one that is not are in neither part;
+a set of events that came from one choice or ranking is in one part, or in neither.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.flags import flags_of
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.words import shortened
@@ -59,6 +60,8 @@ class Units:
     """The description of a share, with `{chosen}` of `{units}` units, `{held}` of `{rows}` rows and
     `{what}`.
     """
+    given: bool = False
+    """Whether the unit 1 is held out, and 0 is not, whatever the share."""
 
     def by_label(self) -> IntArray:
         """`code` with units numbered in the order of their labels as text, where they have some."""
@@ -72,7 +75,8 @@ class Units:
 
 def _by_duels(table: DuelTable, column: str) -> Units:
     """Each event, or each set of events, is a unit."""
-    what, wording = "duels", "Duels held out at random: {held:,} of {rows:,}"
+    what = table.events.noun
+    wording = f"{what.capitalize()} held out at random: {{held:,}} of {{rows:,}}"
     if table.set_column is not None:
         what = f"values of {table.set_column!r}"
         wording = (
@@ -118,6 +122,29 @@ def _by_time(table: DuelTable, column: str) -> Units:
     )
 
 
+def _by_given(table: DuelTable, column: str) -> Units:
+    """What has 1 is held out, and what has 0 is not."""
+    found = _Column.of(table, column)
+    meaning = "1 for what is held out and 0 for what is not"
+    flags = flags_of(found.values, column, found.where, meaning)
+    code, event = found.of_each(flags.astype(np.int64))
+    if len(np.unique(code)) < 2:
+        every, what = ("0", "held out") if not code.any() else ("1", "left to learn from")
+        owner = "items" if found.of_items else table.events.noun
+        raise ValueError(
+            f"The split column {column!r} has {every} in all {owner}, so that nothing is {what}; "
+            f"give {meaning}."
+        )
+    return Units(
+        code,
+        event,
+        f"values of {column!r}",
+        of_items=found.of_items,
+        wording=f"Held out by the column {column!r}: {{held:,}} of {{rows:,}} {table.events.noun}",
+        given=True,
+    )
+
+
 class Rule(NamedTuple):
     """A way to say what is held out whole."""
 
@@ -125,6 +152,8 @@ class Rule(NamedTuple):
     """Those of a table, by the column that is named."""
     column: bool = False
     """Whether a column is named."""
+    given: bool = False
+    """Whether that column says itself what is held out."""
 
 
 RULES = {
@@ -132,6 +161,7 @@ RULES = {
     "items": Rule(_by_items),
     "group": Rule(_by_group, column=True),
     "time": Rule(_by_time, column=True),
+    "given": Rule(_by_given, column=True, given=True),
 }
 
 
@@ -149,10 +179,19 @@ def split_columns(how: str) -> tuple[str, ...]:
     return tuple(name for name in [_kind(how)[1]] if name)
 
 
+def says_itself(how: str) -> bool:
+    """Whether a split says itself what is held out, so that there are neither shares nor folds.
+
+    :raises ValueError: an unknown kind of split.
+    """
+    return RULES[_kind(how)[0]].given
+
+
 def units_of(table: DuelTable, how: str) -> Units:
     """What a rule holds out whole.
 
-    :raises ValueError: an unknown kind; a missing column or a missing value in it.
+    :raises ValueError: an unknown kind; a missing column or a missing value in it; of `given`, what
+        is neither 0 nor 1, or only one of them.
     """
     kind, column = _kind(how)
     return RULES[kind].units(table, column)
@@ -281,13 +320,16 @@ def split_duels(
         the groups is held out whole); `time:COLUMN` (the last rows, cut between distinct dates, as
         near to the share as the dates allow). A column of the duels is preferred to one of the
         items; for the items' own, a duel is as late as the later of its items, and is dropped when
-        the two are in groups of different parts.
-    :param test_fraction: the share to hold out, in [0, 1); 0 keeps everything for training.
+        the two are in groups of different parts. `given:COLUMN` holds out what has 1 in a column
+        of 0 and 1, again of the duels or of the items.
+    :param test_fraction: the share to hold out, in [0, 1); 0 keeps everything for training, and
+        any other is ignored by `given`.
     :param rng: draws what is random.
     :param max_train: keep at most this many training rows: the last ones before the test part for
         `time`, a random choice otherwise.
-    :raises ValueError: an unknown kind; a missing column or a missing value in it; a fraction
-        outside [0, 1); `max_train` below 1; a part without duels; items without features held out.
+    :raises ValueError: an unknown kind; a missing column or a missing value in it; of `given`, what
+        is neither 0 nor 1, or only one of them; a fraction outside [0, 1); `max_train` below 1; a
+        part without duels; items without features held out.
     """
     _kind(how)  # refused before any work
     if not 0.0 <= test_fraction < 1.0:
@@ -303,13 +345,16 @@ def split_duels(
             "features; use duels, or a column of the duels (group:COLUMN, time:COLUMN)."
         )
     if test_fraction == 0.0:
-        all_of = f"All {t:,} duels" if t > 1 else "The one duel"
+        noun = table.events.noun
+        all_of = f"All {t:,} {noun}" if t > 1 else f"The one {noun.removesuffix('s')}"
         wording = f"{all_of} for training, none held out"
         found = Split(np.arange(t), np.empty(0, dtype=np.int64), 0, wording)
     else:
         code = units.by_label()
         every = np.unique(code)
-        if units.ordered:
+        if units.given:
+            chosen = np.array([1])
+        elif units.ordered:
             chosen = every[every >= _cut(code, test_fraction, units.what)]
         else:
             chosen = rng.permutation(every)[: _share(test_fraction, len(every), units.what)]
@@ -320,9 +365,11 @@ def split_duels(
         found = _reported(table, train, test, wording)
     for part, rows in (("training", found.train_rows), ("test", found.test_rows)):
         if len(rows) == 0 and (part == "training" or test_fraction > 0.0):
+            share = "" if units.given else f" with test fraction {test_fraction}"
+            other = "other values" if units.given else "another fraction"
             raise ValueError(
-                f"The {part} part of the split {how!r} with test fraction {test_fraction} has no "
-                "duels; choose another fraction or another kind of split."
+                f"The {part} part of the split {how!r}{share} has no {table.events.noun}; choose "
+                f"{other} or another kind of split."
             )
     return _finished(_thinned(table, found, units, max_train, rng))
 
@@ -499,7 +546,7 @@ def _apart(inside: BoolArray, event: IntArray, sets: IntArray) -> tuple[IntArray
 def _reported(table: DuelTable, train: IntArray, test: IntArray, wording: str) -> Split:
     dropped = table.num_rows - len(train) - len(test)
     if dropped:
-        wording += f"; {dropped:,} mixed duels dropped"
+        wording += f"; {dropped:,} mixed {table.events.noun} dropped"
         if table.set_column is not None:
             wording += f", with all others of their {table.set_column!r}"
     return Split(train, test, dropped, wording)
@@ -512,12 +559,13 @@ def _thinned(
         return split
     moment = units.code if units.ordered else None
     kept = thinned(split.train_rows, table.sets(), most, rng, moment, table.set_column)
-    return _left_out(split, kept, "earlier" if units.ordered else "randomly chosen")
+    which = "earlier" if units.ordered else "randomly chosen"
+    return _left_out(split, kept, which, table.events.noun)
 
 
-def _left_out(split: Split, kept: IntArray, which: str) -> Split:
+def _left_out(split: Split, kept: IntArray, which: str, noun: str = "duels") -> Split:
     unused = len(split.train_rows) - len(kept)
-    wording = f"{split.description}; {unused:,} {which} training duels left out"
+    wording = f"{split.description}; {unused:,} {which} training {noun} left out"
     return replace(split, train_rows=kept, unused=unused, description=wording)
 
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.io.formats import FORMATS, IdColumns, Loaded, read_file, refuse_repeated
+from sparse_prefgp.support.words import id_text as id_text
 
 Source = Any  # a path, or a pandas data frame
 
@@ -130,18 +129,6 @@ def load(source: Source, role: str, id_columns: IdColumns) -> Table:
 
 def _item_id(columns: list[str]) -> str:
     return ITEM_ID if ITEM_ID in columns or not columns else columns[0]
-
-
-def id_text(value: Any) -> str:
-    """An id as text: whole numbers alike whether stored as 3, 3.0 or '3'; missing is empty."""
-    if isinstance(value, str):
-        return value.strip()
-    # pandas' NA first: whether it differs from itself it does not say.
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
-        return ""
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
 
 
 def plain_ids(texts: Sequence[str]) -> tuple[Hashable, ...]:

@@ -12,14 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import MAX_COUNT
+from sparse_prefgp.data.flags import YES_AND_NO as YES_AND_NO
+from sparse_prefgp.data.flags import Where as Where
+from sparse_prefgp.data.flags import cell
+from sparse_prefgp.data.flags import flags_of as flags_of
 from sparse_prefgp.io.files import id_text, plain_ids
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
-Where = Callable[[int], str]
 # Of grades on either side of a tie, where nobody names them.
 _MOST_LEVELS = 50
-YES_AND_NO = {"1": True, "true": True, "0": False, "false": False}
 
 
 def counts_of(column: Any, name: str, where: Where) -> IntArray:
@@ -31,7 +33,7 @@ def counts_of(column: Any, name: str, where: Where) -> IntArray:
     bad = np.flatnonzero(~((number >= 1.0) & (number <= MAX_COUNT) & (number == np.floor(number))))
     if bad.size:
         i = int(bad[0])
-        value = _cell(column, i)
+        value = cell(column, i)
         if number[i] > MAX_COUNT:
             raise ValueError(
                 f"The column {name!r} has {shortened(value)} in {where(i)}, which is above "
@@ -54,7 +56,7 @@ def weights_of(column: Any, name: str, where: Where) -> FloatArray:
     if bad.size:
         i = int(bad[0])
         raise ValueError(
-            f"The weight (column {name!r}) in {where(i)} is {shortened(_cell(column, i))}; give a "
+            f"The weight (column {name!r}) in {where(i)} is {shortened(cell(column, i))}; give a "
             "positive number, or leave the duel out."
         )
     return weights
@@ -70,32 +72,10 @@ def finite_of(column: Any, name: str, where: Where) -> FloatArray:
     if bad.size:
         i = int(bad[0])
         raise ValueError(
-            f"The column {name!r} has {shortened(_cell(column, i))} in {where(i)}; give a number, "
+            f"The column {name!r} has {shortened(cell(column, i))} in {where(i)}; give a number, "
             "or leave the duel out."
         )
     return values
-
-
-def flags_of(column: Any, name: str, where: Where, meaning: str) -> BoolArray:
-    """A column of 0 and 1, or of false and true.
-
-    :param meaning: what a message tells to give.
-    :raises ValueError: anything else, with its row.
-    """
-    values = np.asarray(column)
-    if values.dtype.kind in "biuf":
-        flags, good = values == 1, (values == 0) | (values == 1)
-    else:
-        found = [YES_AND_NO.get(id_text(value).lower()) for value in values]
-        flags = np.array([flag is True for flag in found], dtype=bool)
-        good = np.array([flag is not None for flag in found], dtype=bool)
-    bad = np.flatnonzero(~good)
-    if bad.size:
-        i = int(bad[0])
-        raise ValueError(
-            f"The column {name!r} has {shortened(_cell(column, i))} in {where(i)}; give {meaning}."
-        )
-    return np.asarray(flags, dtype=bool)
 
 
 def levels_of(given: Any) -> tuple[str, ...]:
@@ -251,8 +231,3 @@ def _number(value: Any) -> float:
         return float("inf")
     except (TypeError, ValueError):
         return float("nan")
-
-
-def _cell(column: Any, i: int) -> Any:
-    """A cell, for a message."""
-    return (column.iloc if hasattr(column, "iloc") else column)[i]

@@ -27,3 +27,15 @@ def shortened(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)
     text = text if len(text) <= 60 else text[:57] + "..."
     return repr(text) if isinstance(value, str) else text
+
+
+def id_text(value: Any) -> str:
+    """An id as text: whole numbers alike whether stored as 3, 3.0 or '3'; missing is empty."""
+    if isinstance(value, str):
+        return value.strip()
+    # pandas' NA first: whether it differs from itself it does not say.
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+        return ""
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value)

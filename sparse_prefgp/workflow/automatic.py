@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.data.splits import split_duels
+from sparse_prefgp.data.splits import says_itself, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.defaults import INDUCING
 from sparse_prefgp.workflow.comparison import (
@@ -121,8 +121,9 @@ def choose(
     """Choose kernel and approximation with the training duels of the settings' split.
 
     The held-out duels of `settings` are never looked at. The training duels are split again in the
-    same manner: three folds over duels, items or groups; for a time split the last third of the
-    training duels is scored after a fit to those before.
+    same manner: three folds over duels, items or groups, over duels too where a column says what is
+    held out; for a time split the last third of the training duels is scored after a fit to those
+    before.
 
     :param table: all duels. Ties are left out of the comparison, and groups share one noise in it.
     :param settings: the split, the seed, m, whether inducing inputs stay, the noise, the least gain
@@ -157,7 +158,7 @@ def choose(
         train,
         CompareSettings(
             folds=FOLDS,
-            by=settings.split,
+            by="duels" if says_itself(settings.split) else settings.split,
             seed=settings.seed,
             max_iterations=min(settings.max_iterations, COMPARE_ITERATIONS),
             least_gain=settings.least_gain,

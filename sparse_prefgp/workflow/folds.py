@@ -79,8 +79,9 @@ def plan_folds(
     """Part duels into folds; the arguments are those of `compare`.
 
     :param duels: a table, or Duels, of which equal ones are parted when `by` is `duels`.
-    :param folds: how many; `time` has one, the last 1/folds of the duels.
-    :param by: `duels`, `items`, `group:COLUMN`, `time:COLUMN` or the group of each row.
+    :param folds: how many; `time` has one, the last 1/folds of the duels, and so has `given`.
+    :param by: `duels`, `items`, `group:COLUMN`, `time:COLUMN`, `given:COLUMN` or the group of each
+        row.
     :param rng: draws what is random.
     :param max_train: thin the training part of each fold to so many rows.
     :param judged: whether it counts who judged.
@@ -105,7 +106,7 @@ def plan_folds(
     table = duels if isinstance(duels, DuelTable) else _table_of(duels, by)
     units = units_of(table, by) if isinstance(by, str) else given_units(by, table.num_rows)
     sets, t = table.sets(), table.num_rows
-    if units.ordered:
+    if units.ordered or units.given:
         split = split_duels(table, str(by), 1.0 / folds, rng)
         parts = [(split.train_rows, split.test_rows)]
         wording = split.description

@@ -37,6 +37,8 @@ from sparse_prefgp.workflow.model_names import (
 )
 
 DEFAULT_ITERATIONS = 100
+# What is held out of a fit, and in how many folds of a comparison, unless somebody says.
+DEFAULT_SHARE, DEFAULT_FOLDS = 0.2, 5
 # For each fit of a comparison.
 COMPARE_ITERATIONS = 60
 # Of the difference between noisy utilities, whose noise has variance 1 as a rule.
@@ -74,11 +76,15 @@ class FitSettings:
     """
 
     split: str = option(
-        "What to hold out: duels, items, group:COLUMN or time:COLUMN.", default="duels"
+        "What to hold out: duels, items, group:COLUMN, time:COLUMN or given:COLUMN (what has 1 "
+        "there, and not what has 0).",
+        default="duels",
     )
-    """What is held out: `duels`, `items`, `group:COLUMN` or `time:COLUMN`."""
+    """What is held out: `duels`, `items`, `group:COLUMN`, `time:COLUMN` or `given:COLUMN` (what has
+    1 there, and not what has 0).
+    """
     test_fraction: float = option(
-        "Share to hold out; 0 fits to everything and scores nothing.", default=0.2
+        "Share to hold out; 0 fits to everything and scores nothing.", default=DEFAULT_SHARE
     )
     """Share to hold out; 0 fits to everything and scores nothing."""
     seed: int = option("Of everything drawn at random: same seed, same numbers.", default=0)
@@ -255,12 +261,17 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         self._check_kinds()
-        data.splits.split_columns(self.split)
+        given = data.splits.says_itself(self.split)
         engine = EngineChoice.parse(self.engine)
         if not 0.0 <= self.test_fraction < 1.0:
             raise ValueError(
                 f"The test fraction is {self.test_fraction}; give a number of at least 0 and "
                 "below 1."
+            )
+        if given and self.test_fraction not in (0.0, DEFAULT_SHARE):
+            raise ValueError(
+                f"The split {self.split!r} says itself what is held out, but a test fraction of "
+                f"{self.test_fraction} was asked for; leave one of them out."
             )
         if self.seed < 0:
             raise ValueError(f"The seed is {self.seed}; give a whole number of at least 0.")
@@ -475,21 +486,21 @@ class CompareSettings:
     :raises ValueError: a number that makes no sense.
     """
 
-    folds: int = option("Each part is held out once.", default=5)
+    folds: int = option("Each part is held out once.", default=DEFAULT_FOLDS)
     """In how many parts the duels, items or groups are cut, each held out once. Every fold counts
-    the same in the mean. `time` has one fold, the last 1/folds of the duels; its standard errors
-    are over duels (or over the sets that they come from).
+    the same in the mean. `time` has one fold, the last 1/folds of the duels, and `given` one of
+    what is 1 there; their standard errors are over duels (or over the sets that they come from).
     """
     by: str | npt.ArrayLike = option(
         "What a fold holds out: duels, items, group:COLUMN, or time:COLUMN (one fold, the last "
-        "1/folds of the duels).",
+        "1/folds of the duels) or given:COLUMN (one fold, what has 1 there).",
         default="duels",
         flag="--split",
         kind=str,
     )
     """`duels`, `items` (duels between two items of the held-out part are scored, those between two
-    others are fitted to, mixed ones left out), for a table `group:COLUMN` and `time:COLUMN`; or an
-    array with the group of each row, which is `duels.winners`'.
+    others are fitted to, mixed ones left out), for a table `group:COLUMN`, `time:COLUMN` and
+    `given:COLUMN`; or an array with the group of each row, which is `duels.winners`'.
     """
     seed: int = same_as(FitSettings, "seed")
     """Of folds, thinning and first inducing inputs."""
@@ -539,6 +550,12 @@ class CompareSettings:
         ):
             if value is not None and value < least:
                 raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")
+        given = isinstance(self.by, str) and data.splits.says_itself(self.by)
+        if given and self.folds != DEFAULT_FOLDS:
+            raise ValueError(
+                f"The split {self.by!r} says itself what is held out, in one fold, but "
+                f"{self.folds} folds were asked for; leave one of them out."
+            )
         whole_number("seed", self.seed, 0)
         check_noise_variance(self.noise_variance)
         check_least_gain(self.least_gain)

@@ -280,6 +280,30 @@ CASES: dict[str, Case] = {
     "only ids, and one missing": Case(
         FIT, ("not an item id of items.csv",), write("items.csv", "item_id\ni0\ni1\n")
     ),
+    "held out by a column that is not there": Case(
+        FIT + " --split given:test", ("'test'", "in neither table")
+    ),
+    "held out by a column of something else": Case(
+        SELECT + " --split given:test",
+        ("'test' has 2", "give 1 for what is held out and 0"),
+        write("duels.csv", "winner,loser,test\ni0,i1,0\ni1,i2,1\ni2,i3,2\n"),
+    ),
+    "held out by a column of ones": Case(
+        FIT + " --split given:test",
+        ("1 in all duels", "left to learn from"),
+        write("duels.csv", "winner,loser,test\ni0,i1,1\ni1,i2,1\n"),
+    ),
+    "held out by a column of zeros": Case(
+        FIT + " --split given:test",
+        ("0 in all duels", "nothing is held out"),
+        write("duels.csv", "winner,loser,test\ni0,i1,0\ni1,i2,0\n"),
+    ),
+    "held out by a column, and a share": Case(
+        FIT + " --split given:test --test-fraction 0.5", ("says itself", "0.5")
+    ),
+    "held out by a column, and folds": Case(
+        SELECT + " --split given:test --folds 3", ("says itself", "3 folds")
+    ),
     "only ids, items held out": Case(FIT + " --split items", ("no features",), only_ids),
     "only ids, groups of items held out": Case(
         FIT + " --split group:team",

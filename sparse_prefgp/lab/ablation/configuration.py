@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from sparse_prefgp.data.splits import split_columns
+from sparse_prefgp.data.splits import says_itself
 from sparse_prefgp.lab.ablation.checksums import source_sums
 from sparse_prefgp.lab.layout import LAYOUT
 from sparse_prefgp.workflow.kernel_grammar import STATIONARY_KERNELS
@@ -138,7 +138,12 @@ class SplitSettings(_Strict):
     @model_validator(mode="after")
     def _known(self) -> SplitSettings:
         with _as_part_of_a_sentence():
-            split_columns(self.by)
+            given = says_itself(self.by)
+        if given:
+            raise ValueError(
+                f"is by {self.by!r}, which is the same for every seed; give by: duels, items, "
+                "group:COLUMN or time:COLUMN"
+            )
         if (self.test_fraction is not None) + self.leave_one_out + self.standard != 1:
             raise ValueError(
                 "needs one of test_fraction, leave_one_out and standard; give exactly one of them"

@@ -1,17 +1,20 @@
 """Parting duels into a training and a test part."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.events import BEST_WORST, CHOICE, RANKING, Events
 from sparse_prefgp.data.splits import (
     RULES,
     Rule,
     Units,
     given_units,
     leave_one_out,
+    says_itself,
     split_columns,
     split_duels,
 )
@@ -240,13 +243,95 @@ def test_a_rule_is_one_function_and_one_entry(table, monkeypatch):
     parts = split(table, "parity", 0.5)
     assert len({*(table.losers[parts.test_rows] % 2)}) == 1 and parts.dropped == 0
     assert parts.description == "1 of 2 parities held out."
-    with pytest.raises(ValueError, match="time:COLUMN or parity"):
+    with pytest.raises(ValueError, match="given:COLUMN or parity"):
         split_columns("parities")
 
 
 def test_given_groups_need_a_value():
     with pytest.raises(ValueError, match=r"no value .* for row 1 of the duels"):
         given_units(np.array(["a", None, "b"], dtype=object), 3)
+
+
+@pytest.mark.parametrize("values", [int, float, str, bool])
+def test_given(table, values):
+    """Whatever the share and the seed, unless nothing is to be held out."""
+    flags = np.random.default_rng(4).uniform(size=400) < 0.3
+    object.__setattr__(table, "context", table.context.assign(test=flags.astype(values)))
+    parts = split(table, "given:test")
+    np.testing.assert_array_equal(parts.test_rows, np.flatnonzero(flags))
+    np.testing.assert_array_equal(parts.train_rows, np.flatnonzero(~flags))
+    held = f"{flags.sum()} of 400 duels"
+    assert parts.description == f"Held out by the column 'test': {held}."
+    np.testing.assert_array_equal(split(table, "given:test", 0.7, 3).test_rows, parts.test_rows)
+    assert len(split(table, "given:test", 0.0).test_rows) == 0
+    few = split(table, "given:test", max_train=20)
+    np.testing.assert_array_equal(few.test_rows, parts.test_rows)
+    assert len(few.train_rows) == 20
+
+
+def test_given_by_items(table):
+    """Both sides held out, or neither."""
+    held = np.arange(30) % 3 == 0
+    object.__setattr__(table, "items", table.items.assign(held=held.astype(int)))
+    parts = split(table, "given:held")
+    sides = held[np.stack([table.winners, table.losers])]
+    np.testing.assert_array_equal(parts.test_rows, np.flatnonzero(sides.all(0)))
+    np.testing.assert_array_equal(parts.train_rows, np.flatnonzero(~sides.any(0)))
+    assert parts.dropped > 0
+
+
+def test_given_keeps_sets_whole(rankings):
+    """A set that has both values is in neither part."""
+    sets = rankings.sets()
+    flags = sets % 3 == 0
+    flags[np.flatnonzero(sets == 1)[0]] = True
+    object.__setattr__(rankings, "context", rankings.context.assign(test=flags.astype(int)))
+    parts = split(rankings, "given:test")
+    assert {*sets[parts.test_rows]} == {*sets[sets % 3 == 0]}
+    assert {*sets[parts.train_rows]} == {*sets[(sets % 3 != 0) & (sets != 1)]}
+
+
+@pytest.fixture
+def answers():
+    """Sets as events, a row for each, in turn of six people."""
+    rng = np.random.default_rng(1)
+    n, e, k = 12, 60, 4
+    sides = np.concatenate([rng.permutation(n)[:k] for _ in range(e)])
+    events = Events(
+        sides, np.arange(0, k * e + 1, k), np.full(e, CHOICE, np.int8), np.ones(e, np.int64)
+    )
+    table = table_of(spg.Duels.from_events(rng.normal(size=(n, 2)), events))
+    context = pd.DataFrame(
+        {"person": np.arange(e) % 6, "test": (np.arange(e) % 5 == 0).astype(int)}
+    )
+    object.__setattr__(table, "context", context)
+    return table
+
+
+@pytest.mark.parametrize("how", ["duels", "items", "group:person", "given:test"])
+def test_answers_are_never_cut(answers, how):
+    parts = split(answers, how, 0.4)
+    assert len(parts.test_rows) > 0
+    assert "duels" not in parts.description
+    assert ("choices" in parts.description.lower()) == (how != "group:person")
+    if how == "group:person":
+        people = answers.context["person"].to_numpy()
+        assert not {*people[parts.test_rows]} & {*people[parts.train_rows]}
+    if how == "items":
+        test, train = (
+            {*answers.events.take(rows).sides} for rows in (parts.test_rows, parts.train_rows)
+        )
+        assert not test & train
+    if how == "given:test":
+        np.testing.assert_array_equal(parts.test_rows, np.arange(0, 60, 5))
+
+
+def test_what_answers_are_called(answers):
+    for kind, noun in ((CHOICE, "choices"), (RANKING, "rankings"), (BEST_WORST, "answers")):
+        events = replace(answers.events, kind=np.full(60, kind, np.int8))
+        assert events.noun == noun
+    half = np.where(np.arange(60) < 30, CHOICE, RANKING).astype(np.int8)
+    assert replace(answers.events, kind=half).noun == "answers"
 
 
 @pytest.mark.parametrize("how", ["duels", "items", "group:person", "time:day"])
@@ -275,10 +360,21 @@ def test_nothing_held_out(table, how):
         ("time:gap", 0.2, "no value in row 1"),
         ("group:same", 0.2, "at least two different"),
         ("time:same", 0.2, "at least two different"),
+        ("given:town", 0.2, "'town' is in neither table"),
+        ("given", 0.2, "'given' is unknown"),
+        (
+            "given:person",
+            0.2,
+            r"'person' has \d+ in row \d+ of .*give 1 for what",
+        ),
+        ("given:text", 0.2, "'text' has 'no' in row 0 of .*give 1 for what is held out"),
+        ("given:gap", 0.2, "no value in row 1"),
+        ("given:same", 0.2, "1 in all duels, so that nothing is left to learn from"),
+        ("given:none", 0.2, "0 in all duels, so that nothing is held out"),
     ],
 )
 def test_bad_input(table, how, fraction, words):
-    extra = {"text": "no", "gap": np.where(np.arange(400) == 1, np.nan, 1.0), "same": 1}
+    extra = {"text": "no", "gap": np.where(np.arange(400) == 1, np.nan, 1.0), "same": 1, "none": 0}
     extra["slashes"] = "05/03/2020"
     extra["odd"] = ["soon" if i == 3 else str(i) for i in range(400)]
     object.__setattr__(table, "context", table.context.assign(**extra))
@@ -297,6 +393,8 @@ def test_bad_max_train(table):
 
 def test_split_columns():
     assert split_columns("time:date") == ("date",) and split_columns("duels") == ()
+    assert split_columns("given:test") == ("test",)
+    assert says_itself("given:test") and not says_itself("group:test")
     with pytest.raises(ValueError, match="unknown"):
         split_columns("by date")
 

@@ -130,6 +130,7 @@ def test_learning_curves() -> None:
         (changed(exact_reference=False), ["fixed hyperparameters", "exact_reference: true"]),
         (changed(exact_reference="yes"), ["'yes' for 'exact_reference'", "true or false"]),
         (changed(split__by="colour"), ["colour", "'split'"]),
+        (changed(split__by="given:test"), ["'given:test'", "the same for every seed", "'split'"]),
         (changed(split__test_fraction=1.5), ["1.5 for 'split.test_fraction'", "between 0 and 1"]),
         (changed(split__test_fraction=None), ["needs one of test_fraction", "'split'"]),
         (changed(split__leave_one_out=True), ["needs one of test_fraction"]),

@@ -44,12 +44,13 @@ def _frames() -> tuple[Any, Any]:
     duels = pd.DataFrame(columns).map(lambda i: f"i{i}")
     duels["person"] = [f"p{i % 9}" for i in range(T)]
     duels["day"] = np.arange(T) // 3
+    duels["test"] = np.arange(T) % 4 // 3
     return items, duels
 
 
 @pytest.fixture(scope="module")
 def table() -> DuelTable:
-    return read_table(*_frames(), never_features=("person", "day"))
+    return read_table(*_frames(), never_features=("person", "day", "test"))
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,18 @@ def test_time_scores_the_last_part_and_fits_to_the_latest_before(table: DuelTabl
     assert len(fold.train) == 20
     assert sorted(fold.train) == list(range(40, 60))
     assert day[fold.train].max() < day[fold.test].min()
+
+
+def test_a_column_that_says_what_is_held_out_has_one_fold(table: DuelTable) -> None:
+    plan = plan_folds(table, 5, "given:test", np.random.default_rng(0), 20)
+    (fold,) = plan.folds
+    assert sorted(fold.test) == list(range(3, T, 4)) and len(fold.train) == 20
+    assert not {*fold.test} & {*fold.train}
+    assert plan.description == f"Held out by the column 'test': 22 of {T} duels."
+    with pytest.raises(ValueError, match=r"'given:test' says itself .* 3 folds were asked for"):
+        spg.CompareSettings(by="given:test", folds=3)
+    with pytest.raises(ValueError, match=r"'given:test' says itself .* test fraction of 0.3"):
+        FitSettings(split="given:test", test_fraction=0.3)
 
 
 def test_copies_of_equal_duels_are_parted(duels: spg.Duels) -> None:
@@ -678,7 +691,7 @@ def test_names_that_are_left_to_be_chosen() -> None:
     assert not settings.is_automatic and str(settings.kernel_choice) == "se"
 
 
-@pytest.mark.parametrize("split", ["duels", "group:person", "time:day"])
+@pytest.mark.parametrize("split", ["duels", "group:person", "time:day", "given:test"])
 def test_the_choice_sees_training_duels_only(
     table: DuelTable, fits: dict[str, Any], split: str
 ) -> None:
