@@ -1,4 +1,4 @@
-"""Scores of predicted duels and of utilities."""
+"""Scores of predicted duels, of choices and rankings, and of utilities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
 
 metrics = late("sklearn.metrics")
@@ -19,10 +19,12 @@ PREDICTOR_NAMES = {
     "linear_probit": "linear probit",
     "coin": "coin",
     "constant_shares": "constant shares",
+    "conditional_logit": "conditional logit",
+    "equal_shares": "equal shares",
 }
 # Bins of the calibration of ties, each with as many duels.
 TIE_BINS = 10
-# Equal bins of confidence on [0.5, 1].
+# Equal bins of confidence on [0.5, 1], or of the probability of an alternative on [0, 1].
 CALIBRATION_BINS = 10
 # Whoever gives a duel to the wrong side with more than this is confidently wrong.
 CONFIDENT = 0.9
@@ -64,16 +66,17 @@ def score(
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Duels whose confidence max(p, 1 - p) is in [lower, upper)."""
+    """Duels whose confidence max(p, 1 - p) is in [lower, upper), or alternatives of choices whose
+    probability is."""
 
     lower: float
     upper: float
     duels: float
     """How many, counts included."""
     confidence: float
-    """Their means; p of one half is half right."""
+    """Their mean confidence, or probability."""
     accuracy: float
-    """Their means; p of one half is half right."""
+    """The share that was right (p of one half is half right), or was chosen."""
 
 
 def calibration_bins(
@@ -335,6 +338,181 @@ def score_grades(
         "mean_distance": float(weights @ np.abs(median - place) / total),
         "duels": round(total),
     }
+
+
+def score_choices(
+    probabilities: npt.ArrayLike | None,
+    chosen: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    log_probabilities: npt.ArrayLike | None = None,
+    people: npt.ArrayLike | None = None,
+) -> dict[str, float | int]:
+    """Score the probabilities that were given to the alternatives of sets.
+
+    :param probabilities: (b, k) of each alternative, 0 of those that a set has not; each row adds
+        up to 1. None with their logarithms.
+    :param chosen: (b,) the place of the chosen one, from 0.
+    :param counts: (b,) how often each choice was seen, positive; default all 1.
+    :param log_probabilities: (b, k) natural logarithms of the same, used for `nlp_nats` so that far
+        tails stay finite.
+    :param people: (b,) labels: who chose. Choices of one person are not independent, and with them
+        the standard error is over people.
+    :return: `nlp_nats` (mean negative log probability of what was chosen) and `nlp_se`, its
+        standard error, NaN of a single choice or person and where it is infinite; `hit_rate` (the chosen one had the largest
+        probability; equal ones share), `brier` (mean over choices of the sum over alternatives of
+        (p - 1 or 0) squared, Brier 1950), `calibration_error` (mean gap between probability and
+        share chosen, over ten equal bins of the probability of an alternative on [0, 1]) and
+        `choices` (the sum of counts). Nothing is clipped: a probability of zero makes `nlp_nats`
+        infinite.
+    :raises ValueError: no choices, arrays of another shape, probabilities that do not add up to 1,
+        a place that there is not, counts that are not positive.
+    """
+    p, log_p, place, weights = _checked_choices(probabilities, chosen, counts, log_probabilities)
+    total, rows = float(weights.sum()), np.arange(len(p))
+    best = p == p.max(1, keepdims=True)
+    hit = np.where(best[rows, place], 1.0 / best.sum(1), 0.0)
+    happened = np.arange(p.shape[1]) == place[:, None]
+    bins = _bins_of_choices(p, place, weights)
+    gap = sum(one.duels * abs(one.confidence - one.accuracy) for one in bins)
+    return {
+        **_mean_loss(-log_p[rows, place], weights, people),
+        "hit_rate": float(weights @ hit / total),
+        "brier": float(weights @ ((p - happened) ** 2).sum(1) / total),
+        "calibration_error": float(gap / sum(one.duels for one in bins)),
+        "choices": round(total),
+    }
+
+
+def choice_calibration_bins(
+    probabilities: npt.ArrayLike | None,
+    chosen: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    log_probabilities: npt.ArrayLike | None = None,
+) -> tuple[CalibrationBin, ...]:
+    """The bins behind the calibration error of `score_choices`, those that have alternatives.
+
+    Those of probability 0 that were not chosen are taken for alternatives that a set has not.
+
+    :param probabilities: as for `score_choices`.
+    :param chosen: as for `score_choices`.
+    :param counts: as for `score_choices`.
+    :param log_probabilities: as for `score_choices`.
+    :raises ValueError: what `score_choices` raises.
+    """
+    p, _, place, weights = _checked_choices(probabilities, chosen, counts, log_probabilities)
+    return _bins_of_choices(p, place, weights)
+
+
+def score_answers(
+    log_probabilities: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    people: npt.ArrayLike | None = None,
+) -> dict[str, float | int]:
+    """Score the probabilities that were given to whole answers, such as rankings.
+
+    :param log_probabilities: (b,) natural logarithms, of the answers that were given.
+    :param counts: (b,) how often each was seen, positive; default all 1.
+    :param people: as for `score_choices`.
+    :return: `nlp_nats` and `nlp_se` as of `score_choices`, for an answer, and `answers` (the sum of
+        counts).
+    :raises ValueError: no answers, values above 0, counts that are not positive, arrays of unequal
+        length.
+    """
+    _, log_p, weights = _checked(None, counts, log_probabilities)
+    return {**_mean_loss(-log_p, weights, people), "answers": round(float(weights.sum()))}
+
+
+def _mean_loss(
+    loss: FloatArray, weights: FloatArray, people: npt.ArrayLike | None
+) -> dict[str, float]:
+    """The mean of losses (b,), each seen so often, and its standard error."""
+    total = float(weights.sum())
+    mean = float(weights @ loss / total)
+    if not np.isfinite(mean):  # something had no probability
+        return {"nlp_nats": mean, "nlp_se": float("nan")}
+    if people is None:
+        units, squares = total, float(weights @ (loss - mean) ** 2)
+    else:
+        who = np.asarray(people)
+        if who.shape != loss.shape:
+            raise ValueError(
+                f"people has shape {who.shape} for {len(loss)} answers; give who answered each."
+            )
+        _, code = np.unique(who, return_inverse=True)
+        sums = np.bincount(code.reshape(-1), weights * (loss - mean))
+        units, squares = float(len(sums)), float(sums @ sums)
+    error = np.sqrt(squares * units / (units - 1.0)) / total if units > 1.0 else np.nan
+    return {"nlp_nats": mean + 0.0, "nlp_se": float(error)}
+
+
+def _bins_of_choices(
+    p: FloatArray, place: IntArray, weights: FloatArray
+) -> tuple[CalibrationBin, ...]:
+    happened = np.arange(p.shape[1]) == place[:, None]
+    there = (p > 0.0) | happened
+    share, one = p[there], happened[there]
+    weight = np.broadcast_to(weights[:, None], p.shape)[there]
+    bins = np.minimum((share * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    number, said, seen = (
+        np.bincount(bins, weights=weight * each, minlength=CALIBRATION_BINS)
+        for each in (np.ones(len(share)), share, one)
+    )
+    return tuple(
+        CalibrationBin(
+            lower=k / CALIBRATION_BINS,
+            upper=(k + 1) / CALIBRATION_BINS,
+            duels=float(number[k]),
+            confidence=float(said[k] / number[k]),
+            accuracy=float(seen[k] / number[k]),
+        )
+        for k in np.flatnonzero(number)
+    )
+
+
+def _checked_choices(
+    probabilities: npt.ArrayLike | None,
+    chosen: npt.ArrayLike,
+    counts: npt.ArrayLike | None,
+    log_probabilities: npt.ArrayLike | None,
+) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+    """Probabilities and their logarithms, (b, k), chosen places and weights, (b,) each."""
+    if probabilities is None and log_probabilities is None:
+        raise ValueError("Nothing to score; give probabilities or log_probabilities.")
+    given = probabilities if log_probabilities is None else log_probabilities
+    log_p = np.asarray(given, dtype=np.float64)
+    p = np.exp(log_p) if probabilities is None else np.asarray(probabilities, dtype=np.float64)
+    if log_probabilities is None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_p = np.log(p)
+    if p.ndim != 2 or not p.size or p.shape != log_p.shape:
+        raise ValueError(
+            f"The probabilities have shape {p.shape} and their logarithms {log_p.shape}; give "
+            "(choices, alternatives) for at least one choice."
+        )
+    place = np.asarray(chosen)
+    weights = np.ones(len(p)) if counts is None else _vector(counts, "counts")
+    for label, values in (("chosen", place), ("counts", weights)):
+        if values.shape != (len(p),):
+            raise ValueError(
+                f"{label} has shape {values.shape} for {len(p)} choices; give one each."
+            )
+    for i in np.flatnonzero(~(np.all(p >= 0.0, 1) & (np.abs(p.sum(1) - 1.0) <= 1e-6)))[:1]:
+        raise ValueError(
+            f"The probabilities of choice {i} are {p[i].tolist()}; give numbers of at least 0 that "
+            "add up to 1."
+        )
+    for i in np.flatnonzero(~((place >= 0) & (place < p.shape[1]) & (place == np.floor(place))))[
+        :1
+    ]:
+        raise ValueError(
+            f"chosen has {place[i]} for choice {i}; give a place from 0 to {p.shape[1] - 1}."
+        )
+    for i in np.flatnonzero(~((weights > 0.0) & np.isfinite(weights)))[:1]:
+        raise ValueError(f"counts has {weights[i]} for choice {i}; give positive numbers.")
+    return p, log_p, place.astype(np.int64), weights
 
 
 def constant_grades(counts: npt.ArrayLike, has_ties: bool, rows: int) -> FloatArray:

@@ -6,11 +6,14 @@ import pytest
 from sparse_prefgp.analysis.metrics import (
     auc,
     calibration_bins,
+    choice_calibration_bins,
     confident_errors,
     constant_grades,
     kendall_tau,
     median_nlp,
     score,
+    score_answers,
+    score_choices,
     score_grades,
 )
 from tests.tolerances import ROUNDING
@@ -166,3 +169,113 @@ def test_scores_of_grades_by_hand():
     for wrong in ((np.log(p), [0, 1, 3]), (np.log(p), [0, 1]), (np.log(p / 2), [0, 1, 2])):
         with pytest.raises(ValueError, match=r"give one each|add up|grades has 3"):
             score_grades(*wrong)
+
+
+# Three choices: of three alternatives, of two, and of three of which two are as probable.
+SHARES = np.array([[0.7, 0.2, 0.1], [0.4, 0.6, 0.0], [0.45, 0.1, 0.45]])
+CHOSEN = np.array([0, 0, 2])
+
+
+def test_scores_of_choices_by_hand():
+    found = score_choices(SHARES, CHOSEN)
+    losses = -np.log([0.7, 0.4, 0.45])
+    assert set(found) == {"nlp_nats", "nlp_se", "hit_rate", "brier", "calibration_error", "choices"}
+    assert found["nlp_nats"] == pytest.approx(losses.mean(), rel=ROUNDING)
+    assert found["nlp_se"] == pytest.approx(losses.std(ddof=1) / np.sqrt(3), rel=ROUNDING)
+    assert found["hit_rate"] == pytest.approx((1.0 + 0.0 + 0.5) / 3)
+    brier = [0.3**2 + 0.2**2 + 0.1**2, 2 * 0.6**2, 0.45**2 + 0.1**2 + 0.55**2]
+    assert found["brier"] == pytest.approx(np.mean(brier), rel=ROUNDING)
+    assert found["choices"] == 3 and isinstance(found["choices"], int)
+    # Bins of a tenth: 0.1 twice, 0.2, 0.4 (chosen), 0.45 (one of two chosen), 0.6, 0.7 (chosen).
+    gaps = 0.2 + 0.2 + abs(0.4 + 0.45 + 0.45 - 2) + 0.6 + 0.3
+    assert found["calibration_error"] == pytest.approx(gaps / 8, rel=ROUNDING)
+
+
+def test_bins_of_choices_by_a_loop():
+    rng = np.random.default_rng(3)
+    shares = rng.dirichlet(np.ones(4), 60)
+    shares[:20, 3] = 0.0
+    shares /= shares.sum(1, keepdims=True)
+    chosen, counts = rng.integers(3, size=60), rng.integers(1, 4, size=60)
+    bins = choice_calibration_bins(shares, chosen, counts)
+    for one in bins:
+        cells = [
+            (counts[i], p, float(j == chosen[i]))
+            for i, row in enumerate(shares)
+            for j, p in enumerate(row)
+            if p > 0.0 and one.lower <= p < one.upper
+        ]
+        number, p, hit = np.array(cells).T
+        assert one.duels == number.sum()
+        assert one.confidence == pytest.approx(number @ p / number.sum(), rel=ROUNDING)
+        assert one.accuracy == pytest.approx(number @ hit / number.sum(), rel=ROUNDING)
+    assert sum(one.duels for one in bins) == counts[:20].sum() * 3 + counts[20:].sum() * 4
+    gap = sum(one.duels * abs(one.confidence - one.accuracy) for one in bins)
+    error = score_choices(shares, chosen, counts)["calibration_error"]
+    assert error == pytest.approx(gap / sum(one.duels for one in bins), rel=ROUNDING)
+
+
+def test_counts_of_choices_are_repeats():
+    counts = np.array([3, 1, 2])
+    repeated = np.repeat(np.arange(3), counts)
+    merged = score_choices(SHARES, CHOSEN, counts)
+    assert merged == pytest.approx(score_choices(SHARES[repeated], CHOSEN[repeated]), rel=ROUNDING)
+    logs = np.log([0.7, 0.4, 0.45])
+    merged = score_answers(logs, counts)
+    assert merged == pytest.approx(score_answers(logs[repeated]), rel=ROUNDING)
+    assert merged["answers"] == 6
+
+
+def test_choices_of_one_person_go_together():
+    """As the sums of people are: with equally many choices each, the error of the means."""
+    rng = np.random.default_rng(0)
+    logs = -rng.uniform(0.1, 2.0, 12)
+    means = -logs.reshape(4, 3).mean(1)
+    found = score_answers(logs, people=np.repeat(list("abcd"), 3))
+    assert found["nlp_se"] == pytest.approx(means.std(ddof=1) / 2.0, rel=ROUNDING)
+    shares = np.exp(np.stack([logs, np.log1p(-np.exp(logs))], 1))
+    chosen = np.zeros(12, int)
+    also = score_choices(shares, chosen, people=np.repeat(list("abcd"), 3))
+    assert also["nlp_se"] == pytest.approx(found["nlp_se"], rel=ROUNDING)
+    alone = score_answers(logs, people=np.arange(12))
+    assert alone == pytest.approx(score_answers(logs), rel=ROUNDING)
+    assert np.isnan(score_answers(logs[:1])["nlp_se"])
+    assert np.isnan(score_answers(logs, people=["a"] * 12)["nlp_se"])
+
+
+def test_tails_of_choices_are_not_clipped():
+    assert score_choices([[0.0, 1.0]], [0])["nlp_nats"] == np.inf
+    logs = np.array([[-1e4, 0.0], [0.0, -np.inf]])
+    assert score_choices(None, [0, 0], log_probabilities=logs)["nlp_nats"] == 5000.0
+    assert score_choices(np.exp(logs), [0, 0], log_probabilities=logs)["nlp_nats"] == 5000.0
+
+
+def test_equal_shares_are_calibrated():
+    found = score_choices(np.full((8, 4), 0.25), np.arange(8) % 4)
+    assert found["nlp_nats"] == pytest.approx(np.log(4.0))
+    assert found["hit_rate"] == 0.25 and found["calibration_error"] == 0.0
+    assert found["brier"] == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((None, CHOSEN), "Nothing to score"),
+        ((SHARES[0], CHOSEN), r"shape \(3,\)"),
+        ((SHARES[:0], CHOSEN[:0]), r"shape \(0, 3\)"),
+        ((SHARES, CHOSEN[:2]), r"chosen has shape \(2,\) for 3 choices"),
+        ((SHARES, CHOSEN, [1, 2]), r"counts has shape \(2,\) for 3 choices"),
+        ((SHARES, [0, 3, 1]), "chosen has 3 for choice 1; give a place from 0 to 2"),
+        ((SHARES, [0, 0.5, 1]), "chosen has 0.5 for choice 1"),
+        ((SHARES, CHOSEN, [1, 0, 1]), "counts has 0.0 for choice 1"),
+        ((SHARES * 2.0, CHOSEN), "probabilities of choice 0 are .* add up to 1"),
+        ((SHARES * [[1, 1, 1], [-1, 1, 1], [1, 1, 1]], CHOSEN), "probabilities of choice 1 are"),
+        ((np.where(SHARES == 0.6, np.nan, SHARES), CHOSEN), "probabilities of choice 1 are"),
+    ],
+)
+def test_bad_choices(arguments, words):
+    with pytest.raises(ValueError, match=words) as error:
+        score_choices(*arguments)
+    assert str(error.value).endswith(".") and ". " not in str(error.value)
+    with pytest.raises(ValueError, match=r"people has shape \(2,\) for 3 answers"):
+        score_choices(SHARES, CHOSEN, people=["a", "b"])
