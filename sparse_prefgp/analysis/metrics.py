@@ -359,12 +359,12 @@ def score_choices(
     :param people: (b,) labels: who chose. Choices of one person are not independent, and with them
         the standard error is over people.
     :return: `nlp_nats` (mean negative log probability of what was chosen) and `nlp_se`, its
-        standard error, NaN of a single choice or person and where it is infinite; `hit_rate` (the chosen one had the largest
-        probability; equal ones share), `brier` (mean over choices of the sum over alternatives of
-        (p - 1 or 0) squared, Brier 1950), `calibration_error` (mean gap between probability and
-        share chosen, over ten equal bins of the probability of an alternative on [0, 1]) and
-        `choices` (the sum of counts). Nothing is clipped: a probability of zero makes `nlp_nats`
-        infinite.
+        standard error, NaN of a single choice or person and where `nlp_nats` is infinite;
+        `hit_rate` (the chosen one had the largest probability; equal ones share), `brier` (mean
+        over choices of the sum over alternatives of (p - 1 or 0) squared, Brier 1950),
+        `calibration_error` (mean gap between probability and share chosen, over ten equal bins of
+        the probability of an alternative on [0, 1]) and `choices` (the sum of counts). Nothing is
+        clipped: a probability of zero makes `nlp_nats` infinite.
     :raises ValueError: no choices, arrays of another shape, probabilities that do not add up to 1,
         a place that there is not, counts that are not positive.
     """
