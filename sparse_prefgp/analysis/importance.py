@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling.proposals import proposals
-from sparse_prefgp.sampling.target import exact_target, num_single_duels
+from sparse_prefgp.sampling.target import exact_target, num_single_slots
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.randomness import seed_of, takes_seed
 
@@ -71,13 +71,13 @@ def importance_sampling(
 ) -> SampledEvidence:
     """Estimate the true log evidence of all duels under the exact prior, whatever approximates it.
 
-    The mean weight of the proposals of `sample_posterior` is the evidence, without bias: duels are
-    drawn one after the other with EP's sites of those to come (docs/method.md, sections 3 and 11).
+    The mean weight of the proposals of `sample_posterior` is the evidence, without bias: duels, and
+    alternatives of sets, are drawn one after the other with EP's sites of those to come (docs/method.md, sections 3 and 11).
 
     :param model: its kernel, noise, mean function and duels; approximation and Z do not matter.
     :param samples: how many. 10,000 take 2 seconds for 300 duels, 10 for 1,000.
     :param rng: of the draws.
-    :raises ValueError: fewer than 2 samples, more than 2,000 duels, weights that are not whole,
+    :raises ValueError: fewer than 2 samples, more than 2,000 duels and alternatives, weights that are not whole,
         logit factors, a prior variance of more than 1e8 times the noise, or a kernel that is not
         positive semi-definite.
     """
@@ -91,7 +91,7 @@ def sample_evidence(model: PreferenceGP, samples: int, seed: int) -> SampledEvid
     """`importance_sampling` without a warning."""
     if samples < 2:
         raise ValueError(f"samples is {samples}; an estimate with an error needs at least 2.")
-    num_single_duels(model.all_duels, "use lower_bound() and log_evidence()")
+    num_single_slots(model.all_duels, "use lower_bound() and log_evidence()")
     lead = exact_target(model.exact_problem())
     chunks = proposals(lead.target, samples, np.random.default_rng(seed))
     value, error, effective = summarise(np.concatenate([weights for _, weights in chunks]))

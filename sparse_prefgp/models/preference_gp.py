@@ -519,7 +519,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         self.require_probit("Sampling the exact posterior")
         self.require_box("Sampling the exact posterior")
-        self._require_duels("Sampling the exact posterior")
         return self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
 
     def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:

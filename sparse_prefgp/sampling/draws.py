@@ -22,7 +22,7 @@ from sparse_prefgp.sampling.diagnostics import (
     standard_error,
 )
 from sparse_prefgp.sampling.proposals import independence_metropolis, propose
-from sparse_prefgp.sampling.target import WhitenedPrior, exact_target, num_single_duels
+from sparse_prefgp.sampling.target import WhitenedPrior, exact_target, num_single_slots
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.checks import whole_number
 
@@ -83,12 +83,15 @@ class PosteriorDraws:
 
     v: FloatArray
     """(chains, draws, t) one noisy difference f(loser) - f(winner) for each single duel, the prior
-    mean included, within the limits.
+    mean included, within the limits; of each look at a set one noisy utility for each alternative,
+    up to what all items share, in the order that was seen.
     """
     site: IntArray
-    """(t,) the row of `graph` of each."""
+    """(t,) the row of `graph` of each; with answers about sets its place in
+    `sampling.target.Slots`.
+    """
     graph: DuelGraph
-    """The duels."""
+    """The duels, or the rows of answers about sets."""
     rhat: FloatArray
     """(t,) rank-normalised split R-hat of each v (Vehtari et al. 2021)."""
     ess: FloatArray
@@ -113,12 +116,13 @@ class PosteriorDraws:
 
     def __str__(self) -> str:
         chains, draws, duels = self.v.shape
+        what = "duels" if self.graph.noises is None else "duels and alternatives of sets"
         found = (
             f"largest R-hat {np.max(self.rhat):.4f}, smallest bulk effective sample size "
             f"{np.min(self.ess):,.0f}, {100 * self.acceptance:.0f} % of proposals taken, longest "
             f"stay {self.longest_stay}"
         )
-        text = f"{chains} chains of {draws:,} draws for {duels:,} duels: {found}"
+        text = f"{chains} chains of {draws:,} draws for {duels:,} {what}: {found}"
         if self.converged:
             return f"{text}. The chains have converged."
         return (
@@ -281,8 +285,8 @@ def sample_posterior(
 ) -> PosteriorDraws:
     """Draw from the exact posterior given all duels, whatever approximates it in the model.
 
-    Chains of independence Metropolis on v, one for each single duel, with proposals that EP's sites
-    lead (docs/method.md, section 11). They are right whatever the sites; how well they mix is
+    Chains of independence Metropolis on v, one for each single duel, and one for each alternative
+    of each look at a set, with proposals that EP's sites lead (docs/method.md, section 11). They are right whatever the sites; how well they mix is
     measured and reported.
 
     :param model: a `PreferenceGP`, whose kernel, noise, mean function and duels count; or a
@@ -293,7 +297,7 @@ def sample_posterior(
     :param rng: of all draws.
     :param chains: at least 2, which R-hat compares.
     :param warmup: draws left out at the start of each chain; a quarter of `num_draws` by default.
-    :raises ValueError: more than 2,000 duels, counts included; weights that are not whole; a model
+    :raises ValueError: more than 2,000 v, counts included; weights that are not whole; a model
         with logit factors; numbers that make no sense; a prior variance of more than 1e8 times the
         noise; limits that meet; or a kernel that is not positive semi-definite.
     """
@@ -337,7 +341,7 @@ def _parts(
 
 
 def _check_memory(graph: DuelGraph, draws: int) -> None:
-    duels = num_single_duels(graph, "sample a model of a part of the duels")
+    duels = num_single_slots(graph, "sample a model of a part of the duels")
     if duels * draws > _LARGEST_DRAWS:
         raise ValueError(
             f"{draws:,} draws of {duels:,} duels take {8e-9 * duels * draws:.1f} GB; ask for at "

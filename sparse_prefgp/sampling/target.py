@@ -1,21 +1,23 @@
-"""The truncated normal of single duels under the exact prior, with EP's sites to lead the draws."""
+"""The truncated normal of single duels and looks at sets under the exact prior, with EP's sites to
+lead the draws."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from scipy.linalg import cho_factor, cho_solve
 
 from sparse_prefgp.approximations import DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
-from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.factors.sites import Factors, Sites
-from sparse_prefgp.sampling.proposals import TruncatedNormal
+from sparse_prefgp.sampling.proposals import Order, TruncatedNormal
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 SAMPLED_UP_TO = 2000
@@ -25,6 +27,8 @@ _LARGEST_RATIO = 1e8
 # Singular values of the duels' features below this share of the largest are rounding, and so are
 # eigenvalues of their products below the second.
 _SINGULAR_TOLERANCE, _EIGEN_TOLERANCE = 1e-8, 1e-14
+# A site that is nearly all that there is of its own noise has lost its digits; it only leads.
+_SHARPEST = 1e-10
 
 
 class ExactTarget(NamedTuple):
@@ -33,32 +37,129 @@ class ExactTarget(NamedTuple):
     prior: WhitenedPrior
     """In whitened utilities."""
     target: TruncatedNormal
-    """Of all single duels."""
+    """Of all single slots."""
     site: IntArray
-    """(t,) the row of the graph of each."""
+    """(t,) the place of each in `Slots`."""
     log_evidence: float
     """EP's, in nats."""
     converged: bool
     """Whether EP did."""
 
 
+class Slots(NamedTuple):
+    """What is drawn: the v of each site; where answers are about sets, one for each event of a duel
+    and, for each look at a set, the noisy utility y of each alternative, best first."""
+
+    worse: IntArray
+    """(q,) row of the loser, or of the alternative."""
+    better: IntArray
+    """(q,) row of the winner, -1 of an alternative."""
+    noise: FloatArray
+    """(q,)."""
+    offset: FloatArray
+    """(q,) prior mean."""
+    counts: FloatArray
+    """(q,) how often each is drawn."""
+    site: IntArray
+    """(q,) the site of each duel, -1 of an alternative."""
+    looks: tuple[Look, ...] = ()
+    """Of several rows."""
+
+    @classmethod
+    def of(cls, problem: DuelProblem, offset: FloatArray) -> Slots:
+        """Those of a problem.
+
+        :param offset: (sites,) prior mean of z.
+        """
+        graph, noise = problem.graph, problem.noise.numpy().astype(float)
+        every = np.arange(graph.num_sites)
+        if graph.noises is None:
+            return cls(graph.losers, graph.winners, noise, offset, graph.counts, every)
+        mean = np.zeros(graph.num_rows)
+        if problem.mean_function is not None:
+            mean = problem.mean_function(as_float(graph.rows))[:, 0].numpy().astype(float)
+        parts: list[tuple[npt.NDArray[Any], ...]] = []
+        looks, start = [], 0
+        for sites in _sites_of_looks(graph.noises):
+            if len(sites) == 1:
+                parts.append(
+                    (
+                        graph.losers[sites],
+                        graph.winners[sites],
+                        noise[sites],
+                        offset[sites],
+                        graph.counts[sites],
+                        sites,
+                    )
+                )
+            else:
+                draws, first, place = np.unique(
+                    graph.noises.draws[sites], return_index=True, return_inverse=True
+                )
+                rows = np.stack([graph.winners[sites], graph.losers[sites]], 1).reshape(-1)[first]
+                k = len(draws)
+                parts.append(
+                    (
+                        rows,
+                        np.full(k, -1),
+                        np.full(k, 0.5 * noise[sites[0]]),
+                        mean[rows],
+                        np.full(k, graph.counts[sites[0]]),
+                        np.full(k, -1),
+                    )
+                )
+                looks.append(Look(start, k, sites, place.reshape(-1, 2)))
+            start += len(parts[-1][0])
+        return cls(*map(np.concatenate, zip(*parts, strict=True)), tuple(looks))
+
+    def loadings(self, rows: FloatArray) -> FloatArray:
+        """(q, r) from those of rows, (n, r)."""
+        alone = self.better < 0
+        return np.asarray(rows[self.worse] - np.where(alone[:, None], 0.0, rows[self.better]))
+
+
+class Look(NamedTuple):
+    """A look at a set, of several rows."""
+
+    start: int
+    """The first of its slots."""
+    size: int
+    """How many slots."""
+    sites: IntArray
+    """(r,)."""
+    pairs: IntArray
+    """(r, 2) the slots of winner and loser of each, counted from `start`; sides are best first, so
+    that the first comes before.
+    """
+
+
+def _sites_of_looks(noises: Noises) -> list[IntArray]:
+    order = np.argsort(noises.look, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(noises.look))[:-1])
+
+
 def exact_target(problem: DuelProblem) -> ExactTarget:
-    """The truncated normal of all single duels of a problem, whatever its inducing inputs.
+    """The truncated normal of all single duels and sets of a problem, whatever its inducing inputs.
 
     :raises ValueError: limits that meet, a prior variance of more than 1e8 times the noise, or a
         kernel that is not positive semi-definite.
     """
-    graph = problem.graph
+    problem = apart(problem)
     exact = Exact().prior(problem)
     factors = exact.factors
     _check_limits(factors, exact.offset.numpy())
     prior = WhitenedPrior(problem, factors, exact.offset.numpy().astype(float))
     engine = ParallelEP()
-    zero = Sites.zeros(graph.num_sites, factors.upper.dtype)
+    zero = Sites.zeros(problem.graph.num_sites, factors.upper.dtype)
     point = engine.run(exact.covariance, factors, zero)
-    target, site = _expanded(prior, graph, factors, point.sites)
+    target, site = _expanded(prior, factors, point.sites)
     converged = describe(point, engine.tolerance).converged
     return ExactTarget(prior, target, site, float(point.log_evidence()), converged)
+
+
+def apart(problem: DuelProblem) -> DuelProblem:
+    """With copies of answers about sets apart, each of which has noises of its own."""
+    return problem._replace(graph=problem.graph.one_by_one())
 
 
 def _check_limits(factors: Factors, offset: FloatArray) -> None:
@@ -92,26 +193,32 @@ def check_whole(graph: DuelGraph) -> None:
         )
 
 
-def num_single_duels(graph: DuelGraph, instead: str) -> int:
-    """How many duels are to be drawn, counts included.
+def num_single_slots(graph: DuelGraph, instead: str) -> int:
+    """How many v are to be drawn, counts included: one of a duel, k of a look at k alternatives.
 
     :param instead: what to do where there are too many, after a semicolon.
     :raises ValueError: more than 2,000, or weights that are not whole numbers.
     """
     check_whole(graph)
-    duels = int(graph.counts.sum())
-    if duels > SAMPLED_UP_TO:
+    slots, what = int(graph.counts.sum()), "single duels"
+    if graph.noises is not None:
+        slots, what = 0, "single duels and alternatives of sets"
+        for sites in _sites_of_looks(graph.noises):
+            each = 1 if len(sites) == 1 else len(np.unique(graph.noises.draws[sites]))
+            slots += each * int(graph.counts[sites[0]])
+    if slots > SAMPLED_UP_TO:
         raise ValueError(
-            f"Sampling is for up to {SAMPLED_UP_TO:,} single duels, but there are {duels:,}; "
-            f"{instead}."
+            f"Sampling is for up to {SAMPLED_UP_TO:,} {what}, but there are {slots:,}; {instead}."
         )
-    return duels
+    return slots
 
 
 class WhitenedPrior:
     """The prior in whitened utilities u, z = F u, and what v tells of u.
 
-    Given v, u is normal with precision I + F' diag(c / D) F and natural mean F' (v / D).
+    Given v, u is normal with precision I + F' diag(c / D) F and natural mean F' (v / D). With
+    answers about sets F has a row for each alternative too, of its utility less the mean of all
+    rows: what all of them share says nothing.
     """
 
     def __init__(self, problem: DuelProblem, factors: Factors, offset: FloatArray) -> None:
@@ -119,13 +226,18 @@ class WhitenedPrior:
         self.kernel: gpflow.kernels.Kernel = problem.kernel
         self._mean_function = problem.mean_function
         self._rows = as_float(graph.rows)
-        self.offset = offset
+        self.slots = slots = Slots.of(problem, offset)
+        self.offset = slots.offset
         self.duel_noise = 2.0 * float(problem.noise_variance)
         self.margin = 0.0 if problem.cuts is None else float(problem.cuts[0])
         self._limits = _limits_of(factors)
         matrix = kernel_matrix(problem.kernel, self._rows).numpy()
-        self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
-        self.noise = factors.noise.numpy().astype(float)
+        if graph.noises is None:
+            self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
+        else:
+            rows, self._projection = utility_features(matrix)
+            self.loadings = slots.loadings(rows)
+        self.noise = slots.noise
         ratio = float(np.max(np.sum(self.loadings**2, 1) / self.noise))
         if not ratio <= _LARGEST_RATIO:
             raise ValueError(
@@ -133,22 +245,29 @@ class WhitenedPrior:
                 f"{_LARGEST_RATIO:.0e} sampling loses its digits; lower the kernel variance or "
                 "raise the noise variance."
             )
-        weighted = (graph.counts / self.noise)[:, None] * self.loadings
+        weighted = (slots.counts / self.noise)[:, None] * self.loadings
         precision = np.eye(self.loadings.shape[1]) + self.loadings.T @ weighted
         self._factor = cho_factor(precision, lower=True)
 
     def is_of(self, problem: DuelProblem) -> bool:
-        """Whether the problem has the same duels, prior and noise."""
+        """Whether the problem has the same duels and sets, prior and noise."""
+        problem = apart(problem)
         old, new = self.graph, problem.graph
         graphs = [(getattr(old, x), getattr(new, x)) for x in ("rows", "winners", "losers")]
-        if not all(np.array_equal(a, b) for a, b in [*graphs, (old.counts, new.counts)]):
+        graphs.append((old.counts, new.counts))
+        if (old.noises is None) != (new.noises is None):
+            return False
+        if old.noises is not None and new.noises is not None:
+            graphs += [(old.noises.draws, new.noises.draws), (old.noises.look, new.noises.look)]
+        if not all(np.array_equal(a, b) for a, b in graphs):
             return False
         prior = Exact().prior(problem)
+        slots = Slots.of(problem, prior.offset.numpy().astype(float))
         limits = zip(_limits_of(prior.factors), self._limits, strict=True)
         return (
             all(np.array_equal(new, old) for new, old in limits)
-            and np.array_equal(prior.offset.numpy(), self.offset)
-            and np.array_equal(prior.factors.noise.numpy(), self.noise)
+            and np.array_equal(slots.offset, self.offset)
+            and np.array_equal(slots.noise, self.noise)
             and np.array_equal(
                 kernel_matrix(problem.kernel, self._rows), kernel_matrix(self.kernel, self._rows)
             )
@@ -171,7 +290,7 @@ class WhitenedPrior:
         return np.asarray(cho_solve(self._factor, columns), dtype=float)
 
     def gain(self, features: FloatArray) -> FloatArray:
-        """What one v of each site adds to E[features u | v], (N, sites)."""
+        """What one v of each slot adds to E[features u | v], (N, slots)."""
         return (features @ self.spread(self.loadings.T)) / self.noise
 
 
@@ -183,27 +302,52 @@ def duel_features(
     :raises ValueError: the kernel matrix (n, n) is not positive semi-definite.
     """
     n, t = len(kernel), len(winners)
-    # 1 for doubles.
-    loss = float(np.finfo(kernel.dtype).eps / np.finfo(float).eps)
-    tolerance = np.sqrt(loss) * _SINGULAR_TOLERANCE
-    kernel = kernel.astype(float)
     if n <= t:
-        values, vectors = np.linalg.eigh(kernel)
-        _check_definite(values, tolerance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        left, singular, _ = np.linalg.svd(root[losers] - root[winners], full_matrices=False)
-        kept = singular > tolerance * max(singular[0], np.finfo(float).tiny)
+        root, tolerance = _root(kernel)
+        left, singular = _of_full_rank(root[losers] - root[winners], tolerance)
     else:
+        loss, tolerance = _tolerance(kernel)
+        kernel = kernel.astype(float)
         side = kernel[losers] - kernel[winners]
         values, left = np.linalg.eigh(side[:, losers] - side[:, winners])
         _check_definite(values, tolerance)
         kept = values > loss * _EIGEN_TOLERANCE * max(values[-1], np.finfo(float).tiny)
-        singular = np.sqrt(np.maximum(values, 0.0))
-    left, singular = left[:, kept], singular[kept]
+        left, singular = left[:, kept], np.sqrt(np.maximum(values, 0.0))[kept]
     projection = np.zeros((n, len(singular)))
     np.add.at(projection, losers, left / singular)
     np.subtract.at(projection, winners, left / singular)
     return left * singular, projection
+
+
+def utility_features(kernel: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The same of utilities less their mean, f - 1 1'f/n = F u: F (n, r), and P.
+
+    :raises ValueError: the kernel matrix (n, n) is not positive semi-definite.
+    """
+    root, tolerance = _root(kernel)
+    left, singular = _of_full_rank(root - np.mean(root, 0), tolerance)
+    return left * singular, left / singular
+
+
+def _tolerance(kernel: FloatArray) -> tuple[float, float]:
+    """How much less a matrix is known than doubles are, and below which singular values are 0."""
+    loss = float(np.finfo(kernel.dtype).eps / np.finfo(float).eps)  # 1 for doubles
+    return loss, float(np.sqrt(loss)) * _SINGULAR_TOLERANCE
+
+
+def _root(kernel: FloatArray) -> tuple[FloatArray, float]:
+    """R with R R' = K, and the share of the largest below which singular values are 0."""
+    _, tolerance = _tolerance(kernel)
+    values, vectors = np.linalg.eigh(kernel.astype(float))
+    _check_definite(values, tolerance)
+    return vectors * np.sqrt(np.maximum(values, 0.0)), tolerance
+
+
+def _of_full_rank(rows: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
+    """Left singular vectors and singular values, without those that are rounding."""
+    left, singular, _ = np.linalg.svd(rows, full_matrices=False)
+    kept = singular > tolerance * max(singular[0], np.finfo(float).tiny)
+    return left[:, kept], singular[kept]
 
 
 def _check_definite(values: FloatArray, tolerance: float) -> None:
@@ -215,18 +359,48 @@ def _check_definite(values: FloatArray, tolerance: float) -> None:
 
 
 def _expanded(
-    prior: WhitenedPrior, graph: DuelGraph, factors: Factors, sites: Sites
+    prior: WhitenedPrior, factors: Factors, sites: Sites
 ) -> tuple[TruncatedNormal, IntArray]:
-    """The truncated normal of all single duels, and the row of the graph of each."""
+    """The truncated normal of all single slots, and the place in `Slots` of each."""
+    slots = prior.slots
     nu, tau = (np.asarray(x.numpy(), dtype=float) for x in sites)
     if not (np.all(np.isfinite(nu)) and np.all(np.isfinite(tau))):
         nu, tau = np.zeros_like(nu), np.zeros_like(tau)
+    single = slots.site >= 0
+    # A site is on z and the noise that is not its own, of which a duel has none.
+    own_nu, own_tau = (np.where(single, x[slots.site], 0.0) for x in (nu, tau))
+    orders, sharpness = [], own_tau.copy()
+    noise = factors.noise.numpy().astype(float)
+    for look in slots.looks:
+        of_look = slice(look.start, look.start + look.size)
+        # On v itself the site has less variance by what was the site's own noise.
+        left = np.maximum(1.0 - noise[look.sites] * tau[look.sites], _SHARPEST)
+        orders.append(
+            Order(
+                look.start,
+                look.pairs,
+                nu[look.sites] / left,
+                tau[look.sites] / left,
+                slots.offset[of_look],
+            )
+        )
+        sharpness[of_look] = np.max(tau[look.sites])
     # Sharp sites first: what they fix need not be guessed by those after them.
-    order = np.argsort(-tau, kind="stable")
-    site = np.repeat(order, graph.counts[order].astype(int))
-    lower = None if factors.lower is None else factors.lower.numpy().astype(float)[site]
-    upper = factors.upper.numpy().astype(float)[site]
+    order = np.argsort(-sharpness, kind="stable")
+    at = np.argsort(order)
+    orders = [each._replace(start=int(at[each.start])) for each in orders]
+    site = np.repeat(order, slots.counts[order].astype(int))
+    lower, upper = (
+        np.where(single, limits[slots.site], end)[site].astype(float)
+        for limits, end in zip(_limits_of(factors), (-np.inf, np.inf), strict=True)
+    )
     target = TruncatedNormal(
-        prior.loadings[site], prior.noise[site], lower, upper, nu[site], tau[site]
+        prior.loadings[site],
+        prior.noise[site],
+        None if factors.lower is None else lower,
+        upper,
+        own_nu[site],
+        own_tau[site],
+        tuple(sorted(orders, key=lambda each: each.start)),
     )
     return target, site
