@@ -286,8 +286,8 @@ def sample_posterior(
     """Draw from the exact posterior given all duels, whatever approximates it in the model.
 
     Chains of independence Metropolis on v, one for each single duel, and one for each alternative
-    of each look at a set, with proposals that EP's sites lead (docs/method.md, section 11). They are right whatever the sites; how well they mix is
-    measured and reported.
+    of each look at a set, with proposals that EP's sites lead (docs/method.md, section 11). They
+    are right whatever the sites; how well they mix is measured and reported.
 
     :param model: a `PreferenceGP`, whose kernel, noise, mean function and duels count; or a
         `DuelProblem`, whose items are then rows as its kernel takes them, and whose new duels have

@@ -202,9 +202,7 @@ def _groups(target: TruncatedNormal) -> list[_Group]:
         for i in range(start, stop):
             site = slice(i, i + 1)
             nu, tau = target.nu[site], target.tau[site]
-            groups.append(
-                _Group(i, i + 1, nothing, nu[:0], tau[:0], tau[:, None], nu, np.zeros(1))
-            )
+            groups.append(_Group(i, i + 1, nothing, nu[:0], tau[:0], tau[:, None], nu, np.zeros(1)))
         if order is not None:
             groups.append(_look(order, target.noise))
             start = groups[-1].stop

@@ -110,7 +110,8 @@ class Slots(NamedTuple):
                 )
                 looks.append(Look(start, k, sites, place.reshape(-1, 2)))
             start += len(parts[-1][0])
-        return cls(*map(np.concatenate, zip(*parts, strict=True)), tuple(looks))
+        worse, better, own, means, counts, at = map(np.concatenate, zip(*parts, strict=True))
+        return cls(worse, better, own, means, counts, at, tuple(looks))
 
     def loadings(self, rows: FloatArray) -> FloatArray:
         """(q, r) from those of rows, (n, r)."""

@@ -59,6 +59,40 @@ def rows_of(n: int, said: list[tuple[str, list[int], int]]) -> Rows:
     return Rows(np.array(items), np.array(noise))
 
 
+class Rejected(NamedTuple):
+    """Of utilities that are drawn with an answer to every event, those whose answers were given."""
+
+    share: float
+    """Of the draws."""
+    error: float
+    """Its standard error."""
+    utilities: Array
+    """(kept, n)."""
+
+
+def rejected(
+    covariance: ArrayLike,
+    mean: ArrayLike,
+    said: list[tuple[str, list[int], int]],
+    variance: list[float],
+    count: int,
+    rng: np.random.Generator,
+) -> Rejected:
+    """Draw utilities f ~ N(mean, covariance), let everybody answer, keep what was answered so.
+
+    :param variance: of the noise of each alternative, for each event.
+    """
+    f = rng.multivariate_normal(np.asarray(mean), np.asarray(covariance), count)
+    kept = np.ones(count, bool)
+    for (kind, sides, ordered), noise in zip(said, variance, strict=True):
+        for look in covering(kind, len(sides), ordered):
+            y = f[:, sides] + np.sqrt(noise) * rng.standard_normal((count, len(sides)))
+            for better, worse in look:
+                kept &= y[:, better] > y[:, worse]
+    share = float(np.mean(kept))
+    return Rejected(share, float(np.sqrt(share * (1.0 - share) / count)), f[kept])
+
+
 class SlowSets(NamedTuple):
     tau: Array
     """(t,) sites on v."""

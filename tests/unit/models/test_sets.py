@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.data.events import (
     BEST_WORST,
     BEST_WORST_AT_ONCE,
@@ -319,7 +320,7 @@ def test_what_sets_cannot_go_with() -> None:
     model = mixed(spg.VFE())
     for ask in (
         model.lower_bound,
-        model.exact_problem,
+        lambda: hallucinations(model, 1, np.random.default_rng(0)),
         lambda: model.duels.winners,
         lambda: spg.evaluate(model, model.duels),
         lambda: LinearProbit.of(model.duels),
