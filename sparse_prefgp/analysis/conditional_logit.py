@@ -70,12 +70,11 @@ class Stages(LinearLoss):
 
     def slopes(self, a: FloatArray) -> tuple[FloatArray, FloatArray]:
         p = np.exp(a - np.repeat(_log_sums(a, self.first), self.sizes))
-        means = np.add.reduceat(p[:, None] * self.x, self.first)
-        weighted = np.repeat(self.weight, self.sizes) * p
-        slope = weighted.copy()
+        weighted = (np.repeat(self.weight, self.sizes) * p)[:, None] * self.x
+        sums = np.add.reduceat(weighted, self.first)
+        slope = np.repeat(self.weight, self.sizes) * p
         slope[self.first] -= self.weight
-        spread = self.x - np.repeat(means, self.sizes, axis=0)
-        return slope, spread.T @ (weighted[:, None] * spread)
+        return slope, self.x.T @ weighted - sums.T @ (sums / self.weight[:, None])
 
     @property
     def num_units(self) -> int:
@@ -97,16 +96,16 @@ class Stages(LinearLoss):
             self.event[kept],
         )
 
-    def spread(self) -> FloatArray:
-        """(D,) standard deviation of each column within choices, 1 where it is the same in each."""
-        means = np.add.reduceat(self.x, self.first) / self.sizes[:, None]
-        scale = np.sqrt(np.mean((self.x - np.repeat(means, self.sizes, axis=0)) ** 2, axis=0))
+    def scaled(self) -> tuple[Stages, FloatArray]:
+        """With columns of mean 0 within each choice, over their standard deviations within choices,
+        and these, (D,); 1 where a column is the same within each."""
+        # Less the chosen row first: what is the same within a choice is 0 then, without rounding.
+        inside = self.x - np.repeat(self.x[self.first], self.sizes, axis=0)
+        means = np.add.reduceat(inside, self.first) / self.sizes[:, None]
+        inside -= np.repeat(means, self.sizes, axis=0)
+        scale = np.sqrt(np.mean(inside**2, axis=0))
         scale[scale == 0.0] = 1.0
-        return np.asarray(scale)
-
-    def scaled(self, scale: FloatArray) -> Stages:
-        """With columns divided by `scale` (D,)."""
-        return Stages(self.x / scale, self.first, self.weight, self.unit, self.event)
+        return Stages(inside / scale, self.first, self.weight, self.unit, self.event), scale
 
 
 def _log_sums(a: FloatArray, first: IntArray) -> FloatArray:
@@ -428,8 +427,7 @@ def _fitted(
     if folds < 2:
         raise ValueError(f"folds is {folds}; give at least 2.")
     grid = np.unique(given)[::-1].tolist()
-    scale = stages.spread()
-    loss = stages.scaled(scale)
+    loss, scale = stages.scaled()
     table: tuple[tuple[float, float], ...] = ()
     best = grid[0] if len(grid) == 1 else 1.0
     if grid == [0.0]:

@@ -80,6 +80,17 @@ def test_units_of_the_features_do_not_matter(simulated):
     assert other.ridge == found.ridge
 
 
+def test_what_is_the_same_throughout_a_set_has_no_coefficient(simulated):
+    x, sets, chosen = simulated
+    of_set = np.array([0.1 + int(one[1:]) / 7.0 for one in sets])
+    found = spg.conditional_logit(np.column_stack([x, of_set]), sets, chosen, ridge=0.01)
+    alone = spg.conditional_logit(x, sets, chosen, ridge=0.01)
+    assert found.coefficients[3] == 0.0
+    np.testing.assert_allclose(found.coefficients[:3], alone.coefficients, rtol=IDENTITY)
+    with pytest.raises(ValueError, match="The feature 'column 3' differs in no set"):
+        spg.conditional_logit(np.column_stack([x, of_set]), sets, chosen, ridge=0.0)
+
+
 def test_the_ridge_is_that_of_the_smallest_loss_of_whole_people_left_out(simulated):
     x, sets, chosen = simulated
     person = np.array([int(one[1:]) % 7 for one in sets])
