@@ -220,8 +220,13 @@ class InducingApproximation(SummedApproximation):
             )
         return self.over_duels(problem, basis, layout.chunk)
 
-    def over_sets(self, problem: DuelProblem, basis: Whitened, noises: Noises) -> DuelPrior:
-        """The prior of answers about sets, whose alternatives share noises, in blocks of sets."""
+    def over_sets(
+        self, problem: DuelProblem, basis: Whitened, noises: Noises, look: bool = True
+    ) -> DuelPrior:
+        """The prior of answers about sets, whose alternatives share noises, in blocks of sets.
+
+        :param look: whether the correction is wanted.
+        """
         graph, share = problem.graph, self.residual_share
         shared = SharedNoise(noises, 0.5 * problem.noise)
         buckets = graph.buckets(noises.look)
@@ -232,12 +237,15 @@ class InducingApproximation(SummedApproximation):
             terms.append(Unexplained(problem.kernel, graph, noises.look, SETS, share))
         covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
         factors, offset = build_factors(problem, problem.own_noise)
-        left = SetResidual(problem, basis.factor, shared, buckets, parts)
+        correction = tf.zeros([], factors.noise.dtype)
+        if look:
+            left = SetResidual(problem, basis.factor, shared, buckets, parts)
+            correction = self.correction_of_sets(left)
         return DuelPrior(
             covariance,
             factors,
             offset,
-            self.correction_of_sets(left),
+            correction,
             basis.features,
             basis.jitter,
             covariance.clipped,
@@ -264,7 +272,13 @@ class InducingApproximation(SummedApproximation):
     def over_duels(
         self, problem: DuelProblem, basis: Whitened, chunk: int, look: bool = True
     ) -> DuelPrior:
-        """The prior of the duels of a problem by their own features, `chunk` made at a time."""
+        """The prior of the duels of a problem by their own features, `chunk` made at a time.
+
+        Answers about sets are made as one.
+        """
+        noises = problem.graph.noises
+        if noises is not None:
+            return self.over_sets(problem, basis, noises, look)
         features = features_of_duels(basis, problem.graph, chunk)
         explained = tf.concat([*map(own_squared_lengths, features)], 0) if look else None
         return self._complete(problem, basis, LowRankOverDuels(features), explained)

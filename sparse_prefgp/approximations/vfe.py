@@ -81,7 +81,7 @@ class TightVFE(InducingApproximation):
 
     @property
     def summed_over_duels(self) -> bool:
-        return self.residual == "diagonal"
+        return self.residual in ("diagonal", "block")
 
     @property
     def penalises_residual(self) -> bool:

@@ -180,6 +180,25 @@ class Doors(NamedTuple):
         return np.asarray(self.cuts[:, 1] <= 0)
 
 
+class AboutSets(NamedTuple):
+    """What a model has to know of events before it takes answers about sets among them."""
+
+    any: bool = False
+    """Whether there are some."""
+    odd: float | None = None
+    """As how many one of them counts, where that is no whole number; None where all are."""
+    others: bool = False
+    """Whether there are ties or grades of duels too."""
+
+    def plus(self, other: AboutSets) -> AboutSets:
+        """Of these and other events."""
+        odd = other.odd if self.odd is None else self.odd
+        return AboutSets(self.any or other.any, odd, self.others or other.others)
+
+
+NO_SETS = AboutSets()
+
+
 class Kind(NamedTuple):
     """A kind of event."""
 
@@ -493,6 +512,33 @@ class Events:
         kinds, names = np.unique(self.kind), {CHOICE: "choices", RANKING: "rankings"}
         return names.get(int(kinds[0]), "answers") if len(kinds) == 1 else "answers"
 
+    @property
+    def about_sets(self) -> AboutSets:
+        """What a model has to know of answers about sets."""
+        sets, odd = _COVERING[self.kind], None
+        if self.has_sets and self.weights is not None:
+            here = self.weights[sets]
+            odd = next((float(weight) for weight in here[here % 1.0 != 0.0]), None)
+        return AboutSets(self.has_sets, odd, bool(np.any(~sets & (self.kind != WIN))))
+
+    @property
+    def copies(self) -> IntArray:
+        """(e,) how often each has sites of its own next to answers about sets, of which copies
+        share no noise; once where a weight is no whole number."""
+        totals = self.totals
+        return np.where(totals % 1.0 == 0.0, totals, 1.0).astype(np.int64)
+
+    def copied(self) -> Events:
+        """With each of `copies` by itself."""
+        copies = self.copies
+        if np.all(copies == 1):
+            return self
+        apart = self.take(np.repeat(np.arange(len(self)), copies))
+        several = np.repeat(copies, copies)
+        counts = np.where(several > 1, 1, apart.counts)
+        weights = None if apart.weights is None else apart.weights / several
+        return replace(apart, counts=counts, weights=weights)
+
     def _best_first(self, answer: Answers) -> Events:
         """With grades below 0 said from the other side."""
         turned = np.flatnonzero(answer.numbers < 0)
@@ -602,7 +648,7 @@ class Events:
             place = np.empty_like(event)
             place[np.argsort(event, kind="stable")] = np.arange(len(event))
         if any(doors.draws is not None for doors in found):
-            found = [_with_noises(doors) for doors in found]
+            found = [with_noises(doors) for doors in found]
         columns: list[Any] = [
             None if c is None else np.empty((len(event), *c.shape[1:]), c.dtype) for c in found[0]
         ]
@@ -879,7 +925,7 @@ def _one_number(columns: Sequence[npt.NDArray[Any]]) -> IntArray:
 # What each kind means.
 
 
-def _with_noises(doors: Doors) -> Doors:
+def with_noises(doors: Doors) -> Doors:
     """With those of duels said: sigma² of either side, its own."""
     if doors.draws is not None:
         return doors

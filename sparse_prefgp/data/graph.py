@@ -217,7 +217,7 @@ class DuelGraph(Links):
             events=events,
             event=None if single else doors.event,
             groups=None if events.judge is None else events.judge.numbers[doors.event],
-            noises=_noises(doors) if events.has_sets else None,
+            noises=noises_of(doors) if events.has_sets else None,
             **more,
         )
 
@@ -288,8 +288,7 @@ class DuelGraph(Links):
         """Each copy of an event by itself, where noises are shared: copies share none."""
         if self.noises is None or self.events is None or np.all(self.events.totals == 1.0):
             return self
-        totals = self.events.totals
-        copies = np.where(totals == np.floor(totals), totals, 1.0).astype(np.int64)
+        totals, copies = self.events.totals, self.events.copies
         number = np.repeat(np.arange(len(totals)), copies)
         apart = self.taking(number, (totals / copies)[number])
         event, count = self.event_of_duel, self.count_of_duel
@@ -425,7 +424,8 @@ class DuelGraph(Links):
         return {}
 
 
-def _noises(doors: Doors) -> Noises:
+def noises_of(doors: Doors) -> Noises:
+    """Of sites behind doors that say of which noises theirs are made."""
     every = np.arange(len(doors.event))
     assert doors.draws is not None and doors.look is not None and doors.own is not None
     whole = Noises(doors.draws, doors.look, doors.own)

@@ -18,7 +18,7 @@ from sparse_prefgp.covariances.item_effect import (
     unheld_kernels,
 )
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
-from sparse_prefgp.data.events import KINDS, WIN
+from sparse_prefgp.data.events import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.models.inducing_inputs import check_count
 from sparse_prefgp.support.words import shortened
@@ -84,19 +84,7 @@ def check_sets(graph: DuelGraph, engine: Any, margin: Any) -> None:
     noises, events = graph.noises, graph.events
     if noises is None or events is None:
         return
-    several = np.array([kind.covering is not None for kind in KINDS])[events.kind]
-    odd = events.totals[several] % 1.0 != 0.0
-    if np.any(odd):
-        raise ValueError(
-            f"An answer about a set counts as {events.totals[several][odd][0]:g}; give whole "
-            "numbers of answers, or leave weights out: a share of an answer about several "
-            "alternatives has no likelihood of its own."
-        )
-    if margin is not None or not np.all(several | (events.kind == WIN)):
-        raise ValueError(
-            "There is a margin, or ties or grades of duels, next to answers about sets, which no "
-            "margin moves; leave these out, or give them a model of their own."
-        )
+    check_about_sets(events.about_sets, margin)
     if not engine.link_function.has_normal_noise:
         raise ValueError(
             f"{engine!r} has logistic noise, but alternatives of a set share normal noise; use a "
@@ -107,6 +95,27 @@ def check_sets(graph: DuelGraph, engine: Any, margin: Any) -> None:
         raise ValueError(
             f"{engine!r} needs noise of each row's own, which an answer of best and worst at once "
             "has none of; use ParallelEP() or SequentialEP()."
+        )
+
+
+def check_about_sets(about: AboutSets, margin: Any) -> None:
+    """What answers about sets cannot go together with, whatever the engine.
+
+    :param margin: of ties; None without.
+    :raises ValueError: weights that are no whole numbers, a margin, ties or grades.
+    """
+    if not about.any:
+        return
+    if about.odd is not None:
+        raise ValueError(
+            f"An answer about a set counts as {about.odd:g}; give whole numbers of answers, or "
+            "leave weights out: a share of an answer about several alternatives has no likelihood "
+            "of its own."
+        )
+    if margin is not None or about.others:
+        raise ValueError(
+            "There is a margin, or ties or grades of duels, next to answers about sets, which no "
+            "margin moves; leave these out, or give them a model of their own."
         )
 
 

@@ -65,8 +65,14 @@ class StreamedDuels:
 
     @property
     def num_sites(self) -> int:
-        """t, z behind the doors of these rows; read only where some row has several."""
+        """t, those of all these rows; read only where some row has several."""
         return self.num_rows if self.scan.sites == self.scan.rows else self.totals.sites
+
+    def sites_of(self, chunk: Chunk) -> IntArray:
+        """How many sites each event of a chunk has, (c,): z behind its doors, of each copy where
+        answers about sets share noises."""
+        sites = chunk.events.sites
+        return sites * chunk.events.copies if self.scan.sets.any else sites
 
     @property
     def num_duels(self) -> int:
@@ -94,7 +100,7 @@ class StreamedDuels:
                 low, high = (low - mean) / scale, (high - mean) / scale
             numbers = scan.sites, scan.duels, scan.ties
             return Totals(*numbers, scan.comparisons, low, high, scan.grades, scan.judged)
-        return totals_of(self.items, self.chunks(READ_ROWS))
+        return totals_of(self.items, self.chunks(READ_ROWS), scan.sets.any)
 
     @property
     def num_features(self) -> int:
@@ -198,7 +204,7 @@ class StreamedDuels:
         start, held, sites = 0, list[Chunk](), 0
         for chunk in self._read():
             held.append(chunk)
-            sites += int(chunk.events.sites.sum())
+            sites += int(self.sites_of(chunk).sum())
             if sites >= size:
                 whole, done = joined(held), 0
                 for end in self._ends_in(whole, start, size, False):
@@ -206,7 +212,7 @@ class StreamedDuels:
                     done = end
                 rest = whole.take(slice(done, None), 0)
                 held = [rest] if len(rest.events) else []
-                start, sites = start + done, int(rest.events.sites.sum())
+                start, sites = start + done, int(self.sites_of(rest).sum())
         if held:
             whole, done = joined(held), 0
             for end in self._ends_in(whole, start, size, True):
@@ -225,7 +231,7 @@ class StreamedDuels:
         :param start: number of the first of them.
         :param last: whether no more are to come.
         """
-        sites = np.append(0, np.cumsum(whole.events.sites))
+        sites = np.append(0, np.cumsum(self.sites_of(whole)))
         ends = np.arange(1, len(sites))
         if self.blocks is not None:
             ends = self._block_ends - start

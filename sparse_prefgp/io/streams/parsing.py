@@ -90,7 +90,10 @@ def parsed(
         columns = dict(zip(names, map(_array, rows.covariates), strict=True))
         said = differences_of(source.covariate_columns, columns, where)
     who = None if judge is None else judge.numbers
-    for array in (*sides, counts, kind, weights, levels, who, said):
+    sets: list[npt.NDArray[Any]] = []
+    if rows.said is not None and rows.said.has_sets:
+        sets = [rows.said.sides, rows.said.offsets, *rows.said.said()]
+    for array in (*sides, counts, kind, weights, levels, who, said, *sets):
         if array is not None:
             digest = zlib.crc32(array.tobytes(), digest)
     if transform is not None and items is None:

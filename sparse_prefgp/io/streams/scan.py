@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparse_prefgp.data.duels import check_covariates
-from sparse_prefgp.data.events import Codes
+from sparse_prefgp.data.events import NO_SETS, AboutSets, Codes
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import plain_ids
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, regular
@@ -33,7 +33,7 @@ class Scan:
     rows: int
     """Events of the stream."""
     sites: int
-    """z behind their doors."""
+    """z behind their doors, of each copy where there are answers about sets."""
     duels: int
     """Duels, counts included."""
     ties: int
@@ -64,6 +64,8 @@ class Scan:
     """The column that says so."""
     judged: IntArray | None = None
     """(J, K + 1) how often each judge said each level, as `Events.judge_levels`."""
+    sets: AboutSets = NO_SETS
+    """What a model has to know of answers about sets."""
 
 
 class Totals(NamedTuple):
@@ -106,7 +108,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
             progress(rows, total)
     of = sums.totals
     found = Scan(rows, of.sites, of.duels, of.ties, starts, tuple(digests), of.comparisons)
-    found = replace(found, levels=sums.levels, grades=of.grades)
+    found = replace(found, levels=sums.levels, grades=of.grades, sets=sums.sets)
     if sums.squares is not None:
         squares = sums.squares / sums.duels
         sums.check_covariates()
@@ -121,9 +123,13 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     return replace(found, mean=moments.mean, sd=sd, low=moments.low, high=moments.high)
 
 
-def totals_of(items: ItemTable | None, chunks: Iterator[Chunk]) -> Totals:
-    """Numbers of some chunks."""
+def totals_of(items: ItemTable | None, chunks: Iterator[Chunk], about_sets: bool) -> Totals:
+    """Numbers of some chunks.
+
+    :param about_sets: whether there are answers about sets anywhere in the stream.
+    """
     sums = _Sums(items)
+    sums.sets = AboutSets(about_sets)
     for chunk in chunks:
         sums.add(chunk)
     return sums.totals
@@ -133,7 +139,8 @@ class _Sums:
     """Over chunks that come one after the other."""
 
     def __init__(self, items: ItemTable | None) -> None:
-        self.rows, self.sites, self.duels, self.ties = 0, 0, 0.0, 0.0
+        self.rows, self.duels, self.ties = 0, 0.0, 0.0
+        self.sites, self.sites_apart = 0, 0  # of each copy, where there are sets
         self.levels: tuple[str, ...] | None = None
         self.grades: IntArray | None = None
         self.compared = None if items is None else np.zeros(items.num_items, dtype=np.int64)
@@ -143,6 +150,7 @@ class _Sums:
         self.ends: FloatArray | None = None
         self.judge: Codes | None = None
         self.judged: IntArray | None = None
+        self.sets = NO_SETS
 
     def check_covariates(self) -> None:
         """Refuse what is the same in all duels.
@@ -155,9 +163,11 @@ class _Sums:
     def add(self, chunk: Chunk) -> None:
         events = chunk.events
         self.sites += int(events.sites.sum())
+        self.sites_apart += int(events.sites @ events.copies)
         self.duels += float(events.counts.sum())
         self.ties += 0.0 if events.ties is None else float(events.counts[events.ties].sum())
         self.rows += len(events)
+        self.sets = self.sets.plus(events.about_sets)
         levels = events.judge_levels
         if levels is not None:
             self.judge = events.judge
@@ -179,13 +189,17 @@ class _Sums:
             self.grades = used if self.grades is None else self.grades + used
         if self.compared is not None:
             self.compared += events.compared(len(self.compared))
+        elif events.has_sets:
+            assert chunk.features is not None
+            self.moments.add(chunk.features)
         else:
             self.moments.add(chunk.side(0))
             self.moments.add(chunk.side(1))
 
     @property
     def totals(self) -> Totals:
-        numbers = self.sites, int(self.duels), int(self.ties)
+        sites = self.sites_apart if self.sets.any else self.sites
+        numbers = sites, int(self.duels), int(self.ties)
         if self.compared is not None:
             return Totals(*numbers, self.compared, None, None, self.grades, self.judged)
         low, high = self.moments.low, self.moments.high

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -30,8 +31,8 @@ from sparse_prefgp.approximations.layout import FeatureLayout
 from sparse_prefgp.covariances import LowRank, Marginals
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRankIntermediates
-from sparse_prefgp.data.events import Doors
-from sparse_prefgp.data.graph import ChunkLinks, DuelGraph
+from sparse_prefgp.data.events import Doors, with_noises
+from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, noises_of
 from sparse_prefgp.engines.base import SweepState
 from sparse_prefgp.engines.propagation import ends, log_z_of, step
 from sparse_prefgp.evidence import differentiable_log_evidence
@@ -72,59 +73,68 @@ class ChunkGraph(NamedTuple):
     graph: DuelGraph
     """Its sites between the features of their own sides."""
     links: ChunkLinks | None
-    """Between rows of the items, None without a table."""
+    """Between rows of the items; None without a table, and where sums go over blocks."""
 
 
 def chunk_graph(
-    chunk: Chunk, size: int, items: FloatArray | None, judged: bool = False
+    chunk: Chunk,
+    size: int,
+    items: FloatArray | None,
+    *,
+    judged: bool = False,
+    about_sets: bool = False,
 ) -> ChunkGraph:
     """Fill a chunk up with duels of the first row against itself that count 0.
 
-    A chunk of whole blocks is left as it is, since its shapes are those of its blocks.
+    A chunk of whole blocks, or of a stream with answers about sets, is left as it is, since its
+    shapes are those of its blocks.
 
     :param judged: whether rows with covariates name the judge too.
+    :param about_sets: whether there are answers about sets anywhere in the stream: noises are then
+        those of alternatives in all of its chunks.
     """
-    if chunk.events.has_sets:
-        raise ValueError(
-            "A stream takes duels alone, and this one has answers about sets; use PreferenceGP, in "
-            "memory."
-        )
-    doors = chunk.events.doors()
-    if chunk.blocks is not None:
-        size = len(doors.event)
-    spare = size - len(doors.event)
+    events = chunk.events.copied() if about_sets else chunk.events
+    doors = replace(events, sides=np.arange(len(events.sides))).doors()
+    noises = noises_of(with_noises(doors)) if about_sets else None
+    whole = about_sets or chunk.blocks is not None
+    spare = 0 if whole else size - len(doors.event)
 
-    def fill(values: npt.NDArray[Any], by: Any = 0) -> npt.NDArray[Any]:
+    def fill(values: npt.NDArray[Any], by: Any = 0, each: int = 1) -> npt.NDArray[Any]:
         if not spare:
             return values
-        return np.concatenate([values, np.full((spare, *values.shape[1:]), by, values.dtype)])
+        added = np.full((each * spare, *values.shape[1:]), by, values.dtype)
+        return np.concatenate([values, added])
 
-    sides = fill(doors.features)
-    links = None if items is None else ChunkLinks(len(items), *np.ascontiguousarray(sides.T))
+    ends = fill(doors.features)
+    links = None
+    if items is not None and not whole:
+        links = ChunkLinks(len(items), *np.ascontiguousarray(events.sides[ends].T))
     table = items if chunk.features is None else chunk.features
     assert table is not None
-    rows = table[sides.T.reshape(-1)]
-    if chunk.events.covariates is not None:
-        # A chunk is of pairs, whose sides come one after the other, as their covariates do.
-        said = fill(chunk.events.side_columns(judged).reshape(len(doors.event), 2, -1))
-        rows = np.column_stack([rows, np.concatenate([said[:, 0], said[:, 1]])])
-    ends, judge = np.arange(2 * size), chunk.events.judge
-    blocks = chunk.blocks
+    rows = table[events.sides]
+    if events.covariates is not None:
+        rows = np.column_stack([rows, events.side_columns(judged)])
+    rows = fill(rows, rows[0], each=2)
+    blocks, judge = chunk.blocks, events.judge
     if blocks is not None:  # within a block equal rows are one
-        rows, ends = np.unique(rows, axis=0, return_inverse=True)
+        rows, place = np.unique(rows, axis=0, return_inverse=True)
+        ends = place.reshape(-1)[ends]
+        if about_sets:
+            blocks = np.repeat(blocks, chunk.events.copies)
         blocks = (blocks - blocks[0])[doors.event]
     graph = DuelGraph.behind(
         Doors(
-            ends.reshape(2, -1).T,
+            ends,
             fill(doors.limits, (-np.inf, 0.0)),
             fill(doors.cuts, (0, -1)),
             doors.event,
-            fill(chunk.events.totals[doors.event] * doors.weight),
+            fill(events.totals[doors.event] * doors.weight),
         ),
         rows,
         row_of_item=np.empty(0, np.int64),
         blocks=blocks,
         groups=None if judge is None else fill(judge.numbers[doors.event]),
+        noises=noises,
         passing=True,
     )
     return ChunkGraph(graph, links)
@@ -151,6 +161,7 @@ class Algebra:
         self._compiled: CompiledKernel | None = None
         self.size, self.at_once, self.over_items = layout.chunk, layout.at_once, layout.over_items
         self.items = None if stream.items is None else stream.items.features
+        self.about_sets = stream.scan.sets.any
         self._approximation = approximation
         self._rows = None
         if layout.over_items:

@@ -57,6 +57,7 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
             "group_column": seen.group_column,
             "group_levels": None if seen.group_levels is None else seen.group_levels.tolist(),
             "has_items": seen.has_items,
+            "has_sets": seen.has_sets,
             **described_columns(seen),
         },
         "log_evidence": kept.log_evidence,

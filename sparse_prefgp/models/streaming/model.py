@@ -26,6 +26,7 @@ from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, St
 from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
+    check_about_sets,
     check_parts,
     inducing_points,
     noise_parameter,
@@ -209,6 +210,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         summed = _check_approximation(approximation)
         _check_engine(engine)
         place = PartsOptions.of(sites, chunk, scheduler, timeout)
+        check_about_sets(duels.scan.sets, margin)
         if approximation.block_of_duel is not None:
             duels = duels.in_blocks(approximation.block_of_duel)
             assert duels.blocks is not None
@@ -351,12 +353,13 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             none = np.zeros((0, self.duels.num_features))
             return SampledWins(none, none, np.zeros(0))
         duels = stream.sample(size, rng)
-        won = duels.decided
-        ahead, behind = (duels.items[ends[won]] for ends in (duels.winners, duels.losers))
+        doors = duels.events.doors()
+        won = doors.decided
+        ahead, behind = (duels.items[ends] for ends in doors.features[won].T)
         each = np.full(len(ahead), noise)
         if self.noise_ratio is not None and duels.groups is not None:
             judge = places_of(duels.group_names or (), self.duels.group_names or ())
-            each *= self.noise_ratio.numpy()[judge[duels.groups[won]]]
+            each *= self.noise_ratio.numpy()[judge[duels.groups[doors.event[won]]]]
         return SampledWins(ahead, behind, each)
 
     def __repr__(self) -> str:
@@ -466,7 +469,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         """An ordinary model of all duels, with the same parameters, at the same sites.
 
         For duels that fit, and for what needs them all: `update`, `suggest`, `lower_bound`. After
-        `close` the sites are found again.
+        `close` the sites are found again, and so are those of answers about sets.
 
         :raises ValueError: a loaded model, or parts in other processes.
         """
@@ -479,6 +482,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         duels = stream.in_memory(whole)
         model = on_other_duels(self, duels, ParallelEP(tolerance=self.engine.tolerance))
         keep_ratios(self, model)
+        if whole.events.has_sets:
+            return model
         graph = model.graph
         site = graph.sites_of_duels
         if whole.ties is not None:  # whose sides have an order of their own there

@@ -123,8 +123,9 @@ def algebra_for(
     :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
     table = streams[0].items
-    # Neither blocks nor covariates are those of items.
-    over_items = not (approximation.has_blocks or parameters.row_layout.covariates)
+    # Neither blocks nor covariates are those of items, and sets are blocks.
+    whole = approximation.has_blocks or streams[0].scan.sets.any
+    over_items = not (whole or parameters.row_layout.covariates)
     layout = choose_stream_layout(
         None if table is None or not over_items else table.num_items,
         max(stream.num_sites for stream in streams),
@@ -229,20 +230,23 @@ class Part:
         self, work: Callable[[ChunkGraph, FloatArray], Found], seen: Seen | None
     ) -> Iterator[tuple[_At, Found]]:
         """What `work` makes of each chunk and its sites, in the order of the chunks."""
-        size, judged = self.algebra.size, self.algebra.judged
+        algebra, size = self.algebra, self.algebra.size
+        sets = algebra.about_sets
 
         def one(chunk: Chunk, sites: FloatArray) -> Found:
-            return work(chunk_graph(chunk, size, self.algebra.items, judged), sites)
+            graph = chunk_graph(chunk, size, algebra.items, judged=algebra.judged, about_sets=sets)
+            return work(graph, sites)
 
         def given() -> Iterator[tuple[_At, Callable[[], Found]]]:
             start = 0
             for chunk in self.duels.chunks(size):
-                at = _At(start, int(chunk.events.sites.sum()), chunk.start + len(chunk.events))
+                sites = int(self.duels.sites_of(chunk).sum())
+                at = _At(start, sites, chunk.start + len(chunk.events))
                 start += at.sites
-                length = size if chunk.blocks is None else at.sites
+                length = at.sites if sets or chunk.blocks is not None else size
                 yield at, partial(one, chunk, self.store.read(at.start, at.sites, length))
 
-        for at, found in in_order(given(), self.algebra.at_once):
+        for at, found in in_order(given(), algebra.at_once):
             yield at, found
             if seen is not None:
                 seen(at.stop)

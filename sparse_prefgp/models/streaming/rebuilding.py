@@ -41,6 +41,7 @@ def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Strea
         None if data.get("group_levels") is None else np.array(data["group_levels"]),
         arrays.get("item"),
         None if rows is None else ItemRows.from_dict(json.loads(rows.tobytes().decode("utf-8"))),
+        data.get("has_sets", False),
     )
     kept = LoadedPosterior(
         seen,

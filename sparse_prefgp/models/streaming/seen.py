@@ -74,6 +74,8 @@ class SeenDuels:
     """`Duels.item`; None where each row is an item."""
     item_rows: ItemRows | None = None
     """As in `Duels`."""
+    has_sets: bool = False
+    """Whether there are answers about sets."""
 
     held: ClassVar[bool] = False
     groups: ClassVar[None] = None
@@ -87,6 +89,7 @@ class SeenDuels:
             "grade_counts": totals.grades,
             "covariate_names": duels.scan.covariate_names,
             "covariate_squares": duels.scan.covariate_squares,
+            "has_sets": duels.scan.sets.any,
         }
         if duels.judges is not None and totals.judged is not None:
             here = np.flatnonzero(totals.judged.sum(1))
