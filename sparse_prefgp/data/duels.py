@@ -282,12 +282,16 @@ class Duels:
 
     @property
     def covariates(self) -> FloatArray | None:
-        """(num_pairs, C) of the winner less those of the loser; None without."""
+        """(num_pairs, C) of the winner less those of the loser; None without.
+
+        :raises ValueError: answers about sets.
+        """
         return self.events.covariate_differences
 
     @property
     def covariate_squares(self) -> FloatArray | None:
-        """(C,) mean square of each covariate, winner less loser; None without."""
+        """(C,) mean square of each covariate, winner less loser, or between alternatives of a set;
+        None without."""
         return self.events.covariate_squares
 
     @property

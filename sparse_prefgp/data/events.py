@@ -559,19 +559,41 @@ class Events:
 
     @property
     def covariate_differences(self) -> FloatArray | None:
-        """(e, C) of the first side less those of the last; None without."""
+        """(e, C) of the first side less those of the last; None without.
+
+        :raises ValueError: answers about sets.
+        """
         if self.covariates is None:
             return None
+        if self.has_sets:
+            raise ValueError(
+                "Answers about sets have no covariates of winner less loser; look at "
+                "`events.covariates`, those of each side."
+            )
         first, last = self.offsets[:-1], self.offsets[1:] - 1
         return np.asarray(self.covariates[first] - self.covariates[last])
 
     @property
-    def covariate_squares(self) -> FloatArray | None:
-        """(C,) their mean square over all that was said; None without."""
-        values = self.covariate_differences
-        if values is None:
+    def covariate_steps(self) -> tuple[FloatArray, IntArray] | None:
+        """(t, C) of the better side less those of the worse of each z, up to the sign, and the
+        event of each, (t,); None without."""
+        if self.covariates is None:
             return None
-        return np.asarray(np.average(values**2, axis=0, weights=self.counts))
+        if not self.has_sets:
+            values = self.covariate_differences
+            assert values is not None
+            return values, np.arange(len(self))
+        doors = replace(self, sides=np.arange(len(self.sides))).doors()
+        better, worse = (self.covariates[ends] for ends in doors.features.T)
+        return np.asarray(better - worse), doors.event
+
+    @property
+    def covariate_squares(self) -> FloatArray | None:
+        """(C,) the mean square of their steps over all that was said; None without."""
+        if self.covariate_steps is None:
+            return None
+        values, event = self.covariate_steps
+        return np.asarray(np.average(values**2, axis=0, weights=self.counts[event]))
 
     def side_columns(self, judged: bool = False) -> FloatArray:
         """What a row of each side holds besides its item, (s, C) or (s, C + 1).

@@ -26,14 +26,15 @@ FIRST_VARIANCE = 0.25
 VARIANCE_LOG_SD = 1.0
 
 
-def covariate_parameter(given: Any, squares: FloatArray | None) -> gpflow.Parameter | None:
+def covariate_parameter(given: Any, duels: KnownDuels) -> gpflow.Parameter | None:
     """Prior variances of the coefficients, (C,), in units of 1 / covariate²; None without any.
 
     The log of each has a normal prior about what it begins from.
 
-    :param squares: (C,) mean square of each covariate; None without.
-    :raises ValueError: what is no positive number for each covariate, or given without covariates.
+    :raises ValueError: what is no positive number for each covariate, or given without covariates;
+        none given for a covariate that is the same on all sides.
     """
+    squares = duels.covariate_squares
     if squares is None:
         if given is not None:
             raise ValueError(
@@ -41,6 +42,11 @@ def covariate_parameter(given: Any, squares: FloatArray | None) -> gpflow.Parame
                 "(Duels(…, covariates=…)), or leave it out."
             )
         return None
+    for c in np.flatnonzero(squares == 0.0)[:1] if given is None else ():
+        raise ValueError(
+            f"The covariate {duels.covariate_names[c]!r} is the same for all sides of each event, "
+            "so that nothing can be learned of it; leave it out, or give covariate_variance."
+        )
     array = np.asarray(FIRST_VARIANCE / squares if given is None else given)
     shape = squares.shape
     if array.shape not in ((), shape) or array.dtype.kind not in "iuf" or not np.all(array > 0.0):

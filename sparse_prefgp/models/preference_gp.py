@@ -186,7 +186,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         warn_of_cancelling(kernel)
         labels = None if approximation is None else approximation.labels
         check_tie_model(tie_model, duels, labels, cuts_by_group)
-        self.covariate_variance = covariate_parameter(covariate_variance, duels.covariate_squares)
+        self.covariate_variance = covariate_parameter(covariate_variance, duels)
         self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, duels), lean_by_group
         full = DuelGraph.from_duels(duels, bool(item_effects(kernel)), lean_by_group is not None)
         if tie_model == MARGIN_ONLY:
@@ -693,6 +693,7 @@ def on_other_duels(
         engine=engine,
         mean_function=mean_function,
         margin=None if margin is None else 1.0,  # its own, below
+        covariate_variance=None if covariate is None or duels.covariate_squares is None else 1.0,
         noise_by_group=model.noise_ratio is not None,
         cuts_by_group=model.cut_scale is not None,
         tie_model=model.tie_model,

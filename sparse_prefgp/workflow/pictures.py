@@ -106,7 +106,7 @@ def write_pictures(
             f"common.{_missing(names)}",
         )
         _add_surfaces(add, model, first)
-    if model.duels.covariates is not None:
+    if model.duels.covariate_names:
         judges = () if model.lean_by_group is None else model.duels.group_names or ()
         leans = "; below, how judges lean" if judges else ""
         add(

@@ -18,6 +18,8 @@ class Rows(NamedTuple):
 
     items: Array
     """(t, n) A."""
+    sides: Array
+    """(t, s) the same over the sides of all events, one event after the other."""
     noise: Array
     """(t, t)."""
 
@@ -45,18 +47,23 @@ def rows_of(n: int, said: list[tuple[str, list[int], int]]) -> Rows:
 
     Every look at a set has noises of its own.
     """
-    items, draws, looks = [], [], 0
+    items, places, draws, looks = [], [], [], 0
+    total, start = sum(len(sides) for _, sides, _ in said), 0
     for kind, sides, ordered in said:
         for look in covering(kind, len(sides), ordered):
             for better, worse in look:
+                place = np.zeros(total)
+                place[start + worse], place[start + better] = 1.0, -1.0
+                places.append(place)
                 item = np.zeros(n)
                 item[sides[worse]] += 1.0
                 item[sides[better]] -= 1.0
                 items.append(item)
                 draws.append({(looks, worse): 1.0, (looks, better): -1.0})
             looks += 1
+        start += len(sides)
     noise = [[sum(a[draw] * b.get(draw, 0.0) for draw in a) for b in draws] for a in draws]
-    return Rows(np.array(items), np.array(noise))
+    return Rows(np.array(items), np.array(places), np.array(noise))
 
 
 class Rejected(NamedTuple):
@@ -153,6 +160,12 @@ def _cavities(c: Array, tau: Array, nu: Array) -> tuple[Array, Array]:
 def _hazard(z: Array) -> tuple[Array, Array]:
     """phi(z) / Phi(z), and z."""
     return np.exp(-0.5 * z**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(z)), z
+
+
+def slope(found: SlowSets, change: ArrayLike) -> float:
+    """d log Z / d theta where the covariance of v changes by `change` (t, t) for each theta."""
+    outer = np.outer(found.weights, found.weights) - found.reduction
+    return float(0.5 * np.sum(outer * np.asarray(change)))
 
 
 def squared_exponential(

@@ -52,7 +52,7 @@ def _upper(case: dict[str, Any], a: np.ndarray) -> np.ndarray:
 
 
 def _exact(case: dict[str, Any]) -> tuple[np.ndarray, SlowSets]:
-    a, n = rows_of(len(case["X"]), _said(case))
+    a, _, n = rows_of(len(case["X"]), _said(case))
     covariance = a @ _kernel(case, case["X"], case["X"]) @ a.T + case["noise_variance"] * n
     return a, slow_sets(covariance, _upper(case, a))
 
@@ -60,7 +60,7 @@ def _exact(case: dict[str, Any]) -> tuple[np.ndarray, SlowSets]:
 @pytest.mark.parametrize("name", OF_SETS)
 def test_rows(name: str) -> None:
     case = CASES[name]
-    a, n = rows_of(len(case["X"]), _said(case))
+    a, _, n = rows_of(len(case["X"]), _said(case))
     np.testing.assert_array_equal(a, case["A"])
     np.testing.assert_allclose(case["noise_variance"] * n, case["N"], atol=IDENTITY)
     np.testing.assert_allclose(_upper(case, a), case["upper"], atol=IDENTITY)
@@ -85,7 +85,7 @@ def test_sites_evidence_and_posterior(name: str) -> None:
 def test_rows_of_inducing_inputs(name: str, row: str) -> None:
     case = CASES[name]
     sparse, noise = case["sparse"], case["noise_variance"]
-    a, n = rows_of(len(case["X"]), _said(case))
+    a, _, n = rows_of(len(case["X"]), _said(case))
     x, z = case["X"], sparse["Z"]
     k_xz = _kernel(case, x, z)
     explained = k_xz @ np.linalg.solve(_kernel(case, z, z), k_xz.T)
@@ -134,7 +134,7 @@ EQUAL = {
 @pytest.mark.parametrize(("kind", "size"), EQUAL)
 def test_equal_utilities(kind: str, size: int) -> None:
     """EP's error where the probability is one over the number of answers."""
-    _, n = rows_of(size, [(kind, list(range(size)), 0)])
+    _, _, n = rows_of(size, [(kind, list(range(size)), 0)])
     answers = {"choice": size, "ranking": np.prod(np.arange(1.0, size + 1))}
     error = slow_sets(n, np.zeros(len(n))).log_evidence
     error += np.log(answers.get(kind, size * (size - 1)))

@@ -110,7 +110,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     found = Scan(rows, of.sites, of.duels, of.ties, starts, tuple(digests), of.comparisons)
     found = replace(found, levels=sums.levels, grades=of.grades, sets=sums.sets)
     if sums.squares is not None:
-        squares = sums.squares / sums.duels
+        squares = sums.squares / sums.steps
         sums.check_covariates()
         found = replace(found, covariate_names=sums.covariate_names, covariate_squares=squares)
     if sums.judge is not None:
@@ -147,6 +147,7 @@ class _Sums:
         self.moments = _Moments()
         self.covariate_names: tuple[str, ...] = ()
         self.squares: FloatArray | None = None
+        self.steps = 0.0  # with covariates, counts included
         self.ends: FloatArray | None = None
         self.judge: Codes | None = None
         self.judged: IntArray | None = None
@@ -174,15 +175,15 @@ class _Sums:
             if self.judged is not None:  # of fewer judges, who come first
                 levels[: len(self.judged)] += self.judged
             self.judged = levels
-        said = events.covariate_differences
-        if said is not None:
-            ends = [said] if self.ends is None else [said, self.ends]
+        steps = events.covariate_steps
+        if steps is not None:
+            values, event = steps
+            ends = [values] if self.ends is None else [values, self.ends]
             both = np.concatenate(ends)
             self.ends = np.stack([both.min(0), both.max(0)])
-        here = events.covariate_squares
-        if here is not None:
-            self.covariate_names, whole = events.covariate_names, here * events.counts.sum()
-            self.squares = whole if self.squares is None else self.squares + whole
+            number, here = events.counts[event].sum(), events.covariate_squares
+            self.covariate_names, self.steps = events.covariate_names, self.steps + float(number)
+            self.squares = number * here if self.squares is None else self.squares + number * here
         used = events.grade_counts
         if events.answer is not None and used is not None:
             self.levels = events.answer.names

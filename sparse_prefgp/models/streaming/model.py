@@ -226,7 +226,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, seen)
         self.cut_steps = step_parameters(cut_steps, seen)
-        self.covariate_variance = covariate_parameter(covariate_variance, seen.covariate_squares)
+        self.covariate_variance = covariate_parameter(covariate_variance, seen)
         self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, seen), lean_by_group
         self.noise_ratio = ratio_parameter(seen) if noise_by_group else None
         self.cut_scale = scale_parameter(seen, cuts_by_group, noise_by_group)

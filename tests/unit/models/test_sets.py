@@ -279,7 +279,7 @@ def test_judges_have_noise_of_their_own() -> None:
     kinds = ("choice", "ranking", "top", "best_worst", "best_worst_at_once", "choice", "choice")
     sides = np.split(MIXED.sides, MIXED.offsets[1:-1])
     each = [(kind, row.tolist(), 2) for kind, row in zip(kinds, sides, strict=True)]
-    a, n = rows_of(6, each)
+    a, _, n = rows_of(6, each)
     sizes = [len(rows_of(6, [one])[0]) for one in each]
     scale = np.repeat([ratio[name] for name in judge.labels], sizes)
     k = gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6])(ITEMS).numpy()

@@ -1,0 +1,224 @@
+"""Answers about sets whose alternatives have covariates, by judges who lean, among item effects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sparse_prefgp as spg
+from sparse_prefgp.data.events import CHOICE, Codes, Events
+from sparse_prefgp.engines.partitioned import PartitionedEP
+from tests.reference.slow_sets import rows_of, slope, slow_sets
+from tests.tolerances import EVIDENCE, IDENTITY, PARTS
+from tests.unit.models.test_sets import CASE_GRADIENT, ITEMS, MIXED, TIGHT, sets
+
+NAMES = ("slot", "length")
+JUDGES = ["a", "b", "a", "b", "b", "a", "b"]
+X = np.random.default_rng(4).normal(size=(len(MIXED.sides), 2))
+# Equal items in equal looks, by what is said of them apart; a side of which nothing is said.
+X[3] = 0.0
+SAID = replace(
+    MIXED,
+    counts=np.ones(7, np.int64),
+    judge=Codes.of(JUDGES),
+    covariates=X,
+    covariate_names=NAMES,
+)
+OF_EACH = ("choice", "ranking", "top", "best_worst", "best_worst_at_once", "choice", "choice")
+TAU, LEAN, NOISE, SCALE = np.array([0.6, 0.3]), 0.7, 0.3, {"a": 0.5, "b": 2.0}
+
+
+class Slow:
+    """Everything by dense matrices of all rows at once."""
+
+    def __init__(self, effects: float = 0.0) -> None:
+        sides = np.split(SAID.sides, SAID.offsets[1:-1])
+        each = [(kind, row.tolist(), 2) for kind, row in zip(OF_EACH, sides, strict=True)]
+        a, places, n = rows_of(len(ITEMS), each)
+        sizes = [len(rows_of(len(ITEMS), [one]).items) for one in each]
+        judge = np.repeat(JUDGES, sizes)
+        self.x = places @ X
+        k = gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6])(ITEMS).numpy()
+        self.of_kernel = a @ k @ a.T
+        self.of_effects = a @ a.T
+        self.of_lean = np.outer(self.x[:, 0], self.x[:, 0]) * (judge[:, None] == judge[None])
+        self.of_noise = n * np.array([SCALE[name] for name in judge])[:, None]
+        self.judge = judge
+        self.of_covariates = [np.outer(x, x) for x in self.x.T]
+        self.utilities = a @ k
+        covariance = self.of_kernel + effects * self.of_effects + LEAN * self.of_lean
+        covariance = covariance + NOISE * self.of_noise
+        for tau, one in zip(TAU, self.of_covariates, strict=True):
+            covariance = covariance + tau * one
+        self.found = slow_sets(covariance, np.zeros(len(a)))
+
+    def coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of both, then of the lean of a and b."""
+        lean = [LEAN * self.x[:, 0] * (self.judge == name) for name in "ab"]
+        crossed = np.stack([TAU[0] * self.x[:, 0], TAU[1] * self.x[:, 1], *lean])
+        covariance = np.diag([*TAU, LEAN, LEAN]) - crossed @ self.found.reduction @ crossed.T
+        return crossed @ self.found.weights, covariance
+
+
+@pytest.fixture(scope="module")
+def slow() -> Slow:
+    return Slow()
+
+
+def settings(approximation: spg.Approximation, **more: Any) -> dict[str, Any]:
+    return {
+        "kernel": gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6]),
+        "approximation": approximation,
+        "noise_variance": NOISE,
+        "covariate_variance": TAU,
+        "lean_by_group": "slot",
+        "noise_by_group": True,
+        **more,
+    }
+
+
+def ready(model: Any) -> Any:
+    gpflow.set_trainable(model.noise_variance, True)
+    model.noise_ratio.assign([SCALE[name] for name in model.duels.group_names])
+    model.lean_variance.assign(LEAN)
+    return model
+
+
+def whole(approximation: spg.Approximation, events: Events = SAID, **more: Any) -> Any:
+    duels = spg.Duels.from_events(ITEMS, events)
+    model = ready(spg.PreferenceGP(duels, engine=TIGHT, **settings(approximation, **more)))
+    model.silence_scale_warning()
+    return model
+
+
+def check(model: Any, slow: Slow) -> None:
+    found = slow.found
+    np.testing.assert_allclose(float(model.log_evidence()), found.log_evidence, rtol=IDENTITY)
+    mean, _ = model.predict_f(ITEMS)
+    np.testing.assert_allclose(mean[:, 0], slow.utilities.T @ found.weights, atol=IDENTITY)
+    coefficients = model.coefficients()
+    assert coefficients.names == (*NAMES, "slot of a", "slot of b")
+    mean, covariance = slow.coefficients()
+    np.testing.assert_allclose(coefficients.mean, mean, atol=IDENTITY)
+    np.testing.assert_allclose(coefficients.covariance, covariance, atol=IDENTITY)
+
+
+def test_evidence_coefficients_and_utilities(slow: Slow) -> None:
+    check(whole(spg.Exact()), slow)
+
+
+def test_slopes(slow: Slow) -> None:
+    model = whole(spg.Exact())
+    kernel = model.kernel
+    variables = [
+        (model.covariate_variance, [slope(slow.found, one) for one in slow.of_covariates]),
+        (model.lean_variance, slope(slow.found, slow.of_lean)),
+        (model.noise_variance, slope(slow.found, slow.of_noise)),
+        (kernel.variance, slope(slow.found, slow.of_kernel / 1.2)),
+    ]
+    with tf.GradientTape() as tape:
+        evidence = model.maximum_log_likelihood_objective()
+    free = [parameter.unconstrained_variable for parameter, _ in variables]
+    for slopes, (parameter, expected) in zip(tape.gradient(evidence, free), variables, strict=True):
+        raw = parameter.unconstrained_variable
+        with tf.GradientTape() as tape:
+            value = parameter.transform.forward(tf.convert_to_tensor(raw))
+        per_free = tape.gradient(value, raw)
+        np.testing.assert_allclose(slopes / per_free, expected, rtol=CASE_GRADIENT)
+
+
+def test_inducing_inputs_at_all_items(slow: Slow) -> None:
+    """Covariates are exact, and nothing else is left unexplained."""
+    model = whole(spg.VFE(), inducing_variable=ITEMS)
+    expected = slow.found.log_evidence
+    np.testing.assert_allclose(float(model.log_evidence()), expected, rtol=EVIDENCE)
+
+
+@pytest.mark.covering("VFE-2")
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize(
+    "approximation", [spg.VFE(), spg.FITC(), spg.PITC(list("aabbccd"))], ids=lambda a: a.name
+)
+def test_in_chunks_and_parts(approximation: spg.Approximation, parts: int) -> None:
+    inducing = ITEMS[[0, 2, 5]] + 0.1
+    model = whole(approximation, inducing_variable=inducing)
+    stream = spg.stream_duels(spg.Duels.from_events(ITEMS, SAID))
+    engine = PartitionedEP(parts=parts, tolerance=1e-12, max_sweeps=300)
+    mine = ready(
+        spg.StreamedGP(
+            stream,
+            engine=engine,
+            chunk=9,
+            **settings(approximation, inducing_variable=inducing),
+        )
+    )
+    np.testing.assert_allclose(mine.duels.covariate_squares, model.duels.covariate_squares)
+    with tf.GradientTape() as tape:
+        evidence = model.maximum_log_likelihood_objective()
+    theirs = tape.gradient(evidence, model.trainable_variables)
+    value, slopes = mine.evidence_and_gradient()
+    np.testing.assert_allclose(value, float(evidence), rtol=IDENTITY)
+    for one, other in zip(slopes, theirs, strict=True):
+        np.testing.assert_allclose(one, tf.convert_to_tensor(other), atol=CASE_GRADIENT)
+    one, other = mine.coefficients(), model.coefficients()
+    np.testing.assert_allclose(one.mean, other.mean, atol=PARTS)
+    np.testing.assert_allclose(one.covariance, other.covariance, atol=PARTS)
+
+
+@pytest.mark.parametrize(
+    "approximation",
+    [spg.Exact(), pytest.param(spg.FITC(), marks=pytest.mark.slow)],
+    ids=lambda a: a.name,
+)
+def test_item_effects(approximation: spg.Approximation) -> None:
+    """An effect of each item beside the kernel, all of them inducing variables."""
+    kernel = gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6]) + spg.ItemEffect(0.4)
+    inducing = ITEMS if approximation.needs_inducing else None
+    model = whole(approximation, kernel=kernel, inducing_variable=inducing)
+    expected = Slow(effects=0.4).found.log_evidence
+    np.testing.assert_allclose(float(model.log_evidence()), expected, rtol=EVIDENCE)
+
+
+def test_steps_are_of_all_alternatives() -> None:
+    """Of a set the first and the last side say too little."""
+    duels = spg.Duels.from_events(ITEMS, SAID)
+    x = Slow().x
+    np.testing.assert_allclose(duels.covariate_squares, np.mean(x**2, 0))
+    with pytest.raises(ValueError, match="no covariates of winner less loser"):
+        _ = duels.covariates
+
+
+def test_covariates_that_tell_no_alternatives_apart() -> None:
+    events = replace(
+        sets([CHOICE, CHOICE], [[0, 1, 2], [3, 4, 5]]),
+        covariates=np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0])[:, None],
+        covariate_names=("income",),
+    )
+    with pytest.raises(ValueError, match=r"covariate 'income' is the same for all sides"):
+        spg.PreferenceGP(spg.Duels.from_events(ITEMS, events), gpflow.kernels.Matern52())
+
+
+def test_contexts() -> None:
+    """Alternatives are items in contexts: their rows are what is compared."""
+    item = np.array([0, 1, 2, 0, 1, 2])
+    duels = spg.Duels.from_events(ITEMS, MIXED, item=item)
+    kernel = gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6]) + spg.ItemEffect(0.4)
+    model = spg.PreferenceGP(duels, kernel, engine=TIGHT, noise_variance=NOISE)
+    each = [
+        (kind, row.tolist(), 2)
+        for kind, row in zip(OF_EACH, np.split(MIXED.sides, MIXED.offsets[1:-1]), strict=True)
+    ]
+    copies = [one for one, count in zip(each, MIXED.counts, strict=True) for _ in range(count)]
+    a, _, n = rows_of(6, copies)
+    k = gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6])(ITEMS).numpy()
+    k = k + 0.4 * (item[:, None] == item[None])
+    slow = slow_sets(a @ k @ a.T + NOISE * n, np.zeros(len(n)))
+    np.testing.assert_allclose(float(model.log_evidence()), slow.log_evidence, rtol=IDENTITY)
+    inputs = np.column_stack([ITEMS, item])
+    mean, _ = model.predict_f(inputs)
+    np.testing.assert_allclose(mean[:, 0], k @ a.T @ slow.weights, atol=IDENTITY)
