@@ -7,6 +7,8 @@ from sparse_prefgp.support.public import public
 if TYPE_CHECKING:
     from sparse_prefgp.data.table import DuelTable as DuelTable
     from sparse_prefgp.io import streams as streams
+    from sparse_prefgp.io.choices import read_best_worst as read_best_worst
+    from sparse_prefgp.io.choices import read_best_worst_table as read_best_worst_table
     from sparse_prefgp.io.choices import read_choice_table as read_choice_table
     from sparse_prefgp.io.choices import read_choices as read_choices
     from sparse_prefgp.io.choices import read_ranking_table as read_ranking_table

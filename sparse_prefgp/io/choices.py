@@ -1,19 +1,33 @@
-"""Choices from sets and rankings, expanded to duels."""
+"""Choices from sets, rankings, and best and worst of sets: an event for each answer."""
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.events import Events
-from sparse_prefgp.data.features import numeric_column, require_pandas
+from sparse_prefgp.data.features import numeric_column
 from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.io.answers import (
+    NOWHERE,
+    Answers,
+    Sets,
+    at,
+    begin,
+    constant_in_sets,
+    events_of_best_worst,
+    events_of_choices,
+    events_of_rankings,
+    items_of_rows,
+    matrix_of,
+    numbered,
+    wide_answers,
+)
 from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
 from sparse_prefgp.io.files import (
     ITEM_ID,
@@ -23,16 +37,55 @@ from sparse_prefgp.io.files import (
     items_named_in,
     load,
     load_items,
-    plain_ids,
 )
-from sparse_prefgp.io.judgements import COUNT, Roles, placed, said_by
+from sparse_prefgp.io.judgements import COUNT, Roles, covariates_in, placed, said_by
 from sparse_prefgp.io.reading import table_of
 from sparse_prefgp.io.values import YES_AND_NO, flags_of
-from sparse_prefgp.support.arrays import BoolArray, IntArray
+from sparse_prefgp.support.arrays import IntArray
 
-CHOICE_SET, CHOSEN, OPTION = "choice_set", "chosen", "option"
+CHOICE_SET, CHOSEN, OPTION, PERSON = "choice_set", "chosen", "option", "person"
+BEST, WORST = "best", "worst"
 RANKING, RANK = "ranking", "rank"
-FLAGS = "1 for the chosen option and 0 for the others"
+
+
+@dataclass(frozen=True)
+class SetColumns:
+    """What the columns of a table of answers about sets say, and what is made of them."""
+
+    features: Sequence[str] | None = None
+    """As in `read_table`."""
+    ignore: Sequence[str] = ()
+    """As in `read_table`."""
+    never_features: Sequence[str] = ()
+    """As in `read_table`."""
+    weights: str | None = None
+    """As in `read_table`, the same in all rows of a set."""
+    groups: str | None = None
+    """As in `read_table`, the same in all rows of a set."""
+    context: Sequence[str] = ()
+    """As in `read_table`, the same in all rows of a set."""
+    item: str | None = None
+    """As in `read_table`."""
+    covariates: Sequence[str] = ()
+    """Columns of the long form: what tells the alternatives of a set apart besides their items."""
+    as_duels: bool = False
+    """Whether each pair of which the answer says who is better becomes a duel of its own."""
+
+    @property
+    def roles(self) -> Roles:
+        """What said something of each answer."""
+        return Roles(weights=self.weights, groups=self.groups)
+
+    @property
+    def reserved(self) -> set[str]:
+        """Columns that are no attributes, unless they are asked for."""
+        known = (*self.roles.named, *self.context, *self.covariates, COUNT, PERSON)
+        return {*map(str, (*known, *self.ignore, *self.never_features))}
+
+    @property
+    def names(self) -> FeatureNames:
+        """Which columns of the items are features."""
+        return FeatureNames(self.features, self.ignore, self.never_features, self.item)
 
 
 def read_choice_table(
@@ -43,19 +96,13 @@ def read_choice_table(
     item_id: str = ITEM_ID,
     chosen: str = CHOSEN,
     options: Sequence[str] | None = None,
-    features: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    never_features: Sequence[str] = (),
-    weights: str | None = None,
-    groups: str | None = None,
-    context: Sequence[str] = (),
-    item: str | None = None,
+    **columns: Any,
 ) -> DuelTable:
-    """Read choices of one item from a set; the chosen item beats each other option.
+    """Read choices of one item from a set, each an event.
 
-    A warning says how many choices became how many duels, which are not independent.
-
-    :param items: as in `read_table`.
+    :param items: as in `read_table`. Without it, the items that the choices name; where a long
+        form has other columns that tell the options apart, these are the features: rows that are
+        equal in all of them are one item.
     :param choices: path or data frame, in one of two forms. Long, a row for each option: columns
         `choice_set` (which choice it belongs to), `item_id` and `chosen` (1 for the chosen option,
         else 0). Wide, a row for each choice: `chosen` holds the id of the chosen item and the
@@ -67,72 +114,101 @@ def read_choice_table(
     :param item_id: names of these columns.
     :param chosen: names of these columns.
     :param options: names of the columns of the wide form that hold options.
-    :param features: as in `read_table`.
-    :param ignore: as in `read_table`.
-    :param never_features: as in `read_table`.
-    :param weights: as in `read_table`, the same in all rows of a set.
-    :param groups: as in `read_table`, the same in all rows of a set.
-    :param context: as in `read_table`, the same in all rows of a set.
-    :param item: as in `read_table`.
-    :return: One row per duel, in the order of the choices. Its context has every column that is the
-        same throughout each choice; `set_column` names the choice, so that splits keep it whole.
+    :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `weights`,
+        `groups`, `context` and `item` as in `read_table`; `covariates`, columns of the long form;
+        and `as_duels`, to read a choice as duels of the chosen option with each of the others,
+        which understates the uncertainty, as a warning says.
+    :return: One row per choice, in the order of their first rows; its context has every column that
+        is the same throughout each choice. With `as_duels` one row per duel; `set_column` names the
+        choice then, so that splits keep it whole.
     :raises ValueError: what `read_table` raises; a choice with no chosen option, with two, with one
         option only, or with an item twice; a value of `chosen` that is neither 0 nor 1.
     """
-    roles = Roles(weights=weights, groups=groups)
-    more = (*roles.named, *map(str, ignore), *map(str, never_features), *map(str, context))
-    skipped = {choice_set, COUNT, *more}
-
-    def wide_options(header: Sequence[str]) -> list[str] | None:
-        """The columns that hold options, None in the long form."""
-        if options is not None:
-            return [str(name) for name in options]
-        numbered = _numbered(header, OPTION)
-        if numbered:
-            return numbered
-        if item_id in header:
-            return None
-        return [name for name in header if name != chosen and name not in skipped]
-
-    def id_columns(header: list[str]) -> list[str]:
-        wide = wide_options(header)
-        return [choice_set, *([item_id] if wide is None else [chosen, *wide])]
-
-    item_table = None if items is None else load_items(items)
-    table = load(choices, "choices", id_columns)
-    wide = wide_options(list(table.frame.columns))
-    for name in [choice_set, item_id, chosen] if wide is None else [chosen, *wide]:
-        table.require(name)
-    table.refuse_empty("choices")
-    if item_table is None:
-        item_table = items_named_in(table, [item_id] if wide is None else [chosen, *wide])
-    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features, item))
+    said = SetColumns(**columns)
+    table, wide = _loaded(choices, "choices", said, (choice_set, chosen), item_id, options)
     if wide is None:
-        sets = _sets_of(table, choice_set, "choice")
-        option = columns.known.rows_in(table, item_id, "choice")
-        best = flags_of(table.frame[chosen], chosen, table.row, FLAGS)
-        answers = _Answers(sets, option, np.arange(len(option)), best)
-        used = [item_id, chosen]
+        form = _long_form(table, items, said, "choice", (choice_set, chosen), item_id)
+        best = flags_of(
+            table.frame[chosen], chosen, table.row, "1 for the chosen option and 0 for the others"
+        )
+        answers, used = replace(form.answers, level=np.where(best, 0, 1)), [item_id, chosen]
     else:
-        if options is None and not _numbered(wide, OPTION) and _only_flags(table, chosen):
-            raise ValueError(
-                f"The column {chosen!r} of {table.name} holds only 0 and 1, as where each row is "
-                f"an option, but there is no column {item_id!r}; name the one that holds the item "
-                "(item_id=), or those that hold the options (options=)."
+        form = replace(_named_form(table, items, said, [chosen, *wide]), options=wide)
+        sets = Sets.of(table, choice_set, "choice", one_each=True)
+        shown, named = wide_answers(table, [chosen], wide, form.columns, sets)
+        best = at(shown, named[:, 0])
+        answers, used = replace(shown, level=np.where(best, 0, 1)), [chosen, *wide]
+    answers.check(table, form.columns)
+    answers.check_marked(table, best, "chosen")
+    return form.finished(answers, events_of_choices, used)
+
+
+def read_best_worst_table(
+    items: Source | None,
+    answers: Source,
+    *,
+    choice_set: str = CHOICE_SET,
+    item_id: str = ITEM_ID,
+    best: str = BEST,
+    worst: str = WORST,
+    options: Sequence[str] | None = None,
+    at_once: bool = False,
+    **columns: Any,
+) -> DuelTable:
+    """Read answers that name the best and the worst of a set, each an event.
+
+    :param items: as in `read_choice_table`.
+    :param answers: path or data frame, in one of two forms, as in `read_choice_table`, with the
+        columns `best` and `worst` in place of `chosen`: long, 1 for the best (worst) option and 0
+        for the others; wide, the id of the item.
+    :param choice_set: names of these columns.
+    :param item_id: names of these columns.
+    :param best: names of these columns.
+    :param worst: names of these columns.
+    :param options: as in `read_choice_table`.
+    :param at_once: both were found in one look at the set. By default the worst is chosen in a
+        second look, among those that are left.
+    :param columns: as in `read_choice_table`.
+    :return: One row per answer, as in `read_choice_table`.
+    :raises ValueError: what `read_choice_table` raises; an option that is best and worst.
+    """
+    said = SetColumns(**columns)
+    known = choice_set, best, worst
+    table, wide = _loaded(answers, "answers", said, known, item_id, options)
+    if wide is None:
+        form = _long_form(table, items, said, "answer", known, item_id)
+        shown = form.answers
+        first, last = (
+            flags_of(
+                table.frame[name], name, table.row, f"1 for the {name} option and 0 for the others"
             )
-        sets = _sets_of(table, choice_set, "choice", one_each=True)
-        answers = _wide_choices(table, chosen, wide, columns, sets)
-        used = [chosen, *wide]
-    _check(answers, table, columns, "choice")
-    _check_chosen(answers, table)
-    winner = np.empty(len(answers.sets.ids), dtype=np.int64)
-    winner[answers.code[answers.best]] = np.flatnonzero(answers.best)
-    losing = np.flatnonzero(~answers.best)
-    losing = losing[np.argsort(answers.code[losing], kind="stable")]
-    detail = "" if wide is None else f" among the options in {_quoted(wide)}"
-    pairs = winner[answers.code[losing]], losing
-    found = _expanded(columns, table, answers, pairs, used, roles, f"choices{detail}")
-    return placed(found, columns.table, context, item)
+            for name in (best, worst)
+        )
+        used = [item_id, best, worst]
+    else:
+        form = _named_form(table, items, said, [best, worst, *wide])
+        sets = Sets.of(table, choice_set, "answer", one_each=True)
+        shown, named = wide_answers(table, [best, worst], wide, form.columns, sets)
+        first, last = at(shown, named[:, 0]), at(shown, named[:, 1])
+        used = [best, worst, *wide]
+        both = np.flatnonzero(named[:, 0] == named[:, 1])
+        if both.size:
+            raise ValueError(
+                f"{begin(table.row(int(both[0])))} has the item "
+                f"{str(form.columns.ids[named[both[0], 0]])!r} as the best and as the worst; "
+                "correct one of them."
+            )
+    shown.check(table, form.columns)
+    for flags, name in ((first, best), (last, worst)):
+        shown.check_marked(table, flags, name)
+    both = np.flatnonzero(first & last)
+    if both.size:
+        raise ValueError(
+            f"{begin(table.row(int(shown.row[both[0]])))} is the best and the worst; correct one "
+            "of them."
+        )
+    found = replace(shown, level=np.where(first, 0, np.where(last, 2, 1)))
+    return form.finished(found, lambda every: events_of_best_worst(every, at_once), used)
 
 
 def read_ranking_table(
@@ -142,314 +218,181 @@ def read_ranking_table(
     ranking: str = RANKING,
     item_id: str = ITEM_ID,
     rank: str = RANK,
-    features: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    never_features: Sequence[str] = (),
-    weights: str | None = None,
-    groups: str | None = None,
-    context: Sequence[str] = (),
-    item: str | None = None,
+    options: Sequence[str] | None = None,
+    unranked_last: bool = False,
+    **columns: Any,
 ) -> DuelTable:
-    """Read rankings; each item beats all that stand below it.
+    """Read rankings of sets, each an event.
 
-    A warning says how many rankings became how many duels, which are not independent.
-
-    :param items: as in `read_table`.
+    :param items: as in `read_choice_table`.
     :param rankings: path or data frame, in one of two forms. Wide, a row for each ranking: columns
         `rank_1` (the best), `rank_2`, … hold item ids, of which shorter rankings leave the last
-        ones empty. Long, a row for each place: columns `ranking`, `item_id` and `rank` (a number,
-        the smallest is the best).
+        ones empty; columns `option_1`, `option_2`, …, if there are some, hold the ids of all that
+        were shown: those without a rank stand below all others, in no order. Long, a row for each
+        place: columns `ranking`, `item_id` and `rank` (a number, the smallest is the best).
     :param ranking: names of these columns; those of the wide form begin with `rank`.
     :param item_id: names of these columns; those of the wide form begin with `rank`.
     :param rank: names of these columns; those of the wide form begin with `rank`.
-    :param features: as in `read_table`.
-    :param ignore: as in `read_table`.
-    :param never_features: as in `read_table`.
-    :param weights: as in `read_table`, the same in all rows of a set.
-    :param groups: as in `read_table`, the same in all rows of a set.
-    :param context: as in `read_table`, the same in all rows of a set.
-    :param item: as in `read_table`.
-    :return: One row per duel, k (k - 1) / 2 for a ranking of k items, as in `read_choice_table`.
+    :param options: names of the columns of the wide form that hold options.
+    :param unranked_last: rows of the long form without a rank were shown, and stand below all
+        others, in no order; by default each has to have one.
+    :param columns: as in `read_choice_table`; `as_duels` reads a ranking as duels between all pairs
+        of items that it orders.
+    :return: One row per ranking, as in `read_choice_table`.
     :raises ValueError: what `read_table` raises; an item twice in a ranking, two items at one rank,
-        one item only, a gap in the wide form.
+        one item only, a rank that is missing.
     """
+    said = SetColumns(**columns)
+
+    def wide_of(header: Sequence[str]) -> tuple[list[str], list[str]]:
+        places = numbered(header, rank)
+        return places, (numbered(header, OPTION) if options is None else list(options))
 
     def id_columns(header: list[str]) -> list[str]:
-        return [ranking, *(_numbered(header, rank) or [item_id])]
+        places, shown = wide_of(header)
+        return [ranking, *([*places, *shown] if places else [item_id])]
 
-    item_table = None if items is None else load_items(items)
     table = load(rankings, "rankings", id_columns)
-    wide = _numbered(list(table.frame.columns), rank)
-    if wide:
-        for place in range(1, len(wide) + 1):
-            table.require(f"{rank}_{place}")
-    else:
-        for name in (ranking, item_id, rank):
-            table.require(name)
+    places, shown = wide_of(list(table.frame.columns))
+    for name in [f"{rank}_{j + 1}" for j in range(len(places))] or (ranking, rank):
+        table.require(name)
     table.refuse_empty("rankings")
-    if item_table is None:
-        item_table = items_named_in(table, wide or [item_id])
-    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features, item))
-    sets = _sets_of(table, ranking, "ranking", one_each=bool(wide))
-    if wide:
-        answers, used = _wide_rankings(table, wide, columns, sets), wide
+    if places:
+        form = _named_form(table, items, said, [*places, *shown])
+        sets = Sets.of(table, ranking, "ranking", one_each=True)
+        answers, used = _wide_rankings(table, places, shown, form.columns, sets), [*places, *shown]
     else:
-        answers, used = _long_rankings(table, item_id, rank, columns, sets), [item_id, rank]
-    _check(answers, table, columns, "ranking")
-    roles, pairs = Roles(weights=weights, groups=groups), _all_below(answers.code)
-    found = _expanded(columns, table, answers, pairs, used, roles, "rankings")
-    return placed(found, columns.table, context, item)
+        form = _long_form(table, items, said, "ranking", (ranking, rank), item_id)
+        answers, used = _long_rankings(table, rank, form.answers, unranked_last), [item_id, rank]
+    answers.check(table, form.columns)
+    return form.finished(answers, events_of_rankings, used)
 
 
-def read_choices(
-    items: Source | None,
-    choices: Source,
-    *,
-    choice_set: str = CHOICE_SET,
-    item_id: str = ITEM_ID,
-    chosen: str = CHOSEN,
-    options: Sequence[str] | None = None,
-    features: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    weights: str | None = None,
-    groups: str | None = None,
-    context: Sequence[str] = (),
-    item: str | None = None,
-) -> Duels:
+def read_choices(items: Source | None, choices: Source, **columns: Any) -> Duels:
     """Read items and choices from sets into `Duels` with standardised features.
 
-    Arguments and warning are those of `read_choice_table`, units those of `read_duels`; for a
-    training and a test part, split the table, which keeps sets whole.
+    Arguments are those of `read_choice_table`, units those of `read_duels`; for a training and a
+    test part, split the table.
 
     :raises ValueError: what `read_choice_table` and `read_duels` raise.
     """
-    return read_choice_table(
-        items,
-        choices,
-        choice_set=choice_set,
-        item_id=item_id,
-        chosen=chosen,
-        options=options,
-        features=features,
-        ignore=ignore,
-        weights=weights,
-        groups=groups,
-        context=context,
-        item=item,
-    ).to_duels()
+    return read_choice_table(items, choices, **columns).to_duels()
 
 
-def read_rankings(
-    items: Source | None,
-    rankings: Source,
-    *,
-    ranking: str = RANKING,
-    item_id: str = ITEM_ID,
-    rank: str = RANK,
-    features: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    weights: str | None = None,
-    groups: str | None = None,
-    context: Sequence[str] = (),
-    item: str | None = None,
-) -> Duels:
+def read_rankings(items: Source | None, rankings: Source, **columns: Any) -> Duels:
     """Read items and rankings into `Duels` with standardised features.
 
-    Arguments and warning are those of `read_ranking_table`, units those of `read_duels`; for a
-    training and a test part, split the table, which keeps rankings whole.
+    Arguments are those of `read_ranking_table`, units those of `read_duels`; for a training and a
+    test part, split the table.
 
     :raises ValueError: what `read_ranking_table` and `read_duels` raise.
     """
-    return read_ranking_table(
-        items,
-        rankings,
-        ranking=ranking,
-        item_id=item_id,
-        rank=rank,
-        features=features,
-        ignore=ignore,
-        weights=weights,
-        groups=groups,
-        context=context,
-        item=item,
-    ).to_duels()
+    return read_ranking_table(items, rankings, **columns).to_duels()
 
 
-# ---- sets --------------------------------------------------------------------------------------
+def read_best_worst(items: Source | None, answers: Source, **columns: Any) -> Duels:
+    """Read items, and the best and the worst of sets, into `Duels` with standardised features.
+
+    Arguments are those of `read_best_worst_table`, units those of `read_duels`; for a training and
+    a test part, split the table.
+
+    :raises ValueError: what `read_best_worst_table` and `read_duels` raise.
+    """
+    return read_best_worst_table(items, answers, **columns).to_duels()
 
 
-@dataclass(frozen=True)
-class _Sets:
-    """Which set each row of a table belongs to."""
-
-    code: IntArray
-    """(rows,) numbers in order of first appearance."""
-    ids: tuple[Any, ...]
-    """What the sets are called."""
-    column: str
-    """The name of the column that says so."""
+# ---- forms ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Answers:
-    """Options or places, one entry each: the item, the row of the table, whether it was chosen."""
+class _Form:
+    """A table of answers, the items in it, and what its columns say."""
 
-    sets: _Sets
-    item: IntArray
-    row: IntArray
-    best: BoolArray
+    table: Table
+    columns: ItemColumns
+    said: SetColumns
+    shown: Answers | None = None
+    attributes: Sequence[str] = ()
+    """Columns of the table that describe the items."""
+    options: Sequence[str] = ()
+    """Columns of the wide form that hold options."""
 
     @property
-    def code(self) -> IntArray:
-        """The set of each entry."""
-        return self.sets.code[self.row]
+    def answers(self) -> Answers:
+        """What a long form shows."""
+        assert self.shown is not None
+        return self.shown
 
+    def finished(
+        self, answers: Answers, events_of: Callable[[Answers], Events], used: Sequence[str]
+    ) -> DuelTable:
+        """A row for each answer, or for each duel that it is read as.
 
-def _sets_of(table: Table, column: str, what: str, one_each: bool = False) -> _Sets:
-    """The sets of a table; `one_each`: every row is one, and the column may be missing."""
-    if one_each and column not in table.frame.columns:
-        number = np.arange(len(table.frame))
-        return _Sets(number, tuple(number.tolist()), column)
-    lookup: dict[str, int] = {}
-    code = np.empty(len(table.frame), dtype=np.int64)
-    first: list[int] = []
-    for i, value in enumerate(table.frame[column]):
-        text = id_text(value)
-        if not text:
-            raise ValueError(
-                f"The {what} (column {column!r}) is missing in {table.row(i)}; say which {what} "
-                "the row belongs to."
-            )
-        if one_each and text in lookup:
-            raise ValueError(
-                f"The {what} {text!r} in {table.row(i)} was used before, in "
-                f"{table.row(first[lookup[text]])}; give every {what} an id of its own, also "
-                "across persons."
-            )
-        if text not in lookup:
-            lookup[text] = len(lookup)
-            first.append(i)
-        code[i] = lookup[text]
-    return _Sets(code, plain_ids(list(lookup)), column)
-
-
-def _numbered(header: Sequence[str], prefix: str) -> list[str]:
-    """Columns such as option_1, option_2, …, by their numbers."""
-    pattern = re.compile(re.escape(prefix) + r"_([1-9]\d*)")
-    found = [(int(hit[1]), name) for name in header if (hit := pattern.fullmatch(name))]
-    return [name for _, name in sorted(found)]
-
-
-def _only_flags(table: Table, column: str) -> bool:
-    return {id_text(value).lower() for value in table.frame[column]} <= set(YES_AND_NO)
-
-
-def _wide_choices(
-    table: Table, chosen: str, options: list[str], columns: ItemColumns, sets: _Sets
-) -> _Answers:
-    best = columns.known.rows_in(table, chosen, "choice")
-    matrix = _matrix(table, options, columns, "choice")
-    listed = (matrix == best[:, None]).any(axis=1)
-    if listed.any() and not listed.all():
-        i = int(np.flatnonzero(~listed)[0])
-        raise ValueError(
-            f"The chosen item {str(columns.ids[best[i]])!r} in {table.row(i)} is not among its "
-            "options, as it is in other rows; correct the row."
+        :param used: columns that say which items stand where.
+        """
+        table, sets, said = self.table, answers.sets, self.said
+        context = table.frame.drop(columns=[name for name in used if name in table.frame.columns])
+        kept = [name for name in context.columns if constant_in_sets(context[name], sets.code)]
+        for name in (COUNT, *said.roles.named, *map(str, said.context)):
+            if name in context.columns and name not in kept:
+                raise ValueError(
+                    f"The column {name!r} of {table.name} differs within a set of {sets.column!r}; "
+                    f"give all its rows the same {name}."
+                )
+        best_first = answers.best_first()
+        if said.as_duels:
+            events, rows = self._expanded(best_first), best_first.row[_pairs(best_first)[1]]
+        else:
+            events, rows = events_of(best_first), answers.first_row
+        events = said_by(table, said.roles, events, rows)
+        if said.covariates:
+            events = self._with_covariates(events, best_first)
+        drop = {COUNT, *(self.attributes if said.item is None else ())} - {*said.roles.named}
+        context = context[[name for name in kept if name not in drop or name == PERSON]]
+        context = context.iloc[rows].reset_index(drop=True)
+        context[sets.column] = np.asarray(sets.ids)[sets.code[rows]]
+        found = table_of(
+            self.columns,
+            events,
+            context,
+            table.row.select(rows),
+            sets.column if said.as_duels else None,
         )
-    if not listed.any():
-        matrix = np.column_stack([best, matrix])
-    row, column = np.nonzero(matrix >= 0)
-    item = matrix[row, column]
-    # Of an item listed twice only the first is the chosen one; the repetition is refused later.
-    return _Answers(sets, item, row, column == np.argmax(matrix == best[:, None], axis=1)[row])
+        common = tuple(name for name in kept if name in self.attributes)
+        features = {*found.numeric, *found.categorical}
+        found = replace(found, shared=tuple(name for name in common if name in features))
+        return placed(found, self.columns.table, said.context, said.item)
 
-
-def _wide_rankings(table: Table, places: list[str], columns: ItemColumns, sets: _Sets) -> _Answers:
-    matrix = _matrix(table, places, columns, "ranking")
-    gap = (matrix[:, :-1] < 0) & (matrix[:, 1:] >= 0)
-    if gap.any():
-        i, k = (int(x) for x in np.argwhere(gap)[0])
-        raise ValueError(
-            f"{_begin(table.row(i))} has an item at {places[k + 1]!r} but none at {places[k]!r}; "
-            "fill the places from the first, and leave only the last ones empty."
+    def _expanded(self, answers: Answers) -> Events:
+        """The duels of which answers say who is better, and the warning."""
+        better, worse = _pairs(answers)
+        what = {"choice": "choices", "ranking": "rankings", "answer": "answers"}[answers.sets.what]
+        if self.options:
+            what += f" among the options in {', '.join(map(repr, self.options))}"
+        warnings.warn(
+            f"{len(answers.sets.ids):,} {what} were expanded to {len(worse):,} duels; those of one "
+            "set are not independent, so that the uncertainty is understated.",
+            stacklevel=4,
         )
-    row, column = np.nonzero(matrix >= 0)
-    return _Answers(sets, matrix[row, column], row, column == 0)
+        return Events.between(answers.item[better], answers.item[worse])
+
+    def _with_covariates(self, events: Events, answers: Answers) -> Events:
+        """Events with covariates of each side."""
+        names = [str(name) for name in self.said.covariates]
+        values = covariates_in(self.table, names, sides=("", ""))[answers.row]
+        better, worse = _pairs(answers)
+        check_covariates(values[better] - values[worse], names)
+        if self.said.as_duels:
+            return events.with_differences(values[better] - values[worse], names)
+        return replace(events, covariates=values, covariate_names=tuple(names))
 
 
-def _long_rankings(
-    table: Table, item_id: str, rank: str, columns: ItemColumns, sets: _Sets
-) -> _Answers:
-    item = columns.known.rows_in(table, item_id, "ranking")
-    place = numeric_column(table.frame, rank, table.row)
-    order = np.lexsort((place, sets.code))
-    code, sorted_place = sets.code[order], place[order]
-    tied = np.flatnonzero((code[1:] == code[:-1]) & (sorted_place[1:] == sorted_place[:-1]))
-    if tied.size:
-        first, second = sorted(int(order[tied[0] + k]) for k in (0, 1))
-        raise ValueError(
-            f"{_begin(table.row(second))} has the same {rank} as {table.row(first)}, "
-            f"{sorted_place[tied[0]]:g}, in the ranking {str(sets.ids[code[tied[0]]])!r}; give "
-            "each item a place of its own, or leave one out."
-        )
-    return _Answers(sets, item[order], order, np.r_[True, code[1:] != code[:-1]])
-
-
-def _matrix(table: Table, names: list[str], columns: ItemColumns, what: str) -> IntArray:
-    """Items (rows, names), -1 where a cell is empty."""
-    return np.column_stack([columns.known.rows_in(table, c, what, True) for c in names])
-
-
-def _check(answers: _Answers, table: Table, columns: ItemColumns, what: str) -> None:
-    code = answers.code
-    key = code * len(columns.ids) + answers.item
-    order = np.argsort(key, kind="stable")
-    twice = np.flatnonzero(key[order][1:] == key[order][:-1])
-    if twice.size:
-        first, second = order[twice[0]], order[twice[0] + 1]
-        raise ValueError(
-            f"{_begin(table.row(int(answers.row[second])))} has the item "
-            f"{str(columns.ids[answers.item[first]])!r} a second time in the {what} "
-            f"{str(answers.sets.ids[code[first]])!r}; keep one, and give every {what} an id of its "
-            "own, also across persons."
-        )
-    size = np.bincount(code, minlength=len(answers.sets.ids))
-    few = np.flatnonzero(size < 2)
-    if few.size:
-        i = int(np.flatnonzero(answers.sets.code == few[0])[0])
-        number = "one item only" if size[few[0]] else "no item"
-        raise ValueError(
-            f"The {what} {str(answers.sets.ids[few[0]])!r} in {table.row(i)} has {number}; give at "
-            "least two, or remove it."
-        )
-
-
-def _check_chosen(answers: _Answers, table: Table) -> None:
-    code = answers.code
-    number = np.bincount(code[answers.best], minlength=len(answers.sets.ids))
-    bad = np.flatnonzero(number != 1)
-    if not bad.size:
-        return
-    name = str(answers.sets.ids[bad[0]])
-    rows = answers.row[code == bad[0]]
-    if number[bad[0]] == 0:
-        raise ValueError(
-            f"The choice {name!r}, which begins in {table.row(int(rows[0]))}, has no chosen "
-            "option; mark one with 1, or remove the choice."
-        )
-    first, second = answers.row[(code == bad[0]) & answers.best][:2]
-    raise ValueError(
-        f"The choice {name!r} has two chosen options, in {table.row(int(first))} and in "
-        f"{table.row(int(second))}; mark one, and give every choice an id of its own, also across "
-        "persons."
-    )
-
-
-def _all_below(code: IntArray) -> tuple[IntArray, IntArray]:
+def _pairs(answers: Answers) -> tuple[IntArray, IntArray]:
     """All pairs (better, worse) of entries of one set, which stand together, best first."""
+    code, level = answers.code, answers.level
     better, worse = [], []
     for step in range(1, int(np.bincount(code).max())):
-        above = np.flatnonzero(code[step:] == code[:-step])
+        above = np.flatnonzero((code[step:] == code[:-step]) & (level[step:] > level[:-step]))
         better.append(above)
         worse.append(above + step)
     first, second = np.concatenate(better), np.concatenate(worse)
@@ -457,53 +400,169 @@ def _all_below(code: IntArray) -> tuple[IntArray, IntArray]:
     return first[order], second[order]
 
 
-def _expanded(
-    columns: ItemColumns,
+def _loaded(
+    source: Source,
+    role: str,
+    said: SetColumns,
+    known: tuple[str, ...],
+    item_id: str,
+    options: Sequence[str] | None,
+) -> tuple[Table, list[str] | None]:
+    """A table of choices, and the columns of the wide form that hold options; None of the long one.
+
+    :param known: the columns of the set and of what was chosen.
+    :raises ValueError: what `load` raises; a column that is missing; no rows.
+    """
+    table = load(source, role, lambda header: (*known, item_id, *numbered(header, OPTION)))
+    header = list(table.frame.columns)
+    wide = numbered(header, OPTION) if options is None else [str(name) for name in options]
+    marks = [name for name in known[1:] if name in header]
+    if not wide and item_id not in header and not all(_only_flags(table, name) for name in marks):
+        wide = [name for name in header if name not in {*known, *said.reserved}]
+    for name in known[1:] if wide else known:
+        table.require(name)
+    for name in wide:
+        table.require(name)
+    table.refuse_empty(role)
+    if not wide:
+        return table, None
+    return load(source, role, lambda header: (*known, *wide)), wide
+
+
+def _named_form(table: Table, items: Source | None, said: SetColumns, ids: Sequence[str]) -> _Form:
+    """A table whose columns `ids` hold ids of items."""
+    if said.covariates:
+        raise ValueError(
+            f"The covariate {said.covariates[0]!r} belongs to an option, which has no row of its "
+            f"own in {table.name}; give the long form, a row for each option."
+        )
+    known = items_named_in(table, ids) if items is None else load_items(items)
+    return _Form(table, item_columns(known, table, said.names), said)
+
+
+def _long_form(
     table: Table,
-    answers: _Answers,
-    pairs: tuple[IntArray, IntArray],
-    used: Sequence[str],
-    roles: Roles,
+    items: Source | None,
+    said: SetColumns,
     what: str,
-) -> DuelTable:
-    """The duels between pairs of entries of the answers, better and worse, and the warning."""
-    sets, (winning, losing) = answers.sets, pairs
-    rows = answers.row[losing]
-    context = table.frame.drop(columns=list(used))
-    kept = [name for name in context.columns if _same_in_sets(context[name], sets.code)]
-    for name in (COUNT, *roles.named):
-        if name in context.columns and name not in kept:
-            raise ValueError(
-                f"The column {name!r} of {table.name} differs within a set of {sets.column!r}; "
-                f"give all its rows the same {name}."
-            )
-    duels = Events.between(answers.item[winning], answers.item[losing])
-    events = said_by(table, roles, duels, rows)
-    context = context[[name for name in kept if name != COUNT]].iloc[rows].reset_index(drop=True)
-    context[sets.column] = np.asarray(sets.ids)[sets.code[rows]]
-    warnings.warn(
-        f"{len(sets.ids):,} {what} were expanded to {len(losing):,} duels; those of one set are "
-        "not independent, so that the uncertainty is understated.",
-        stacklevel=3,
+    known: tuple[str, ...],
+    item_id: str,
+) -> _Form:
+    """A table with a row for each alternative.
+
+    :param known: the columns of the set and of the answer.
+    """
+    for name in known:
+        table.require(name)
+    sets = Sets.of(table, known[0], what)
+    attributes = [] if items is not None else _attributes(table, said, known, item_id, sets)
+    if items is not None or (item_id in table.frame.columns and not attributes):
+        table.require(item_id)
+        form = _named_form(table, items, replace(said, covariates=()), [item_id])
+        item = form.columns.known.rows_in(table, item_id, what)
+    elif not attributes:
+        raise ValueError(
+            f"{begin(table.name)} has no column {item_id!r}, and no other column that tells the "
+            f"rows of a {what} apart; add either."
+        )
+    else:
+        named = said
+        if item_id in table.frame.columns and said.item is None:
+            attributes, named = [item_id, *attributes], replace(said, item=item_id)
+        elif said.item is not None and said.item not in attributes:
+            attributes = [said.item, *attributes]
+        described, item = items_of_rows(table, attributes)
+        form = _Form(table, item_columns(described, table, named.names), named)
+    rows = np.arange(len(item))
+    shown = Answers(sets, item, rows, np.full(len(item), NOWHERE))
+    return replace(
+        form,
+        said=replace(form.said, covariates=said.covariates),
+        shown=shown,
+        attributes=tuple(attributes),
     )
-    return table_of(
-        columns,
-        events,
-        context,
-        table.row.select(rows),
-        sets.column,
-    )
 
 
-def _same_in_sets(values: Any, code: IntArray) -> bool:
-    found, _ = require_pandas().factorize(values.astype(str))
-    _, first = np.unique(code, return_index=True)
-    return bool((found == found[first][code]).all())
+def _attributes(
+    table: Table, said: SetColumns, known: tuple[str, ...], item_id: str, sets: Sets
+) -> list[str]:
+    """Columns that describe the alternatives; none where no column tells those of a set apart."""
+    wanted = None if said.features is None else {str(name) for name in said.features}
+    found = [
+        name
+        for name in table.frame.columns
+        if name not in (*known, item_id)
+        and (name in wanted if wanted is not None else name not in said.reserved)
+    ]
+    differ = [name for name in found if not constant_in_sets(table.frame[name], sets.code)]
+    return found if differ else []
 
 
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)
+def _only_flags(table: Table, column: str) -> bool:
+    return {id_text(value).lower() for value in table.frame[column]} <= set(YES_AND_NO)
 
 
-def _begin(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
+def _wide_rankings(
+    table: Table, places: list[str], options: list[str], columns: ItemColumns, sets: Sets
+) -> Answers:
+    ranked = matrix_of(table, places, columns, "ranking")
+    gap = (ranked[:, :-1] < 0) & (ranked[:, 1:] >= 0)
+    if gap.any():
+        i, k = (int(x) for x in np.argwhere(gap)[0])
+        raise ValueError(
+            f"{begin(table.row(i))} has an item at {places[k + 1]!r} but none at {places[k]!r}; "
+            "fill the places from the first, and leave only the last ones empty."
+        )
+    row, place = np.nonzero(ranked >= 0)
+    answers = Answers(sets, ranked[row, place], row, place)
+    if not options:
+        return answers
+    shown = matrix_of(table, options, columns, "ranking")
+    listed = (shown[row] == ranked[row, place][:, None]).any(1)
+    if not listed.all():
+        i = int(np.flatnonzero(~listed)[0])
+        raise ValueError(
+            f"The item {str(columns.ids[answers.item[i]])!r} at {places[place[i]]!r} in "
+            f"{table.row(int(row[i]))} is not among its options; correct the row."
+        )
+    row, column = np.nonzero(shown >= 0)
+    item, level = shown[row, column], np.full(len(row), NOWHERE)
+    hit, rank = np.nonzero(item[:, None] == ranked[row])
+    level[hit] = rank
+    return Answers(sets, item, row, level)
+
+
+def _long_rankings(table: Table, rank: str, answers: Answers, unranked_last: bool) -> Answers:
+    """With the places that a column says."""
+    empty = np.array([not id_text(value) for value in table.frame[rank]])
+    if empty.any() and not unranked_last:
+        i = int(np.flatnonzero(empty)[0])
+        raise ValueError(
+            f"The rank (column {rank!r}) is missing in {table.row(i)}; give one, or leave the row "
+            "out; where those without a rank stand below all others, say so with --unranked-last "
+            "(unranked_last=True)."
+        )
+    there, code = np.flatnonzero(~empty), answers.code
+    place = np.full(len(code), np.inf)
+    place[there] = numeric_column(table.frame.iloc[there], rank, table.row.select(there))
+    order = np.lexsort((place, code))
+    same = (code[order][1:] == code[order][:-1]) & (place[order][1:] == place[order][:-1])
+    tied = np.flatnonzero(same & np.isfinite(place[order][1:]))
+    if tied.size:
+        first, second = sorted(int(order[tied[0] + k]) for k in (0, 1))
+        raise ValueError(
+            f"{begin(table.row(second))} has the same {rank} as {table.row(first)}, "
+            f"{place[second]:g}, in the ranking {str(answers.sets.ids[code[second]])!r}; give each "
+            "item a place of its own, or leave one out."
+        )
+    unplaced = np.bincount(code[there], minlength=len(answers.sets.ids)) == 0
+    if unplaced.any():
+        label = answers.sets.ids[int(np.flatnonzero(unplaced)[0])]
+        raise ValueError(
+            f"The ranking {str(label)!r} has no item with a rank; give at least one, or remove it."
+        )
+    level = np.empty(len(code), np.int64)
+    starts = np.append(0, np.cumsum(np.bincount(code)))[code[order]]
+    level[order] = np.arange(len(code)) - starts
+    level[empty] = NOWHERE
+    return replace(answers, level=level)

@@ -363,20 +363,14 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     wanted = column_names(names, "context")
     if not wanted:
         return table
-    sides, shared = _sides(table, wanted)
-    rows = _rows_of(table)
-    stacked = pd.concat(sides, ignore_index=True)
-    values = Table(
-        stacked,
-        "the duels",
-        JoinedRows.of(rows, table.num_rows, rows),
-        omit="of the context",
-    )
+    stacked, at, shared = _sides(table, wanted)
+    values = Table(stacked, "the duels", _rows_of(table).select(at), omit="of the context")
     numeric, categorical = feature_kinds(values, wanted)
 
     texts = [[id_text(value) for value in stacked[name]] for name in wanted]
     codes = [pd.factorize(np.array(text, dtype=object))[0] for text in texts]
-    both = np.concatenate([table.winners, table.losers])
+    order = _by_place(table.events)
+    both = table.events.sides[order]
     keys = np.column_stack([both, *codes])
     _, first, number = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     number = number.reshape(-1).astype(np.int64)
@@ -399,7 +393,7 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
         table,
         items=items,
         item_ids=ids,
-        events=replace(table.events, sides=number.reshape(2, -1).T.reshape(-1)),
+        events=replace(table.events, sides=_back(number, order)),
         numeric=(*table.numeric, *numeric),
         categorical=(*table.categorical, *categorical),
         row_names=table.row_names.select(base),
@@ -409,14 +403,45 @@ def in_context(table: DuelTable, names: Sequence[str]) -> DuelTable:
     )
 
 
-def _sides(table: DuelTable, names: Sequence[str]) -> tuple[list[Any], list[str]]:
-    """The context of all winners and of all losers, and the names that both sides share."""
+def _by_place(events: Events) -> IntArray:
+    """The first sides of all events, then the second ones, and so on."""
+    event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+    place = np.arange(len(events.sides)) - events.offsets[:-1][event]
+    return np.argsort(place, kind="stable")
+
+
+def _back(values: IntArray, order: IntArray) -> IntArray:
+    """Values that were put into an order, as they were before."""
+    found = np.empty_like(values)
+    found[order] = values
+    return found
+
+
+def _sides(table: DuelTable, names: Sequence[str]) -> tuple[Any, IntArray, list[str]]:
+    """The context of all first sides, then of all second ones, …; the row of the duels of each, and
+    the names that all sides share."""
     pd = require_pandas()
     refuse_columns_of_items(names, table.items.columns)
     pairs = context_columns(table.context.columns, names, "the duels")
-    named, said = dict(zip(names, pairs, strict=True)), table.context
-    sides = [pd.DataFrame({name: said[pair[k]] for name, pair in named.items()}) for k in (0, 1)]
-    return sides, [name for name, pair in named.items() if pair == (name, name)]
+    events, said = table.events, table.context
+    order = _by_place(events)
+    at = np.repeat(np.arange(len(events)), np.diff(events.offsets))[order]
+    shared = [name for name, pair in zip(names, pairs, strict=True) if pair == (name, name)]
+    if len(shared) < len(names) and events.has_sets:
+        name = next(name for name in names if name not in shared)
+        raise ValueError(
+            f"The context {name!r} has a column for the winner and one for the loser, which "
+            "answers about sets do not tell apart; give one column for the whole set."
+        )
+    stacked = pd.DataFrame(
+        {
+            name: said[name].iloc[at].to_numpy()
+            if name in shared
+            else pd.concat([said[pair[0]], said[pair[1]]]).to_numpy()
+            for name, pair in zip(names, pairs, strict=True)
+        }
+    )
+    return stacked, at, shared
 
 
 def refuse_columns_of_items(names: Sequence[str], columns: Collection[str]) -> None:

@@ -20,9 +20,14 @@ ITEMS = (
 )
 
 
+# Of which one is given.
+_ANSWERS = ("duels", "choices", "rankings", "best_worst")
+
+
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """Items, and duels, choices or rankings of them: one of the three. Items may be left out."""
+    """Items, and duels, choices, rankings or best and worst of them: one of the four. Items may be
+    left out."""
 
     items: Any = option(
         f"{ITEMS} Without it, or without features, each item has an effect of its own "
@@ -43,18 +48,44 @@ class Sources:
     choices: Any = option(
         "Instead of duels, choices of one item from a set: a row for each option with columns "
         "choice_set, item_id and chosen (1 or 0), or a row for each choice with columns chosen, "
-        "option_1, option_2, …",
+        "option_1, option_2, … Without items and item_id, all other columns describe the options.",
         default=None,
         kind=Path,
     )
     """As `read_choice_table` takes them."""
     rankings: Any = option(
         "Instead of duels, rankings, best first: columns rank_1, rank_2, … hold item ids; or a row "
-        "for each item with columns ranking, item_id and rank.",
+        "for each item with columns ranking, item_id and rank. Columns option_1, option_2, … name "
+        "all that were shown, where only the first are ranked.",
         default=None,
         kind=Path,
     )
     """As `read_ranking_table` takes them."""
+    best_worst: Any = option(
+        "Instead of duels, the best and the worst of a set: as choices, with columns best and "
+        "worst.",
+        default=None,
+        kind=Path,
+    )
+    """As `read_best_worst_table` takes them."""
+    as_duels: bool = option(
+        "Read choices or rankings as independent duels, as others do: the uncertainty is "
+        "understated.",
+        default=False,
+    )
+    """For comparison."""
+    at_once: bool = option(
+        "The best and the worst were found in one look at the set, not one after the other.",
+        default=False,
+        needs="best_worst",
+    )
+    """Of best and worst."""
+    unranked_last: bool = option(
+        "Rows of the rankings without a rank were shown, and stand below all others.",
+        default=False,
+        needs="rankings",
+    )
+    """Of rankings."""
     ties: Any = option(
         "Tied pairs: columns item_a and item_b hold item ids. A column tie (1 or 0) in the duels "
         "says the same.",
@@ -162,7 +193,7 @@ class Sources:
     @property
     def files(self) -> tuple[Any, ...]:
         """What was given, in a fixed order."""
-        return self.items, self.duels, self.choices, self.rankings, self.ties
+        return self.items, self.duels, self.choices, self.rankings, self.best_worst, self.ties
 
     @property
     def must_stream(self) -> bool:
@@ -209,6 +240,7 @@ class Sources:
             "duels": io.read_table,
             "choices": io.read_choice_table,
             "rankings": io.read_ranking_table,
+            "best_worst": io.read_best_worst_table,
         }
         told = {
             "ties": self.ties,
@@ -216,6 +248,8 @@ class Sources:
             "grades": self.grades,
             "covariates": self.covariate or None,
         }
+        flags = ("as_duels", "at_once", "unranked_last")
+        told |= {flag: True for flag in flags if getattr(self, flag)}
         options = {key: value for key, value in told.items() if value is not None}
         return readers[name](
             _items_frame(self.items),
@@ -231,19 +265,30 @@ class Sources:
         )
 
     def _given(self) -> str:
-        names = ("duels", "choices", "rankings")
-        given = [name for name in names if getattr(self, name) is not None]
+        given = [name for name in _ANSWERS if getattr(self, name) is not None]
         if len(given) != 1:
-            problem = f"{' and '.join(given)} were given" if given else "none was given"
-            raise ValueError(f"Give one of duels, choices and rankings; {problem}.")
-        if self.ties is not None and given != ["duels"]:
-            raise ValueError(
-                f"A table of ties was given with {given[0]}; ties go with duels alone."
+            problem = (
+                f"{' and '.join(map(_worded, given))} were given" if given else "none was given"
             )
-        if (self.grade is not None or self.grades is not None) and given != ["duels"]:
-            raise ValueError(f"Grades were given with {given[0]}; they go with duels alone.")
-        if self.covariate and given != ["duels"]:
-            raise ValueError(f"Covariates were given with {given[0]}; they go with duels alone.")
+            raise ValueError(f"Give one of duels, choices, rankings and best-worst; {problem}.")
+        word = _worded(given[0])
+        for problem, there in (
+            ("A table of ties was", self.ties is not None),
+            ("Grades were", self.grade is not None or self.grades is not None),
+        ):
+            if there and given != ["duels"]:
+                raise ValueError(f"{problem} given with {word}; they go with duels alone.")
+        if self.as_duels and given == ["duels"]:
+            raise ValueError(
+                "Duels were to be read as duels (--as-duels, as_duels=), which they are; leave it "
+                "out."
+            )
+        for flag, name in (("at_once", "best_worst"), ("unranked_last", "rankings")):
+            if getattr(self, flag) and given != [name]:
+                raise ValueError(
+                    f"{flag} was given with {word}; it goes with {_worded(name)} alone, so leave "
+                    "it out."
+                )
         assert self.lean is None or self.covariate  # refuses what makes no sense
         return given[0]
 
@@ -294,6 +339,10 @@ class Sources:
                     f"{name} was given along with a {kind}, which has its own; leave it out, or "
                     "give tables."
                 )
+
+
+def _worded(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _items_frame(items: Any) -> Any:

@@ -2,12 +2,15 @@
 
 import re
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from sparse_prefgp.data.events import KINDS
 from sparse_prefgp.io import (
+    read_best_worst_table,
     read_choice_table,
     read_choices,
     read_ranking_table,
@@ -52,6 +55,13 @@ RANKS = {("b", "a"), ("b", "c"), ("a", "c"), ("d", "e")}
 expanded = pytest.mark.filterwarnings("ignore:.*were expanded to:UserWarning")
 
 
+def said(table):
+    """The alternatives of each answer, best first, by kind."""
+    ids, at = table.item_ids, table.events.offsets
+    sides = ["".join(str(ids[i]) for i in table.events.sides[a:b]) for a, b in pairwise(at)]
+    return [(KINDS[k].name, side) for k, side in zip(table.events.kind, sides, strict=True)]
+
+
 def pairs(table):
     ids = table.item_ids
     return {(ids[w], ids[k]) for w, k in zip(table.winners, table.losers, strict=True)}
@@ -69,7 +79,7 @@ def refused(read, frame, *words, **options):
 @expanded
 def test_the_chosen_item_beats_each_other_option():
     for frame in (LONG, WIDE):
-        table = read_choice_table(ITEMS, frame)
+        table = read_choice_table(ITEMS, frame, as_duels=True)
         assert pairs(table) == CHOICES and table.num_rows == 3
         assert table.set_column == "choice_set"
         assert table.context["choice_set"].tolist() == [7, 7, 9]
@@ -78,44 +88,55 @@ def test_the_chosen_item_beats_each_other_option():
         assert table.context["person"].tolist() == ["p", "p", "q"]
         assert table.sets().tolist() == [0, 0, 1]
         assert table.select([2]).set_column == "choice_set"
-        assert read_choices(ITEMS, frame).num_duels == 3
+        assert read_choices(ITEMS, frame, as_duels=True).num_duels == 3
 
 
 @expanded
 def test_an_item_beats_all_below_it():
     for frame in (RANKED, PLACES):
-        table = read_ranking_table(ITEMS, frame)
+        table = read_ranking_table(ITEMS, frame, as_duels=True)
         assert pairs(table) == RANKS and table.num_rows == 4
         assert table.set_column == "ranking"
         assert table.context["person"].tolist().count("p") == 3
-        assert read_rankings(ITEMS, frame).num_duels == 4
-    assert read_ranking_table(ITEMS, RANKED).context["ranking"].tolist() == [0, 0, 0, 1]
+        assert read_rankings(ITEMS, frame, as_duels=True).num_duels == 4
+    assert read_ranking_table(ITEMS, RANKED, as_duels=True).context["ranking"].tolist() == [
+        0,
+        0,
+        0,
+        1,
+    ]
     five = pd.DataFrame([list("edcba")], columns=[f"rank_{k}" for k in range(1, 6)])
-    table = read_ranking_table(ITEMS, five)
+    table = read_ranking_table(ITEMS, five, as_duels=True)
     assert table.num_rows == 10 and (table.winners > table.losers).all()
 
 
 def test_says_that_duels_of_one_set_are_not_independent():
     with pytest.warns(UserWarning, match="^2 choices were expanded to 3 duels; .*not independent"):
-        read_choices(ITEMS, LONG)
+        read_choices(ITEMS, LONG, as_duels=True)
     with pytest.warns(UserWarning, match="2 rankings were expanded to 4 duels; .*understated"):
-        read_rankings(ITEMS, PLACES)
+        read_rankings(ITEMS, PLACES, as_duels=True)
     with pytest.warns(UserWarning, match="among the options in 'option_1', 'option_2', 'option_3'"):
-        read_choices(ITEMS, WIDE)
+        read_choices(ITEMS, WIDE, as_duels=True)
 
 
 @expanded
 def test_other_forms_of_wide_choices():
     plain = WIDE.rename(columns={"option_1": "left", "option_2": "right", "option_3": "third"})
     # Every other column is an option unless it is said to be something else.
-    table = read_choice_table(ITEMS, plain, ignore=["person"])
+    table = read_choice_table(ITEMS, plain, ignore=["person"], as_duels=True)
     assert pairs(table) == CHOICES and "person" in table.context.columns
-    assert pairs(read_choice_table(ITEMS, plain, never_features=["person"])) == CHOICES
-    refused(read_choice_table, plain, "Row 0", "person 'p'", "remove the choice")
-    assert pairs(read_choice_table(ITEMS, plain, options=["left", "right", "third"])) == CHOICES
+    assert (
+        pairs(read_choice_table(ITEMS, plain, never_features=["person"], as_duels=True)) == CHOICES
+    )
+    who = plain.rename(columns={"person": "who"})
+    refused(read_choice_table, who, "Row 0", "who 'p'", "remove the choice")
+    assert (
+        pairs(read_choice_table(ITEMS, plain, options=["left", "right", "third"], as_duels=True))
+        == CHOICES
+    )
     # The options may be those that were not chosen.
     others = pd.DataFrame({"chosen": ["b", "b"], "option_1": ["a", "d"], "option_2": ["c", None]})
-    table = read_choice_table(ITEMS, others)
+    table = read_choice_table(ITEMS, others, as_duels=True)
     assert pairs(table) == CHOICES and table.context["choice_set"].tolist() == [0, 0, 1]
     mixed = others.assign(option_2=["b", None])
     refused(read_choice_table, mixed, "'b' in row 1", "not among its options")
@@ -126,14 +147,18 @@ def test_other_names_and_counts():
     names = {"choice_set": "task", "item_id": "car", "chosen": "picked"}
     options = {"choice_set": "task", "item_id": "car", "chosen": "picked"}
     renamed = LONG.rename(columns=names).assign(picked=LONG["chosen"] == 1)
-    table = read_choice_table(ITEMS, renamed, **options)
+    table = read_choice_table(ITEMS, renamed, **options, as_duels=True)
     assert pairs(table) == CHOICES and table.set_column == "task"
-    assert read_choices(ITEMS, renamed, **options).num_duels == 3
+    assert read_choices(ITEMS, renamed, **options, as_duels=True).num_duels == 3
     names = {"ranking": "list", "item_id": "car", "rank": "place"}
     renamed = PLACES.rename(columns=names)
-    assert pairs(read_ranking_table(ITEMS, renamed, ranking="list", item_id="car", rank="place"))
-    assert read_choices(ITEMS, WIDE.assign(count=[5, 2])).num_duels == 12
-    assert read_choices(ITEMS, LONG.assign(count=[5, 5, 5, 2, 2])).num_duels == 12
+    assert pairs(
+        read_ranking_table(
+            ITEMS, renamed, ranking="list", item_id="car", rank="place", as_duels=True
+        )
+    )
+    assert read_choices(ITEMS, WIDE.assign(count=[5, 2]), as_duels=True).num_duels == 12
+    assert read_choices(ITEMS, LONG.assign(count=[5, 5, 5, 2, 2]), as_duels=True).num_duels == 12
     refused(read_choices, LONG.assign(count=[5, 5, 1, 2, 2]), "'count'", "same count")
     refused(read_choices, WIDE.assign(count=[5, 0]), "'count'", "row 1")
 
@@ -144,7 +169,7 @@ def test_files_keep_ids_as_written(tmp_path):
     (tmp_path / "w.csv").write_text("chosen,option_1,option_2\nNA,007,NA\n\n3,3,007\n")
     (tmp_path / "l.csv").write_text("choice_set,item_id,chosen\n1,NA,1\n\n1,007,0\n2,3,0\n2,8,1\n")
     (tmp_path / "r.csv").write_text("rank_1,rank_2\nNA,007\n3,\n")
-    table = read_choice_table(tmp_path / "i.csv", tmp_path / "w.csv")
+    table = read_choice_table(tmp_path / "i.csv", tmp_path / "w.csv", as_duels=True)
     assert pairs(table) == {("NA", "007"), ("3", "007")}
     with pytest.raises(ValueError, match=r"Row 6 of l.csv \(the header is row 1\) has the item_id"):
         read_choice_table(tmp_path / "i.csv", tmp_path / "l.csv")
@@ -169,7 +194,7 @@ def test_bad_choices():
     refused(read, LONG[:0], "no choices")
     refused(read, LONG.drop(columns="choice_set"), "no column 'choice_set'")
     refused(read, LONG.drop(columns="chosen"), "no column 'chosen'")
-    refused(read, LONG.rename(columns={"item_id": "item"}), "only 0 and 1", "item_id=")
+    refused(read, LONG.rename(columns={"item_id": "item"}), "no column 'item_id'")
     refused(read, WIDE.assign(chosen=["b", None]), "Row 1", "missing chosen")
     refused(read, WIDE.assign(option_3=["z", None]), "Row 0", "option_3 'z'")
     refused(read, WIDE.assign(option_3=["b", None]), "Row 0", "'b' a second time")
@@ -179,10 +204,141 @@ def test_bad_choices():
     refused(read, WIDE, "'nobody' to ignore", ignore=["nobody"])
 
 
+def test_each_answer_is_one_event():
+    choices = [("choice", "bac"), ("choice", "bd")]
+    for frame in (LONG, WIDE):
+        table = read_choice_table(ITEMS, frame)
+        assert said(table) == choices and table.num_rows == 2 and table.set_column is None
+        assert table.context.to_dict("list") == {"choice_set": [7, 9], "person": ["p", "q"]}
+        duels = read_choices(ITEMS, frame.assign(count=2))
+        assert duels.num_duels == 4 and duels.events.has_sets
+    assert said(read_ranking_table(ITEMS, RANKED)) == [("ranking", "bac"), ("ranking", "de")]
+    places = read_ranking_table(ITEMS, PLACES)
+    assert said(places) == [("ranking", "de"), ("ranking", "bac")]
+    assert places.context["person"].tolist() == ["q", "p"]
+
+
+def test_the_first_places_of_a_ranking():
+    """Who was shown and has no rank stands below all others."""
+    top = [("top", "bacd"), ("ranking", "de"), ("choice", "ebc")]
+    wide = pd.DataFrame(
+        {
+            "rank_1": list("bde"),
+            "rank_2": ["a", None, None],
+            "option_1": list("ceb"),
+            "option_2": list("bdc"),
+            "option_3": ["a", None, "e"],
+            "option_4": ["d", None, None],
+        }
+    )
+    table = read_ranking_table(ITEMS, wide)
+    # The unordered ones in the order in which they were listed.
+    assert said(table) == top and table.events.ordered.tolist() == [2, 0, 0]
+    long = pd.DataFrame(
+        {
+            "ranking": [0, 0, 0, 0, 1, 1, 2, 2, 2],
+            "item_id": list("cbadedbce"),
+            "rank": [None, 1, 2, None, None, 1, None, None, 3],
+        }
+    )
+    assert said(read_ranking_table(ITEMS, long, unranked_last=True)) == top
+    # As duels, only what the answer says.
+    with pytest.warns(UserWarning, match="3 rankings were expanded to 8 duels"):
+        duels = read_ranking_table(ITEMS, wide, as_duels=True)
+    expected = {("b", "a"), ("b", "c"), ("b", "d"), ("a", "c"), ("a", "d"), ("d", "e")}
+    assert pairs(duels) == expected | {("e", "b"), ("e", "c")}
+
+
+def test_best_and_worst():
+    long = LONG.rename(columns={"chosen": "best"}).assign(worst=[1, 0, 0, 0, 1])
+    wide = WIDE.rename(columns={"chosen": "best"}).assign(worst=["a", "d"])
+    for frame in (long, wide):
+        table = read_best_worst_table(ITEMS, frame)
+        assert said(table) == [("best_worst", "bca"), ("choice", "bd")]
+        at_once = read_best_worst_table(ITEMS, frame, at_once=True)
+        assert said(at_once)[0] == ("best_worst_at_once", "bca")
+        with pytest.warns(UserWarning, match="2 answers were expanded to 4 duels"):
+            duels = read_best_worst_table(ITEMS, frame, as_duels=True)
+        assert pairs(duels) == {("b", "c"), ("b", "a"), ("c", "a"), ("b", "d")}
+    read = read_best_worst_table
+    refused(read, long.assign(worst=[0, 1, 0, 0, 1]), "Row 1", "best and the worst")
+    refused(read, wide.assign(worst=["b", "d"]), "Row 0", "'b' as the best and as the worst")
+    refused(read, long.assign(worst=[0, 0, 0, 0, 1]), "'7'", "no worst option")
+    refused(read, long.assign(best=[1, 1, 0, 1, 0]), "'7'", "two best options")
+    refused(read, wide.assign(worst=["e", "d"]), "'e' in row 0", "not among its options")
+    refused(read, long.drop(columns="worst"), "no column 'worst'")
+
+
+def test_rows_that_describe_their_alternatives():
+    """Without a table of items, equal rows are one item, and what is the same in a set is named."""
+    rows = pd.DataFrame(
+        {
+            "choice_set": [1, 1, 2, 2, 2],
+            "person": [5, 5, 6, 6, 6],
+            "chosen": [1, 0, 0, 0, 1],
+            "price": [3.0, 4.0, 4.0, 3.0, 3.0],
+            "mode": ["bus", "car", "car", "bus", "car"],
+            "income": [20, 20, 20, 20, 20],
+        }
+    )
+    table = read_choice_table(None, rows)
+    assert table.item_ids == (1, 2, 3) and table.events.sides.tolist() == [0, 1, 2, 1, 0]
+    assert (table.numeric, table.categorical) == (("price", "income"), ("mode",))
+    assert table.shared == ("income",) and table.context.columns.tolist() == [
+        "choice_set",
+        "person",
+    ]
+    some = read_choice_table(None, rows, features=["price", "mode"])
+    assert some.context["income"].tolist() == [20, 20]
+    assert read_choice_table(None, rows, ignore=["income"]).numeric == ("price",)
+    refused_alone(rows.assign(price=[3.0, 4.0, 3.0, 3.0, 3.0]), "the attributes of row 2", "Row 4")
+    refused_alone(rows[["choice_set", "chosen", "person"]], "no column 'item_id'", "tells the rows")
+    refused_alone(rows, "'cost' is not a column", features=["price", "cost"])
+    # Named alternatives with attributes are one item in several states.
+    named = rows.assign(item_id=rows["mode"]).drop(columns="mode")
+    table = read_choice_table(None, named)
+    assert table.item_rows.names[:2] == ("bus", "car") and table.numeric == ("price", "income")
+    plain = read_choice_table(None, named[["choice_set", "chosen", "item_id"]][:2])
+    assert plain.item_ids == ("bus", "car") and not plain.has_features
+
+
+def test_covariates_of_each_alternative():
+    rows = LONG.assign(first=[1, 0, 0, 1, 0])
+    table = read_choice_table(ITEMS, rows, covariates=["first"])
+    assert table.events.covariates.tolist() == [[0.0], [1.0], [0.0], [1.0], [0.0]]
+    assert table.events.covariate_names == ("first",)
+    with pytest.warns(UserWarning, match="expanded"):
+        duels = read_choice_table(ITEMS, rows, covariates=["first"], as_duels=True)
+    assert duels.events.covariate_differences.tolist() == [[-1.0], [0.0], [1.0]]
+    same = LONG.assign(first=[1, 1, 1, 0, 0])
+    refused(read_choice_table, same, "'first' is 0", covariates=["first"])
+    refused(read_choice_table, WIDE, "'place' belongs to an option", covariates=["place"])
+
+
+@pytest.mark.filterwarnings("ignore:1 of 5 items")
+def test_sets_in_a_context():
+    rows = LONG.assign(town=["x", "x", "x", "y", "y"])
+    table = read_choice_table(ITEMS, rows, context=["town"])
+    assert said(table) == [
+        ("choice", "b @ town=xa @ town=xc @ town=x"),
+        ("choice", "b @ town=yd @ town=y"),
+    ]
+    split = rows.assign(winner_town="x", loser_town="y").drop(columns="town")
+    refused(read_choice_table, split, "whole set", context=["town"])
+    refused(read_choice_table, LONG, "'place' of", "differs within a set", context=["place"])
+
+
+def refused_alone(frame, *words, **options):
+    refused(lambda _, rows, **more: read_choice_table(None, rows, **more), frame, *words, **options)
+
+
 def test_bad_rankings():
     read = read_ranking_table
     refused(read, PLACES.assign(rank=[1, 1, 1, 2, 4]), "Row 2", "row 1", "same rank", "'r1'")
-    refused(read, PLACES.assign(rank=[1, 9, 1, None, 4]), "'rank'", "row 3")
+    refused(read, PLACES.assign(rank=[1, 9, 1, None, 4]), "'rank'", "row 3", "unranked_last=True")
+    refused(read, PLACES.assign(rank=None), "'r2' has no item with a rank", unranked_last=True)
+    shown = RANKED.assign(option_1=list("ae"), option_2=list("bd"), option_3=["e", None])
+    refused(read, shown, "'c' at 'rank_3' in row 0", "not among its options")
     refused(read, PLACES.assign(item_id=list("dcbeb")), "'b' a second time", "'r1'", "Row 4")
     refused(read, PLACES[:3], "'r2' in row 0", "one item only")
     refused(read, PLACES.drop(columns="rank"), "no column 'rank'")
@@ -205,7 +361,7 @@ def test_real_choices_rebuilt_from_their_duels(data_dir):
     long = pd.concat([first, rest]).sort_values("choice_set", kind="stable")
     long = long.drop(columns=["winner", "loser"]).reset_index(drop=True)
     with pytest.warns(UserWarning, match=r"5,760 choices were expanded to 11,518 duels"):
-        table = read_choice_table(folder / "items.csv", long)
+        table = read_choice_table(folder / "items.csv", long, as_duels=True)
     np.testing.assert_array_equal(table.winners, known.winners)
     np.testing.assert_array_equal(table.losers, known.losers)
     pd.testing.assert_frame_equal(
@@ -217,7 +373,9 @@ def test_real_choices_rebuilt_from_their_duels(data_dir):
     options.columns = [f"option_{k}" for k in options.columns]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        again = read_choice_table(folder / "items.csv", wide.join(options, on="choice_set"))
+        again = read_choice_table(
+            folder / "items.csv", wide.join(options, on="choice_set"), as_duels=True
+        )
     np.testing.assert_array_equal(again.winners, known.winners)
     np.testing.assert_array_equal(again.losers, known.losers)
 
@@ -229,14 +387,18 @@ def test_choices_and_rankings_have_weights_groups_and_context():
     places = pd.DataFrame(
         {"rank_1": list("abc"), "rank_2": list("bcd"), "rank_3": list("cda")}
     ).assign(judge=["p", "q", "p"], worth=[1.0, 0.5, 2.0], count=[1, 2, 1], day=[1, 2, 2])
-    duels = read_rankings(items, places, weights="worth", groups="judge", context=["day"])
+    duels = read_rankings(
+        items, places, weights="worth", groups="judge", context=["day"], as_duels=True
+    )
     assert duels.group_names == ("p", "q") and duels.num_duels == 12
     given = duels.given
     np.testing.assert_array_equal(given.judge.numbers, [0] * 3 + [1] * 3 + [0] * 3)
     np.testing.assert_array_equal(given.totals, [1.0] * 6 + [2.0] * 3)
     assert duels.feature_names == ("x", "day") and "a @ day=1" in duels.item_ids
     wide = places.rename(columns={"rank_1": "chosen", "rank_2": "left", "rank_3": "right"})
-    chosen = read_choices(items, wide.drop(columns="day"), weights="worth", groups="judge")
+    chosen = read_choices(
+        items, wide.drop(columns="day"), weights="worth", groups="judge", as_duels=True
+    )
     assert chosen.num_duels == 8 and chosen.group_names == ("p", "q")
     assert chosen.effective_counts.sum() == 2 * (1.0 + 2 * 0.5 + 2.0)
 

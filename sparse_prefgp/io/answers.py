@@ -1,0 +1,286 @@
+"""Answers about sets in tables: which row is of which set, and which alternative stands where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, Events
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.io.columns import ItemColumns
+from sparse_prefgp.io.files import ITEM_ID, Table, id_text, plain_ids
+from sparse_prefgp.support.arrays import BoolArray, IntArray
+
+# Of an alternative of which nobody said where it stands.
+NOWHERE = 2**31
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Which set each row of a table belongs to."""
+
+    code: IntArray
+    """(rows,) numbers in order of first appearance."""
+    ids: tuple[Any, ...]
+    """What the sets are called."""
+    column: str
+    """The name of the column that says so."""
+    what: str
+    """What an answer is, for messages: a choice, a ranking."""
+
+    @classmethod
+    def of(cls, table: Table, column: str, what: str, one_each: bool = False) -> Sets:
+        """The sets of a table.
+
+        :param one_each: every row is one, and the column may be missing.
+        :raises ValueError: a row of no set; with `one_each`, two of one.
+        """
+        if one_each and column not in table.frame.columns:
+            number = np.arange(len(table.frame))
+            return cls(number, tuple(number.tolist()), column, what)
+        lookup: dict[str, int] = {}
+        code = np.empty(len(table.frame), dtype=np.int64)
+        first: list[int] = []
+        for i, value in enumerate(table.frame[column]):
+            text = id_text(value)
+            if not text:
+                raise ValueError(
+                    f"The {what} (column {column!r}) is missing in {table.row(i)}; say which "
+                    f"{what} the row belongs to."
+                )
+            if one_each and text in lookup:
+                raise ValueError(
+                    f"The {what} {text!r} in {table.row(i)} was used before, in "
+                    f"{table.row(first[lookup[text]])}; give every {what} an id of its own, also "
+                    "across persons."
+                )
+            if text not in lookup:
+                lookup[text] = len(lookup)
+                first.append(i)
+            code[i] = lookup[text]
+        return cls(code, plain_ids(list(lookup)), column, what)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Alternatives that were shown, an entry for each: its item, its row, and where it stands."""
+
+    sets: Sets
+    item: IntArray
+    """(s,) rows of the items."""
+    row: IntArray
+    """(s,) rows of the table."""
+    level: IntArray
+    """(s,) 0 for the best, then 1, …; the same for alternatives between which nobody chose."""
+
+    @property
+    def code(self) -> IntArray:
+        """The set of each entry, (s,)."""
+        return self.sets.code[self.row]
+
+    @property
+    def first_row(self) -> IntArray:
+        """The first row of each set, (sets,)."""
+        return np.asarray(np.unique(self.sets.code, return_index=True)[1])
+
+    def best_first(self) -> Answers:
+        """Set by set, the best of each first."""
+        order = np.lexsort((np.arange(len(self.item)), self.level, self.code))
+        return replace(self, item=self.item[order], row=self.row[order], level=self.level[order])
+
+    def events(self, kind: IntArray, ordered: IntArray | None = None) -> Events:
+        """One event for each set, in the order of the sets, between rows of the items.
+
+        :param kind: (sets,) places in `KINDS`.
+        :param ordered: (sets,) how many come first in order, of each top.
+        """
+        sizes = np.bincount(self.code, minlength=len(self.sets.ids))
+        return Events(
+            self.item,
+            np.append(0, np.cumsum(sizes)),
+            kind.astype(np.int8),
+            np.ones(len(sizes), np.int64),
+            ordered=ordered if np.any(kind == TOP) else None,
+        )
+
+    def check(self, table: Table, columns: ItemColumns) -> None:
+        """Refuse an item that is in a set twice, and sets of fewer than two.
+
+        :raises ValueError: see above.
+        """
+        code, what, ids = self.code, self.sets.what, self.sets.ids
+        key = code * len(columns.ids) + self.item
+        order = np.argsort(key, kind="stable")
+        twice = np.flatnonzero(key[order][1:] == key[order][:-1])
+        if twice.size:
+            first, second = order[twice[0]], order[twice[0] + 1]
+            name = f"the item {str(columns.ids[self.item[first]])!r}"
+            if columns.table.name == table.name:  # made of the rows of the table itself
+                name = f"the attributes of {table.row(int(self.row[first]))}"
+            raise ValueError(
+                f"{begin(table.row(int(self.row[second])))} has {name} a second time in the {what} "
+                f"{str(ids[code[first]])!r}; keep one, and give every {what} an id of its own, "
+                "also across persons."
+            )
+        size = np.bincount(code, minlength=len(ids))
+        few = np.flatnonzero(size < 2)
+        if few.size:
+            i = int(np.flatnonzero(self.sets.code == few[0])[0])
+            number = "one item only" if size[few[0]] else "no item"
+            raise ValueError(
+                f"The {what} {str(ids[few[0]])!r} in {table.row(i)} has {number}; give at least "
+                "two, or remove it."
+            )
+
+    def check_marked(
+        self,
+        table: Table,
+        flags: BoolArray,
+        name: str,
+        word: str = "option",
+        optional: bool = False,
+    ) -> None:
+        """Refuse sets in which none is marked, or two are.
+
+        :param flags: (s,) of the entries.
+        :param name: what a marked one is: chosen, best, worst.
+        :param optional: none may be marked.
+        :raises ValueError: see above.
+        """
+        code, what = self.code, self.sets.what
+        number = np.bincount(code[flags], minlength=len(self.sets.ids))
+        bad = np.flatnonzero(number != 1)
+        if not bad.size:
+            return
+        label = str(self.sets.ids[bad[0]])
+        rows = self.row[code == bad[0]]
+        if number[bad[0]] == 0:
+            raise ValueError(
+                f"The {what} {label!r}, which begins in {table.row(int(rows.min()))}, has no "
+                f"{name} option; mark one with 1, or remove the {what}."
+            )
+        first, second = sorted(self.row[(code == bad[0]) & flags][:2].tolist())
+        raise ValueError(
+            f"The {what} {label!r} has two {name} options, in {table.row(first)} and in "
+            f"{table.row(second)}; mark one, and give every {what} an id of its own, also across "
+            "persons."
+        )
+
+
+def events_of_choices(answers: Answers) -> Events:
+    """Of answers with the chosen one at level 0."""
+    return answers.events(np.full(len(answers.sets.ids), CHOICE))
+
+
+def events_of_rankings(answers: Answers) -> Events:
+    """Of answers whose levels are places; those at `NOWHERE` stand below all others."""
+    placed = np.bincount(answers.code[answers.level < NOWHERE], minlength=len(answers.sets.ids))
+    size = np.bincount(answers.code, minlength=len(answers.sets.ids))
+    whole = placed >= size - 1
+    kind = np.where(whole, RANKING, np.where(placed == 1, CHOICE, TOP))
+    return answers.events(kind, np.where(kind == TOP, placed, 0))
+
+
+def events_of_best_worst(answers: Answers, at_once: bool) -> Events:
+    """Of answers with the best at level 0 and the worst at level 2; all others are at 1.
+
+    Where there are two alternatives, or nobody said which is worst, it is a choice.
+    """
+    sets = len(answers.sets.ids)
+    size = np.bincount(answers.code, minlength=sets)
+    worst = np.bincount(answers.code[answers.level == 2], minlength=sets)
+    both = BEST_WORST_AT_ONCE if at_once else BEST_WORST
+    return answers.events(np.where((size > 2) & (worst == 1), both, CHOICE))
+
+
+# ---- forms of tables -----------------------------------------------------------------------------
+
+
+def numbered(header: Sequence[str], prefix: str) -> list[str]:
+    """Columns such as option_1, option_2, …, by their numbers."""
+    pattern = re.compile(re.escape(prefix) + r"_([1-9]\d*)")
+    found = [(int(hit[1]), name) for name in header if (hit := pattern.fullmatch(name))]
+    return [name for _, name in sorted(found)]
+
+
+def begin(sentence: str) -> str:
+    """With a capital."""
+    return sentence[0].upper() + sentence[1:]
+
+
+def matrix_of(table: Table, names: Sequence[str], columns: ItemColumns, what: str) -> IntArray:
+    """Items (rows, names), -1 where a cell is empty."""
+    return np.column_stack([columns.known.rows_in(table, c, what, True) for c in names])
+
+
+def wide_answers(
+    table: Table,
+    marked: Sequence[str],
+    options: Sequence[str],
+    columns: ItemColumns,
+    sets: Sets,
+) -> tuple[Answers, IntArray]:
+    """Answers with a row each, and the items that each column of `marked` holds, (rows, marked).
+
+    Options have `NOWHERE` for their level. Where no row lists an item of `marked` among its
+    options, these are the others.
+
+    :raises ValueError: an id that is not known; an item that is not among the options of its row,
+        where in other rows it is.
+    """
+    what = sets.what
+    named = np.column_stack([columns.known.rows_in(table, c, what) for c in marked])
+    shown = matrix_of(table, options, columns, what)
+    listed = (shown[:, :, None] == named[:, None, :]).any(axis=1)
+    if listed.any() and not listed.all():
+        i, j = (int(x) for x in np.argwhere(~listed)[0])
+        raise ValueError(
+            f"The {marked[j]} item {str(columns.ids[named[i, j]])!r} in {table.row(i)} is not "
+            "among its options, as it is in other rows; correct the row."
+        )
+    if not listed.any():
+        shown = np.column_stack([named, shown])
+    row, column = np.nonzero(shown >= 0)
+    item = shown[row, column]
+    return Answers(sets, item, row, np.full(len(item), NOWHERE)), named
+
+
+def at(answers: Answers, items: IntArray) -> BoolArray:
+    """Which entries are the first in their row to hold the row's item, (s,).
+
+    :param items: (rows,) of the rows of the table.
+    """
+    hit = np.flatnonzero(answers.item == items[answers.row])
+    _, first = np.unique(answers.row[hit], return_index=True)
+    found = np.zeros(len(answers.item), dtype=bool)
+    found[hit[first]] = True
+    return found
+
+
+# ---- items that are rows of the answers ----------------------------------------------------------
+
+
+def items_of_rows(table: Table, attributes: Sequence[str]) -> tuple[Table, IntArray]:
+    """Items that rows of a table describe: rows with equal attributes are one item.
+
+    :return: A table of the items, whose ids are 1, 2, … in the order of their first appearance, and
+        the item of each row, (rows,).
+    """
+    frame = table.frame[list(attributes)]
+    number = frame.groupby(list(attributes), sort=False, dropna=False).ngroup().to_numpy()
+    _, first = np.unique(number, return_index=True)
+    items = frame.iloc[first].reset_index(drop=True)
+    items.insert(0, ITEM_ID, np.arange(1, len(items) + 1))
+    rows = table.row.select(first)
+    return replace(table, frame=items, row=rows, id_column=ITEM_ID), number.astype(np.int64)
+
+
+def constant_in_sets(values: Any, code: IntArray) -> bool:
+    """Whether a column is the same throughout each set."""
+    found, _ = require_pandas().factorize(values.astype(str))
+    _, first = np.unique(code, return_index=True)
+    return bool((found == found[first][code]).all())
