@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import norm
 
-from sparse_prefgp.sampling.truncated import standard_draws
+from sparse_prefgp.factors.truncated_draws import standard_draws
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,232 @@
+"""What somebody chooses of a set, and how they rank it, where utilities are normal.
+
+Each look at a set of k alternatives has one noise for each, `y = f + e` with e of variance s²; the
+best is the largest y. Sets of different sizes are padded to k columns with any finite numbers, and
+`mask` says which count.
+
+Where utilities are independent, or share a part that cancels, each probability is a chain of
+integrals over one variable, exact to rounding. Otherwise it is an orthant of differences
+(`sparse_prefgp.factors.orthants`).
+
+Source: Thurstone (1927) with equal variances; the one integral of a choice as in Train (2009),
+section 5.6.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erfcx, log_ndtr, logsumexp
+
+from sparse_prefgp.factors.orthants import log_orthants, log_orthants_by_ep
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
+
+# Standard deviations on either side of a mode, or of the means, beyond which nothing counts.
+REACH = 8.5
+# The step of the trapezoid rule in standard deviations of the product of all densities, than which
+# the integrand is nowhere narrower: the rule errs by exp(-2 pi² / step²), 6e-16.
+_STEP = 0.75
+_MODE_STEPS = 30
+_LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+
+
+def choice_log_probabilities(
+    mean: FloatArray,
+    covariance: FloatArray,
+    noise_variance: npt.ArrayLike,
+    mask: BoolArray,
+    points: FloatArray | None = None,
+) -> FloatArray:
+    """Log probability of each alternative to be chosen.
+
+    :param mean: (b, k), of utilities.
+    :param covariance: (b, k, k), of utilities.
+    :param noise_variance: s², one for all or (b,).
+    :param mask: (b, k), which alternatives there are, one at least.
+    :param points: (p, k - 1) of `orthants.sobol_points`, for separation of variables: probabilities
+        of a set then sum to 1 but for its error. By default expectation propagation, divided by
+        the sum: within 0.004 of the truth.
+    :return: (b, k), in nats; -inf where there is no alternative.
+    """
+    size = mean.shape[1]
+    noise = _noise(noise_variance, len(mean))
+    observed = covariance + noise[:, None, None] * np.eye(size)
+    # Of each alternative: all others less itself.
+    others = np.eye(size)[None, :, :] - np.eye(size)[:, None, :]
+    counted = mask[:, :, None] & mask[:, None, :] & ~np.eye(size, dtype=bool)
+    # Of s² (I + 11') the first part is each row's own.
+    found = _of_rows(mean, observed, _Rows(others, counted, noise), points)
+    found = np.where(mask, found, -np.inf)
+    return found if points is not None else found - logsumexp(found, axis=1, keepdims=True)
+
+
+def ranking_log_probability(
+    mean: FloatArray,
+    covariance: FloatArray,
+    noise_variance: npt.ArrayLike,
+    mask: BoolArray,
+    points: FloatArray | None = None,
+) -> FloatArray:
+    """Log probability that alternatives are ranked in the order in which they stand, best first.
+
+    :param mean: (b, k), of utilities.
+    :param covariance: (b, k, k), of utilities.
+    :param noise_variance: s², one for all or (b,).
+    :param mask: (b, k), which alternatives there are: the first ones of each row.
+    :param points: (p, k - 2) of `orthants.sobol_points`, for separation of variables; by default
+        expectation propagation.
+    :return: (b,), in nats.
+    """
+    size = mean.shape[1]
+    if size < 2:
+        return np.zeros(len(mean))
+    noise = _noise(noise_variance, len(mean))
+    observed = covariance + noise[:, None, None] * np.eye(size)
+    steps = np.eye(size)[1:] - np.eye(size)[:-1]
+    # The smallest eigenvalue of s² tridiag(-1, 2, -1).
+    own = noise * (2.0 - 2.0 * np.cos(np.pi / size))
+    return _of_rows(mean, observed, _Rows(steps[None], mask[:, None, 1:], own), points)[:, 0]
+
+
+def _noise(noise_variance: npt.ArrayLike, sets: int) -> FloatArray:
+    return np.broadcast_to(np.asarray(noise_variance, np.float64), (sets,))
+
+
+class _Rows(NamedTuple):
+    """What `a` answers say of the k utilities of each set."""
+
+    rows: FloatArray
+    """(a, t, k), differences below zero."""
+    counted: BoolArray
+    """(b, a, t)."""
+    own: FloatArray
+    """(b,), of `log_orthants_by_ep`."""
+
+
+def _of_rows(
+    mean: FloatArray, observed: FloatArray, said: _Rows, points: FloatArray | None
+) -> FloatArray:
+    """Log probability of each answer about each set, (b, a)."""
+    rows, counted, own = said
+    sets = len(mean)
+    answers, number = rows.shape[:2]
+    lead = np.einsum("atk,bk->bat", rows, mean)
+    spread = np.einsum("atk,bkl,aul->batu", rows, observed, rows)
+    flat = (sets * answers, number)
+    m, s, c = lead.reshape(flat), spread.reshape(*flat, number), counted.reshape(flat)
+    if points is None:
+        found = log_orthants_by_ep(m, s, c, np.repeat(own, answers))
+    else:
+        found = log_orthants(m, s, c, points)
+    return found.reshape(sets, answers)
+
+
+def independent_choice_log_probabilities(
+    mean: FloatArray, variance: FloatArray, noise_variance: npt.ArrayLike, mask: BoolArray
+) -> FloatArray:
+    """`choice_log_probabilities` of utilities that are independent, or known, or one joint draw.
+
+    The integral over the utility of the chosen one, by the trapezoid rule around its mode.
+
+    :param mean: (b, k).
+    :param variance: (b, k), of utilities, without a part that all of a set share.
+    :param noise_variance: s², one for all or (b,).
+    :param mask: (b, k), which alternatives there are, one at least.
+    :return: (b, k), in nats; -inf where there is no alternative.
+    """
+    sd = np.sqrt(variance + _noise(noise_variance, len(mean))[:, None])
+    found = np.full(mean.shape, -np.inf)
+    for j in range(mean.shape[1]):
+        there = mask[:, j]
+        if there.any():
+            others = mask[there].copy()
+            others[:, j] = False
+            found[there, j] = _log_largest(mean[there], sd[there], others, j)
+    return found
+
+
+def _log_largest(mean: FloatArray, sd: FloatArray, others: BoolArray, j: int) -> FloatArray:
+    """Log integral of the density of y_j times the others' masses below it, (b,)."""
+    centre, own = mean[:, j, None], sd[:, j, None]
+
+    def limits(y: FloatArray) -> FloatArray:
+        """(b, points, k), inf for what does not count."""
+        b = (y[:, :, None] - mean[:, None, :]) / sd[:, None, :]
+        return np.where(others[:, None, :], b, np.inf)
+
+    # The slope of the log integrand falls and is convex: Newton from the mean, where it is
+    # positive, climbs to the mode without passing it.
+    y = centre.copy()
+    for _ in range(_MODE_STEPS):
+        b = limits(y)
+        ratio = np.sqrt(2.0 / np.pi) / erfcx(-b / np.sqrt(2.0))
+        slope = (centre - y) / own**2 + (ratio / sd[:, None, :]).sum(2)
+        with np.errstate(invalid="ignore"):
+            bend = np.where(others[:, None, :], ratio * (ratio + b) / sd[:, None, :] ** 2, 0.0)
+        y = y + slope / (own**-2 + bend.sum(2))
+    precision = own[:, 0] ** -2 + np.where(others, sd**-2, 0.0).sum(1)
+    half = int(np.ceil((REACH / _STEP * own[:, 0] * np.sqrt(precision)).max()))
+    z = np.linspace(-REACH, REACH, 2 * half + 1)
+    y = y + own * z
+    height = -0.5 * ((y - centre) / own) ** 2 - _LOG_SQRT_2PI + log_ndtr(limits(y)).sum(2)
+    return np.asarray(logsumexp(height, axis=1) + np.log(z[1] - z[0]))
+
+
+# Panels are one standard deviation wide for rankings of so many places, and narrower for more.
+_PLACES_A_PANEL = 6
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+
+
+def _partial_weights() -> FloatArray:
+    """(16, 16): integrals up to each node of the polynomials that are 1 at one node, 0 at others."""
+    legendre = np.polynomial.legendre
+    basis = legendre.legvander(_NODES, len(_NODES) - 1)
+    below = np.stack(
+        [legendre.legval(_NODES, legendre.legint(row, lbnd=-1.0)) for row in np.eye(16)]
+    )
+    return np.asarray(np.linalg.solve(basis.T, below).T)
+
+
+def independent_ranking_log_probability(
+    mean: FloatArray, variance: FloatArray, noise_variance: npt.ArrayLike, mask: BoolArray
+) -> FloatArray:
+    """`ranking_log_probability` of utilities that are independent, or known, or one joint draw.
+
+    From the last to the first: the probability that the rest is in order and below y, as a function
+    of y at the nodes of panels, each integrated by Gauss–Legendre.
+
+    :param mean: (b, k), best first.
+    :param variance: (b, k), of utilities, without a part that all of a set share.
+    :param noise_variance: s², one for all or (b,).
+    :param mask: (b, k), which alternatives there are: the first ones of each row.
+    :return: (b,), in nats.
+    """
+    sd = np.sqrt(variance + _noise(noise_variance, len(mean))[:, None])
+    low = np.where(mask, mean - REACH * sd, np.inf).min(1)
+    high = np.where(mask, mean + REACH * sd, -np.inf).max(1)
+    narrowest = np.where(mask, sd, np.inf).min(1)
+    # The probability that j are below y rises as fast as the j-th power of one.
+    steepness = max(1.0, mean.shape[1] / _PLACES_A_PANEL)
+    panels = int(np.ceil(steepness * ((high - low) / narrowest).max(initial=1.0)))
+    edges = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, panels + 1)
+    half = 0.5 * (high - low)[:, None] / panels
+    y = (edges[:, :-1] + half)[:, :, None] + half[:, :, None] * _NODES
+    partial = _partial_weights()
+    below = np.zeros_like(y)  # nothing stands under the last
+    for j in range(mean.shape[1] - 1, -1, -1):
+        b = (y - mean[:, j, None, None]) / sd[:, j, None, None]
+        height = -0.5 * b**2 - _LOG_SQRT_2PI - np.log(sd[:, j, None, None]) + below
+        peak = height.max(2, keepdims=True)
+        shape = np.exp(height - peak)
+        inside = np.log(half) + peak[:, :, 0] + np.log(shape @ _WEIGHTS)
+        before = np.logaddexp.accumulate(inside, axis=1)
+        if j == 0:
+            return np.asarray(np.where(mask[:, 0], before[:, -1], 0.0))
+        so_far = np.pad(before[:, :-1], ((0, 0), (1, 0)), constant_values=-np.inf)
+        # What rounding leaves below 0 where the density still rises by many powers is 0.
+        with np.errstate(divide="ignore"):
+            here = np.log(half)[:, :, None] + peak + np.log(np.maximum(shape @ partial.T, 0.0))
+        below = np.where(mask[:, j, None, None], np.logaddexp(so_far[:, :, None], here), below)
+    return np.zeros(len(mean))
