@@ -15,11 +15,11 @@ import tensorflow as tf
 from sparse_prefgp.approximations import DuelPrior, DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.factors.sites import Sites, totals
+from sparse_prefgp.factors.truncated_draws import truncated_normals
 from sparse_prefgp.models.posterior import Posterior, in_chunks
 from sparse_prefgp.models.protocols import HoldsDuels
 from sparse_prefgp.sampling import SAMPLED_UP_TO, sample_posterior
 from sparse_prefgp.sampling.target import check_whole
-from sparse_prefgp.factors.truncated_draws import truncated_normals
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.linalg import factorised
 

@@ -180,7 +180,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 def _partial_weights() -> FloatArray:
-    """(16, 16): integrals up to each node of the polynomials that are 1 at one node, 0 at others."""
+    """(16, 16): integrals up to each node of the polynomials that are 1 at one, 0 at others."""
     legendre = np.polynomial.legendre
     basis = legendre.legvander(_NODES, len(_NODES) - 1)
     below = np.stack(

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparse_prefgp.factors.truncated_normal import log_mass
 from sparse_prefgp.factors.truncated_draws import standard_draws
+from sparse_prefgp.factors.truncated_normal import log_mass
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # Drawn side by side: their state fits into the cache.

@@ -18,6 +18,7 @@ from scipy.stats import norm
 import sparse_prefgp as spg
 from sparse_prefgp.approximations import DuelProblem
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.factors.truncated_draws import standard_draws, truncated_normals
 from sparse_prefgp.sampling import draws as draws_module
 from sparse_prefgp.sampling import target as target_module
 from sparse_prefgp.sampling.diagnostics import (
@@ -30,7 +31,6 @@ from sparse_prefgp.sampling.diagnostics import (
 from sparse_prefgp.sampling.draws import PosteriorDraws, sample_posterior, summarise
 from sparse_prefgp.sampling.proposals import TruncatedNormal, independence_metropolis, propose
 from sparse_prefgp.sampling.target import duel_features
-from sparse_prefgp.factors.truncated_draws import standard_draws, truncated_normals
 from tests.cases import DUEL_CASES, ORTHANT_CASES, case_model, incidence, random_duels
 from tests.reference.slow_sampling import (
     alternation,
