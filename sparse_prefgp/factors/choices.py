@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, log_ndtr, logsumexp
 
+from sparse_prefgp.data.sets import SetForm, shared_noise
 from sparse_prefgp.factors.orthants import log_orthants, log_orthants_by_ep
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
@@ -88,6 +89,38 @@ def ranking_log_probability(
     # The smallest eigenvalue of s² tridiag(-1, 2, -1).
     own = noise * (2.0 - 2.0 * np.cos(np.pi / size))
     return _of_rows(mean, observed, _Rows(steps[None], mask[:, None, 1:], own), points)[:, 0]
+
+
+def answer_log_probability(
+    mean: FloatArray,
+    covariance: FloatArray,
+    noise_variance: npt.ArrayLike,
+    form: SetForm,
+    points: FloatArray | None = None,
+) -> FloatArray:
+    """Log probability of an answer of any form about sets of k alternatives.
+
+    :param mean: (b, k), of utilities, best first.
+    :param covariance: (b, k, k), of utilities.
+    :param noise_variance: s², one for all or (b,).
+    :param form: of r rows, of `set_form`.
+    :param points: (p, r - 1) of `orthants.sobol_points`, for separation of variables, which needs
+        rows of each look no more than its contrasts; by default expectation propagation.
+    :return: (b,), in nats.
+    """
+    rows, size = len(form.own), mean.shape[1]
+    noise = _noise(noise_variance, len(mean))
+    worse_less_better = np.zeros((rows, size))
+    worse_less_better[np.arange(rows), form.places[:, 1]] = 1.0
+    worse_less_better[np.arange(rows), form.places[:, 0]] -= 1.0
+    lead = mean @ worse_less_better.T
+    spread = worse_less_better @ covariance @ worse_less_better.T
+    spread = spread + noise[:, None, None] * shared_noise(form.draws)
+    every = np.ones(lead.shape, bool)
+    if points is not None:
+        return log_orthants(lead, spread, every, points)
+    # Of rows of several looks the smallest share serves all.
+    return log_orthants_by_ep(lead, spread, every, noise * form.own.min())
 
 
 def _noise(noise_variance: npt.ArrayLike, sets: int) -> FloatArray:

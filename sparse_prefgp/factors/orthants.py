@@ -11,6 +11,7 @@ another.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any
 
@@ -24,7 +25,7 @@ from sparse_prefgp.factors.sites import (
     Factors,
     Sites,
     cavity,
-    largest_change,
+    changes,
     match_moments,
 )
 from sparse_prefgp.factors.truncated_draws import standard_draws
@@ -33,6 +34,7 @@ from sparse_prefgp.support.arrays import BoolArray, FloatArray
 POINTS = 256
 # The log mass is stationary in the sites: it errs by the square of what they still move.
 SWEEPS, SETTLED = 500, 1e-8
+POINTS_UNSETTLED = 4096
 # Numbers held at once by `log_orthants`: some 64 MB each of a handful of arrays.
 _AT_ONCE = 2**23
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -133,6 +135,9 @@ def log_orthants_by_ep(
 ) -> FloatArray:
     """By expectation propagation, sites one after another, all normals side by side.
 
+    Normals whose sites do not settle, of which a warning tells, are taken by separation of
+    variables at `POINTS_UNSETTLED` fixed points.
+
     `own` changes neither the sites' messages nor the result, but where rows are nearly dependent
     sites settle to more digits with it.
 
@@ -142,22 +147,29 @@ def log_orthants_by_ep(
     :param own: (n,), the part of each row's variance that is taken as noise of its own: what can be
         taken from the diagonal of the covariance, 0 at least.
     :return: (n,), in nats.
-    :raises ArithmeticError: sites that did not settle.
     """
     if not mean.size:
         return np.zeros(len(mean))
-    log_mass, change = _propagated()(
-        np.where(mask, mean, 0.0),
-        _without_masked(covariance - own[:, None, None] * np.eye(mean.shape[1]), mask),
-        mask.astype(np.float64),
-        own,
-    )
-    if not change.numpy() <= SETTLED:
-        raise ArithmeticError(
-            f"After {SWEEPS} sweeps sites of the probabilities of sets still move by "
-            f"{change.numpy():.3g}; take points in place of expectation propagation."
+    log_mass, change = (
+        np.asarray(found.numpy(), np.float64)
+        for found in _propagated()(
+            np.where(mask, mean, 0.0),
+            _without_masked(covariance - own[:, None, None] * np.eye(mean.shape[1]), mask),
+            mask.astype(np.float64),
+            own,
         )
-    return np.asarray(log_mass.numpy(), np.float64)
+    )
+    wild = np.flatnonzero(~(change <= SETTLED))
+    if wild.size:
+        warnings.warn(
+            f"After {SWEEPS} sweeps of expectation propagation the sites of {wild.size:,} of "
+            f"{len(mean):,} probabilities of sets still move, by up to {change[wild].max():.3g}; "
+            f"these are found by separation of variables at {POINTS_UNSETTLED:,} points.",
+            stacklevel=4,
+        )
+        points = sobol_points(POINTS_UNSETTLED, mean.shape[1] - 1, np.random.default_rng(0))
+        log_mass[wild] = log_orthants(mean[wild], covariance[wild], mask[wild], points)
+    return log_mass
 
 
 def _mixed(
@@ -222,13 +234,14 @@ def _propagated() -> Any:
             mean, s, _ = _mixed(prior_mean, prior, Sites(nu, tau))
             begin = (tf.constant(0), nu, tau, mean, s)
             _, new_nu, new_tau, _, s = tf.while_loop(lambda i, *_: i < size, one, begin)
-            moved = largest_change(Sites(nu, tau), Sites(new_nu, new_tau), tf.linalg.diag_part(s))
-            return k + 1, new_nu, new_tau, moved
+            by = changes(Sites(nu, tau), Sites(new_nu, new_tau), tf.linalg.diag_part(s))
+            # The largest, NaN if any is.
+            return k + 1, new_nu, new_tau, tf.reduce_max(by, 1) + 0.0 * tf.reduce_sum(by, 1)
 
         zero = tf.zeros_like(prior_mean)
-        far = tf.constant(np.inf, tf.float64)
+        far = tf.fill([tf.shape(prior_mean)[0]], tf.constant(np.inf, tf.float64))
         _, nu, tau, change = tf.while_loop(
-            lambda k, nu, tau, change: (change > SETTLED) & (k < SWEEPS),
+            lambda k, nu, tau, change: tf.reduce_any(change > SETTLED) & (k < SWEEPS),
             sweep,
             (tf.constant(0), zero, zero, far),
         )

@@ -284,12 +284,17 @@ def largest_change(
     A change of a few units in the last place of a parameter is rounding and counts as none: far in
     a tail nu sqrt(v) itself is so large that its last digit exceeds any tolerance.
     """
-    v = tf.abs(variance)
-    change = tf.maximum(_moved(old.tau, new.tau) * v, _moved(old.nu, new.nu) * tf.sqrt(v))
+    change = changes(old, new, variance)
     if portions is not None:
         change *= portions
     # reduce_max may drop a NaN; a sum keeps it.
     return tf.reduce_max(change) + 0.0 * tf.reduce_sum(change)
+
+
+def changes(old: Sites, new: Sites, variance: tf.Tensor) -> tf.Tensor:
+    """Those of `largest_change`, of each site."""
+    v = tf.abs(variance)
+    return tf.maximum(_moved(old.tau, new.tau) * v, _moved(old.nu, new.nu) * tf.sqrt(v))
 
 
 def _moved(old: tf.Tensor, new: tf.Tensor) -> tf.Tensor:

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
 from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.models.choosing import ChoicePredictions
 from sparse_prefgp.models.posterior import Posterior, posterior_method
 from sparse_prefgp.models.predicting import DuelPredictions
 
@@ -71,7 +72,13 @@ class Inferred(Generic[S, R]):
     """How, for people."""
 
 
-class DuelGP(DuelPredictions, BayesianModel, InternalDataTrainingLossMixin, Generic[S, R]):
+class DuelGP(
+    DuelPredictions,
+    ChoicePredictions,
+    BayesianModel,
+    InternalDataTrainingLossMixin,
+    Generic[S, R],
+):
     """Parameters, inference at them, and predictions: `PreferenceGP` and `StreamedGP`.
 
     A model of its own has `_infer`, and says what it is made of.

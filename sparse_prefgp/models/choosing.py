@@ -1,0 +1,350 @@
+"""What models of duels say of sets of alternatives: who is chosen, and how they are ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from scipy.special import logsumexp
+
+from sparse_prefgp.data.events import CHOICE, WIN, Events
+from sparse_prefgp.data.rows import RowLayout
+from sparse_prefgp.data.sets import ranking, set_form
+from sparse_prefgp.factors.choices import answer_log_probability, choice_log_probabilities
+from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
+from sparse_prefgp.factors.orthants import POINTS, sobol_points
+from sparse_prefgp.models.outcomes import group_numbers, new_ratios
+from sparse_prefgp.models.posterior import Posterior, in_chunks
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.words import shortened
+
+EP, BY_POINTS = "ep", "points"
+METHODS = (EP, BY_POINTS)
+
+
+class SetPosterior(NamedTuple):
+    """What a posterior knows of the alternatives of b sets, padded to k each."""
+
+    mean: FloatArray
+    """(b, k), of each utility less that of the first of its set."""
+    covariance: FloatArray
+    """(b, k, k), of these."""
+    mask: BoolArray
+    """(b, k), which there are."""
+
+    def take(self, which: IntArray) -> SetPosterior:
+        """Of some sets."""
+        return SetPosterior(self.mean[which], self.covariance[which], self.mask[which])
+
+
+class ChoicePredictions:
+    """Choices and rankings: what `PreferenceGP` and `StreamedGP` share beyond duels."""
+
+    noise_variance: gpflow.Parameter
+    noise_ratio: gpflow.Parameter | None
+
+    if TYPE_CHECKING:
+
+        @property
+        def duels(self) -> Any: ...
+
+        @property
+        def engine(self) -> Any: ...
+
+        @property
+        def row_layout(self) -> RowLayout: ...
+
+        def posterior(self) -> Posterior: ...
+
+        def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor: ...
+
+    def predict_choice(
+        self,
+        X: Any,
+        mask: Any = None,
+        groups: Any = None,
+        covariates: Any = None,
+        *,
+        method: str = EP,
+        points: int = POINTS,
+        rng: np.random.Generator | None = None,
+    ) -> tf.Tensor:
+        """Probability of each alternative to be chosen of its set, (b, k).
+
+        "None of these" is an alternative like others. (docs/events.md)
+
+        :param X: (b, k, D), the alternatives in the units of `duels.items`, or with the number of
+            the item last, as for `predict_duel`.
+        :param mask: (b, k), which of them there are, in sets of different sizes; the others are not
+            looked at, and have probability 0. All, by default.
+        :param groups: who chooses: a label for all sets or (b,) labels, where the model has noise
+            by group. For None and unknown ones the probability is averaged, as for `predict_duel`.
+        :param covariates: (b, k, C) of each alternative, where the model has any. By default 0.
+        :param method: `ep`, expectation propagation divided by the sum over alternatives, within
+            0.004; or `points`, separation of variables (Genz 1992) at `points` Sobol points, whose
+            sum is 1 but for its error: 3e-4 at 256 points and four alternatives.
+        :param points: a power of two.
+        :param rng: shifts the points; by default seed 0.
+        :raises ValueError: shapes that do not fit; a set without alternatives; a model with
+            logistic noise.
+        """
+        rows, there = self._sets_given(X, mask, covariates, groups)
+        sets, sobol = self._known_of(*rows), self._points(method, points, there.shape[1] - 1, rng)
+
+        def at(noise: FloatArray, which: IntArray) -> FloatArray:
+            return choice_log_probabilities(*sets.take(which)[:2], noise, there[which], sobol)
+
+        return tf.constant(np.exp(self._over_noises(at, groups, len(there))))
+
+    def predict_ranking(
+        self,
+        X: Any,
+        mask: Any = None,
+        groups: Any = None,
+        covariates: Any = None,
+        *,
+        method: str = EP,
+        points: int = POINTS,
+        rng: np.random.Generator | None = None,
+    ) -> tf.Tensor:
+        """Log probability that alternatives are ranked in the order in which they stand, (b,).
+
+        Arguments are those of `predict_choice`, X best first.
+
+        :raises ValueError: as there; a mask that has gaps.
+        """
+        rows, there = self._sets_given(X, mask, covariates, groups)
+        sizes = there.sum(1)
+        if not np.array_equal(there, np.arange(there.shape[1]) < sizes[:, None]):
+            raise ValueError(
+                "mask has gaps, but the places of a ranking follow each other; put those that "
+                "there are first."
+            )
+        sets, found = self._known_of(*rows), np.zeros(len(there))
+        for size in np.unique(sizes[sizes > 1]).tolist():
+            of_size, form = np.flatnonzero(sizes == size), set_form(ranking, size, 0)
+            sobol = self._points(method, points, size - 2, rng)
+
+            def at(
+                noise: FloatArray,
+                which: IntArray,
+                of_size: IntArray = of_size,
+                form: Any = form,
+                sobol: Any = sobol,
+            ) -> FloatArray:
+                i, k = of_size[which], len(form.level)
+                mean, covariance = sets.mean[i, :k], sets.covariance[i, :k, :k]
+                return answer_log_probability(mean, covariance, noise, form, sobol)
+
+            who = groups if groups is None or np.ndim(groups) == 0 else np.asarray(groups)[of_size]
+            found[of_size] = self._over_noises(at, who, len(of_size))
+        return tf.constant(found)
+
+    def log_choices(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray:
+        """Log probability of each alternative to be chosen, (e, k) in nats, of sets between rows.
+
+        :param inputs: (n, D) rows as the kernel takes them.
+        :param events: e sets, whatever was answered about them; -inf beyond the sides of each.
+        :param groups: as for `predict_choice`.
+        """
+        self._check_noise()
+        at_rows, there = padded(events)
+        rows, places = self._rows_of(inputs, events, at_rows, groups)
+        sets = self._known_of(rows, places, there)
+
+        def at(noise: FloatArray, which: IntArray) -> FloatArray:
+            some = sets.take(which)
+            return choice_log_probabilities(some.mean, some.covariance, noise, some.mask)
+
+        return self._over_noises(at, groups, len(events))
+
+    def log_answers(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray:
+        """Log probability of each answer about a set, (e,) in nats, by expectation propagation.
+
+        A choice is divided by the sum over all alternatives.
+
+        :param inputs: (n, D) rows as the kernel takes them.
+        :param groups: as for `predict_choice`.
+        """
+        self._check_noise()
+        at_rows, there = padded(events)
+        rows, places = self._rows_of(inputs, events, at_rows, groups)
+        sets, found = self._known_of(rows, places, there), np.empty(len(events))
+        chosen = np.isin(events.kind, (CHOICE, WIN))
+        parts: list[tuple[Any, IntArray]] = [(None, np.flatnonzero(chosen))]
+        if not chosen.all():
+            others = np.flatnonzero(~chosen)
+            parts += [(form, others[of]) for _, form, of in events.take(others).forms()]
+        for form, of_form in parts:
+            if not len(of_form):
+                continue
+
+            def at(
+                noise: FloatArray, which: IntArray, of_form: IntArray = of_form, form: Any = form
+            ) -> FloatArray:
+                i = of_form[which]
+                if form is None:
+                    some = sets.take(i)
+                    logs = choice_log_probabilities(some.mean, some.covariance, noise, some.mask)
+                    return logs[:, 0]
+                k = len(form.level)
+                mean, covariance = sets.mean[i, :k], sets.covariance[i, :k, :k]
+                return answer_log_probability(mean, covariance, noise, form)
+
+            who = groups if groups is None or np.ndim(groups) == 0 else np.asarray(groups)[of_form]
+            found[of_form] = self._over_noises(at, who, len(of_form))
+        return found
+
+    # Inside.
+
+    def _check_noise(self) -> None:
+        if not self.engine.link_function.has_normal_noise:
+            raise ValueError(
+                f"The model's {self.engine!r} has logistic noise, but the alternatives of a set "
+                "share normal noise; use a probit engine, such as ParallelEP()."
+            )
+
+    def _sets_given(
+        self, X: Any, mask: Any, covariates: Any, groups: Any
+    ) -> tuple[tuple[FloatArray, IntArray, BoolArray], BoolArray]:
+        """Rows as the kernel takes them, where each alternative stands in them, and which count."""
+        self._check_noise()
+        given = np.asarray(X, np.float64)
+        if given.ndim != 3 or 0 in given.shape[:2]:
+            raise ValueError(
+                f"X has shape {given.shape}; give (b, k, D), k alternatives of each of b sets."
+            )
+        b, k = given.shape[:2]
+        there = np.ones((b, k), bool) if mask is None else np.asarray(mask)
+        if there.shape != (b, k) or there.dtype != bool:
+            raise ValueError(
+                f"mask has shape {there.shape} and type {there.dtype} for {b} sets of {k}; give "
+                "truth values of that shape."
+            )
+        empty = np.flatnonzero(~there.any(1))
+        if empty.size:
+            raise ValueError(f"Set {empty[0]} has no alternative; leave it out, or mask fewer.")
+        first = np.argmax(there, 1)
+        # What does not count stands in as the first that does.
+        full = np.where(there[:, :, None], given, given[np.arange(b), first][:, None])
+        rows = full.reshape(b * k, -1)
+        if covariates is not None:
+            values = np.asarray(covariates, np.float64)
+            c = self.row_layout.covariates
+            if values.shape != (b, k, c):
+                raise ValueError(
+                    f"covariates has shape {values.shape}; give ({b}, {k}, {c}), of each "
+                    "alternative, or leave them out."
+                )
+            full = np.where(there[:, :, None], values, values[np.arange(b), first][:, None])
+            rows = self._with_columns(rows, full.reshape(b * k, c), groups, np.repeat(range(b), k))
+        inputs = np.asarray(self._inputs(rows))
+        return (inputs, np.arange(b * k).reshape(b, k), there), there
+
+    def _with_columns(
+        self, rows: FloatArray, covariates: FloatArray, groups: Any, set_of_row: IntArray
+    ) -> FloatArray:
+        """Rows with covariates and, where judges lean, the number of who judges."""
+        layout, columns = self.row_layout, [rows]
+        if layout.numbered and rows.shape[1] == layout.features:
+            columns.append(np.full((len(rows), 1), -1.0))
+        columns.append(covariates)
+        if layout.judged:
+            judge = np.full(len(rows), -1.0)
+            if groups is not None:
+                sets = int(set_of_row[-1]) + 1
+                judge = group_numbers(groups, sets, self.duels, True)[set_of_row].astype(float)
+            columns.append(judge[:, None])
+        return np.column_stack(columns)
+
+    def _rows_of(
+        self, inputs: FloatArray, events: Events, places: IntArray, groups: Any
+    ) -> tuple[FloatArray, IntArray]:
+        """Rows as the kernel takes them, and where each side stands in them."""
+        if not self.row_layout.covariates or events.covariates is None:
+            return np.asarray(self._inputs(inputs)), places
+        event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+        names = list(events.covariate_names)
+        columns = [names.index(name) for name in self.duels.covariate_names]
+        said = events.covariates[:, columns]
+        rows = self._with_columns(inputs[events.sides], said, groups, event)
+        # Padding stands in as the first side.
+        k = places.shape[1]
+        sizes = np.diff(events.offsets)
+        at = events.offsets[:-1, None] + np.where(np.arange(k) < sizes[:, None], np.arange(k), 0)
+        return np.asarray(self._inputs(rows)), at
+
+    def _known_of(self, rows: FloatArray, places: IntArray, mask: BoolArray) -> SetPosterior:
+        """What is known of sets of rows (b, k): from differences of two alone, each pair once."""
+        b, k = places.shape
+        first, second = np.triu_indices(k, 1)
+        pairs = np.stack([places[:, first], places[:, second]], -1).reshape(-1, 2)
+        turned = pairs[:, 0] > pairs[:, 1]
+        each, number = np.unique(np.sort(pairs, 1), axis=0, return_inverse=True)
+        posterior = self.posterior()
+        found = np.zeros((0, 2))
+        if len(each):
+            found = in_chunks(
+                lambda part: posterior.difference(tf.gather(rows, part)), tf.constant(each)
+            ).numpy()
+        lead = np.where(turned, -1.0, 1.0) * found[number.reshape(-1), 0]
+        spread = found[number.reshape(-1), 1]
+        mean, apart = np.zeros((b, k)), np.zeros((b, k, k))
+        lead, spread = lead.reshape(b, -1), spread.reshape(b, -1)
+        apart[:, first, second] = apart[:, second, first] = spread
+        mean[:, 1:] = -lead[:, : k - 1]  # the pairs with the first one come first
+        covariance = 0.5 * (apart[:, :1, :] + apart[:, :, :1] - apart)
+        return SetPosterior(mean, covariance, mask)
+
+    def _points(
+        self, method: str, points: int, size: int, rng: np.random.Generator | None
+    ) -> FloatArray | None:
+        if method not in METHODS:
+            raise ValueError(
+                f"The method is {shortened(method)}; choose {' or '.join(map(repr, METHODS))}."
+            )
+        if method == EP:
+            return None
+        return sobol_points(points, max(size, 0), np.random.default_rng(0) if rng is None else rng)
+
+    def _over_noises(
+        self, at: Callable[[FloatArray, IntArray], FloatArray], groups: Any, sets: int
+    ) -> FloatArray:
+        """Log probabilities of sets at the noise of known groups, averaged over that of others.
+
+        :param at: of noise variances (b,) and the numbers of b sets.
+        """
+        noise = np.full(sets, float(self.noise_variance.numpy()))
+        everyone = np.arange(sets)
+        ratio = self.noise_ratio
+        number = np.full(sets, -1)
+        if groups is not None and not (ratio is None and self.row_layout.judged):
+            number = group_numbers(groups, sets, self.duels, ratio is not None)
+        if ratio is None:
+            return at(noise, everyone)
+        known, new = np.flatnonzero(number >= 0), np.flatnonzero(number < 0)
+        each = noise * ratio.numpy()[np.maximum(number, 0)]
+        parts = []
+        if len(known):
+            parts.append((known, at(each[known], known)))
+        if len(new):
+            ratios: NoiseRatios = new_ratios(ratio) if ratio is not None else ONE_NOISE
+            logs = [at(noise[new] * by, new) for by in ratios.ratios]
+            shape = (-1,) + (1,) * logs[0].ndim
+            weights = np.log(ratios.weights).reshape(shape)
+            parts.append((new, np.asarray(logsumexp(np.stack(logs) + weights, axis=0))))
+        found = np.empty((sets, *parts[0][1].shape[1:]))
+        for which, values in parts:
+            found[which] = values
+        return found
+
+
+def padded(events: Events) -> tuple[IntArray, BoolArray]:
+    """The rows of the sides of each event, (e, k), padded with its first, and which there are."""
+    sizes = np.diff(events.offsets)
+    place = np.arange(int(sizes.max(initial=1)))
+    there = place < sizes[:, None]
+    return events.sides[events.offsets[:-1, None] + np.where(there, place, 0)], there
