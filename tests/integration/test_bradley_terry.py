@@ -86,23 +86,19 @@ def test_read_without_items(votes: pd.DataFrame, folder: Path) -> None:
 
 
 def test_choices_and_rankings_without_items() -> None:
-    with pytest.warns(UserWarning, match="expanded"):
-        wide = spg.read_choices(
-            None,
-            pd.DataFrame({"chosen": ["a", "b"], "option_1": ["b", "c"], "option_2": ["c", ""]}),
-        )
-    assert wide.item_ids == ("a", "b", "c") and wide.num_duels == 3
+    wide = spg.read_choices(
+        None,
+        pd.DataFrame({"chosen": ["a", "b"], "option_1": ["b", "c"], "option_2": ["c", ""]}),
+    )
+    assert wide.item_ids == ("a", "b", "c") and wide.num_duels == 2
     long = pd.DataFrame(
         {"choice_set": [1, 1, 2, 2], "item_id": list("abbc"), "chosen": [1, 0, 0, 1]}
     )
-    with pytest.warns(UserWarning, match="expanded"):
-        assert spg.read_choices(None, long).item_ids == ("a", "b", "c")
-    with pytest.warns(UserWarning, match="expanded"):
-        ranked = spg.read_rankings(None, pd.DataFrame({"rank_1": ["a"], "rank_2": ["b"]}))
+    assert spg.read_choices(None, long).item_ids == ("a", "b", "c")
+    ranked = spg.read_rankings(None, pd.DataFrame({"rank_1": ["a"], "rank_2": ["b"]}))
     assert ranked.item_ids == ("a", "b") and ranked.num_features == 0
     long = pd.DataFrame({"ranking": [1, 1], "item_id": ["b", "a"], "rank": [1, 2]})
-    with pytest.warns(UserWarning, match="expanded"):
-        assert spg.read_rankings(None, long).item_ids == ("b", "a")
+    assert spg.read_rankings(None, long).item_ids == ("b", "a")
 
 
 def test_the_posterior_is_that_of_independent_effects(votes: pd.DataFrame) -> None:

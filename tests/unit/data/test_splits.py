@@ -153,7 +153,7 @@ def rankings(table):
     frame["day"] = rng.integers(1, 11, size=150)
     items = table.items.assign(item_id=range(30))
     with pytest.warns(UserWarning, match="150 rankings"):
-        return read_ranking_table(items, frame, ignore=["maker", "made"])
+        return read_ranking_table(items, frame, ignore=["maker", "made"], as_duels=True)
 
 
 HOWS = ["duels", "items", "group:person", "group:maker", "time:day", "time:made"]

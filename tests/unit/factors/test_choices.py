@@ -159,7 +159,9 @@ def test_dependent_utilities_against_all_rankings() -> None:
     mean, covariance = problems(1, 4, 5)
     points = sobol_points(2**14, 3, np.random.default_rng(2))
     found = np.exp(choice_log_probabilities(mean, covariance, 0.5, everywhere(mean), points))[0]
-    expected = [slow_set_probabilities.choice(mean[0], covariance[0] + 0.5 * np.eye(4), j) for j in range(4)]
+    expected = [
+        slow_set_probabilities.choice(mean[0], covariance[0] + 0.5 * np.eye(4), j) for j in range(4)
+    ]
     np.testing.assert_allclose(found, expected, atol=3e-5)
     by_ep = np.exp(choice_log_probabilities(mean, covariance, 0.5, everywhere(mean)))[0]
     # 0.0038, a little above the 0.0036 of docs/events.md.

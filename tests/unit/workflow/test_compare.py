@@ -163,7 +163,7 @@ def test_duels_of_one_choice_are_never_parted() -> None:
         for j in range(3)
     ]
     with pytest.warns(UserWarning, match="expanded"):
-        table = read_choice_table(items, pd.DataFrame(rows))
+        table = read_choice_table(items, pd.DataFrame(rows), as_duels=True)
     plan = plan_folds(table, 3, "duels", np.random.default_rng(0), 25)
     sets = table.sets()
     for fold in plan.folds:
