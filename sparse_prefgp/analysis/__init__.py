@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from sparse_prefgp.support.public import public
 
 if TYPE_CHECKING:
+    from sparse_prefgp.analysis import answers as answers
+    from sparse_prefgp.analysis import conditional_logit as conditional_logit
     from sparse_prefgp.analysis import ranking as ranking
     from sparse_prefgp.analysis import scoring as scoring
 

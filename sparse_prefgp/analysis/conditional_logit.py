@@ -76,6 +76,10 @@ class Stages(LinearLoss):
         slope[self.first] -= self.weight
         return slope, self.x.T @ weighted - sums.T @ (sums / self.weight[:, None])
 
+    def of_events(self, values: FloatArray, events: int) -> FloatArray:
+        """The sum of values (s,) over the choices that each event is made of, (events,)."""
+        return np.asarray(np.bincount(self.event, values, minlength=events), dtype=np.float64)
+
     @property
     def num_units(self) -> int:
         return int(self.unit.max()) + 1
@@ -231,16 +235,17 @@ class ConditionalLogit:
         :param duels: choices, rankings, best and worst, or wins, with features in the same units.
         :raises ValueError: ties and grades; other features than those that it was fitted to.
         """
-        stages = stages_of(duels.events, duels.items)
+        return self.log_answers(duels.items, duels.events)
+
+    def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
+        """`log_probabilities` of events between rows of features (n, D)."""
+        stages = stages_of(events, features)
         if stages.x.shape[1] != len(self.coefficients):
             raise ValueError(
                 f"The duels have {stages.x.shape[1]} features and covariates, but the logit was "
                 f"fitted to {len(self.coefficients)}; give the same."
             )
-        logs = stages.log_probabilities(stages.x @ self.coefficients)
-        return np.asarray(
-            np.bincount(stages.event, logs, minlength=len(duels.events)), dtype=np.float64
-        )
+        return stages.of_events(stages.log_probabilities(stages.x @ self.coefficients), len(events))
 
     def __str__(self) -> str:
         width = max([len(name) for name in self.names] + [len("feature")])
@@ -270,11 +275,12 @@ class EqualShares:
 
         :raises ValueError: ties and grades.
         """
-        stages = stages_of(duels.events, duels.items)
-        return np.asarray(
-            np.bincount(stages.event, -np.log(stages.sizes), minlength=len(duels.events)),
-            dtype=np.float64,
-        )
+        return self.log_answers(duels.items, duels.events)
+
+    def log_answers(self, features: FloatArray, events: Events) -> FloatArray:
+        """`log_probabilities` of events between rows of features (n, D)."""
+        stages = stages_of(events, features)
+        return stages.of_events(-np.log(stages.sizes), len(events))
 
 
 @dataclass(frozen=True, eq=False)

@@ -314,10 +314,13 @@ def pair_log_probabilities(model: PreferenceGP, won: IntArray, lost: IntArray) -
 
 def log_probabilities_of(model: PreferenceGP, events: Events) -> FloatArray:
     """Log probability, (k,) in nats, of the winners of duels between items of the model, given that
-    they do not tie: with their covariates, and by the leans of their judges."""
+    they do not tie, or of answers about sets of them: with their covariates, and by the leans of
+    their judges."""
     labels = None
     if model.row_layout.judged and events.judge is not None:
         labels = known_labels(model, events.judge.labels)
+    if events.has_sets:
+        return model.log_answers(model.item_inputs(), events, labels)
     rows = rows_between(model.item_inputs(), events, labels)
     return score_rows(model, {}, rows).log_probabilities[MODEL]
 

@@ -49,6 +49,15 @@ OUTCOME_COLUMNS = {
     "tie_calibration_error": "calibration of ties",
 }
 
+CHOICE_COLUMNS = {
+    "nlp_nats": "nlp nats",
+    "nlp_se": "± of it",
+    "hit_rate": "hit rate",
+    "brier": "brier",
+    "calibration_error": "calibration error",
+}
+ANSWER_COLUMNS = {"nlp_nats": "nlp nats", "nlp_se": "± of it"}
+
 GRADE_COLUMNS = {
     "accuracy": "accuracy",
     "nlp_nats": "nlp nats",
@@ -203,23 +212,25 @@ def scores_table(
     title: str,
     parts: Mapping[str, Mapping[str, Mapping[str, float]]],
     columns: Mapping[str, str] = SCORE_COLUMNS,
+    unit: str = "duels",
 ) -> Table:
     """Scores, one row per predictor.
 
     :param parts: of the test duels, with their headings, which may be empty.
     :param columns: names of the scores, with their headings.
+    :param unit: what was scored, the name of its number.
     """
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.padding = (0, 1, 0, 0)  # so that all columns fit in 80 characters
     table.add_column("", no_wrap=True)
-    for heading in (*columns.values(), "duels"):
+    for heading in (*columns.values(), unit):
         table.add_column(heading, justify="right")
     for heading, scores in parts.items():
         if heading:
             table.add_row(Text(heading, style="italic"))
         for name, figures in scores.items():
             cells = [f"{figures[column]:.4f}" for column in columns]
-            table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures['duels']:,}")
+            table.add_row(PREDICTOR_NAMES[name], *cells, f"{figures[unit]:,}")
         table.add_section()
     return table
 
@@ -227,6 +238,18 @@ def scores_table(
 def outcomes_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
     """Scores of win, tie and loss over all held-out duels, one row per predictor."""
     return scores_table("Held-out duels: win, tie or loss", {"": scores}, OUTCOME_COLUMNS)
+
+
+def answers_tables(
+    scores: Mapping[str, Mapping[str, Mapping[str, float]]], what: str = "Held-out"
+) -> list[Table]:
+    """Scores of choices and of other answers about sets, a table of each that there are."""
+    shown = {"choices": (CHOICE_COLUMNS, "choices"), "rankings": (ANSWER_COLUMNS, "answers")}
+    return [
+        scores_table(f"{what} {name}", {"": scores[name]}, columns, unit)
+        for name, (columns, unit) in shown.items()
+        if name in scores
+    ]
 
 
 def grades_table(scores: Mapping[str, Mapping[str, float]]) -> Table:

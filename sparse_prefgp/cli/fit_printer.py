@@ -13,6 +13,7 @@ from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
+    answers_tables,
     counting_bar,
     grades_table,
     import_tensorflow,
@@ -138,26 +139,28 @@ def _print_stream(console: Output, holdout: StreamHoldout) -> None:
 
 
 def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
-    settings = holdout.settings
+    settings, sets = holdout.settings, holdout.everything.events.has_sets
+    noun = holdout.everything.events.noun
     console.print(rows_table("Data", holdout.everything.summary().rows()))
     transform = holdout.train.transform
     if show_columns and transform is not None:
         for line in column_lines(transform):
             console.print(Text(line))
     if not holdout.table.has_features:
-        text = "Items without features: each has an effect of its own; a linear probit is a coin"
+        rival = "conditional logit is equal shares" if sets else "linear probit is a coin"
+        text = f"Items without features: each has an effect of its own; a {rival}"
         console.print(Text(text))
     console.print(Text(holdout.split.description))
     number = holdout.num_inducing
     inducing = "" if number is None else f", {number:,} inducing inputs"
     if settings.inducing_share is not None:
         inducing = ", inducing inputs whose number is found first"
-    test = f"; {holdout.num_test:,} test duels" if holdout.num_test else ""
+    test = f"; {holdout.num_test:,} test {noun}" if holdout.num_test else ""
     engine = "" if settings.engine == DEFAULT_ENGINE else f", engine {settings.engine_choice}"
     console.print(
         Text(
             f"Model: {settings.approximation_choice}, {settings.kernel_choice} kernel{inducing}"
-            f"{engine}, {holdout.num_train:,} training duels{test}"
+            f"{engine}, {holdout.num_train:,} training {noun}{test}"
         )
     )
 
@@ -188,7 +191,7 @@ def _print_fit(console: Output, fitted: FitResult) -> None:
         if fit["subset"] is not None:
             of = f"gradients from {fit['subset']:,} random rows"
         how = f" ({of}, {fit['evaluations']:,} evaluations of all duels)"
-    unit = "duel"
+    unit = {"choices": "choice", "rankings": "ranking"}.get(fit.get("unit", ""), "duel")
     if fit["weight"] is not None:
         unit = f"unit of weight (weights add up to {fit['weight']:,.4g})"
     lines = [
@@ -254,6 +257,13 @@ def _print_scores(
     console: Output, holdout: Holdout | StreamHoldout, figures: Mapping[str, Any]
 ) -> None:
     scores, outcomes = figures["held_out"], figures.get("held_out_outcomes")
+    if not holdout.streamed and holdout.train.events.has_sets:
+        for table in answers_tables(scores):
+            console.print(table)
+        for part, each in scores.items():
+            rival = "conditional_logit" if "conditional_logit" in each else "equal_shares"
+            _print_verdict(console, each, rival, "choice" if part == "choices" else "answer")
+        return
     title = "Held-out duels that one side won" if outcomes else "Held-out duels"
     if scores:
         console.print(scores_table(title, {"": scores}))
@@ -270,12 +280,14 @@ def _print_scores(
         _print_verdict(console, scores, "linear_probit" if features else "coin")
 
 
-def _print_verdict(console: Output, scores: Mapping[str, Any], other: str) -> None:
+def _print_verdict(
+    console: Output, scores: Mapping[str, Any], other: str, unit: str = "duel"
+) -> None:
     gain = scores[other]["nlp_nats"] - scores["model"]["nlp_nats"]
     word = "better" if gain >= 0 else "worse"
     console.print(
         Text(
-            f"The model is {word} than the {PREDICTOR_NAMES[other]} by {abs(gain):.4f} nats per "
-            "duel."
+            f"The model is {word} than {'' if other == 'equal_shares' else 'the '}"
+            f"{PREDICTOR_NAMES[other]} by {abs(gain):.4f} nats per {unit}."
         )
     )

@@ -445,15 +445,21 @@ class Duels:
     def summary(self) -> DuelsSummary:
         """What the duels look like: sizes, contradictions, and how the items are connected."""
         # Kept out of the module: this import is slow, and only this method needs it.
-        n = self.num_items
-        low = np.minimum(self.winners, self.losers)
-        high = np.maximum(self.winners, self.losers)
-        won = self.decided
-        ordered = len(np.unique((self.winners * n + self.losers)[won]))
+        n, sets = self.num_items, self.events.has_sets
+        if sets:  # what each answer says of two alternatives
+            doors = self.events.doors()
+            winners, losers = doors.features.T
+            won, event = np.ones(len(winners), dtype=bool), doors.event
+        else:
+            winners, losers = self.winners, self.losers
+            won, event = self.decided, np.arange(len(winners))
+        low, high = np.minimum(winners, losers), np.maximum(winners, losers)
+        ordered = len(np.unique((winners * n + losers)[won]))
         unordered = len(np.unique((low * n + high)[won]))
         # Without features items are not alike: nothing is known of them.
-        equal = (self.items[self.winners] == self.items[self.losers]).all(axis=1)
+        equal = (self.items[winners] == self.items[losers]).all(axis=1)
         equal &= self.num_features > 0
+        sizes = np.diff(self.events.offsets)
         compared = len(np.unique(np.concatenate([low, high])))
         graph = sparse.coo_array((np.ones(len(low)), (low, high)), shape=(n, n))
         components = int(csgraph.connected_components(graph, directed=False, return_labels=False))
@@ -471,7 +477,7 @@ class Duels:
             unordered_pairs=unordered,
             # Of distinct ordered pairs each contradicted one is there exactly twice.
             contradicted_pairs=ordered - unordered,
-            equal_feature_duels=int(self.counts[equal].sum()),
+            equal_feature_duels=int(self.counts[np.unique(event[equal])].sum()),
             distinct_feature_rows=(
                 len(np.unique(self.items + 0.0, axis=0)) if self.num_features else n
             ),
@@ -479,6 +485,8 @@ class Duels:
             items_never_compared=len(set(names) - met),
             # Every row never compared is a component of its own; those are reported above.
             components=components - never,
+            noun=self.events.noun,
+            set_sizes=(int(sizes.min()), int(sizes.max())) if sets else None,
         )
 
     def __repr__(self) -> str:
@@ -790,7 +798,8 @@ class DuelsSummary:
     won; `contradicted_pairs` were won by either side at least once; `distinct_feature_rows` is
     `num_rows` without features; `equal_feature_duels` counts duels between different rows with
     equal features; `components` counts the connected parts of the comparison graph among the rows
-    that were compared (information only).
+    that were compared (information only). Of answers about sets, called `noun`, `set_sizes` are the
+    fewest and the most alternatives, and pairs are those of which an answer says who is better.
     """
 
     num_items: int
@@ -807,6 +816,14 @@ class DuelsSummary:
     constant_columns: tuple[str, ...]
     items_never_compared: int
     components: int
+    noun: str = "duels"
+    set_sizes: tuple[int, int] | None = None
+
+    def _sizes(self) -> list[tuple[str, str]]:
+        if self.set_sizes is None:
+            return []
+        low, high = self.set_sizes
+        return [("alternatives of each", f"{low:,}" if low == high else f"{low:,} to {high:,}")]
 
     def rows(self) -> list[tuple[str, str]]:
         """The summary as (label, value) rows, for a table."""
@@ -831,7 +848,8 @@ class DuelsSummary:
         return [
             ("items (n)", items),
             ("features (D)", f"{self.num_features:,}" if self.num_features else "none"),
-            ("duels (t)", f"{self.num_duels:,}"),
+            (f"{self.noun} (t)", f"{self.num_duels:,}"),
+            *self._sizes(),
             *([("of these tied", f"{self.ties:,}")] if self.ties else []),
             *([("groups", f"{self.groups:,}")] if self.groups is not None else []),
             ("distinct ordered pairs", f"{self.ordered_pairs:,}"),
@@ -839,7 +857,10 @@ class DuelsSummary:
             ("contradicted pairs", f"{self.contradicted_pairs:,}"),
             *(
                 [
-                    ("duels between items with equal features", f"{self.equal_feature_duels:,}"),
+                    (
+                        f"{self.noun} between items with equal features",
+                        f"{self.equal_feature_duels:,}",
+                    ),
                     ("constant columns dropped", constant),
                 ]
                 if self.num_features

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.plotting.features import relevance as relevance
     from sparse_prefgp.plotting.items import inducing_inputs as inducing_inputs
     from sparse_prefgp.plotting.items import utilities as utilities
+    from sparse_prefgp.plotting.quality import choice_reliability as choice_reliability
     from sparse_prefgp.plotting.quality import evidence as evidence
     from sparse_prefgp.plotting.quality import reliability as reliability
     from sparse_prefgp.plotting.surfaces import probability_to_beat as probability_to_beat

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sparse_prefgp.analysis.metrics import calibration_bins, score
+from sparse_prefgp.analysis.metrics import (
+    CalibrationBin,
+    calibration_bins,
+    choice_bins,
+    score,
+    score_choices,
+)
 from sparse_prefgp.learning.report import OptimisationReport
 from sparse_prefgp.plotting.canvas import (
     BLUE,
@@ -50,15 +56,60 @@ def reliability(
     """
     error = score(probabilities, counts, log_probabilities=log_probabilities)["calibration_error"]
     bins = calibration_bins(log_probabilities, counts, probabilities=probabilities)
+    ax = _diagram(ax, bins, 0.5, "duels")
+    ax.set_xlabel("confidence: probability given to the predicted winner (below: duels per bin)")
+    ax.set_ylabel("share of duels that the predicted winner won")
+    ax.set_title(f"calibration error {error:.3f}", fontsize=SMALL, loc="right")
+    legend_above(ax)
+    return ax
+
+
+def choice_reliability(
+    log_probabilities: npt.ArrayLike,
+    chosen: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Reliability diagram of choices: how often alternatives were chosen, against how probable the
+    model made that.
+
+    Every alternative of every set counts once, in ten equal bins on [0, 1]; otherwise as
+    `reliability`.
+
+    :param log_probabilities: (b, k) natural logarithms of the probability of each alternative.
+    :param chosen: (b,) the column of the chosen one.
+    :param counts: (b,) how often each choice was seen. Default all 1.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: what `metrics.score_choices` raises.
+    """
+    scores = score_choices(None, chosen, counts, log_probabilities=log_probabilities)
+    bins = choice_bins(log_probabilities, chosen, counts)
+    ax = _diagram(ax, bins, 0.0, "alternatives")
+    ax.set_xlabel("probability given to an alternative (below: alternatives per bin)")
+    ax.set_ylabel("share of them that was chosen")
+    ax.set_title(
+        f"calibration error {scores['calibration_error']:.3f}", fontsize=SMALL, loc="right"
+    )
+    legend_above(ax)
+    return ax
+
+
+def _diagram(ax: Axes | None, bins: Sequence[CalibrationBin], least: float, what: str) -> Axes:
+    """Points with intervals, the diagonal, and below it how many there are.
+
+    :param least: the lowest confidence that there can be.
+    :param what: what is counted.
+    """
     x, share, number, start, end = np.array(
         [[one.confidence, one.accuracy, one.duels, one.lower, one.upper] for one in bins]
     ).T
     lower, upper = wilson(share, number)
 
     ax = axes_or_new(ax)
-    bottom = min(0.4, np.floor(10 * lower.min()) / 10)
+    bottom = min(0.4, np.floor(10 * lower.min()) / 10) if least else 0.0
     strip = 0.2 * (1.0 - bottom)  # below the diagram, so that no point can hide the numbers
-    ax.plot([0.5, 1], [0.5, 1], "--", color=GREY, linewidth=1, label="perfectly calibrated")
+    ax.plot([least, 1], [least, 1], "--", color=GREY, linewidth=1, label="perfectly calibrated")
     ax.errorbar(
         x,
         share,
@@ -69,11 +120,13 @@ def reliability(
         markersize=5,
         capsize=3,
         linewidth=1.2,
-        label="duels, with 95 % interval",
+        label=f"{what}, with 95 % interval",
     )
     centres = 0.5 * (start + end)
     heights = 0.6 * strip * number / number.max()
-    ax.bar(centres, heights, width=0.045, bottom=bottom - strip, color=PALE, zorder=0.5)
+    ax.bar(
+        centres, heights, width=0.09 * (1.0 - least), bottom=bottom - strip, color=PALE, zorder=0.5
+    )
     for centre, height, count in zip(centres, heights, number, strict=True):
         ax.text(
             centre,
@@ -86,12 +139,8 @@ def reliability(
     ax.axhline(bottom, color=GREY, linewidth=0.8)
     ticks = np.arange(round(10 * bottom), 11) / 10
     ax.set_yticks(ticks if len(ticks) <= 8 else ticks[len(ticks) % 2 == 0 :: 2])
-    ax.set_xlim(0.49, 1.01)
+    ax.set_xlim(least - 0.01 - 0.03 * (least == 0.0), 1.01)
     ax.set_ylim(bottom - 1.02 * strip, 1.02)
-    ax.set_xlabel("confidence: probability given to the predicted winner (below: duels per bin)")
-    ax.set_ylabel("share of duels that the predicted winner won")
-    ax.set_title(f"calibration error {error:.3f}", fontsize=SMALL, loc="right")
-    legend_above(ax)
     return ax
 
 

@@ -84,7 +84,7 @@ def automatic_candidates(
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
     refuse_without_features(table)
-    compared = np.unique(np.concatenate([table.winners, table.losers]))
+    compared = np.unique(table.events.sides)
     frame = table.items.iloc[compared]
     transform = FeatureTransform.fit(
         frame, table.numeric, table.categorical, lambda i: table.row_names(int(compared[i]))

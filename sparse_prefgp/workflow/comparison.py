@@ -473,8 +473,12 @@ class _Run:
 
     def _fit_probit(self, train: Duels, fold: Fold) -> None:
         rng = np.random.default_rng(self._settings.seed)
-        probit = LinearProbit.of(train, rng)
         test = self._plan.events.take(fold.test)
+        if test.has_sets or train.events.has_sets:
+            rival = analysis.conditional_logit.conditional_logit(train, rng=rng)
+            self._probit.append(rival.log_answers(train.items, test))
+            return
+        probit = LinearProbit.of(train, rng)
         won, lost = test.pairs.T
         x = train.items[won] - train.items[lost]
         self._probit.append(probit.predict_log_proba(x, test.covariate_differences))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.data.events import Events
 from sparse_prefgp.disk.checkpoint_folder import (
     CheckpointFolder,
     digest_of,
@@ -96,12 +97,17 @@ class FinishedFits:
 
 def fingerprints_of(plan: FoldPlan, settings: Sequence[Any]) -> dict[str, str]:
     """Of all duels in their folds with the features there, and of what decides a fit."""
-    parts: list[Any] = [plan.winners, plan.losers, plan.counts, plan.sets]
+    parts: list[Any] = [*_sides(plan.events), plan.counts, plan.sets]
     for fold in plan.folds:
         train = plan.train(fold)
-        parts += [fold.train, fold.test, train.items, train.winners, train.losers, train.counts]
+        parts += [fold.train, fold.test, train.items, *_sides(train.events), train.counts]
         parts += [train.item, *train.events.said()]
     return {"duels": digest_of(parts), "settings": digest_of([repr(settings).encode()])}
+
+
+def _sides(events: Events) -> list[Any]:
+    """Who won and who lost, or the sides of sets and where those of each begin."""
+    return [events.sides, events.offsets] if events.has_sets else [*events.pairs.T]
 
 
 def _packed(

@@ -40,6 +40,13 @@ GRADE_SCORES = (
     ("mean_distance", "levels off", False),
     ("calibration_error", "calibration error", False),
 )
+CHOICE_SCORES = (
+    ("nlp_nats", "nlp, nats", False),
+    ("nlp_se", "± of it", False),
+    ("hit_rate", "hit rate", True),
+    ("brier", "Brier score", False),
+    ("calibration_error", "calibration error", False),
+)
 KINDS = {"nlp_bits": "bits"}  # left out on narrow screens
 UNSEEN = {
     "ordered": "Pairs never seen in training in this order",
@@ -132,6 +139,8 @@ def _summary(figures: Mapping[str, Any]) -> list[str]:
     scores = figures.get("held_out")
     if not scores:
         return ["No duels were held out, so nothing says how well the model predicts new ones."]
+    if "model" not in scores:  # answers about sets
+        return _summary_of_sets(scores)
     model = scores["model"]
     text = (
         f"Of {_plural(model['duels'], 'held-out duel')}, the model names the winner in "
@@ -157,8 +166,39 @@ def _summary(figures: Mapping[str, Any]) -> list[str]:
     return [first, verdict] if verdict else [first]
 
 
+def _summary_of_sets(scores: Mapping[str, Any]) -> list[str]:
+    """The same of answers about sets."""
+    found = []
+    for part, each in scores.items():
+        rival = "conditional_logit" if "conditional_logit" in each else "equal_shares"
+        gain = each[rival]["nlp_nats"] - each["model"]["nlp_nats"]
+        word = "better" if gain > 0 else "worse"
+        number = each["model"]["choices" if part == "choices" else "answers"]
+        if part == "choices":
+            found.append(
+                f"Of {_plural(number, 'held-out choice')}, the model names what was chosen in "
+                f"{_percent(each['model']['hit_rate'])}, {_article(rival)} in "
+                f"{_percent(each[rival]['hit_rate'])}."
+            )
+        found.append(
+            f"Its probabilities are {word} than those of {_article(rival)} by {abs(gain):.4f} nats "
+            f"per {'choice' if part == 'choices' else 'answer'}."
+        )
+    return found
+
+
+def _article(name: str) -> str:
+    return PREDICTOR_NAMES[name] if name == "equal_shares" else f"the {PREDICTOR_NAMES[name]}"
+
+
 def _score_tables(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     tables = []
+    if "model" not in figures.get("held_out", {"model": None}):
+        for part, scores in figures["held_out"].items():
+            columns = CHOICE_SCORES if part == "choices" else CHOICE_SCORES[:2]
+            unit = "choices" if part == "choices" else "answers"
+            tables.append(_outcome_table(f"All held-out {part}", columns, scores, unit))
+        return tables
     if figures.get("held_out"):
         outcomes = figures.get("held_out_outcomes")
         title = "Held-out duels that one side won" if outcomes else "All held-out duels"
@@ -194,7 +234,10 @@ def _score_table(title: str, scores: Mapping[str, Mapping[str, Any]]) -> dict[st
 
 
 def _outcome_table(
-    title: str, columns: Sequence[tuple[Any, ...]], scores: Mapping[str, Mapping[str, Any]]
+    title: str,
+    columns: Sequence[tuple[Any, ...]],
+    scores: Mapping[str, Mapping[str, Any]],
+    unit: str = "duels",
 ) -> dict[str, Any]:
     """Scores of outcomes or grades, by columns that have a key and a heading."""
     rows = [
@@ -202,7 +245,7 @@ def _outcome_table(
             PREDICTOR_NAMES[name],
             [
                 *((_number(values.get(key)), KINDS.get(key, "")) for key, *_ in columns),
-                (f"{values['duels']:,}", ""),
+                (f"{values[unit]:,}", ""),
             ],
         )
         for name, values in scores.items()
@@ -210,7 +253,7 @@ def _outcome_table(
     headings = [(heading, KINDS.get(key, "")) for key, heading, _ in columns]
     return {
         "title": title,
-        "headings": [*headings, ("duels", "")],
+        "headings": [*headings, (unit, "")],
         "rows": rows,
     }
 

@@ -35,11 +35,9 @@ class Fold:
 class FoldPlan:
     """Rows of duels in folds.
 
-    :ivar winners: (t,) of each row; items as numbers, which are those of `train`.
-    :ivar losers: the same.
     :ivar counts: (t,) how often each row was seen.
     :ivar sets: (t,) a number for each row, equal for duels of one choice or ranking.
-    :ivar events: what each row said.
+    :ivar events: what each row said, between items that are those of `train`.
     :ivar folds: at least one.
     :ivar description: one sentence on them.
     :ivar thinned: training rows left out, at most in a fold.
@@ -53,7 +51,6 @@ class FoldPlan:
         used = table.without_idle_items()
         self._table = used if judged else used.saying(judge=None)
         self.events = self._table.events
-        self.winners, self.losers = self._table.winners, self._table.losers
         self.counts, self.sets = table.counts, table.sets()
         self._parts: dict[int, Duels] = {}
         self.folds = folds

@@ -410,13 +410,23 @@ def refit_model(
     return fit_model(whole, watch, checkpoint, model=again)
 
 
-def predict_held_out(holdout: Holdout | StreamHoldout, model: Any) -> analysis.scoring.HeldOut:
-    """Let the model, the linear probit and the coin predict the test duels.
+def predict_held_out(
+    holdout: Holdout | StreamHoldout, model: Any
+) -> analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers:
+    """Let the model, the linear probit and the coin predict the test duels; of answers about sets
+    a conditional logit and equal shares in place of the last two.
 
     With noise by group each has that of its own group; for unknown groups, of which a warning
     tells, probabilities are averaged over the prior.
     """
     rng = np.random.default_rng(holdout.settings.seed)
+    if isinstance(holdout, Holdout) and holdout.train.events.has_sets:
+        return analysis.answers.score_sets(
+            model,
+            analysis.answers.rivals_of(holdout.train, rng),
+            holdout.table.to_duels(holdout.split.test_rows, transform=holdout.train.transform),
+            model.item_inputs(),
+        )
     probit = LinearProbit.of(holdout.probit_duels(rng), rng)
     scoring = analysis.scoring
     baselines: dict[str, analysis.scoring.Baseline] = {
@@ -471,11 +481,14 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         )
     settings.kernel_choice.check_columns(train.transform, train.covariate_names)
     _check_effects_in_context(settings.kernel_choice, train)
-    pairs = np.unique(np.sort(np.stack([train.winners, train.losers], 1), 1), axis=0)
-    if choice.blocks is not None and choice.blocks > len(pairs):
+    pairs = len(np.unique(np.sort(train.events.pairs, 1), axis=0))
+    if train.events.has_sets:
+        pairs = len(train.events)  # blocks hold whole sets
+    if choice.blocks is not None and choice.blocks > pairs:
         raise ValueError(
-            f"The approximation {choice} asks for more blocks than the {len(pairs)} distinct pairs "
-            "of the training duels; lower the number, or use fitc."
+            f"The approximation {choice} asks for more blocks than the {pairs} distinct "
+            f"{'answers' if train.events.has_sets else 'pairs of the training duels'}; lower the "
+            "number, or use fitc."
         )
     if choice.column is not None:
         _check_blocks(table, choice.column)

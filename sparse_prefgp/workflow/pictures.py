@@ -44,7 +44,7 @@ def write_pictures(
     ranking: analysis.ranking.Ranking | Mapping[str, Sequence[Any]] | Any,
     *,
     report: learning.report.OptimisationReport | Sequence[float] | None = None,
-    held_out: analysis.scoring.HeldOut | None = None,
+    held_out: analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers | None = None,
     level: float | None = None,
 ) -> list[Picture]:
     """Write the pictures of a fit as PNG files, 7 × 4.5 inches at 150 dots per inch.
@@ -72,7 +72,9 @@ def write_pictures(
         save(draw().figure, folder / f"{name}.png")
         written.append(Picture(f"{name}.png", title, caption))
 
-    if held_out is not None:
+    if isinstance(held_out, analysis.answers.HeldOutAnswers):
+        _add_choices(add, held_out)
+    elif held_out is not None:
         add(
             "reliability",
             lambda: plotting.reliability(
@@ -135,6 +137,20 @@ def write_pictures(
             "and may leave the range of the items, which counts from one feature on.",
         )
     return written
+
+
+def _add_choices(add: Callable[..., None], held_out: analysis.answers.HeldOutAnswers) -> None:
+    """The calibration of choices, where any were held out."""
+    logs, counts = held_out.shares.get("model"), held_out.counts[held_out.is_choice]
+    if logs is None:
+        return
+    add(
+        "reliability",
+        lambda: plotting.choice_reliability(logs, np.zeros(len(logs), np.int64), counts),
+        "Can the probabilities be trusted?",
+        "Alternatives of held-out choices by the probability the model gave to each: on the dashed "
+        "line as many are chosen as it says.",
+    )
 
 
 def _missing(names: Iterable[object]) -> str:

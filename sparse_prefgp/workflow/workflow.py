@@ -92,7 +92,7 @@ class FitOutput:
     """With names in place of `auto`."""
     figures: dict[str, Any]
     """What `metrics.json` holds, but for the ranking, which is made when it is written."""
-    held_out: analysis.scoring.HeldOut | None = None
+    held_out: analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers | None = None
     """What was predicted for the held-out duels, None without any."""
     notes: tuple[str, ...] = ()
     """What to know, one sentence each: what did not converge, what ran to a limit, and all
@@ -107,9 +107,10 @@ class FitOutput:
         return self.settings.stream
 
     @property
-    def scores(self) -> analysis.scoring.Scores:
+    def scores(self) -> dict[str, Any]:
         """Of the held-out duels that one side won, for `model`, `linear_probit` and `coin`: the
-        figures of `metrics.score`; empty without held-out duels."""
+        figures of `metrics.score`; of answers about sets those of `HeldOutAnswers.scores`; empty
+        without held-out duels."""
         return {} if self.held_out is None else self.held_out.scores()
 
     def write(
@@ -138,6 +139,9 @@ class FitOutput:
     def __str__(self) -> str:
         lines = [str(self.report)]
         for name, scores in self.scores.items():
+            if isinstance(self.held_out, analysis.answers.HeldOutAnswers):
+                lines += analysis.answers.lines_of(name, scores)
+                continue
             lines.append(
                 f"{name}: {scores['nlp_nats']:.4f} nats a duel, {scores['accuracy']:.1%} right, "
                 f"of {scores['duels']:,} held-out duels"
@@ -321,7 +325,7 @@ class _OneFit:
 
     def scored(
         self, holdout: Holdout | StreamHoldout, model: Any, figures: dict[str, Any]
-    ) -> analysis.scoring.HeldOut | None:
+    ) -> analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers | None:
         """What was predicted for the held-out duels, None where there are none."""
         if not holdout.num_test:
             return None

@@ -135,7 +135,7 @@ def test_a_column_that_says_what_is_held_out_has_one_fold(table: DuelTable) -> N
 def test_copies_of_equal_duels_are_parted(duels: spg.Duels) -> None:
     many = spg.Duels(duels.items, duels.winners, duels.losers, 2 * duels.counts)
     plan = plan_folds(many, 5, "duels", np.random.default_rng(1), None)
-    assert len(plan.winners) == 2 * T and np.all(plan.counts == 1)
+    assert len(plan.events) == 2 * T and np.all(plan.counts == 1)
     assert sum(plan.train(fold).num_duels for fold in plan.folds) == 4 * 2 * T
 
 
