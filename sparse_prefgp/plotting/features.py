@@ -62,7 +62,7 @@ def feature_scales(duels: Duels) -> list[FeatureScale]:
 
 def compared_items(duels: Duels) -> IntArray:
     """Rows of the items that took part in at least one duel, ascending."""
-    return np.unique(np.concatenate([duels.winners, duels.losers]))
+    return np.unique(duels.events.sides)
 
 
 @takes_seed

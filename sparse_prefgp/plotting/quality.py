@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sparse_prefgp.analysis.metrics import (
     CalibrationBin,
     calibration_bins,
-    choice_bins,
+    choice_calibration_bins,
     score,
     score_choices,
 )
@@ -84,7 +84,7 @@ def choice_reliability(
     :raises ValueError: what `metrics.score_choices` raises.
     """
     scores = score_choices(None, chosen, counts, log_probabilities=log_probabilities)
-    bins = choice_bins(log_probabilities, chosen, counts)
+    bins = choice_calibration_bins(None, chosen, counts, log_probabilities=log_probabilities)
     ax = _diagram(ax, bins, 0.0, "alternatives")
     ax.set_xlabel("probability given to an alternative (below: alternatives per bin)")
     ax.set_ylabel("share of them that was chosen")

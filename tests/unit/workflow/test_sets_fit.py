@@ -1,0 +1,140 @@
+"""From tables of choices and rankings to a fitted model, scored by choice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.conditional_logit import conditional_logit
+from sparse_prefgp.io import read_choice_table, read_ranking_table
+from sparse_prefgp.workflow.comparison import compare
+
+SETS, FIT = 40, {"kernel": "linear", "approximation": "exact", "max_iterations": 4}
+
+
+def survey() -> pd.DataFrame:
+    """Forty choices among two to four of twenty plans, by ten people."""
+    rng = np.random.default_rng(0)
+    plans = np.column_stack([rng.integers(1, 6, 20), rng.integers(0, 2, 20)]).astype(float)
+    plans = np.unique(plans, axis=0)
+    rows = []
+    for i in range(SETS):
+        shown = plans[rng.permutation(len(plans))[: rng.integers(2, 5)]]
+        noisy = -0.6 * shown[:, 0] + shown[:, 1] + 0.5 * rng.standard_normal(len(shown))
+        for j, (price, green) in enumerate(shown):
+            rows.append((i, i % 10, int(j == noisy.argmax()), price, green, int(i % 5 == 0)))
+    names = ["choice_set", "person", "chosen", "price", "green", "test"]
+    return pd.DataFrame(rows, columns=names)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    place = tmp_path_factory.mktemp("sets") / "fitted"
+    found = spg.fit(choices=survey(), split="given:test", out=place, html=True, **FIT)
+    return found, place
+
+
+def test_a_fit_is_scored_by_choice(written: tuple[Any, Path]) -> None:
+    fitted, place = written
+    figures = json.loads((place / "metrics.json").read_text())
+    scores = figures["held_out"]["choices"]
+    assert list(scores) == ["model", "conditional_logit", "equal_shares"]
+    assert scores["model"]["choices"] == 8 and figures["data"]["train_duels"] == 32
+    assert set(scores["model"]) == {
+        "nlp_nats",
+        "nlp_se",
+        "hit_rate",
+        "brier",
+        "calibration_error",
+        "choices",
+    }
+    assert fitted.model.duels.events.has_sets and "held-out choices" in str(fitted)
+    assert (place / "pictures" / "reliability.png").exists()
+    page = (place / "report.html").read_text()
+    assert "All held-out choices" in page and "conditional logit" in page
+
+
+def test_the_rivals_are_those_of_the_same_choices(written: tuple[Any, Path]) -> None:
+    """In the units of the fit, on the sets that were not held out."""
+    fitted, _ = written
+    table = read_choice_table(None, survey(), never_features=["test"])
+    test = np.flatnonzero(table.context["test"].to_numpy() == 1)
+    held = table.to_duels(test, transform=fitted.model.duels.transform)
+    logit = conditional_logit(fitted.model.duels, rng=np.random.default_rng(0))
+    mean = -float(held.counts @ logit.log_probabilities(held)) / 8
+    scores = fitted.scores["choices"]
+    np.testing.assert_allclose(scores["conditional_logit"]["nlp_nats"], mean, rtol=1e-12)
+    sizes = np.diff(held.events.offsets)
+    equal = float(held.counts @ np.log(sizes)) / 8
+    np.testing.assert_allclose(scores["equal_shares"]["nlp_nats"], equal, rtol=1e-12)
+    logs = fitted.model.log_answers(fitted.model.item_inputs(), held.events)
+    np.testing.assert_allclose(
+        scores["model"]["nlp_nats"], -float(held.counts @ logs) / 8, rtol=1e-12
+    )
+
+
+def test_the_same_choices_as_duels() -> None:
+    with pytest.warns(UserWarning, match="40 choices were expanded"):
+        found = spg.fit(choices=survey(), split="given:test", as_duels=True, **FIT)
+    assert not found.model.duels.events.has_sets and set(found.scores) == {
+        "model",
+        "linear_probit",
+        "coin",
+    }
+
+
+def test_rankings_are_scored_by_answer() -> None:
+    rng = np.random.default_rng(1)
+    items = pd.DataFrame({"item_id": range(12), "x": rng.standard_normal(12)})
+    shown = np.array([rng.permutation(12)[:3] for _ in range(30)])
+    noisy = items["x"].to_numpy()[shown] + 0.5 * rng.standard_normal(shown.shape)
+    places = np.take_along_axis(shown, np.argsort(-noisy, 1), 1)
+    ranked = pd.DataFrame(places, columns=["rank_1", "rank_2", "rank_3"])
+    found = spg.fit(items, rankings=ranked, **FIT)
+    scores = found.scores["rankings"]
+    assert scores["model"]["answers"] == 6 and "choices" not in found.scores
+    assert scores["model"]["nlp_nats"] < scores["equal_shares"]["nlp_nats"]
+    np.testing.assert_allclose(scores["equal_shares"]["nlp_nats"], np.log(6), rtol=1e-12)
+
+
+def test_candidates_are_compared_by_choice() -> None:
+    table = read_choice_table(None, survey(), never_features=["test"])
+    found = compare(["linear/exact", "se/exact"], table, folds=2, max_iterations=3)
+    assert {str(score.candidate) for score in found.scores} == {"linear/exact", "se/exact"}
+    assert all(0.0 < score.nlp < 2.0 for score in found.scores)
+    assert found.linear_probit[0] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ties": pd.DataFrame()}, "A table of ties was given with choices"),
+        ({"grade": "worth"}, "Grades were given with choices"),
+        ({"rankings": pd.DataFrame()}, "choices and rankings were given"),
+        ({"at_once": True}, "at_once was given with choices; it goes with best-worst alone"),
+        ({"unranked_last": True}, "goes with rankings alone"),
+    ],
+)
+def test_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        spg.fit(choices=survey(), **options, **FIT)
+
+
+def test_duels_are_duels_already() -> None:
+    duels = pd.DataFrame({"winner": ["a"], "loser": ["b"]})
+    with pytest.raises(ValueError, match="Duels were to be read as duels"):
+        spg.fit(duels=duels, as_duels=True, **FIT)
+
+
+def test_a_ranking_table_of_long_form_is_split_by_whole_sets() -> None:
+    long = pd.DataFrame(
+        {"ranking": [0, 0, 0, 1, 1], "item_id": list("abcab"), "rank": [1, 2, 3, 2, 1]}
+    )
+    table = read_ranking_table(None, long)
+    assert table.num_rows == 2 and table.sets().tolist() == [0, 1]
