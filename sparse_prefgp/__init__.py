@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.engines import truncated_normal_ep as truncated_normal_ep
     from sparse_prefgp.gpflow_blocks import DuelKernel as DuelKernel
     from sparse_prefgp.io import StreamedDuels as StreamedDuels
+    from sparse_prefgp.io import read_best_worst as read_best_worst
     from sparse_prefgp.io import read_choices as read_choices
     from sparse_prefgp.io import read_duels as read_duels
     from sparse_prefgp.io import read_items as read_items

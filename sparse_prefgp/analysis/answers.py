@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.analysis.alternatives import read_sets
 from sparse_prefgp.analysis.conditional_logit import (
     ConditionalLogit,
     EqualShares,
@@ -20,11 +21,12 @@ from sparse_prefgp.analysis.conditional_logit import (
 from sparse_prefgp.analysis.metrics import score_answers, score_choices
 from sparse_prefgp.analysis.scoring import MODEL, ROWS_AT_ONCE, Scores
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import CHOICE, WIN
-from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.data.events import CHOICE, WIN, Events
 from sparse_prefgp.models.choosing import padded
 from sparse_prefgp.models.outcomes import known_labels
+from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.randomness import generator
 
 CONDITIONAL_LOGIT, EQUAL_SHARES = "conditional_logit", "equal_shares"
 CHOICES, RANKINGS = "choices", "rankings"
@@ -86,9 +88,10 @@ def rivals_of(train: Duels, rng: np.random.Generator) -> dict[str, Rival]:
 
 
 def score_sets(
-    model: PreferenceGP | None,
+    model: Predicts | None,
     rivals: Mapping[str, Rival],
-    answers: Duels,
+    events: Events,
+    features: FloatArray,
     inputs: FloatArray | None = None,
 ) -> HeldOutAnswers:
     """Let a model and its rivals predict answers about sets.
@@ -96,52 +99,94 @@ def score_sets(
     Warns of judges that the model does not know.
 
     :param model: whose predictions are scored; None for the rivals alone.
-    :param rivals: by name, in the units of the answers.
-    :param answers: in the units of the model.
-    :param inputs: (n, D) rows of the items of the answers as the model takes them; by default their
-        features.
+    :param rivals: by name.
+    :param events: the answers, between rows of the features.
+    :param features: (n, D) in the units of the model.
+    :param inputs: (n, D) or (n, D + 1), as the model takes them; by default the features.
     """
-    events = answers.events
     is_choice = np.isin(events.kind, (CHOICE, WIN))
     logs: dict[str, list[FloatArray]] = {} if model is None else {MODEL: []}
     logs |= {name: [] for name in rivals}
     shares: dict[str, list[FloatArray]] = {name: [] for name in logs}
     widest = int(np.diff(events.offsets)[is_choice].max(initial=1))
-    for part in _parts(len(events)):
-        some, choices = events.take(part), np.flatnonzero(is_choice[part])
+    groups = None
+    if model is not None:
+        judged = model.noise_ratio is not None or model.row_layout.judged
+        if judged and events.judge is not None:
+            groups = known_labels(model, events.judge.labels)
+    rows = features if inputs is None else inputs
+    for start in range(0, len(events), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        some = events.take(part)
+        choices, others = (np.flatnonzero(is_choice[part] == flag) for flag in (True, False))
+        chosen = some.take(choices)
         if model is not None:
-            rows = answers.items if inputs is None else inputs
-            groups = None
-            judged = model.noise_ratio is not None or model.row_layout.judged
-            if judged and some.judge is not None:
-                groups = known_labels(model, some.judge.labels)
-            given = np.empty(len(some))
+            given, who = np.empty(len(some)), None if groups is None else groups[part]
             if len(choices):
-                who = None if groups is None else groups[choices]
-                found = model.log_choices(rows, some.take(choices), who)
+                found = model.log_choices(rows, chosen, None if who is None else who[choices])
                 shares[MODEL].append(_to_width(found, widest))
                 given[choices] = found[:, 0]
-            rest = np.flatnonzero(~is_choice[part])
-            if len(rest):
-                who = None if groups is None else groups[rest]
-                given[rest] = model.log_answers(rows, some.take(rest), who)
+            if len(others):
+                whose = None if who is None else who[others]
+                given[others] = model.log_answers(rows, some.take(others), whose)
             logs[MODEL].append(given)
         for name, rival in rivals.items():
             if len(choices):
-                places, there = padded(some.take(choices))
-                features = answers.items[places]
-                if some.covariates is not None:
-                    features = np.concatenate([features, _covariates(some.take(choices))], 2)
+                places, there = padded(chosen)
+                x = features[places]
+                if chosen.covariates is not None:
+                    x = np.concatenate([x, _covariates(chosen)], 2)
                 with np.errstate(divide="ignore"):
-                    found = np.log(rival.predict_choice(features, there))
+                    found = np.log(rival.predict_choice(x, there))
                 shares[name].append(_to_width(found, widest))
-            logs[name].append(rival.log_answers(answers.items, some))
+            logs[name].append(rival.log_answers(features, some))
     return HeldOutAnswers(
         {name: np.concatenate(values) for name, values in logs.items()},
         events.counts,
         is_choice,
         {name: np.concatenate(values) for name, values in shares.items() if values},
     )
+
+
+def evaluate_sets(
+    model: Predicts,
+    kind: str,
+    source: Any,
+    items: Any = None,
+    *,
+    rng: np.random.Generator | None = None,
+    groups: str | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Score a model on a table of answers about sets, along with a conditional logit on its
+    training answers and equal shares.
+
+    :param model: whose predictions are scored. One that learned from duels, or from a stream, is
+        scored along with equal shares alone.
+    :param kind: `choices`, `rankings` or `best_worst`.
+    :param source: as for `alternatives.read_sets`.
+    :param items: as for `alternatives.read_sets`.
+    :param rng: of the folds that choose the ridge of the conditional logit.
+    :param groups: as for `alternatives.read_sets`.
+    :param options: of the reader.
+    :return: `held_out`: what `HeldOutAnswers.scores` gives; `answers`, how many there are; and of
+        the alternatives in them `items_outside_range`, `outside_features` and `unknown_levels`.
+    :raises ValueError: what `alternatives.read_sets` raises.
+    """
+    read = read_sets(model, kind, source, items, groups=groups, **options)
+    features = read.items.inputs[:, : model.duels.num_features]
+    rivals: dict[str, Rival] = {EQUAL_SHARES: EqualShares()}
+    if model.duels.held and holding_duels(model).duels.events.has_sets:
+        rivals = rivals_of(holding_duels(model).duels, generator(rng))
+    found = score_sets(model, rivals, read.events, features, read.items.inputs)
+    there = read.items.select(np.unique(read.events.sides))
+    return {
+        "held_out": found.scores(),
+        "answers": read.events.num_events,
+        "items_outside_range": int(there.outside.sum()),
+        "outside_features": there.outside_features,
+        "unknown_levels": there.unknown_levels,
+    }
 
 
 def lines_of(part: str, scores: Scores) -> list[str]:
@@ -159,16 +204,13 @@ def lines_of(part: str, scores: Scores) -> list[str]:
     return found
 
 
-def _parts(rows: int) -> Iterable[slice]:
-    return (slice(start, start + ROWS_AT_ONCE) for start in range(0, rows, ROWS_AT_ONCE))
-
-
-def _covariates(events: Any) -> FloatArray:
+def _covariates(events: Events) -> FloatArray:
     """(e, k, C) of the sides of each event, 0 where there are none."""
     sizes = np.diff(events.offsets)
     place = np.arange(int(sizes.max(initial=1)))
     there = place < sizes[:, None]
     at = events.offsets[:-1, None] + np.where(there, place, 0)
+    assert events.covariates is not None
     return np.asarray(np.where(there[:, :, None], events.covariates[at], 0.0))
 
 

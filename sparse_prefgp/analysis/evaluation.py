@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparse_prefgp.analysis.alternatives import only_one, refuse_for_sets, refuse_options
+from sparse_prefgp.analysis.answers import evaluate_sets
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.contexts import bases_of, has_contexts, in_rows, met
 from sparse_prefgp.analysis.items import (
@@ -54,15 +56,20 @@ from sparse_prefgp.support.words import shortened
 @takes_seed
 def evaluate(
     model: Predicts,
-    duels: Any,
+    duels: Any = None,
     items: Any = None,
     *,
     rng: np.random.Generator | None = None,
     groups: str | None = None,
     blocks: str | Sequence[Any] | None = None,
     grade: str | None = None,
+    choices: Any = None,
+    rankings: Any = None,
+    best_worst: Any = None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """Score a model on labelled duels, along with a linear probit and a coin.
+    """Score a model on labelled duels, along with a linear probit and a coin; or on answers about
+    sets, along with a conditional logit and equal shares.
 
     Warns of ties that a model without a margin cannot predict, of unknown groups, and of duels
     whose block is not known to a model with blocks.
@@ -86,6 +93,11 @@ def evaluate(
         the inducing values alone.
     :param grade: name of the column of grades, in the levels of the model, for a model with grades;
         a `Duels` has its own.
+    :param choices: in place of duels, choices from sets as `read_choices` takes them; then the
+        result is that of `answers.evaluate_sets`.
+    :param rankings: the same, as `read_rankings` takes them.
+    :param best_worst: the same, as `read_best_worst` takes them.
+    :param options: of these readers, such as `at_once=True`.
     :return: `held_out`: for `model`, `linear_probit` and `coin` the figures of `metrics.score`, and
         `held_out_unseen_pairs`: the same over the duels whose pair was not among the training
         duels, `ordered` in this order and `either_order` at all, each left out where there are
@@ -104,6 +116,11 @@ def evaluate(
         converted to the units of the model, and what `resolve_items` raises.
     """
     rng = generator(rng)
+    kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
+    if kind != "duels":
+        refuse_for_sets(blocks=blocks, grade=grade)
+        return evaluate_sets(model, kind, source, items, rng=rng, groups=groups, **options)
+    refuse_options(options)
     read = _streamed if _is_streamed(model, duels, items) else _in_memory
     given = read(model, duels, items, _Columns(groups, blocks, grade))
     if given.ties == given.duels:

@@ -268,6 +268,42 @@ def resolve_items(model: Predicts, items: Any = None) -> ItemSet:
     return _item_set(model, ids, features, numbers, unknown, table.name, rows)
 
 
+def described_items(model: Predicts, table: Table) -> ItemSet:
+    """Items that a raw table describes and names only by the numbers of its rows.
+
+    One with the features of an item that the model knows, and the same name where items have one,
+    is that item.
+
+    :raises ValueError: a model that records no feature transform, and what it raises.
+    """
+    duels = model.duels
+    if duels.transform is None:
+        raise ValueError(
+            "The model records no feature transform, so a raw table of alternatives cannot be "
+            "converted; name its items, or give features to model.predict_choice."
+        )
+    ids, _ = table.ids()
+    features = duels.transform.apply(table.frame, table.row)
+    names = named_rows(duels, table, ids)
+    column = None if duels.item_rows is None else duels.item_rows.column
+    said = ["" if column is None else id_text(name) for name in names]
+    known: dict[tuple[str, bytes], int] = {}
+    if duels.has_items:
+        own = [""] * duels.num_items
+        if column is not None and duels.item_rows is not None:
+            own = [id_text(name) for name in duels.item_rows.names]
+        rows = zip(own, duels.items + 0.0, strict=True)
+        known = {(name, row.tobytes()): i for i, (name, row) in enumerate(rows)}
+    each = zip(said, features + 0.0, strict=True)
+    numbers = np.array([known.get((name, row.tobytes()), -1) for name, row in each], np.int64)
+    rows_of = None
+    if column is not None:
+        none = np.empty((len(ids), 0), dtype=object)
+        rows_of = ItemRows(names, ids, (), (), none, column)
+    unknown = unknown_levels(duels, features, table.frame)
+    return _item_set(model, ids, features, numbers, unknown, table.name, rows_of)
+
+
 def unknown_levels(
     duels: KnownDuels, features: FloatArray, frame: Any
 ) -> dict[str, dict[int, str]]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from sparse_prefgp.analysis.alternatives import only_one, predict_sets, refuse_options
 from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.items import ItemSet
 from sparse_prefgp.covariances.kernels import as_float
@@ -26,13 +27,17 @@ _PAIRS_AT_ONCE = 50_000
 
 def predict(
     model: Predicts,
-    pairs: Any,
+    pairs: Any = None,
     items: Any = None,
     *,
     level: float = 0.95,
     groups: str | None = None,
+    choices: Any = None,
+    rankings: Any = None,
+    best_worst: Any = None,
+    **options: Any,
 ) -> Any:
-    """Who wins, for pairs of items.
+    """Who wins, for pairs of items; or what is chosen of sets.
 
     An item against itself has sd 0 and equal probabilities, ½ without ties.
 
@@ -47,6 +52,12 @@ def predict(
     :param groups: name of the column of `pairs` that says who judges, for a model with noise by
         group or leans of groups; by default the column that leans were learned by, if it is
         there, else probabilities are averaged over the prior of a group's noise and lean.
+    :param choices: in place of pairs, sets of alternatives as `read_choices` takes them, of which
+        nobody needs to have said what was chosen; then the result is that of
+        `alternatives.predict_sets`: the probability of each alternative.
+    :param rankings: rankings as `read_rankings` takes them, of which the probability is found.
+    :param best_worst: the same of best and worst, as `read_best_worst` takes them.
+    :param options: of these readers, such as `at_once=True`.
     :return: The pairs as a data frame, all columns as they are, with `probability` (that the first,
         or the winner, beats the second), for a model with a margin `tie_probability`, for one with
         grades `p_LEVEL` for each of them (of the first over the second, worst first), `difference`
@@ -60,6 +71,10 @@ def predict(
         1), and what `resolve_items` raises.
     """
     level = level_of_interval(level)
+    kind, source = only_one(pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst)
+    if kind != "pairs":
+        return predict_sets(model, kind, source, items, groups=groups, **options)
+    refuse_options(options)
     table, sides = load_pairs(pairs)
     grades = grade_columns(model)
     added = (*ADDED, TIE, *grades)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -11,6 +13,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
+    answers_tables,
     grades_table,
     open_model,
     outcomes_table,
@@ -20,6 +23,7 @@ from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
+from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.settings import FitSettings
 
 EXAMPLE = "Example: sparse-prefgp evaluate --model fitted --duels new_duels.csv"
@@ -29,10 +33,16 @@ EXAMPLE = "Example: sparse-prefgp evaluate --model fitted --duels new_duels.csv"
 class EvaluateOptions:
     """What a model is scored on, and where to."""
 
-    duels: Path = option(
+    duels: Path | None = option(
         "Duels: columns winner and loser hold item ids; count and tie are optional. A folder of "
-        "Parquet files is read in chunks."
+        "Parquet files is read in chunks.",
+        default=None,
     )
+    choices: Path | None = same_as(Sources, "choices")
+    rankings: Path | None = same_as(Sources, "rankings")
+    best_worst: Path | None = same_as(Sources, "best_worst")
+    at_once: bool = same_as(Sources, "at_once")
+    unranked_last: bool = same_as(Sources, "unranked_last")
     out: Path | None = option("Write the scores here (.json).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     seed: int = same_as(FitSettings, "seed")
@@ -43,8 +53,11 @@ class EvaluateOptions:
 
 @command()
 def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> None:
-    """Score a model on labelled duels, next to a linear probit on its training duels and a coin."""
-    check_file(options.out, options.overwrite, saved.items, options.duels, ending=".json")
+    """Score a model on labelled duels, next to a linear probit on its training duels and a coin; or
+    on choices or rankings, next to a conditional logit and equal shares."""
+    sources = (options.duels, options.choices, options.rankings, options.best_worst)
+    check_file(options.out, options.overwrite, saved.items, *sources, ending=".json")
+    flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.evaluation import evaluate as score_model
     from sparse_prefgp.analysis.scoring import LINEAR_PROBIT
@@ -59,9 +72,19 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
             groups=options.noise_by,
             blocks=options.blocks,
             grade=options.grade,
+            choices=options.choices,
+            rankings=options.rankings,
+            best_worst=options.best_worst,
+            **flags,
         )
     if options.out is not None:
         write_file(options.out, as_json_text(scores))
+    if "answers" in scores:
+        for table in answers_tables(scores["held_out"], "Scores of"):
+            console.print(table)
+        _print_outside(console, scores, "alternatives")
+        console.finish(scores, options.out)
+        return
     title = "Scores of duels that one side won" if scores["ties"] else "Scores"
     console.print(scores_table(title, {"": scores["held_out"]}))
     if LINEAR_PROBIT not in scores["held_out"]:
@@ -89,11 +112,15 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
             ),
             soft_wrap=True,
         )
+    _print_outside(console, scores, "duels")
+    console.finish(scores, options.out)
+
+
+def _print_outside(console: Output, scores: Mapping[str, Any], what: str) -> None:
     if scores["items_outside_range"]:
         console.print(
             Text(
-                f"{scores['items_outside_range']:,} of the items in these duels lie outside "
+                f"{scores['items_outside_range']:,} of the items in these {what} lie outside "
                 "the range of the training items."
             )
         )
-    console.finish(scores, options.out)

@@ -21,8 +21,10 @@ from sparse_prefgp.cli.console import (
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.workflow.fit_sources import Sources
 
 TIE, GRADE = "tie_probability", "p_"
+PROBABILITY, LOG_PROBABILITY = "probability", "log_probability"
 EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out predicted.csv"
 
 
@@ -30,7 +32,18 @@ EXAMPLE = "Example: sparse-prefgp predict --model fitted --pairs pairs.csv --out
 class PredictOptions:
     """What is predicted, and where to."""
 
-    pairs: Path = option("Pairs: columns first and second (or winner and loser) hold item ids.")
+    pairs: Path | None = option(
+        "Pairs: columns first and second (or winner and loser) hold item ids.", default=None
+    )
+    choices: Path | None = option(
+        "Instead of pairs, sets of alternatives: a row for each with columns choice_set and "
+        "item_id, or the features of the model; or columns option_1, option_2, …",
+        default=None,
+    )
+    rankings: Path | None = same_as(Sources, "rankings")
+    best_worst: Path | None = same_as(Sources, "best_worst")
+    at_once: bool = same_as(Sources, "at_once")
+    unranked_last: bool = same_as(Sources, "unranked_last")
     out: Path | None = option("Write all predictions here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     show: int = option("How many pairs to print.", default=20, least=0)
@@ -44,15 +57,29 @@ class PredictOptions:
 
 @command()
 def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None:
-    """Predict pairs: probability that the first beats the second, interval of the difference."""
-    check_file(options.out, options.overwrite, saved.items, options.pairs)
+    """Predict pairs: probability that the first beats the second, interval of the difference; or
+    what is chosen of sets."""
+    sources = (options.pairs, options.choices, options.rankings, options.best_worst)
+    check_file(options.out, options.overwrite, saved.items, *sources)
+    flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.prediction import predict as predict_pairs
 
     with console.status("Predicting …"):
         frame = predict_pairs(
-            fitted, options.pairs, saved.items, level=options.level, groups=options.noise_by
+            fitted,
+            options.pairs,
+            saved.items,
+            level=options.level,
+            groups=options.noise_by,
+            choices=options.choices,
+            rankings=options.rankings,
+            best_worst=options.best_worst,
+            **flags,
         )
+    if options.pairs is None:
+        _finish_sets(console, frame, options)
+        return
     if len(frame) == 0:
         raise ValueError(f"There are no pairs in {str(options.pairs)!r}; give at least one row.")
     if options.out is not None:
@@ -66,6 +93,27 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
         )
     )
     console.finish({"level": options.level, "pairs": frame.to_dict("records")}, options.out)
+
+
+def _finish_sets(console: Output, frame: Any, options: PredictOptions) -> None:
+    """Print and write what is chosen of sets, or how probable answers are."""
+    if options.out is not None:
+        write_file(options.out, frame.to_csv(index=False))
+    some, total = frame.head(options.show), len(frame)
+    what = "alternatives" if options.choices is not None else "answers"
+    columns = {
+        name: chances(some[name]) if name == PROBABILITY else [str(x) for x in some[name]]
+        for name in some.columns
+        if name != LOG_PROBABILITY
+    }
+    title = f"All {what}" if len(some) == total else f"The first {len(some):,} of {total:,} {what}"
+    left = tuple(name for name in columns if name != PROBABILITY)
+    console.print(cells_table(title, columns, left=left, spare=left[::-1]))
+    if options.choices is not None:
+        console.print(Text("Probability of each alternative to be chosen of its set."))
+    else:
+        console.print(Text("Probability of each answer."))
+    console.finish({what: frame.to_dict("records")}, options.out)
 
 
 def _table(frame: Any, total: int, grades: Sequence[str]) -> Cells:

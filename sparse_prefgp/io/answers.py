@@ -274,9 +274,12 @@ def items_of_rows(table: Table, attributes: Sequence[str]) -> tuple[Table, IntAr
     number = frame.groupby(list(attributes), sort=False, dropna=False).ngroup().to_numpy()
     _, first = np.unique(number, return_index=True)
     items = frame.iloc[first].reset_index(drop=True)
-    items.insert(0, ITEM_ID, np.arange(1, len(items) + 1))
+    name = ITEM_ID
+    while name in items.columns:  # what names the items is an attribute of their states
+        name = f"row_of_{name}"
+    items.insert(0, name, np.arange(1, len(items) + 1))
     rows = table.row.select(first)
-    return replace(table, frame=items, row=rows, id_column=ITEM_ID), number.astype(np.int64)
+    return replace(table, frame=items, row=rows, id_column=name), number.astype(np.int64)
 
 
 def constant_in_sets(values: Any, code: IntArray) -> bool:

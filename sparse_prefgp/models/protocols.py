@@ -18,6 +18,7 @@ import tensorflow as tf
 from sparse_prefgp.approximations import Approximation, DuelProblem
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.rows import RowLayout
@@ -211,6 +212,14 @@ class Predicts(Protocol):
     def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor: ...
 
     def new_ratios(self) -> NoiseRatios: ...
+
+    def predict_choice(
+        self, X: Any, mask: Any = None, groups: Any = None, covariates: Any = None
+    ) -> tf.Tensor: ...
+
+    def log_choices(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray: ...
+
+    def log_answers(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray: ...
 
     def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor: ...
 

@@ -421,12 +421,10 @@ def predict_held_out(
     """
     rng = np.random.default_rng(holdout.settings.seed)
     if isinstance(holdout, Holdout) and holdout.train.events.has_sets:
-        return analysis.answers.score_sets(
-            model,
-            analysis.answers.rivals_of(holdout.train, rng),
-            holdout.table.to_duels(holdout.split.test_rows, transform=holdout.train.transform),
-            model.item_inputs(),
-        )
+        test = holdout.table.to_duels(holdout.split.test_rows, transform=holdout.train.transform)
+        rivals = analysis.answers.rivals_of(holdout.train, rng)
+        rows = model.item_inputs()
+        return analysis.answers.score_sets(model, rivals, test.events, test.items, rows)
     probit = LinearProbit.of(holdout.probit_duels(rng), rng)
     scoring = analysis.scoring
     baselines: dict[str, analysis.scoring.Baseline] = {

@@ -138,3 +138,58 @@ def test_a_ranking_table_of_long_form_is_split_by_whole_sets() -> None:
     )
     table = read_ranking_table(None, long)
     assert table.num_rows == 2 and table.sets().tolist() == [0, 1]
+
+
+def test_predictions_of_sets_of_described_alternatives(written: tuple[Any, Path]) -> None:
+    fitted, _ = written
+    asked = survey().drop(columns=["chosen", "test"]).sample(frac=1.0, random_state=0)
+    found = spg.predict(fitted.model, choices=asked.reset_index(drop=True))
+    assert list(found.columns) == [*asked.columns, "probability"]
+    sums = found.groupby("choice_set")["probability"].sum()
+    np.testing.assert_allclose(sums, 1.0, rtol=1e-9)
+    one = found[found["choice_set"] == 3]
+    x = fitted.model.duels.transform.apply(one)
+    alone = fitted.model.predict_choice(x[None]).numpy()[0]
+    np.testing.assert_allclose(one["probability"], alone, rtol=1e-9)
+    scores = spg.evaluate(fitted.model, choices=survey())
+    assert scores["answers"] == SETS and set(scores["held_out"]) == {"choices"}
+    chosen = found.merge(survey(), on=["choice_set", "price", "green"]).query("chosen == 1")
+    mean = -np.log(chosen["probability"]).mean()
+    np.testing.assert_allclose(scores["held_out"]["choices"]["model"]["nlp_nats"], mean, rtol=1e-9)
+
+
+def test_predictions_of_named_alternatives() -> None:
+    rng = np.random.default_rng(2)
+    items = pd.DataFrame({"item_id": list("abcdef"), "x": rng.standard_normal(6)})
+    wide = pd.DataFrame(
+        {
+            "chosen": list("abcd"),
+            "option_1": list("abcd"),
+            "option_2": list("bcde"),
+            "option_3": ["c", "d", "e", None],
+        }
+    )
+    model = spg.fit(items, choices=wide, test_fraction=0.0, **FIT).model
+    found = spg.predict(model, choices=wide.drop(columns="chosen"))
+    assert found["item_id"].tolist() == list("abcbcdcdede")
+    np.testing.assert_allclose(found.groupby("choice_set")["probability"].sum(), 1.0, rtol=1e-9)
+    long = found.drop(columns="probability").iloc[::-1].reset_index(drop=True)
+    again = spg.predict(model, choices=long)["probability"].to_numpy()[::-1]
+    np.testing.assert_allclose(again, found["probability"], rtol=1e-9)
+    ranked = pd.DataFrame({"rank_1": ["a"], "rank_2": ["b"], "rank_3": ["c"], "who": ["p"]})
+    answer = spg.predict(model, rankings=ranked)
+    x = model.duels.items[:3]
+    expected = model.predict_ranking(x[None]).numpy()
+    np.testing.assert_allclose(answer["log_probability"], expected, rtol=1e-9)
+    assert answer["who"].tolist() == ["p"]
+    new = pd.DataFrame({"item_id": ["new", "a"], "x": [2.5, 0.0]})
+    both = pd.DataFrame({"choice_set": [1, 1], "item_id": ["new", "b"]})
+    assert len(spg.predict(model, choices=both, items=new)) == 2
+    with pytest.raises(ValueError, match="'new', which is not an item id"):
+        spg.predict(model, choices=both)
+    with pytest.raises(ValueError, match="a column 'probability'"):
+        spg.predict(model, choices=both.assign(probability=1.0))
+    with pytest.raises(ValueError, match="none was given"):
+        spg.predict(model)
+    with pytest.raises(ValueError, match="grade was given with answers about sets"):
+        spg.evaluate(model, choices=wide, grade="x")

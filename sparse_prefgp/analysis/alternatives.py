@@ -1,0 +1,230 @@
+"""Tables of sets of alternatives, between items as a model takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparse_prefgp.analysis.items import ItemSet, described_items, known_items
+from sparse_prefgp.data.events import Events
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.table import DuelTable
+from sparse_prefgp.io.answers import numbered
+from sparse_prefgp.io.choices import (
+    CHOICE_SET,
+    CHOSEN,
+    OPTION,
+    read_best_worst_table,
+    read_choice_table,
+    read_ranking_table,
+)
+from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
+from sparse_prefgp.models.outcomes import judge_column, known_labels
+from sparse_prefgp.models.protocols import Predicts
+
+READERS: dict[str, Callable[..., DuelTable]] = {
+    "choices": read_choice_table,
+    "rankings": read_ranking_table,
+    "best_worst": read_best_worst_table,
+}
+PROBABILITY, LOG_PROBABILITY = "probability", "log_probability"
+
+
+def only_one(**sources: Any) -> tuple[str, Any]:
+    """The one source that was given, and its name.
+
+    :raises ValueError: none, or several.
+    """
+    given = [(name, source) for name, source in sources.items() if source is not None]
+    if len(given) != 1:
+        names = [name.replace("_", "-") for name in sources]
+        found = " and ".join(name.replace("_", "-") for name, _ in given)
+        problem = f"{found} were given" if given else "none was given"
+        raise ValueError(f"Give one of {', '.join(names[:-1])} and {names[-1]}; {problem}.")
+    return given[0]
+
+
+def refuse_for_sets(**columns: Any) -> None:
+    """Refuse what duels alone have.
+
+    :raises ValueError: a column that was named.
+    """
+    for name, value in columns.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} was given with answers about sets; it goes with duels alone, so leave it "
+                "out."
+            )
+
+
+def refuse_options(options: dict[str, Any]) -> None:
+    """Refuse options of readers of sets that were given with duels.
+
+    :raises TypeError: any.
+    """
+    for name in options:
+        raise TypeError(f"There is no option {name!r} of duels; leave it out.")
+
+
+@dataclass(frozen=True, eq=False)
+class SetsFound:
+    """Answers about sets between items that a model knows how to take."""
+
+    table: DuelTable
+    """A row for each answer; its events are between the rows of `items`."""
+    items: ItemSet
+
+    @property
+    def events(self) -> Events:
+        """What was answered."""
+        return self.table.events
+
+    def groups_for(self, model: Predicts) -> Any:
+        """(e,) labels of who answered, None for what the model does not know, of which a warning
+        tells; None where it does not matter."""
+        judge = self.events.judge
+        judged = model.noise_ratio is not None or model.row_layout.judged
+        return known_labels(model, judge.labels) if judged and judge is not None else None
+
+
+def read_sets(
+    model: Predicts,
+    kind: str,
+    source: Any,
+    items: Any = None,
+    *,
+    groups: str | None = None,
+    **options: Any,
+) -> SetsFound:
+    """Read a table of answers, whose items are those of the model or given, or its own rows.
+
+    :param kind: `choices`, `rankings` or `best_worst`.
+    :param source: as `read_choice_table`, `read_ranking_table` or `read_best_worst_table` takes it.
+        Ids are those of items as `predict` finds them; a long form without ids has the features of
+        the model as columns.
+    :param items: raw items, as `resolve_items` takes them.
+    :param groups: name of the column that says who answered.
+    :param options: of the reader.
+    :raises ValueError: what the reader and `resolve_items` raise; a model with contexts.
+    """
+    own = model.duels
+    rows = own.item_rows
+    if rows is not None and rows.columns:
+        raise ValueError(
+            f"The model has items in contexts ({', '.join(rows.columns)}), in which answers about "
+            "sets are not read; give the features of each item in its context "
+            "(model.predict_choice)."
+        )
+    frame = load(source, kind.replace("_", "-"), lambda header: (CHOICE_SET, ITEM_ID)).frame
+    header = list(frame.columns)
+    groups = judge_column(model, header, groups)
+    wanted = () if own.transform is None else (*own.transform.numeric, *own.transform.categorical)
+    named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
+    there = [name for name in own.covariate_names if name in header]
+    if rows is not None and rows.column is not None and rows.column in header and items is None:
+        named = named and any(name not in header for name in wanted)
+    more = {"groups": groups, "covariates": there, **options}
+    read = READERS[kind]
+    if named or not wanted:
+        found = known_items(model, items)
+        ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in found.ids]})
+        return SetsFound(read(ids, source, **more), found)
+    item = None if rows is None else rows.column
+    table = read(None, source, features=list(wanted), item=item, **more)
+    name = "row_of_alternative"  # a column of ids that is none of the table's
+    described = Table(
+        table.items.assign(**{name: list(table.item_ids)}),
+        "the alternatives",
+        table.row_names,
+        name,
+    )
+    return SetsFound(table, described_items(model, described))
+
+
+def predict_sets(
+    model: Predicts,
+    kind: str,
+    source: Any,
+    items: Any = None,
+    *,
+    groups: str | None = None,
+    **options: Any,
+) -> Any:
+    """What is chosen of sets, or how probable rankings are.
+
+    :param kind: `choices`, whose table needs no column of what was chosen; `rankings` or
+        `best_worst`, of which the probability of the answer is found.
+    :param source: as for `read_sets`.
+    :param items: as for `read_sets`.
+    :param groups: as for `read_sets`.
+    :param options: of the reader.
+    :return: For `choices` in the long form the table with a column `probability`, of each
+        alternative to be chosen, which add up to 1 in each set; in the wide form a row for each
+        alternative with the columns `choice_set`, `item_id` and `probability`. Otherwise a row for
+        each answer, with its columns, `probability` and `log_probability` (nats).
+        `frame.attrs["outside_features"]` says how many alternatives lie outside the range of
+        training, by feature.
+    :raises ValueError: what `read_sets` raises; a column named like one that is added.
+    """
+    table = load(source, kind.replace("_", "-"), lambda header: (CHOICE_SET, ITEM_ID))
+    taken = next((n for n in (PROBABILITY, LOG_PROBABILITY) if n in table.frame.columns), None)
+    if taken is not None:
+        raise ValueError(
+            f"{table.name} has a column {taken!r}, which is the name of a column that is added; "
+            "rename it."
+        )
+    if kind != "choices":
+        found = read_sets(model, kind, source, items, groups=groups, **options)
+        who = found.groups_for(model)
+        logs = model.log_answers(found.items.inputs, found.events, who)
+        frame = found.table.context.assign(**{PROBABILITY: np.exp(logs), LOG_PROBABILITY: logs})
+        return _with_notes(frame, found)
+    return _with_choices(model, table.frame, items, groups, options)
+
+
+def _with_choices(
+    model: Predicts, frame: Any, items: Any, groups: str | None, options: dict[str, Any]
+) -> Any:
+    pd = require_pandas()
+    name, mark = (options.get(key, key) for key in (CHOICE_SET, CHOSEN))
+    listed = numbered(list(frame.columns), OPTION)
+    wide = bool(listed) or "options" in options
+    if wide and mark not in frame.columns:
+        every = frame[options.get("options", listed)]
+        frame = frame.assign(**{mark: [_first(row) for row in every.to_numpy(dtype=object)]})
+    asked = frame
+    if not wide:
+        # The first row of each set stands as the chosen one: sides are then in the order of rows.
+        code, _ = pd.factorize(frame[name].astype(str)) if name in frame else (np.zeros(0), None)
+        first = ~pd.Series(code).duplicated().to_numpy()
+        asked = frame.assign(**{mark: first.astype(int)}) if name in frame else frame
+    found = read_sets(model, "choices", asked, items, groups=groups, **options)
+    events = found.events
+    shares = np.exp(model.log_choices(found.items.inputs, events, found.groups_for(model)))
+    there = np.arange(shares.shape[1]) < np.diff(events.offsets)[:, None]
+    flat = shares[there]
+    if wide:
+        event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
+        labels = found.table.context.iloc[event].reset_index(drop=True)
+        ids = [found.items.ids[i] for i in events.sides]
+        return _with_notes(labels.assign(**{ITEM_ID: ids, PROBABILITY: flat}), found)
+    order = np.argsort(code, kind="stable")
+    probability = np.empty(len(frame))
+    probability[order] = flat
+    return _with_notes(frame.assign(**{PROBABILITY: probability}), found)
+
+
+def _first(row: Any) -> Any:
+    return next((value for value in row if id_text(value)), None)
+
+
+def _with_notes(frame: Any, found: SetsFound) -> Any:
+    there = found.items.select(np.unique(found.events.sides))
+    frame.attrs = {
+        "outside_features": there.outside_features,
+        "unknown_levels": there.unknown_levels,
+    }
+    return frame
