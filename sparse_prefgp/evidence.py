@@ -12,14 +12,22 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors
+from sparse_prefgp.approximations.base import (
+    DuelPrior,
+    DuelProblem,
+    build_factors,
+    prior_variance,
+)
+from sparse_prefgp.approximations.dtc import DTC
 from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.fitc import FITC
-from sparse_prefgp.approximations.inducing import Residual, factorise
+from sparse_prefgp.approximations.inducing import Residual, SetResidual, factorise, whitened
 from sparse_prefgp.approximations.residual_bounds import bound_by_pairs
 from sparse_prefgp.approximations.vfe import VFE, TightVFE
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.data.graph import squared_distances
 from sparse_prefgp.factors.expectations import expected_log_factor
 from sparse_prefgp.factors.sites import Cavity, Factors, Power, Sites, Tilted, totals
 from sparse_prefgp.support.arrays import FloatArray
@@ -171,7 +179,9 @@ class LowerBounds:
     rows: dict[str, float]
     """`expected`, the residual variance inside the expectations; `diagonal`, `pairs`, `rank`,
     `logdet`, expectations without it less half of that bound of the residual's log-determinant;
-    only `expected` without inducing inputs, and no `logdet` above 2,000 items.
+    only `expected` without inducing inputs, and no `logdet` above 2,000 items. Of answers about
+    sets `diagonal` is by the mean of the contrasts of each, and `block`, by all of them, stands in
+    place of `pairs`.
     """
     kl: float
     """KL[q || prior]."""
@@ -202,20 +212,22 @@ def lower_bounds(
         (a)  sum c E log p_i(z_i) - KL,                             z_i with variance v_i + k~_i
         (b)  sum c E log p_i(z_i) - KL - ½ [bound of log|I + R~/2s²|],             variance v_i
 
-    both hold for every q (docs/method.md, section 3).
+    both hold for every q (docs/method.md, section 3). Answers about sets have the noise that the
+    rows of a look share in z, and so in q, and p_i what is the row's own.
 
     :param everything: for sites on a subset of the duels, q(z) of all duels.
     :param inducing: q(u), where the sites are not on Phi u; they are not looked at then.
+    :raises ValueError: answers of best and worst at once, whose rows have no noise of their own.
     """
+    check_own_noise(problem)
     if problem.inducing_variable is None:
         prior = Exact().prior(problem)
         mean, variance, kl = _gaussian(prior.covariance, prior.factors.counts, sites)
         z = everything or FullMarginals(mean, variance, prior.factors)
         return LowerBounds({EXPECTED: _expected(z) - kl}, kl)
-    # All rows share Phi; this one has k~ in its noise.
-    prior = FITC().prior(problem)
-    left = prior.factors.noise - problem.noise
-    factors = prior.factors._replace(noise=problem.noise)
+    # All approximations share Phi.
+    prior, left = DTC().prior(problem), residual_variance(problem)
+    factors = prior.factors
     mean, variance, kl = inducing or _gaussian(prior.covariance, factors.counts, sites)
     rows = {EXPECTED: _expected(FullMarginals(mean, variance + left.numpy(), factors)) - kl}
     whole = _expected(FullMarginals(mean, variance, factors)) - kl
@@ -225,18 +237,49 @@ def lower_bounds(
     return LowerBounds(rows, kl)
 
 
+def check_own_noise(problem: DuelProblem) -> None:
+    """Refuse what has no lower bound of this kind.
+
+    :raises ValueError: sites without noise of their own.
+    """
+    noises = problem.graph.noises
+    if noises is not None and np.any(noises.own == 0.0):
+        raise ValueError(
+            "There is no rigorous lower bound for answers of best and worst at once of four or "
+            "more alternatives: their rows outnumber what they tell apart, so that none has noise "
+            "of its own."
+        )
+
+
+def residual_variance(problem: DuelProblem) -> tf.Tensor:
+    """k~, what the inducing inputs leave of the variance of each z, (t,)."""
+    if problem.graph.noises is None:
+        return FITC().prior(problem).factors.noise - problem.noise  # k~ is noise there
+    features = whitened(problem).features(as_float(problem.graph.rows))
+    left = prior_variance(problem) - squared_distances(problem.graph, features)
+    return tf.maximum(left, tf.zeros_like(left))
+
+
 def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, float]:
     """Every bound of -½ log|I + R~/2s²|, in nats: `vfe`, `diagonal`, `pairs`, `rank`, `logdet`.
 
     `pairs` takes all duels of an unordered pair together, -½ sum log(1 + c_pair k~/2s²): their
-    residuals are one. `logdet`, the determinant itself, only up to 2,000 items.
+    residuals are one; of answers about sets `block` takes its place. `logdet`, the determinant
+    itself, only up to 2,000 items.
 
     :param left: (t,) k~, the variance of each z that the inducing inputs leave.
     """
     graph, noise = problem.graph, problem.noise
+    tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
+    if graph.noises is not None:
+        of_sets = SetResidual.of(problem, whitened(problem), graph.noises)
+        tight.insert(1, "block")
+        return {
+            "vfe": float(VFE().correction_of_sets(of_sets)),
+            **{name: float(TightVFE(name).correction_of_sets(of_sets)) for name in tight},
+        }
     factor, _ = factorise(problem)
     residual = Residual(left, build_factors(problem, noise)[0], problem, factor)
-    tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
     return {
         "vfe": float(VFE().correction(residual)),
         "pairs": bound_by_pairs(graph, left.numpy() / noise.numpy()),

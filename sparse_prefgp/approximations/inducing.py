@@ -94,6 +94,14 @@ class SetResidual(NamedTuple):
     features: Sequence[tf.Tensor]
     """(g, b, m) for each, the rows of Phi."""
 
+    @classmethod
+    def of(cls, problem: DuelProblem, basis: Whitened, noises: Noises) -> SetResidual:
+        graph = problem.graph
+        buckets = graph.buckets(noises.look)
+        items = basis.features(as_float(graph.rows))
+        parts = [ends_apart(tf.gather(items, bucket.rows), bucket) for bucket in buckets]
+        return cls(problem, basis.factor, SharedNoise(noises, 0.5 * problem.noise), buckets, parts)
+
     def contrasts(self) -> list[tuple[tf.Tensor, FloatArray]]:
         """For each bucket C, (g, b, b) with zeros about it, and k - 1, (g,)."""
         graph, noises = self.problem.graph, self.shared.noises
@@ -228,18 +236,14 @@ class InducingApproximation(SummedApproximation):
         :param look: whether the correction is wanted.
         """
         graph, share = problem.graph, self.residual_share
-        shared = SharedNoise(noises, 0.5 * problem.noise)
-        buckets = graph.buckets(noises.look)
-        items = basis.features(as_float(graph.rows))
-        parts = [ends_apart(tf.gather(items, bucket.rows), bucket) for bucket in buckets]
-        terms: list[Term] = [shared]
+        left = SetResidual.of(problem, basis, noises)
+        terms: list[Term] = [left.shared]
         if share > 0.0:
             terms.append(Unexplained(problem.kernel, graph, noises.look, SETS, share))
-        covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
+        covariance = LowRankPlusBlocks(left.features, terms, left.buckets, graph.num_sites)
         factors, offset = build_factors(problem, problem.own_noise)
         correction = tf.zeros([], factors.noise.dtype)
         if look:
-            left = SetResidual(problem, basis.factor, shared, buckets, parts)
             correction = self.correction_of_sets(left)
         return DuelPrior(
             covariance,

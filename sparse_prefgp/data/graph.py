@@ -314,6 +314,13 @@ class DuelGraph(Links):
         return _runs(np.append(0, np.cumsum(sizes))[self.event_of_duel], sizes[self.event_of_duel])
 
     @property
+    def weight(self) -> float:
+        """As how many answers, of duels or about sets, all count."""
+        if self.event is None or self.events is None:
+            return float(self.counts.sum())
+        return float(self.events.totals.sum())
+
+    @property
     def num_given(self) -> int:
         """How many duels were given, before equal ones were merged."""
         if self.event_of_duel is not None:

@@ -242,12 +242,12 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         if self.approximation.uses_all_duels:
             left_out = self.duels.num_ties if self.tie_model == MARGIN_ONLY else 0
             return self.duels.num_duels - left_out
-        return int(self.graph.counts.sum())
+        return int(self.graph.weight)
 
     @property
     def weight_used(self) -> float:
         """As how many duels these count: the sum of their weights, each 1 where none is given."""
-        return float(self.graph.counts.sum())
+        return self.graph.weight
 
     @property
     def approximation(self) -> Approximation:
@@ -389,19 +389,18 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def lower_bounds(self) -> LowerBounds:
         """All rigorous lower bounds, and which is the largest.
 
-        :raises ValueError: logit factors.
+        :raises ValueError: logit factors, or answers of best and worst at once.
         """
         return self._lower_bounds(self._inferred().solution)
 
     def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.require_probit("The lower bound")
-        self._require_duels("The lower bound")
         problem, prior, sites = at.problem, at.prior, at.sites
-        if prior.blocks is not None:
+        if prior.blocks is not None and problem.graph.noises is None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
             return lower_bounds(problem, sites, inducing=InducingValues.of(*values))
         everything = None
-        if self.all_duels is not self.graph:
+        if not self.approximation.uses_all_duels:
             everything = _marginals_of(problem._replace(graph=self.all_duels), at.posterior)
         return lower_bounds(problem, sites, everything)
 
@@ -559,10 +558,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     # Inside.
 
-    def _require_duels(self, what: str) -> None:
-        if self.graph.noises is not None:
-            raise ValueError(f"{what} is for duels alone, and these have answers about sets.")
-
     def _infer(
         self, fingerprint: Fingerprint, restart: bool, watch: Any
     ) -> Inferred[Solved, InferenceResult]:
@@ -652,12 +647,16 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
 
 def _marginals_of(problem: DuelProblem, posterior: Posterior) -> FullMarginals:
-    """q(z) of each site of the problem's graph, without the prior mean, and its exact factors."""
+    """q(z) of each site of the problem's graph, without the prior mean, and its exact factors.
+
+    Noise that sites share is as it was before anybody answered.
+    """
     graph = problem.graph
-    factors, offset = build_factors(problem, problem.noise)
+    factors, offset = build_factors(problem, problem.own_noise)
     ends = tf.constant(graph.rows[np.stack([graph.losers, graph.winners], 1)], offset.dtype)
     both = in_chunks(posterior.difference, ends).numpy()
-    return FullMarginals(both[:, 0] - offset.numpy(), np.maximum(both[:, 1], 0.0), factors)
+    variance = np.maximum(both[:, 1], 0.0) + (problem.noise - problem.own_noise).numpy()
+    return FullMarginals(both[:, 0] - offset.numpy(), variance, factors)
 
 
 def on_other_duels(

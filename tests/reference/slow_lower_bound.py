@@ -15,6 +15,69 @@ from tests.reference.slow_approximations import Kernel, comparison_rank, differe
 Array = NDArray[np.float64]
 
 
+def slow_set_bounds(
+    rows: ArrayLike,
+    noise: ArrayLike,
+    prior: ArrayLike,
+    explained: ArrayLike | None,
+    nu: ArrayLike,
+    tau: ArrayLike,
+    upper: ArrayLike,
+) -> dict[str, float]:
+    """Every bound of answers about sets, from one site for each row of v = A f + N(0, noise).
+
+    The rows that share noise are one look. Of its noise each row keeps the smallest eigenvalue for
+    itself, D, and q is of w = A f + N(0, noise - D) under the sites.
+
+    :param upper: (t,) limits of v.
+    :param prior: (n, n) of f.
+    :param explained: (n, n) of it that is in q; None for all.
+    """
+    a, n, k = (np.asarray(x, float) for x in (rows, noise, prior))
+    q = k if explained is None else np.asarray(explained, float)
+    looks = [np.flatnonzero(row) for row in np.unique(_joined(n), axis=0)]
+    own = np.zeros(len(n))
+    for look in looks:
+        own[look] = np.linalg.eigvalsh(n[np.ix_(look, look)])[0]
+    values, vectors = np.linalg.eigh(a @ q @ a.T + n - np.diag(own))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    s = np.linalg.inv(np.eye(len(n)) + root.T @ np.diag(np.asarray(tau)) @ root)
+    mu = s @ root.T @ np.asarray(nu)
+    kl = 0.5 * (np.trace(s) + mu @ mu - len(n) - np.linalg.slogdet(s)[1])
+    mean, variance = root @ mu, np.diag(root @ s @ root.T)
+    residual = a @ (k - q) @ a.T
+
+    def expected(more: Array) -> float:
+        return sum(
+            expected_log_phi(*each)
+            for each in zip(mean, variance + more, own, np.asarray(upper), strict=True)
+        )
+
+    found = {"expected": expected(np.diag(residual)) - kl}
+    if explained is None:
+        return found
+    whole = expected(np.zeros(len(n))) - kl
+    parts = [(np.linalg.solve(n[np.ix_(x, x)], residual[np.ix_(x, x)]), len(x)) for x in looks]
+    traces = [float(np.trace(part)) for part, _ in parts]
+    rho = np.linalg.matrix_rank(a)
+    return {
+        **found,
+        "diagonal": whole
+        - 0.5 * sum(c * np.log1p(x / c) for x, (_, c) in zip(traces, parts, strict=True)),
+        "block": whole - 0.5 * sum(np.linalg.slogdet(np.eye(c) + x)[1] for x, c in parts),
+        "rank": whole - 0.5 * rho * np.log1p(sum(traces) / rho),
+        "logdet": whole - 0.5 * np.linalg.slogdet(np.eye(len(n)) + np.linalg.solve(n, residual))[1],
+    }
+
+
+def _joined(noise: Array) -> NDArray[np.bool_]:
+    """Which rows have noise in common, through others too."""
+    joined = noise != 0.0
+    for _ in range(len(noise)):
+        joined = joined @ joined
+    return joined
+
+
 def expected_log_phi(mean: float, variance: float, noise: float, upper: float) -> float:
     """E log Phi((upper - z) / sqrt(noise)), z ~ N(mean, variance), by brute force."""
     x = np.linspace(-12.0, 12.0, 400_001)

@@ -319,7 +319,6 @@ def test_what_sets_cannot_go_with() -> None:
         mixed(spg.Exact(over="items")).log_evidence()
     model = mixed(spg.VFE())
     for ask in (
-        model.lower_bound,
         lambda: hallucinations(model, 1, np.random.default_rng(0)),
         lambda: model.duels.winners,
         lambda: spg.evaluate(model, model.duels),
