@@ -80,7 +80,7 @@ def test_against_dense_matrices(approximation: spg.Approximation) -> None:
 
     sites = Sites(*map(tf.constant, sites_of(graph.winners, graph.losers)))
     found = lower_bounds(model.problem(), sites)
-    a, n = rows_of(6, SAID)[:2]
+    a, _, n = rows_of(6, SAID)
     kernel = gpflow.kernels.SquaredExponential(1.2, [0.5, 0.6])
     k, explained = kernel(ITEMS).numpy(), None
     if approximation.needs_inducing:
