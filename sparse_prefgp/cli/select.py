@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +35,16 @@ EXAMPLE = (
 class Tables:
     """What is compared on."""
 
-    items: Path = same_as(Sources, "items", default=MISSING, help=ITEMS)
+    items: Path | None = same_as(
+        Sources, "items", help=f"{ITEMS} A long table of choices describes its options itself."
+    )
     duels: Path | None = same_as(Sources, "duels")
     choices: Path | None = same_as(Sources, "choices")
     rankings: Path | None = same_as(Sources, "rankings")
+    best_worst: Path | None = same_as(Sources, "best_worst")
+    as_duels: bool = same_as(Sources, "as_duels")
+    at_once: bool = same_as(Sources, "at_once")
+    unranked_last: bool = same_as(Sources, "unranked_last")
     features: Sequence[str] | None = same_as(Sources, "features")
     ignore: Sequence[str] = same_as(Sources, "ignore")
     context: Sequence[str] = same_as(Sources, "context")
@@ -216,8 +222,8 @@ def print_comparison(console: Output, comparison: Comparison) -> None:
     if gain >= 0.0:  # a note says so where it is worse
         console.print(
             Text(
-                f"On held-out duels it is better than the linear probit by {gain:.4f} nats a duel "
-                f"(standard error {error:.4f})."
+                f"Held out, it is better than the {comparison.rival} by {gain:.4f} nats a "
+                f"{comparison.unit} (standard error {error:.4f})."
             )
         )
     for note in comparison.notes:
@@ -237,10 +243,11 @@ def _table(comparison: Comparison) -> Cells:
         )
         for score in comparison.scores
     ]
-    rows.append(("linear probit", _with_error(*comparison.linear_probit), "", "", "", ""))
+    rows.append((comparison.rival, _with_error(*comparison.linear_probit), "", "", "", ""))
     headings = ("candidate", "nlp nats ± se", "behind ± se", "evidence", "s", "")
     columns = dict(zip(headings, zip(*rows, strict=True), strict=True))
-    table = cells_table("Held-out duels, best first", columns, left=("candidate", ""))
+    title = f"Held-out {comparison.unit}s, best first"
+    table = cells_table(title, columns, left=("candidate", ""))
     table.padding = (0, 1, 0, 0)  # so that names fit in 80 characters
     return table
 

@@ -539,6 +539,11 @@ class Events:
         weights = None if apart.weights is None else apart.weights / several
         return replace(apart, counts=counts, weights=weights)
 
+    @property
+    def unit(self) -> str:
+        """What one of them is called."""
+        return self.noun.removesuffix("s")
+
     def _best_first(self, answer: Answers) -> Events:
         """With grades below 0 said from the other side."""
         turned = np.flatnonzero(answer.numbers < 0)

@@ -181,8 +181,9 @@ def choose(
     gain, error = comparison.gain
     word = "better" if gain >= 0.0 else "worse"
     reason = (
-        f"Chosen on the training duels alone: {comparison.reason} That is {abs(gain):.4f} nats a "
-        f"duel (standard error {error:.4f}) {word} than the linear probit."
+        f"Chosen on the training {table.events.noun} alone: {comparison.reason} That is "
+        f"{abs(gain):.4f} nats a {comparison.unit} (standard error {error:.4f}) {word} than the "
+        f"{comparison.rival}."
     )
     if table.num_ties:
         reason += " Ties were left out of the comparison."

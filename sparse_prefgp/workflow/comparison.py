@@ -133,6 +133,10 @@ class Comparison:
     """With those of fits that came from a checkpoint, of which there are `resumed_fits`."""
     resumed_fits: int = 0
     rule: str = RULE
+    unit: str = "duel"
+    """What one of those that are scored is called."""
+    rival: str = "linear probit"
+    """What the reference is; a conditional logit where answers about sets are scored."""
 
     def frame(self) -> Any:
         """A data frame with a row for each candidate, and the linear probit at its end."""
@@ -142,7 +146,7 @@ class Comparison:
             for score in self.scores
         ]
         nlp, error = self.linear_probit
-        reference = {"candidate": "linear probit", "status": "reference", "reason": ""}
+        reference = {"candidate": self.rival, "status": "reference", "reason": ""}
         figures = {"nlp_nats": nlp, "nlp_se": error, "folds": self.folds, "chosen": False}
         frame = pd.DataFrame([*rows, {**reference, **figures}], columns=list(rows[0]))
         whole = ["inducing", "folds", "parameters", "unconverged"]
@@ -158,14 +162,18 @@ class Comparison:
             "best": None if self.best is None else str(self.best),
             "reason": self.reason,
             "rule": self.rule,
-            "linear_probit": {"nlp_nats": self.linear_probit[0], "nlp_se": self.linear_probit[1]},
-            "gain_on_linear_probit": {"nats": self.gain[0], "se": self.gain[1]},
+            self._key: {"nlp_nats": self.linear_probit[0], "nlp_se": self.linear_probit[1]},
+            f"gain_on_{self._key}": {"nats": self.gain[0], "se": self.gain[1]},
             "folds": self.folds,
             "description": self.description,
             "notes": list(self.notes),
             "seconds": self.seconds,
             "resumed_fits": self.resumed_fits,
         }
+
+    @property
+    def _key(self) -> str:
+        return self.rival.replace(" ", "_")
 
     def _chosen(self, score: CandidateScore) -> bool:
         return score.candidate == self.chosen
@@ -177,9 +185,7 @@ class Comparison:
                 f"{score.candidate!s:<32} {score.nlp:9.4f} {score.nlp_se:7.4f} "
                 f"{score.difference:8.4f} {score.difference_se:7.4f} {score.status}"
             )
-        lines.append(
-            f"{'linear probit':<32} {self.linear_probit[0]:9.4f} {self.linear_probit[1]:7.4f}"
-        )
+        lines.append(f"{self.rival:<32} {self.linear_probit[0]:9.4f} {self.linear_probit[1]:7.4f}")
         return "\n".join([*lines, self.reason, *self.notes])
 
 
@@ -598,7 +604,8 @@ class _Run:
             if behind > BEHIND_ERRORS * error + BEHIND_NATS:
                 entry.status = BEHIND
                 entry.reason = (
-                    f"behind by {behind:.4f} nats a duel (standard error {error:.4f} over duels) "
+                    f"behind by {behind:.4f} nats a {self._plan.events.unit} (standard error "
+                    f"{error:.4f} over {self._plan.events.noun}) "
                     f"after {folds} of {len(self._plan.folds)} folds, given up"
                 )
 
@@ -630,14 +637,15 @@ class _Run:
             if gain[0] < 0.0:
                 remedy = "." if chosen.candidate.kernel == "linear" else "; try the kernel linear."
                 self._notes.append(
-                    f"The linear probit predicts better than the chosen candidate, by "
-                    f"{-gain[0]:.4f} nats a duel (standard error {gain[1]:.4f}){remedy}"
+                    f"The {self._rival} predicts better than the chosen candidate, by "
+                    f"{-gain[0]:.4f} nats a {self._plan.events.unit} (standard error "
+                    f"{gain[1]:.4f}){remedy}"
                 )
         if self._plan.thinned:
             most = max(len(fold.train) for fold in self._plan.folds)
             self._notes.append(
-                f"Each fit of the comparison took at most {most:,} training duels; up to "
-                f"{self._plan.thinned:,} in a fold were left out."
+                f"Each fit of the comparison took at most {most:,} training "
+                f"{self._plan.events.noun}; up to {self._plan.thinned:,} in a fold were left out."
             )
         if len(self._plan.folds) == 1:
             self._notes.append("There is one fold, so standard errors are over its duels.")
@@ -664,7 +672,13 @@ class _Run:
             notes=tuple(self._notes),
             seconds=self._elapsed,
             resumed_fits=self._finished.reused,
+            unit=self._plan.events.unit,
+            rival=self._rival,
         )
+
+    @property
+    def _rival(self) -> str:
+        return "conditional logit" if self._plan.events.has_sets else "linear probit"
 
     def _rank(self, entry: _Entry) -> tuple[int, float]:
         return (entry.status == FAILED) * 2 + (entry.status == BEHIND), self._nlp(entry)
@@ -682,12 +696,13 @@ class _Run:
         if chosen is best:
             others = len(tied) - 1
             more = f"; {others} tied with it, none simpler" if others else ""
-            return chosen, f"{chosen.candidate} predicts best, {nlp:.4f} nats a duel{more}."
+            unit = self._plan.events.unit
+            return chosen, f"{chosen.candidate} predicts best, {nlp:.4f} nats a {unit}{more}."
         behind, error = self._difference(chosen, best)
         return chosen, (
-            f"{chosen.candidate} is taken at {nlp:.4f} nats a duel: it is the simplest of "
-            f"{len(tied)} that are tied, {behind:.4f} (standard error {error:.4f}) behind "
-            f"{best.candidate}."
+            f"{chosen.candidate} is taken at {nlp:.4f} nats a {self._plan.events.unit}: it is the "
+            f"simplest of {len(tied)} that are tied, {behind:.4f} (standard error {error:.4f}) "
+            f"behind {best.candidate}."
         )
 
     def _score(self, entry: _Entry, best: _Entry | None) -> CandidateScore:

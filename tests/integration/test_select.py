@@ -52,7 +52,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     return nats
 
 
-def test_choices_and_rankings_are_compared_as_duels(
+def test_choices_and_rankings_are_compared(
     tables: tuple[Any, ...], fits: dict[str, float], tmp_path: Path
 ) -> None:
     fits |= {"linear/vfe/4": 0.62, "se/vfe/4": 0.6}
@@ -67,7 +67,11 @@ def test_choices_and_rankings_are_compared_as_duels(
         assert result.exit_code == 0, result.output
         told = json.loads(result.stdout)
         assert told["chosen"] == "se/vfe/4"
-        assert "3 folds over 12 values of" in told["description"]
+        assert "3 folds over 12 " + option in told["description"]
+        assert told["conditional_logit"]["nlp_nats"] > 0.0
+        result = call(*files, "--candidates", ",".join(fits), "--folds", 3, "--json", "--as-duels")
+        told = json.loads(result.stdout)
+        assert "3 folds over 12 values of" in told["description"] and "linear_probit" in told
     refused = call(*tables, "--choices", tmp_path / "choices.csv")
     assert refused.exit_code == 2 and "duels and choices were given" in refused.stderr
 
