@@ -27,7 +27,7 @@ from sparse_prefgp.approximations.vfe import VFE, TightVFE
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
 from sparse_prefgp.covariances.kernels import as_float
-from sparse_prefgp.data.graph import squared_distances
+from sparse_prefgp.data.graph import DuelGraph, squared_distances
 from sparse_prefgp.factors.expectations import expected_log_factor
 from sparse_prefgp.factors.sites import Cavity, Factors, Power, Sites, Tilted, totals
 from sparse_prefgp.support.arrays import FloatArray
@@ -219,7 +219,8 @@ def lower_bounds(
     :param inducing: q(u), where the sites are not on Phi u; they are not looked at then.
     :raises ValueError: answers of best and worst at once, whose rows have no noise of their own.
     """
-    check_own_noise(problem)
+    if why := why_no_lower_bound(problem.graph):
+        raise ValueError(why)
     if problem.inducing_variable is None:
         prior = Exact().prior(problem)
         mean, variance, kl = _gaussian(prior.covariance, prior.factors.counts, sites)
@@ -237,18 +238,15 @@ def lower_bounds(
     return LowerBounds(rows, kl)
 
 
-def check_own_noise(problem: DuelProblem) -> None:
-    """Refuse what has no lower bound of this kind.
-
-    :raises ValueError: sites without noise of their own.
-    """
-    noises = problem.graph.noises
-    if noises is not None and np.any(noises.own == 0.0):
-        raise ValueError(
-            "There is no rigorous lower bound for answers of best and worst at once of four or "
-            "more alternatives: their rows outnumber what they tell apart, so that none has noise "
-            "of its own."
-        )
+def why_no_lower_bound(graph: DuelGraph) -> str:
+    """One sentence where there is none, else nothing."""
+    if graph.noises is None or np.all(graph.noises.own > 0.0):
+        return ""
+    return (
+        "There is no rigorous lower bound for answers of best and worst at once of four or more "
+        "alternatives: their rows outnumber what they tell apart, so that none has noise of its "
+        "own."
+    )
 
 
 def residual_variance(problem: DuelProblem) -> tf.Tensor:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.analysis.importance import SampledEvidence, sample_evidence
-from sparse_prefgp.approximations import DTC, FITC, Approximation, DuelPrior, Exact
+from sparse_prefgp.approximations import DTC, Approximation, DuelPrior, Exact
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines.base import FixedPoint, describe
-from sparse_prefgp.evidence import LowerBounds, lower_bounds, residual_corrections
+from sparse_prefgp.evidence import (
+    LowerBounds,
+    lower_bounds,
+    residual_corrections,
+    residual_variance,
+    why_no_lower_bound,
+)
 from sparse_prefgp.factors.sites import Sites
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.sampling import SAMPLED_UP_TO
@@ -36,11 +42,15 @@ EP_ERROR_PER_DUEL = (
     (3.0, 0.00025),
     (10.0, 0.000025),
 )
+# At least so much a row of an answer about a set, of which EP is not exact even where utilities are
+# equal: best and worst at once of ten are 0.054 too many of 16 rows.
+EP_ERROR_PER_ROW_OF_SETS = 0.0034
 # A ratio that rounding has put below a step it is on.
 _ROUNDING = 1e-9
 BOUND_LABELS = {
     "vfe": "VFE",
     "diagonal": "TightVFE, diagonal",
+    "block": "TightVFE, block",
     "pairs": "TightVFE, pairs",
     "rank": "TightVFE, rank",
     "logdet": "TightVFE, log-determinant",
@@ -48,10 +58,21 @@ BOUND_LABELS = {
 ROW_LABELS = {
     "expected": "residual in the expectations",
     "diagonal": "residual by duel",
+    "block": "residual by set",
     "pairs": "residual by pair",
     "rank": "residual by rank",
     "logdet": "residual by log-determinant",
 }
+
+
+class _Scale(NamedTuple):
+    """What nats are divided by."""
+
+    weight: float
+    unit: str
+
+    def share(self, nats: float) -> str:
+        return f"{nats / self.weight:.4f} per {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +82,7 @@ class EvidenceReport:
     approximation: str
     """Name of the approximation."""
     duels: int
-    """Duels of the data."""
+    """Duels of the data, or answers about sets and duels."""
     duels_used: int
     """In `log_evidence`, fewer only for `SubsetOfData`."""
     weight: float
@@ -73,9 +94,9 @@ class EvidenceReport:
     log_evidence: float
     """What EP and the approximation's correction give, and what is optimised."""
     lower_bound: float
-    """Rigorous, of the exact evidence."""
+    """Rigorous, of the exact evidence; NaN where there is none."""
     lower_bound_row: str
-    """Which of `evidence.LowerBounds` it is."""
+    """Which of `evidence.LowerBounds` it is; empty where there is none."""
     lower_bounds: dict[str, float]
     """All of them, for the model's own q."""
     refitted_bounds: dict[str, float]
@@ -83,8 +104,9 @@ class EvidenceReport:
     approximations that put residual variance there; empty where they are equal.
     """
     bounds: dict[str, float]
-    """EP's log evidence of the bounds `vfe`, `diagonal`, `pairs`, `rank` and `logdet` with this Z
-    and these parameters; bounds to EP's own error. Empty without inducing inputs.
+    """EP's log evidence of the bounds `vfe`, `diagonal`, `pairs` (of answers about sets `block`),
+    `rank` and `logdet` with this Z and these parameters; bounds to EP's own error. Empty without
+    inducing inputs.
     """
     exact: float | None
     """Exact EP's log evidence; None where it was not run."""
@@ -96,26 +118,27 @@ class EvidenceReport:
     """Why something was not run, one sentence each."""
     warnings: tuple[str, ...]
     """One sentence each."""
+    unit: str = "duel"
+    """What figures are divided by: a duel, or an answer where some are about sets."""
 
     @property
     def gap(self) -> float:
         """Best estimate of the true evidence (sampled, else exact EP) less the lower bound.
 
-        NaN where neither was run.
+        NaN where neither was run, or there is no bound.
         """
         best = self.exact if self.sampled is None else self.sampled.log_evidence
         return float("nan") if best is None else best - self.lower_bound
 
     def rows(self) -> list[tuple[str, float, float]]:
         """(label, nats, nats per duel or unit of weight) rows, for a table."""
-        how = f", {ROW_LABELS[self.lower_bound_row]}" if self.bounds else ""
-        rows = [
-            (f"log evidence, {self.approximation}", self.log_evidence, self.weight_used),
-            (f"lower bound{how}", self.lower_bound, self.weight),
-            *(
-                (f"bound to EP's error, {BOUND_LABELS[name]}", value, self.weight)
-                for name, value in self.bounds.items()
-            ),
+        rows = [(f"log evidence, {self.approximation}", self.log_evidence, self.weight_used)]
+        if self.lower_bounds:
+            how = f", {ROW_LABELS[self.lower_bound_row]}" if self.bounds else ""
+            rows.append((f"lower bound{how}", self.lower_bound, self.weight))
+        rows += [
+            (f"bound to EP's error, {BOUND_LABELS[name]}", value, self.weight)
+            for name, value in self.bounds.items()
         ]
         if self.exact is not None:
             rows.append(("log evidence, exact EP", self.exact, self.weight))
@@ -132,6 +155,7 @@ class EvidenceReport:
                 "duels_used": self.duels_used,
                 "weight": self.weight,
                 "weight_used": self.weight_used,
+                "unit": self.unit,
                 "log_evidence": self.log_evidence,
                 "log_evidence_per_duel": self.log_evidence / self.weight_used,
                 "lower_bound": self.lower_bound,
@@ -151,9 +175,13 @@ class EvidenceReport:
 
     def __str__(self) -> str:
         rows = self.rows()
-        width = max(len(label) for label, *_ in rows)
-        lines = [f"{'':<{width}}  {'nats':>14}  {'per duel':>9}"]
-        lines += [f"{label:<{width}}  {nats:>14,.3f}  {per:>9.4f}" for label, nats, per in rows]
+        width, scale = max(len(label) for label, *_ in rows), _Scale(self.weight, self.unit)
+        per_unit = f"per {self.unit}"
+        last = max(9, len(per_unit))
+        lines = [f"{'':<{width}}  {'nats':>14}  {per_unit:>{last}}"]
+        lines += [
+            f"{label:<{width}}  {nats:>14,.3f}  {per:>{last}.4f}" for label, nats, per in rows
+        ]
         if self.sampled is not None:
             s = self.sampled
             lines.append(
@@ -162,13 +190,13 @@ class EvidenceReport:
             )
         if np.isfinite(self.gap):
             lines.append(
-                f"The lower bound is {self.gap:,.3f} nats ({self.gap / self.weight:.4f} per duel) "
+                f"The lower bound is {self.gap:,.3f} nats ({scale.share(self.gap)}) "
                 "below the best estimate of the true evidence."
             )
         if self.weight != self.duels:
             lines.append(
-                f"The {counted(self.duels, 'duel')} count as {self.weight:,.4g}, the sum of their "
-                "weights; figures per duel are by that."
+                f"The {counted(self.duels, self.unit)} count as {self.weight:,.4g}, the sum of "
+                f"their weights; figures per {self.unit} are by that."
             )
         lines += self.skipped
         lines += [f"Warning: {text}" for text in self.warnings]
@@ -190,8 +218,9 @@ def evidence_report(
     :param samples: of `importance_sampling`; 0 samples leaves it out.
     :param rng: of `importance_sampling`.
     :param exact_up_to: exact EP is run for at most so many distinct items (or, where they are
-        fewer, distinct duels): O(n³) a sweep, half a minute at 2,000.
-    :param sample_up_to: the truth is sampled for at most so many duels, 2,000 at most.
+        fewer, distinct duels; rows of answers about sets): O(n³) a sweep, half a minute at 2,000.
+    :param sample_up_to: the truth is sampled for at most so many duels, or rows of answers about
+        sets, 2,000 at most.
     :raises ValueError: not a PreferenceGP; 1 sample or a negative number; a limit beyond what
         sampling takes.
     """
@@ -208,17 +237,29 @@ def evidence_report(
             "duels."
         )
     graph = model.all_duels
-    duels, weight = model.duels.num_duels, float(graph.counts.sum())
-    certified = model.lower_bounds()
-    bounds, refitted, bounds_converged = _with_inducing_inputs(model)
-    best = certified if refitted is None or not refitted.value > certified.value else refitted
-    skipped = []
+    about_sets, weight = graph.noises is not None, graph.weight
+    no_bound = why_no_lower_bound(graph)
+    certified = None if no_bound else model.lower_bounds()
+    bounds, refitted, bounds_converged = _with_inducing_inputs(model, certified is not None)
+    best = certified
+    if certified is not None and refitted is not None and refitted.value > certified.value:
+        best = refitted
+    lower_bound = float("nan") if best is None else best.value
+    skipped = [no_bound] if no_bound else []
     exact = converged = sampled = None
+    drawn, what = model.duels.num_duels, "duels"
     smaller = min(graph.num_rows, graph.num_sites)
+    if about_sets:
+        smaller = drawn = int(graph.counts.sum())
+        what = "rows of answers"
     if model.approximation.is_exact:  # has been run already, however large
         exact, converged = model.log_evidence(), model.infer().converged
     elif smaller <= exact_up_to:
         exact, converged = _exact(model)
+    elif about_sets:
+        skipped.append(
+            f"Exact EP was not run: {smaller:,} rows of answers are more than {exact_up_to:,}."
+        )
     else:
         skipped.append(
             f"Exact EP was not run: {graph.num_rows:,} distinct items and {graph.num_sites:,} "
@@ -227,8 +268,8 @@ def evidence_report(
     why = ""
     if not samples:
         why = "no samples were asked for."
-    elif duels > sample_up_to:
-        why = f"{duels:,} duels are more than {sample_up_to:,}."
+    elif drawn > sample_up_to:
+        why = f"{drawn:,} {what} are more than {sample_up_to:,}."
     else:
         try:
             sampled = sample_evidence(model, samples, seed_of(rng))
@@ -240,19 +281,20 @@ def evidence_report(
     warnings = [] if own.converged else [f"Inference did not converge: {own}."]
     if not bounds_converged:
         warnings.append("Inference for the bounds did not converge; only the lower bound is one.")
+    scale = _Scale(weight, "answer" if about_sets else "duel")
     warnings += _warnings(
-        model.approximation, value, best.value, exact, converged, sampled, weight, ep_error(model)
+        model.approximation, value, lower_bound, exact, converged, sampled, scale, ep_error(model)
     )
     return EvidenceReport(
         approximation=model.approximation.name,
-        duels=duels,
+        duels=model.duels.num_duels,
         duels_used=model.num_duels_used,
         weight=weight,
         weight_used=model.weight_used,
         log_evidence=value,
-        lower_bound=best.value,
-        lower_bound_row=best.row,
-        lower_bounds=certified.rows,
+        lower_bound=lower_bound,
+        lower_bound_row="" if best is None else best.row,
+        lower_bounds={} if certified is None else certified.rows,
         refitted_bounds={} if refitted is None else refitted.rows,
         bounds=bounds,
         exact=exact,
@@ -260,35 +302,36 @@ def evidence_report(
         sampled=sampled,
         skipped=tuple(skipped),
         warnings=tuple(warnings),
+        unit=scale.unit,
     )
 
 
 def _with_inducing_inputs(
-    model: PreferenceGP,
+    model: PreferenceGP, bounded: bool
 ) -> tuple[dict[str, float], LowerBounds | None, bool]:
     """EP's value of every bound with this Z, the rigorous bounds of those sites, and whether they
     converged.
 
     The sites are the model's own where its noise is 2 sigma² already; then None in their place.
+
+    :param bounded: whether there are rigorous ones.
     """
     if not model.approximation.needs_inducing:
         return {}, None, True
     problem = model.problem()
     prior = DTC().prior(problem)
-    # FITC has k~ in its noise.
-    left = FITC().prior(problem).factors.noise - prior.factors.noise
     point, converged = _run(model, prior, problem.graph)
     value = float(point.log_evidence())
-    corrections = residual_corrections(problem, left)
+    corrections = residual_corrections(problem, residual_variance(problem))
     bounds = {key: value + corrections[key] for key in BOUND_LABELS if key in corrections}
-    if not model.approximation.sees_residual:
+    if not bounded or not model.approximation.sees_residual:
         return bounds, None, converged
     return bounds, lower_bounds(problem, point.sites), converged
 
 
 def _exact(model: PreferenceGP) -> tuple[float, bool]:
     """Exact EP's log evidence of all duels, and whether it converged."""
-    graph = model.all_duels
+    graph = Exact().select(model.all_duels)
     prior = Exact().prior(model.problem()._replace(graph=graph, inducing_variable=None))
     point, converged = _run(model, prior, graph)
     return float(point.log_evidence()), converged
@@ -307,7 +350,8 @@ def _run(model: PreferenceGP, prior: DuelPrior, graph: DuelGraph) -> tuple[Fixed
 def ep_error(model: PreferenceGP) -> float:
     """By how much exact EP's log evidence of all duels of a model may be off, in nats.
 
-    The largest error that was measured at the noise of each duel (`EP_ERROR_PER_DUEL`), summed.
+    The largest error that was measured at the noise of each duel, or each row of an answer about a
+    set (`EP_ERROR_PER_DUEL`, `EP_ERROR_PER_ROW_OF_SETS`), summed.
     """
     graph = model.all_duels
     problem = model.problem()._replace(graph=graph)
@@ -319,7 +363,11 @@ def ep_error(model: PreferenceGP) -> float:
     # Without any prior variance each duel is a coin, and EP exact.
     ratio = noise / typical if typical > 0.0 else np.full_like(noise, np.inf)
     step = np.searchsorted(starts, ratio * (1.0 + _ROUNDING), side="right") - 1
-    return float(graph.counts @ errors[step])
+    found = errors[step]
+    if graph.noises is not None:
+        several = np.bincount(graph.noises.look)[graph.noises.look] > 1
+        found = np.where(several, np.maximum(found, EP_ERROR_PER_ROW_OF_SETS), found)
+    return float(graph.counts @ found)
 
 
 def _warnings(
@@ -329,7 +377,7 @@ def _warnings(
     exact: float | None,
     converged: bool | None,
     sampled: SampledEvidence | None,
-    weight: float,
+    scale: _Scale,
     error: float,
 ) -> list[str]:
     """About exact EP, sampling, subsets, and evidence above what can be."""
@@ -358,7 +406,7 @@ def _warnings(
     if over > allowed:
         text = (
             f"The log evidence of {approximation.name} lies {over:,.2f} nats "
-            f"({over / weight:.4f} per duel) above {what}, more than EP's own error explains, up "
+            f"({scale.share(over)}) above {what}, more than EP's own error explains, up "
             f"to {allowed:,.2g} nats {how}: a sign of overfitting"
         )
         if what == "the certified value":
