@@ -76,6 +76,8 @@ class SetsFound:
     table: DuelTable
     """A row for each answer; its events are between the rows of `items`."""
     items: ItemSet
+    described: bool = False
+    """Whether alternatives are described by features alone, so that ids are numbers of rows."""
 
     @property
     def events(self) -> Events:
@@ -141,7 +143,7 @@ def read_sets(
         table.row_names,
         name,
     )
-    return SetsFound(table, described_items(model, described))
+    return SetsFound(table, described_items(model, described), described=True)
 
 
 def predict_sets(

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
 
+from sparse_prefgp.analysis.alternatives import (
+    SetsFound,
+    only_one,
+    read_sets,
+    refuse_for_sets,
+    refuse_options,
+)
 from sparse_prefgp.analysis.contexts import has_contexts, met
 from sparse_prefgp.analysis.items import (
     ROUNDING,
@@ -22,8 +30,7 @@ from sparse_prefgp.analysis.items import (
 )
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import KINDS, Codes
-from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.data.events import Codes
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
@@ -99,15 +106,21 @@ class UpdateReport:
 
 def update(
     model: PreferenceGP,
-    duels: Any,
+    duels: Any = None,
     items: Any = None,
     *,
     groups: str | None = None,
     weights: str | None = None,
     blocks: str | None = None,
     grade: str | None = None,
+    choices: Any = None,
+    rankings: Any = None,
+    best_worst: Any = None,
+    **options: Any,
 ) -> tuple[PreferenceGP, UpdateReport]:
     """A model of the old duels and new ones, with the same parameters; the old one stays.
+
+    Answers about sets likewise, in place of duels or next to old ones.
 
     :param model: whose kernel, noise, mean function, inducing inputs, approximation and engine the
         new one gets, as copies.
@@ -125,36 +138,42 @@ def update(
         given.
     :param grade: of the column of grades, in the levels of the model; without it the new duels are
         wins of which nobody said by how much, or ties.
+    :param choices: in place of duels, choices from sets, as `read_choices` takes them; without item
+        ids, alternatives with the features of an item that is known are that item.
+    :param rankings: the same, as `read_rankings` takes them.
+    :param best_worst: the same, as `read_best_worst` takes them.
+    :param options: of these readers, such as `at_once=True`.
     :return: The new model, after inference that began at the old sites, and what was done. Its
         posterior is that of a model made afresh from all duels with these parameters; fit it with
         `optimise` to learn the parameters from all duels.
     :raises ValueError: an unknown id, an item against itself or a bad count (with its row); a known
         item with other features; ids that do not fit those of the model; what `resolve_items`
         raises; ties for a model without margin; groups or blocks that the model has and the new
-        duels have not, or the other way round.
+        duels have not, or the other way round; none of duels, choices, rankings and best_worst, or
+        several; for answers about sets what their readers raise, and a model with contexts, with a
+        margin or with blocks that were given.
     """
+    kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
     old = model.duels
     if groups is None and model.row_layout.judged:
         groups = old.group_column
-    _check_columns(model, groups, blocks)
-    own = own_items(model)
-    if items is None and old.num_features == 0 and old.item_ids is not None:
-        items = items_named_in(load_duels(duels), (WINNER, LOSER)).frame
-    table = duels
-    if has_contexts(model, items):
-        found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
-        added = _unknown_to(model, found)
+    if kind == "duels":
+        refuse_options(options)
+        _check_columns(model, groups, blocks)
+        columns = _Columns(groups, weights, blocks, grades_like(model, grade))
+        everything, added, new = _new_duels(model, source, items, columns)
     else:
-        added = None if items is None else _new_items(model, items)
-    everything = own if added is None else own.followed_by(added)
-    new = everything.read_duels(
-        table,
-        groups,
-        weights,
-        blocks,
-        grades_like(model, grade),
-        model.duels.covariate_names,
-    )
+        refuse_for_sets(blocks=blocks, grade=grade)
+        if weights is not None:
+            options["weights"] = weights
+        if model.approximation.labels is not None:
+            raise ValueError(
+                "The blocks of PITC were given for each duel or answer, and answers that are added "
+                "have none; make a model of all of them."
+            )
+        _check_columns(model, groups, blocks)
+        read = read_sets(model, kind, source, items, groups=groups, **options)
+        everything, added, new = _new_answers(model, read)
     data = _joined(old, everything, new)
 
     before = model.log_evidence()
@@ -188,9 +207,62 @@ def update(
     )
 
 
+class _Columns(NamedTuple):
+    """Columns of the duels that were named."""
+
+    groups: str | None
+    weights: str | None
+    blocks: str | None
+    grade: tuple[str, tuple[str, ...]] | None
+
+
+# All items, those that the model does not know, and what was said of them.
+_News = tuple[ItemSet, ItemSet | None, LabelledDuels]
+
+
+def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -> _News:
+    """A table of duels; the items of the model come first."""
+    old, own = model.duels, own_items(model)
+    if items is None and old.num_features == 0 and old.item_ids is not None:
+        items = items_named_in(load_duels(duels), (WINNER, LOSER)).frame
+    table = duels
+    if has_contexts(model, items):
+        found, table = met(model, items, load_duels(duels), (WINNER, LOSER))
+        added = _unknown_to(model, found)
+    else:
+        added = None if items is None else _new_items(model, items)
+    everything = own if added is None else own.followed_by(added)
+    return everything, added, everything.read_duels(table, *columns, old.covariate_names)
+
+
+def _new_answers(model: PreferenceGP, read: SetsFound) -> _News:
+    """Answers about sets that were read; the items of the model come first."""
+    own, found, n = own_items(model), read.items, model.duels.num_items
+    added = _unknown_to(model, found)
+    place = found.numbers.copy()
+    place[place < 0] = n + np.arange(0 if added is None else len(added))
+    everything = own
+    if added is not None:
+        if read.described:  # whose ids are numbers of rows
+            added = replace(added, ids=_free_ids(own, len(added)))
+        everything = own.followed_by(added)
+    events = read.events
+    return everything, added, LabelledDuels(replace(events, sides=place[events.sides]))
+
+
+def _free_ids(own: ItemSet, count: int) -> tuple[Hashable, ...]:
+    """Whole numbers, from the number of items on, that no item of the model is called by."""
+    free = (i for i in itertools.count(len(own)) if own.find(i) is None)
+    return tuple(itertools.islice(free, count))
+
+
 def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, FloatArray, int]:
-    """Sites (nu, tau) of the new model's graph that its pairs had in the old one, else zero, and
-    how many had any. The items of the old model are the first ones of the new, in their order."""
+    """Sites (nu, tau) of the new model's graph that its events had in the old one, else zero, and
+    how many had any. The items of the old model are the first ones of the new, in their order.
+
+    Of copies of an event that have sites of their own, those beyond the old ones begin where the
+    last of these was.
+    """
     before, after = old.graph, new.graph
     # The row that each old row has become, by any item on it; -1 where a subset left it out.
     row = np.full(before.num_rows, -1)
@@ -199,43 +271,45 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
     if before.layout.covariates:  # an item has several rows then
         known = {values.tobytes(): i for i, values in enumerate(after.rows)}
         row = np.array([known.get(values.tobytes(), -1) for values in before.rows])
-    keys = _keys(new, after, after.groups, after.blocks)
-    order = np.argsort(keys, kind="stable")
-    assert before.events is not None
-    events = before.events.onto(row)
-    moved = DuelGraph.of_events(after.rows, events, row_of_item=after.row_of_item)
-    groups = None
-    if before.groups is not None:
-        names = {name: i for i, name in enumerate(new.duels.group_names or ())}
-        number = np.array([names[name] for name in old.duels.group_names or ()])
-        groups = number[before.groups]
-    # New blocks come after the old ones, which keep their numbers.
-    wanted = _keys(new, moved, groups, before.blocks)
-    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    there = (moved.winners >= 0) & (moved.losers >= 0)
-    kept = np.flatnonzero(there & (keys[place] == wanted))
+    assert before.events is not None and after.events is not None
+    moved = before.events.onto(row)
+    if moved.judge is not None:
+        place = {name: i for i, name in enumerate(new.duels.group_names or ())}
+        number = np.array([place[name] for name in moved.judge.names])
+        names = new.duels.group_names or ()
+        moved = replace(moved, judge=Codes(number[moved.judge.numbers], names))
+    both = after.events.followed_by(moved)
+    blocks = []
+    if new.approximation.labels is not None:
+        assert before.blocks is not None and after.blocks is not None
+        # New blocks come after the old ones, which keep their numbers.
+        each = (after.blocks[after.first_sites], before.blocks[before.first_sites])
+        blocks = [np.concatenate(each)]
+    _, same = both.alike(*blocks)
+    e = len(after.events)
+    ours, theirs = same[:e], same[e:]
+    # All rows of an event have to be there still.
+    whole = np.minimum.reduceat(moved.sides, moved.offsets[:-1]) >= 0
+    kept = np.flatnonzero(whole)
+    kept = kept[np.argsort(theirs[kept], kind="stable")]
+    first, last = (np.searchsorted(theirs[kept], ours, side=side) for side in ("left", "right"))
+    known_ones = np.flatnonzero(first < last)
+    at = np.minimum(first + _occurrence(ours), last - 1)[known_ones]
+    source = before.sites_of(kept[at])
+    target = after.sites_of(known_ones)
     nu, tau = np.zeros(after.num_sites), np.zeros(after.num_sites)
     old_nu, old_tau = old.sites()
-    nu[place[kept]], tau[place[kept]] = old_nu[kept], old_tau[kept]
-    return nu, tau, len(kept)
+    nu[target], tau[target] = old_nu[source], old_tau[source]
+    return nu, tau, len(target)
 
 
-def _keys(
-    model: PreferenceGP, sites: DuelGraph, groups: IntArray | None, blocks: IntArray | None
-) -> IntArray:
-    """A number for each site, equal for equal ends, kind, group and given block."""
-    labels = model.approximation.labels
-    assert sites.events is not None
-    keys: IntArray = sites.winners * model.graph.num_rows + sites.losers
-    answer = sites.events.answer
-    for number, size in (
-        (sites.of_sites(sites.events.kind), len(KINDS)),
-        (None, 1) if answer is None else (sites.of_sites(answer.numbers), answer.largest + 1),
-        (groups, len(model.duels.group_names or ())),
-        (None if labels is None else blocks, len(labels or ())),
-    ):
-        keys = keys * max(size, 1) + (0 if number is None else number.astype(np.int64))
-    return keys
+def _occurrence(numbers: IntArray) -> IntArray:
+    """How many equal ones come before each."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    found = np.empty(len(numbers), np.int64)
+    found[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
+    return found
 
 
 def _check_columns(model: PreferenceGP, groups: str | None, blocks: str | None) -> None:
@@ -352,7 +426,8 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
     before, added = old.given, new.events
     names = before.covariate_names
     if names and added.covariates is None:  # of which nothing is said, as the reader has warned
-        added = added.with_differences(np.zeros((len(added), len(names))), names)
+        nothing = np.zeros((len(added.sides), len(names)))
+        added = replace(added, covariates=nothing, covariate_names=names)
     for name in ("person", "time"):
         if getattr(before, name) is not None:
             raise ValueError(

@@ -11,6 +11,7 @@ from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model, progress_bar
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
 from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.workflow.fit_sources import Sources
 
 EXAMPLE = "Example: sparse-prefgp update --model fitted --duels new_duels.csv --out updated"
 
@@ -22,7 +23,14 @@ class UpdateOptions:
     :raises ValueError: fewer than no iterations.
     """
 
-    duels: Path = option("New duels: columns winner and loser hold item ids; count and tie too.")
+    duels: Path | None = option(
+        "New duels: columns winner and loser hold item ids; count and tie too.", default=None
+    )
+    choices: Path | None = same_as(Sources, "choices")
+    rankings: Path | None = same_as(Sources, "rankings")
+    best_worst: Path | None = same_as(Sources, "best_worst")
+    at_once: bool = same_as(Sources, "at_once")
+    unranked_last: bool = same_as(Sources, "unranked_last")
     out: Path = option("Folder for the new model: new, empty, or a saved model.")
     noise_by: str | None = same_as(Shared, "noise_by")
     weight: str | None = option("Column of the duels: as how many each counts.", default=None)
@@ -43,7 +51,8 @@ class UpdateOptions:
 
 @command()
 def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
-    """Add duels to a saved model; hyperparameters stay unless --max-iterations is given."""
+    """Add duels, choices or rankings to a saved model; hyperparameters stay unless --max-iterations
+    is given."""
     from sparse_prefgp.disk.folders import check_place, contents
     from sparse_prefgp.disk.model_folder import check_replaceable
     from sparse_prefgp.workflow.folder import check_not_of_a_fit
@@ -56,6 +65,7 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
             f"The output folder {str(options.out)!r} holds a saved model; give another folder, or "
             "--overwrite."
         )
+    flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.updating import update as add_duels
     from sparse_prefgp.disk.saving import save
@@ -70,6 +80,10 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
             weights=options.weight,
             blocks=options.blocks,
             grade=options.grade,
+            choices=options.choices,
+            rankings=options.rankings,
+            best_worst=options.best_worst,
+            **flags,
         )
     console.print(Text(str(report)))
     result = report.to_dict()

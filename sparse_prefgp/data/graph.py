@@ -257,11 +257,9 @@ class DuelGraph(Links):
 
     def taking(self, number: np.ndarray, totals: np.ndarray) -> DuelGraph:
         """Some events, by their numbers, that count as `totals`, over the same rows."""
-        sites, owner, counts = number, np.arange(len(number)), totals
+        sites, owner, counts = self.sites_of(number), np.arange(len(number)), totals
         if self.event is not None and self.events is not None:
-            sizes = np.bincount(self.event)
-            sites = _runs(np.append(0, np.cumsum(sizes))[number], sizes[number])
-            owner = np.repeat(owner, sizes[number])
+            owner = np.repeat(owner, np.bincount(self.event)[number])
             share = self.counts / self.events.totals[self.event]
             counts = totals[owner] * share[sites]
         events = self.events
@@ -308,10 +306,21 @@ class DuelGraph(Links):
         """The sites of each duel as given, one duel after the other."""
         if self.event_of_duel is None:
             return np.arange(self.num_sites)
+        return self.sites_of(self.event_of_duel)
+
+    def sites_of(self, events: np.ndarray) -> np.ndarray:
+        """The sites of some events, by their numbers, one event after the other."""
         if self.event is None:
-            return self.event_of_duel
+            return events
         sizes = np.bincount(self.event)
-        return _runs(np.append(0, np.cumsum(sizes))[self.event_of_duel], sizes[self.event_of_duel])
+        return _runs(np.append(0, np.cumsum(sizes))[events], sizes[events])
+
+    @property
+    def first_sites(self) -> np.ndarray:
+        """The first site of each event."""
+        if self.event is None:
+            return np.arange(self.num_sites)
+        return np.searchsorted(self.event, np.arange(self.event[-1] + 1))
 
     @property
     def weight(self) -> float:
@@ -329,8 +338,7 @@ class DuelGraph(Links):
 
     def of_duels(self, values: np.ndarray) -> np.ndarray:
         """Values (t,) that all sites of an event share as those of each duel as given."""
-        if self.event is not None:
-            values = values[np.searchsorted(self.event, np.arange(self.event[-1] + 1))]
+        values = values if self.event is None else values[self.first_sites]
         return values if self.event_of_duel is None else values[self.event_of_duel]
 
     @cached_property

@@ -763,6 +763,16 @@ CASES: dict[str, Case] = {
     "rank items with a million duels": Case(
         RANK + " --min-comparisons 1000000", ("no item has more than", "smaller number")
     ),
+    "update by duels and rankings": Case(
+        UPDATE + " --rankings {}/new.csv",
+        ("duels and rankings were given",),
+        write("new.csv", "winner,loser\ni0,i1\n"),
+    ),
+    "update by an unknown alternative": Case(
+        "update --model {}/fitted --rankings {}/new.csv --out {}/updated",
+        ("'i99'",),
+        write("new.csv", "rank_1,rank_2,rank_3\ni0,i1,i99\n"),
+    ),
     "update with nobody": Case(UPDATE, ("'i99'",), write("new.csv", "winner,loser\ni99,i0\n")),
     "update into a saved model": Case(
         UPDATE,

@@ -1,0 +1,160 @@
+"""New answers about sets for a model: the posterior of a fresh one, sites that go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpflow
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.analysis.updating import continued_sites, update
+from tests.tolerances import EVIDENCE, FIXED_POINT, SOLVER
+
+RNG = np.random.default_rng(5)
+N, OLD = 12, 9
+ITEMS = pd.DataFrame({"item_id": [f"i{k}" for k in range(N)], "size": RNG.normal(size=N)})
+ITEMS["weight"] = RNG.normal(size=N)
+
+
+def ranked(rows: Any) -> pd.DataFrame:
+    return pd.DataFrame(
+        [[f"i{k}" for k in row] for row in rows], columns=["rank_1", "rank_2", "rank_3"]
+    )
+
+
+SHOWN = np.array([RNG.permutation(OLD)[:3] for _ in range(14)])
+FIRST = ranked(SHOWN)
+# One again, so that there are two copies; others with new items.
+MORE = ranked([SHOWN[0], [10, 3, 1], [2, 11, 9], [4, 2, 0]])
+CHOSEN_OF = {"rank_1": "chosen", "rank_2": "option_1", "rank_3": "option_2"}
+APPROXIMATIONS = {"exact": spg.Exact(), "vfe": spg.VFE(), "fitc": spg.FITC(), "pitc": spg.PITC(3)}
+
+
+def build(approximation: spg.Approximation, duels: spg.Duels, **more: Any) -> spg.PreferenceGP:
+    return spg.PreferenceGP(
+        duels,
+        gpflow.kernels.SquaredExponential(lengthscales=[0.8, 1.1]),
+        approximation=approximation,
+        inducing_variable=duels.items[:5] + 0.05 if approximation.needs_inducing else None,
+        engine=spg.ParallelEP(tolerance=SOLVER, max_sweeps=300),
+        noise_variance=0.3,
+        **more,
+    )
+
+
+def same_as_afresh(updated: spg.PreferenceGP) -> None:
+    z = updated.inducing_variable
+    fresh = spg.PreferenceGP(
+        updated.duels,
+        updated.kernel,
+        approximation=updated.approximation,
+        inducing_variable=None if z is None else z.Z.numpy(),
+        engine=updated.engine,
+        noise_variance=0.3,
+    )
+    items = updated.item_inputs()
+    for one, other in zip(updated.predict_f(items), fresh.predict_f(items), strict=True):
+        np.testing.assert_allclose(one, other, atol=FIXED_POINT)
+    np.testing.assert_allclose(updated.log_evidence(), fresh.log_evidence(), atol=EVIDENCE)
+
+
+@pytest.mark.covering("vfe")
+@pytest.mark.parametrize("name", APPROXIMATIONS)
+def test_the_posterior_is_that_of_a_fresh_model(name: str) -> None:
+    model = build(APPROXIMATIONS[name], spg.read_rankings(ITEMS.head(OLD), FIRST))
+    model.infer()
+    updated, report = update(model, None, ITEMS, rankings=MORE)
+    same_as_afresh(updated)
+    assert (report.new_duels, report.new_items, report.duels) == (4, 3, 18)
+    assert report.sites == 2 * 18
+    # The copy of the first goes on from there too.
+    if name != "pitc":  # k-means finds other blocks
+        assert report.continued_sites == 2 * 15
+    assert updated.duels.item_ids == tuple(ITEMS["item_id"])
+
+
+def by_what_was_said(model: spg.PreferenceGP, nu: Any, tau: Any) -> dict[Any, set[Any]]:
+    """Sites by the features of all alternatives of their answer and of their own two."""
+    graph = model.graph
+    rows = [tuple(row) for row in graph.rows]
+    found: dict[Any, set[Any]] = {}
+    for i, event in enumerate(graph.event):
+        sides = tuple(rows[k] for k in graph.events.take([event]).sides)
+        key = (sides, rows[graph.winners[i]], rows[graph.losers[i]])
+        found.setdefault(key, set()).add((nu[i], tau[i]))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["rankings", "choices"])
+def test_each_site_goes_on_from_its_own_answer(kind: str) -> None:
+    """Rows of items are others where new ones come between them."""
+    frame, more = (
+        table.rename(columns=CHOSEN_OF) if kind == "choices" else table for table in (FIRST, MORE)
+    )
+    model = build(spg.VFE(), getattr(spg, f"read_{kind}")(ITEMS.head(OLD), frame))
+    model.infer()
+    updated, report = update(model, None, ITEMS, **{kind: more})
+    nu, tau, continued = continued_sites(model, updated)
+    assert continued == report.continued_sites == 2 * 15
+    before = by_what_was_said(model, *model.sites())
+    after = by_what_was_said(updated, nu, tau)
+    assert before.items() <= after.items()
+    assert all(after[key] == {(0.0, 0.0)} for key in after.keys() - before.keys())
+
+
+def test_duels_and_sets_join_each_other() -> None:
+    model = build(spg.VFE(), spg.read_rankings(ITEMS, FIRST))
+    duels = pd.DataFrame({"winner": ["i1", "i2"], "loser": ["i0", "i11"], "count": [2, 1]})
+    updated, report = update(model, duels)
+    assert report.new_duels == 3 and report.sites == 2 * 14 + 3
+    same_as_afresh(updated)
+    ordinary = build(spg.VFE(), spg.read_duels(ITEMS, duels))
+    both, _ = update(ordinary, rankings=FIRST)
+    np.testing.assert_allclose(
+        both.predict_f(both.item_inputs())[0].numpy(),
+        updated.predict_f(updated.item_inputs())[0].numpy(),
+        atol=FIXED_POINT,
+    )
+
+
+def long_table(rows: list[list[int]], start: int) -> pd.DataFrame:
+    """Alternatives by their features alone, of which the first was chosen."""
+    said = []
+    for number, row in enumerate(rows, start):
+        for place, k in enumerate(row):
+            size, weight = ITEMS["size"][k], ITEMS["weight"][k]
+            said.append((number, int(place == 0), size, weight))
+    return pd.DataFrame(said, columns=["choice_set", "chosen", "size", "weight"])
+
+
+def test_alternatives_without_ids() -> None:
+    model = build(spg.VFE(), spg.read_choices(None, long_table(SHOWN.tolist(), 0)))
+    used = len(np.unique(SHOWN))
+    assert model.duels.num_items == used
+    new = [[10, 3, 1], [2, 11, 10]]
+    updated, report = update(model, choices=long_table(new, 100))
+    shown = {k for row in new for k in row}
+    assert report.new_items == len(shown - set(SHOWN.ravel().tolist()))
+    assert report.continued_sites == 2 * 14 and report.new_duels == 2
+    same_as_afresh(updated)
+    assert len(set(updated.duels.item_ids or range(used))) == updated.duels.num_items
+
+
+def test_what_is_refused() -> None:
+    model = build(spg.VFE(), spg.read_rankings(ITEMS, FIRST))
+    blocks = build(spg.PITC(["a"] * 14), spg.read_rankings(ITEMS, FIRST))
+    tied = spg.read_duels(ITEMS, pd.DataFrame({"winner": ["i1"], "loser": ["i0"], "tie": [1]}))
+    with_ties = build(spg.VFE(), tied, margin=0.2)
+    for words, one, more in (
+        ("Give one of duels, choices", model, {}),
+        ("duels and rankings were given", model, {"duels": FIRST, "rankings": FIRST}),
+        ("grade was given with answers", model, {"rankings": FIRST, "grade": "w"}),
+        ("counts as 1.5", model, {"rankings": FIRST.assign(w=0.5), "weights": "w"}),
+        ("make a model of all of them", blocks, {"rankings": FIRST}),
+        ("no margin moves|margin", with_ties, {"rankings": FIRST}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            update(one, **more)
