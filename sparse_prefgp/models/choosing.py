@@ -83,9 +83,9 @@ class ChoicePredictions:
         :param groups: who chooses: a label for all sets or (b,) labels, where the model has noise
             by group. For None and unknown ones the probability is averaged, as for `predict_duel`.
         :param covariates: (b, k, C) of each alternative, where the model has any. By default 0.
-        :param method: `ep`, expectation propagation divided by the sum over alternatives, within
-            0.004; or `points`, separation of variables (Genz 1992) at `points` Sobol points, whose
-            sum is 1 but for its error: 3e-4 at 256 points and four alternatives.
+        :param method: `ep`, expectation propagation, within 0.004; or `points`, separation of
+            variables (Genz 1992) at `points` Sobol points, within 3e-4 at 256 points and four
+            alternatives. Either is divided by its sum over the alternatives.
         :param points: a power of two.
         :param rng: shifts the points; by default seed 0.
         :raises ValueError: shapes that do not fit; a set without alternatives; a model with
@@ -95,7 +95,9 @@ class ChoicePredictions:
         sets, sobol = self._known_of(*rows), self._points(method, points, there.shape[1] - 1, rng)
 
         def at(noise: FloatArray, which: IntArray) -> FloatArray:
-            return choice_log_probabilities(*sets.take(which)[:2], noise, there[which], sobol)
+            found = choice_log_probabilities(*sets.take(which)[:2], noise, there[which], sobol)
+            # What the points err by is much the same for all alternatives.
+            return found - logsumexp(found, axis=1, keepdims=True)
 
         return tf.constant(np.exp(self._over_noises(at, groups, len(there))))
 

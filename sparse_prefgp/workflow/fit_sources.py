@@ -286,8 +286,8 @@ class Sources:
         for flag, name in (("at_once", "best_worst"), ("unranked_last", "rankings")):
             if getattr(self, flag) and given != [name]:
                 raise ValueError(
-                    f"{flag} was given with {word}; it goes with {_worded(name)} alone, so leave "
-                    "it out."
+                    f"--{_worded(flag)} ({flag}=) was given with {word}; it goes with "
+                    f"--{_worded(name)} alone, so leave it out."
                 )
         assert self.lean is None or self.covariate  # refuses what makes no sense
         return given[0]

@@ -560,9 +560,11 @@ def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:
 def _check_blocks(table: DuelTable, column: str) -> None:
     names = list(table.context.columns)
     if column not in names:
+        noun = table.events.noun
+        cut = ", as blocks hold whole sets, none that differs within one" if noun != "duels" else ""
         raise ValueError(
-            f"The blocks of pitc:{column} are not a column of the duels; those are "
-            f"{', '.join(map(repr, names)) or 'none'}, or give a number, such as pitc:20."
+            f"The blocks of pitc:{column} are not a column of the {noun}; those are "
+            f"{', '.join(map(repr, names)) or 'none'}{cut}; or give a number, such as pitc:20."
         )
     missing = np.flatnonzero(table.context[column].isna())
     if missing.size:

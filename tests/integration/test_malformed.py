@@ -94,6 +94,13 @@ UPDATE = "update --model {}/fitted --duels {}/new.csv --out {}/updated"
 EXPLAIN = "explain --model {}/fitted"
 SUGGEST = "suggest --model {}/fitted"
 ALONE = "fit --out {}/new --max-iterations 2 --duels {}/duels.csv"
+# Choices among three, and best and worst of four.
+THREE = "chosen,option_1,option_2,option_3\n" + "\n".join(
+    f"i{i},i{i},i{(i + 1) % N},i{(i + 5) % N}" for i in range(N)
+)
+FOUR = "best,worst,option_1,option_2,option_3,option_4\n" + "\n".join(
+    f"i{i},i{(i + 1) % N},i{i},i{(i + 1) % N},i{(i + 5) % N},i{(i + 7) % N}" for i in range(N)
+)
 ABLATE = "ablate {}/study.yaml --out {}/new"
 STUDY = """
 name: small
@@ -546,6 +553,102 @@ CASES: dict[str, Case] = {
     ),
     "ranking of one": Case(
         RANKINGS, ("one item only",), write("rankings.csv", "rank_1,rank_2\ni0,\n")
+    ),
+    "chosen outside its set": Case(
+        CHOICES,
+        ("'i3' in row 3 of choices.csv", "not among its options"),
+        write("choices.csv", "chosen,option_1,option_2\ni0,i0,i2\ni3,i1,i2\n"),
+    ),
+    "alternative twice in a choice": Case(
+        CHOICES,
+        ("'i1' a second time in the choice",),
+        write("choices.csv", "choice_set,item_id,chosen\n1,i0,1\n1,i1,0\n1,i1,0\n"),
+    ),
+    "attributes twice in a choice": Case(
+        "fit --out {}/new --choices {}/choices.csv",
+        ("the attributes of row 3 of choices.csv", "a second time"),
+        write("choices.csv", "choice_set,price,chosen\n1,2.5,1\n1,3,0\n1,3,0\n"),
+    ),
+    "choices without ids or attributes": Case(
+        "fit --out {}/new --choices {}/choices.csv",
+        ("no column 'item_id'", "tells the rows of a choice apart"),
+        write("choices.csv", "choice_set,chosen\n1,1\n1,0\n"),
+    ),
+    "rank missing": Case(
+        RANKINGS,
+        ("The rank (column 'rank') is missing in row 3", "--unranked-last"),
+        write("rankings.csv", "ranking,item_id,rank\n1,i0,1\n1,i1,\n"),
+    ),
+    "rank doubled": Case(
+        RANKINGS,
+        ("same rank as row 2",),
+        write("rankings.csv", "ranking,item_id,rank\n1,i0,1\n1,i1,1\n"),
+    ),
+    "place left out": Case(
+        RANKINGS,
+        ("'rank_3' but none at 'rank_2'",),
+        write("rankings.csv", "rank_1,rank_2,rank_3\ni0,,i2\n"),
+    ),
+    "best that is worst": Case(
+        "fit --out {}/new --items {}/items.csv --best-worst {}/choices.csv",
+        ("as the best and as the worst",),
+        write("choices.csv", "best,worst,option_1,option_2\ni0,i0,i0,i2\n"),
+    ),
+    "at once without best and worst": Case(CHOICES + " --at-once", ("--at-once", "--best-worst")),
+    "unranked last without rankings": Case(
+        CHOICES + " --unranked-last", ("--unranked-last", "--rankings")
+    ),
+    "duels as duels": Case(FIT + " --as-duels", ("which they are",)),
+    "weights of choices below 1": Case(
+        CHOICES + " --weight worth --kernel linear",
+        ("counts as 0.5", "whole numbers"),
+        write("choices.csv", "worth," + THREE.replace("\n", "\n0.5,")),
+    ),
+    "logistic noise of choices": Case(
+        CHOICES + " --engine laplace-logit --kernel linear",
+        ("logistic noise", "share normal noise"),
+        write("choices.csv", THREE),
+    ),
+    "laplace of best and worst at once": Case(
+        "fit --out {}/new --items {}/items.csv --best-worst {}/choices.csv --at-once "
+        "--engine laplace --kernel linear",
+        ("noise of each row's own", "ParallelEP()"),
+        write("choices.csv", FOUR),
+    ),
+    "margin of choices": Case(
+        CHOICES + " --margin 0.5 --kernel linear", ("margin",), write("choices.csv", THREE)
+    ),
+    "blocks that cut choices": Case(
+        CHOICES + " --approximation pitc:side",
+        ("pitc:side", "blocks hold whole sets"),
+        write(
+            "choices.csv",
+            "choice_set,item_id,chosen,side\n1,i0,1,a\n1,i1,0,b\n2,i0,1,a\n2,i2,0,b\n",
+        ),
+    ),
+    "context of one side of a choice": Case(
+        CHOICES + " --context home",
+        ("'home'", "whole set"),
+        write("choices.csv", "chosen,option_1,option_2,winner_home,loser_home\ni0,i1,i2,1,0\n"),
+    ),
+    "covariate of wide choices": Case(
+        CHOICES + " --covariate home", ("'home' belongs to an option", "long form")
+    ),
+    "choices predicted besides pairs": Case(
+        PREDICT + " --choices {}/choices.csv", ("pairs and choices were given",)
+    ),
+    "predictions of nothing": Case("predict --model {}/fitted", ("none was given",)),
+    "choices scored besides duels": Case(
+        EVALUATE + " --choices {}/choices.csv", ("duels and choices were given",)
+    ),
+    "choices of unknown items predicted": Case(
+        "predict --model {}/fitted --choices {}/choices.csv",
+        ("'i99'", "not an item id"),
+        replace("choices.csv", "i2", "i99"),
+    ),
+    "grade of scored choices": Case(
+        "evaluate --model {}/fitted --choices {}/choices.csv --grade how",
+        ("grade was given with answers about sets",),
     ),
     # Options of fit.
     "kernel unknown": Case(FIT + " --kernel matern", ("'matern'", "choose from")),

@@ -117,8 +117,11 @@ def test_candidates_are_compared_by_choice() -> None:
         ({"ties": pd.DataFrame()}, "A table of ties was given with choices"),
         ({"grade": "worth"}, "Grades were given with choices"),
         ({"rankings": pd.DataFrame()}, "choices and rankings were given"),
-        ({"at_once": True}, "at_once was given with choices; it goes with best-worst alone"),
-        ({"unranked_last": True}, "goes with rankings alone"),
+        (
+            {"at_once": True},
+            r"--at-once \(at_once=\) was given with choices; it goes with --best-worst alone",
+        ),
+        ({"unranked_last": True}, "goes with --rankings alone"),
     ],
 )
 def test_refused(options: dict[str, Any], words: str) -> None:
