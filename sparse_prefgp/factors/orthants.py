@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from scipy.special import log_ndtr, logsumexp
-from scipy.stats import qmc
 
 from sparse_prefgp.factors.sites import (
     Cavity,
@@ -30,6 +29,9 @@ from sparse_prefgp.factors.sites import (
 )
 from sparse_prefgp.factors.truncated_draws import standard_draws
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.lazy import late
+
+stats = late("scipy.stats")
 
 POINTS = 256
 # The log mass is stationary in the sites: it errs by the square of what they still move.
@@ -51,7 +53,7 @@ def sobol_points(count: int, size: int, rng: np.random.Generator) -> FloatArray:
         raise ValueError(f"points is {count}; give a power of two.")
     if not size:
         return np.zeros((count, 0))
-    even = qmc.Sobol(size, scramble=False).random(count)
+    even = stats.qmc.Sobol(size, scramble=False).random(count)
     return np.asarray((even + rng.random(size)) % 1.0, np.float64)
 
 

@@ -181,6 +181,8 @@ def identify(
         data = [graph.rows, graph.winners, graph.losers, graph.counts, graph.lower, graph.upper]
         if graph.groups is not None:
             data.append(graph.groups)
+        if graph.noises is not None:  # a choice has the same sites as duels of its alternatives
+            data += [graph.noises.draws, graph.noises.look]
         if model.duels.events.answer is not None:  # of which limits tell only the last level
             data.append(model.duels.events.answer.numbers)
         probe = kernel_matrix(model.problem().kernel, as_float(graph.rows[:_PROBED_ROWS])).numpy()
