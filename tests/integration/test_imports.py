@@ -132,6 +132,7 @@ LATE = {
     "data/features.py": {"sklearn.preprocessing"},
     "datasets/fetching.py": {"requests"},
     "datasets/texts.py": {"sklearn.feature_extraction.text"},
+    "factors/orthants.py": {"scipy.stats"},
     "io/streams/dataset.py": {"tensorflow"},
     "lab/ablation/cluster.py": {"tensorflow"},
     "lab/ablation/data.py": {"gpflow"},
