@@ -21,8 +21,9 @@ from sparse_prefgp.approximations.base import (
 from sparse_prefgp.approximations.dtc import DTC
 from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.fitc import FITC
-from sparse_prefgp.approximations.inducing import Residual, SetResidual, factorise, whitened
+from sparse_prefgp.approximations.inducing import Residual, factorise, whitened
 from sparse_prefgp.approximations.residual_bounds import bound_by_pairs
+from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.approximations.vfe import VFE, TightVFE
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
@@ -270,7 +271,8 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
     graph, noise = problem.graph, problem.noise
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
     if graph.noises is not None:
-        of_sets = SetResidual.of(problem, whitened(problem), graph.noises)
+        basis = whitened(problem)
+        of_sets = SetResidual.of(problem, basis.factor, basis.features(as_float(graph.rows)))
         tight.insert(1, "block")
         return {
             "vfe": float(VFE().correction_of_sets(of_sets)),

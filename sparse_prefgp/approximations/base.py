@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance, LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
-from sparse_prefgp.data.graph import DuelGraph, differences
+from sparse_prefgp.data.graph import DuelGraph, Links, differences
 from sparse_prefgp.factors.links import logistic_noise
 from sparse_prefgp.factors.noise import duel_noise
 from sparse_prefgp.factors.sites import Factors, portions_of
@@ -178,13 +178,17 @@ class Approximation(ABC):
         return type(self).__name__
 
 
-def prior_variance(problem: DuelProblem) -> tf.Tensor:
-    """Var[f(loser) - f(winner)] under the prior for each site, (t,)."""
+def prior_variance(problem: DuelProblem, links: Links | None = None) -> tf.Tensor:
+    """Var[f(loser) - f(winner)] under the prior for each site, (t,).
+
+    :param links: other sites between the rows of the graph, in place of its own.
+    """
     graph = problem.graph
     if problem.compiled is None:
-        return difference_variance(problem.kernel, graph)
+        return difference_variance(problem.kernel, graph, links)
     rows = as_float(graph.rows)
-    winners, losers = (tf.gather(rows, ends) for ends in graph.edges)
+    between = graph if links is None else links
+    winners, losers = (tf.gather(rows, ends) for ends in between.edges)
     return problem.compiled.variance(losers, winners)
 
 

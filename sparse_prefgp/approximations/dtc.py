@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import InducingApproximation, Residual, SetResidual
+from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
+from sparse_prefgp.approximations.set_residual import SetResidual
 
 
 @dataclass(frozen=True)
@@ -17,4 +18,4 @@ class DTC(InducingApproximation):
         return tf.zeros([], residual.noise.dtype)
 
     def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        return tf.zeros([], residual.shared.variance.dtype)
+        return tf.zeros([], residual.left.dtype)

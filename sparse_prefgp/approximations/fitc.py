@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import InducingApproximation, Residual, SetResidual
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
+from sparse_prefgp.approximations.set_residual import SetResidual
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class FITC(InducingApproximation):
         return tf.zeros([], residual.noise.dtype)
 
     def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        return tf.zeros([], residual.shared.variance.dtype)
+        return tf.zeros([], residual.left.dtype)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class HeteroscedasticVFE(InducingApproximation):
         return -0.5 * tf.reduce_sum(residual.counts * k / (residual.noise + k))
 
     def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
-        def each(contrasts: tf.Tensor, _: FloatArray) -> tf.Tensor:
+        def each(contrasts: tf.Tensor) -> tf.Tensor:
             one = tf.eye(contrasts.shape[-1], dtype=contrasts.dtype)
             return tf.linalg.trace(tf.linalg.solve(one + contrasts, contrasts))
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import (
@@ -26,10 +25,12 @@ from sparse_prefgp.approximations.base import (
 )
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.layout import choose_layout
+from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.covariances import (
     LowRank,
     LowRankOverDuels,
     LowRankOverItems,
+    LowRankOverSets,
     LowRankPlusBlocks,
 )
 from sparse_prefgp.covariances.finite import feature_part, finite_parts
@@ -44,11 +45,11 @@ from sparse_prefgp.covariances.residual import (
     Term,
     Unexplained,
     ends_apart,
+    shared_noises,
 )
-from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import DuelGraph, Links, Noises, differences, squared_distances
+from sparse_prefgp.data.looks import Looks
 from sparse_prefgp.factors.sites import Factors
-from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.checks import plain_scalars
 from sparse_prefgp.support.linalg import (
     MAX_CONDITION,
@@ -76,86 +77,6 @@ class Residual(NamedTuple):
     @property
     def noise(self) -> tf.Tensor:
         return self.factors.noise
-
-
-class SetResidual(NamedTuple):
-    """What the inducing values leave unexplained of the alternatives of sets.
-
-    A look at k alternatives tells of k - 1 contrasts y between them, whatever its rows, with noise
-    sigma² I: C (k - 1, k - 1) is their residual covariance over sigma².
-    """
-
-    problem: DuelProblem
-    factor: tf.Tensor
-    """L with K_uu = L L'."""
-    shared: SharedNoise
-    buckets: Sequence[Bucket]
-    """Of looks."""
-    features: Sequence[tf.Tensor]
-    """(g, b, m) for each, the rows of Phi."""
-
-    @classmethod
-    def of(cls, problem: DuelProblem, basis: Whitened, noises: Noises) -> SetResidual:
-        graph = problem.graph
-        buckets = graph.buckets(noises.look)
-        items = basis.features(as_float(graph.rows))
-        parts = [ends_apart(tf.gather(items, bucket.rows), bucket) for bucket in buckets]
-        return cls(problem, basis.factor, SharedNoise(noises, 0.5 * problem.noise), buckets, parts)
-
-    def contrasts(self) -> list[tuple[tf.Tensor, FloatArray]]:
-        """For each bucket C, (g, b, b) with zeros about it, and k - 1, (g,)."""
-        graph, noises = self.problem.graph, self.shared.noises
-        residual = Unexplained(self.problem.kernel, graph, noises.look)
-        found = []
-        for bucket, features in zip(self.buckets, self.features, strict=True):
-            root, rank = _pseudo_root(noises.of_sites(bucket.sites))
-            variance = tf.gather(self.shared.variance, bucket.sites[:, 0])[:, None, None]
-            between = tf.matmul(tf.matmul(root, residual.within(bucket, features)), root)
-            found.append((between / variance, rank))
-        return found
-
-    def summed(self, each: Callable[[tf.Tensor, FloatArray], tf.Tensor]) -> tf.Tensor:
-        """The sum over looks of `each` of their C and k - 1, (g,) in each bucket."""
-        return tf.add_n([tf.reduce_sum(each(*contrast)) for contrast in self.contrasts()])
-
-    def trace(self) -> tf.Tensor:
-        """The sum of the traces of all C."""
-        return self.summed(lambda contrasts, _: tf.linalg.trace(contrasts))
-
-    def log_det(self, power: float = 1.0) -> tf.Tensor:
-        """The sum of log|I + p C|."""
-        return self.summed(lambda contrasts, _: _log_det(power * contrasts))
-
-    def over_items(self) -> tf.Tensor:
-        """W with x'Wx the sum over sets of the squared contrasts of x over sigma², (n, n)."""
-        graph, noises = self.problem.graph, self.shared.noises
-        n, dtype = graph.num_rows, self.shared.variance.dtype
-        total = tf.zeros([n * n], dtype)
-        for bucket in self.buckets:
-            root, _ = _pseudo_root(noises.of_sites(bucket.sites))
-            places = range(bucket.rows.shape[1])
-            ends = [np.equal(e[..., None], places) for e in (bucket.losers, bucket.winners)]
-            half = root @ (ends[0].astype(float) - ends[1])
-            variance = tf.gather(self.shared.variance, bucket.sites[:, 0])[:, None, None]
-            each = as_float(np.swapaxes(half, 1, 2) @ half) / variance
-            index = bucket.rows[:, :, None] * n + bucket.rows[:, None, :]
-            total = tf.tensor_scatter_nd_add(total, index.reshape(-1, 1), tf.reshape(each, [-1]))
-        return tf.reshape(total, [n, n])
-
-
-def _pseudo_root(noise: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The square root of the pseudo-inverse of (g, b, b), and the ranks (g,)."""
-    values, vectors = np.linalg.eigh(noise)
-    # Integer matrices of paths, stars and their like: the smallest is 2 - 2 cos(pi / k) > 9 / k².
-    there = values > 1e-9
-    scale = np.where(there, 1.0 / np.sqrt(np.where(there, values, 1.0)), 0.0)
-    return (vectors * scale[:, None, :]) @ np.swapaxes(vectors, 1, 2), there.sum(1).astype(float)
-
-
-def _log_det(contrasts: tf.Tensor) -> tf.Tensor:
-    one = tf.ones(tf.shape(contrasts)[:-1], contrasts.dtype)
-    factor = tf.linalg.cholesky(tf.linalg.set_diag(contrasts, tf.linalg.diag_part(contrasts) + one))
-    return 2.0 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(factor)), -1)
 
 
 @dataclass(frozen=True)
@@ -210,13 +131,16 @@ class InducingApproximation(SummedApproximation):
         """What is added to log Z where answers are about sets, a scalar."""
 
     def select(self, graph: DuelGraph) -> DuelGraph:
-        """The same, copies of an answer about a set apart: each has noises of its own."""
-        return graph.one_by_one()
+        """The same; in the form over duels copies of an answer about a set are apart: each has
+        noises of its own."""
+        return graph.one_by_one() if self.over == "duels" else graph
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         basis, graph = whitened(problem), problem.graph
+        if graph.noises is not None and self.over == "duels":
+            return self._over_blocks(problem, basis, graph.noises)
         if graph.noises is not None:
-            return self.over_sets(problem, basis, graph.noises)
+            return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
         layout = choose_layout(self.over, graph, basis.size, basis.factor.dtype.size)
         if layout.over_items:
             return self.over_items(problem, basis, basis.features(as_float(graph.rows)), graph)
@@ -228,23 +152,19 @@ class InducingApproximation(SummedApproximation):
             )
         return self.over_duels(problem, basis, layout.chunk)
 
-    def over_sets(
-        self, problem: DuelProblem, basis: Whitened, noises: Noises, look: bool = True
-    ) -> DuelPrior:
-        """The prior of answers about sets, whose alternatives share noises, in blocks of sets.
-
-        :param look: whether the correction is wanted.
-        """
+    def _over_blocks(self, problem: DuelProblem, basis: Whitened, noises: Noises) -> DuelPrior:
+        """The prior of answers about sets, whose alternatives share noises, in blocks of rows."""
         graph, share = problem.graph, self.residual_share
-        left = SetResidual.of(problem, basis, noises)
-        terms: list[Term] = [left.shared]
+        shared = SharedNoise(noises, 0.5 * problem.noise)
+        buckets = graph.buckets(noises.look)
+        items = basis.features(as_float(graph.rows))
+        parts = [ends_apart(tf.gather(items, bucket.rows), bucket) for bucket in buckets]
+        terms: list[Term] = [shared]
         if share > 0.0:
             terms.append(Unexplained(problem.kernel, graph, noises.look, SETS, share))
-        covariance = LowRankPlusBlocks(left.features, terms, left.buckets, graph.num_sites)
+        covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
         factors, offset = build_factors(problem, problem.own_noise)
-        correction = tf.zeros([], factors.noise.dtype)
-        if look:
-            correction = self.correction_of_sets(left)
+        correction = self.correction_of_sets(SetResidual.of(problem, basis.factor, items))
         return DuelPrior(
             covariance,
             factors,
@@ -253,6 +173,37 @@ class InducingApproximation(SummedApproximation):
             basis.features,
             basis.jitter,
             covariance.clipped,
+        )
+
+    def _over_sets(
+        self,
+        problem: DuelProblem,
+        basis: Whitened,
+        features: tf.Tensor,
+        links: Links,
+        look: bool,
+    ) -> DuelPrior:
+        """The prior of answers about sets by the features of their items, as `over_items`."""
+        graph, share = problem.graph, self.residual_share
+        assert graph.noises is not None
+        same = links is graph
+        looks = Looks.of_graph(graph) if same else Looks.of(links, graph.noises)
+        factors, offset = build_factors(problem, problem.own_noise)
+        correction = clipped = tf.zeros([], factors.noise.dtype)
+        residuals = shared_noises(looks, graph.noises.own, 0.5 * problem.noise)
+        if look or share > 0.0:
+            left = SetResidual.of(problem, basis.factor, features, None if same else links)
+            clipped = left.clipped
+            if look:
+                correction = self.correction_of_sets(left)
+            if share > 0.0:
+                each = zip(residuals, left.within(), strict=True)
+                residuals = [noise + share * unexplained for noise, unexplained in each]
+        covariance = LowRankOverSets(
+            features, looks, residuals, graph.counts, self.single_precision
+        )
+        return DuelPrior(
+            covariance, factors, offset, correction, basis.features, basis.jitter, clipped
         )
 
     def over_items(
@@ -269,6 +220,8 @@ class InducingApproximation(SummedApproximation):
         :param links: which of its rows each duel compares.
         :param look: whether residual or correction are wanted.
         """
+        if problem.graph.noises is not None:
+            return self._over_sets(problem, basis, features, links, look)
         covariance = LowRankOverItems(features, links, self.single_precision)
         explained = squared_distances(links, features) if look else None
         return self._complete(problem, basis, covariance, explained)
@@ -278,11 +231,13 @@ class InducingApproximation(SummedApproximation):
     ) -> DuelPrior:
         """The prior of the duels of a problem by their own features, `chunk` made at a time.
 
-        Answers about sets are made as one.
+        Answers about sets are made by the features of their sides, as one.
         """
-        noises = problem.graph.noises
-        if noises is not None:
-            return self.over_sets(problem, basis, noises, look)
+        graph = problem.graph
+        if graph.noises is not None:
+            return self._over_sets(
+                problem, basis, basis.features(as_float(graph.rows)), graph, look
+            )
         features = features_of_duels(basis, problem.graph, chunk)
         explained = tf.concat([*map(own_squared_lengths, features)], 0) if look else None
         return self._complete(problem, basis, LowRankOverDuels(features), explained)

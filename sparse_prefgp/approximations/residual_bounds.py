@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelProblem
-from sparse_prefgp.approximations.inducing import Residual, SetResidual, whitened
+from sparse_prefgp.approximations.inducing import Residual, whitened
+from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.factors.sites import powers_of
@@ -51,14 +52,14 @@ def log_determinant(residual: Residual) -> tf.Tensor:
 
 def set_bound_by_mean(residual: SetResidual) -> tf.Tensor:
     """-½ sum (k - 1) log(1 + tr C / (k - 1)) of sets of k."""
-    return -0.5 * residual.summed(
-        lambda contrasts, rank: rank * tf.math.log1p(tf.linalg.trace(contrasts) / rank)
+    return -0.5 * residual.summed_over_traces(
+        lambda trace, rank: rank * tf.math.log1p(trace / rank)
     )
 
 
 def set_bound_by_block(residual: SetResidual) -> tf.Tensor:
     """-½ sum log|I + C|."""
-    return -0.5 * residual.log_det()
+    return -0.5 * residual.log_det(share_of_residual=True)
 
 
 def set_bound_by_rank(residual: SetResidual) -> tf.Tensor:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from sparse_prefgp.approximations.inducing import InducingApproximation, Residual, SetResidual
+from sparse_prefgp.approximations.inducing import InducingApproximation, Residual
 from sparse_prefgp.approximations.residual_bounds import (
     bound_by_diagonal,
     bound_by_rank,
@@ -17,6 +17,7 @@ from sparse_prefgp.approximations.residual_bounds import (
     set_bound_by_rank,
     set_log_determinant,
 )
+from sparse_prefgp.approximations.set_residual import SetResidual
 
 RESIDUAL_BOUNDS = {
     "diagonal": bound_by_diagonal,

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.distances import scaled_squared_distances
 from sparse_prefgp.covariances.finite import FiniteKernel
-from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.data.graph import DuelGraph, Links
 
 
 def kernel_matrix(
@@ -74,13 +74,19 @@ def _are_values(inducing: Any, kernel: Any) -> bool:
     return known.dispatch(type(inducing), type(kernel)) is whatever
 
 
-def difference_variance(kernel: gpflow.kernels.Kernel, graph: DuelGraph) -> tf.Tensor:
-    """Var[f(loser) - f(winner)] under the prior for each site of the graph, (t,)."""
-    winners, losers = graph.edges
+def difference_variance(
+    kernel: gpflow.kernels.Kernel, graph: DuelGraph, links: Links | None = None
+) -> tf.Tensor:
+    """Var[f(loser) - f(winner)] under the prior for each site of the graph, (t,).
+
+    :param links: other sites between its rows, in place of its own.
+    """
+    between = graph if links is None else links
+    winners, losers = between.edges
     rows = tf.constant(graph.rows, gpflow.default_float())
     variance = pair_difference_variance(kernel, tf.gather(rows, winners), tf.gather(rows, losers))
     # A duel between equal rows compares f(x) with itself, whatever white noise a kernel holds.
-    return tf.where(graph.same_ends, tf.zeros_like(variance), variance)
+    return tf.where(between.same_ends(graph.rows), tf.zeros_like(variance), variance)
 
 
 def pair_difference_variance(

@@ -19,7 +19,8 @@ from scipy.sparse.csgraph import connected_components
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import DuelGraph, Noises
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.data.looks import Looks
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # A block is an array of its sites squared: 200 MB at so many.
 MAX_BLOCK = 5000
@@ -113,6 +114,20 @@ class SharedNoise(NamedTuple):
         self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
     ) -> tf.Tensor:
         return tf.zeros([tf.shape(features)[0], len(sites)], features.dtype)
+
+
+def shared_noises(looks: Looks, own: FloatArray, variance: tf.Tensor) -> list[tf.Tensor]:
+    """`SharedNoise` of the looks of each form, (r, r, g).
+
+    :param own: (t,) as of `Noises`.
+    :param variance: (t,) as of `SharedNoise`.
+    """
+    found = []
+    for form in looks.forms:
+        sites = form.bucket.sites
+        shared = form.noise - np.diag(own[sites[0]])
+        found.append(as_float(shared)[..., None] * tf.gather(variance, sites[:, 0]))
+    return found
 
 
 def ends_apart(values: tf.Tensor, bucket: Bucket) -> tf.Tensor:

@@ -8,9 +8,10 @@ Laplacian `W = A' diag(weights) A`, whose sparsity pattern is laid out once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -31,6 +32,7 @@ _COUNT_ABOVE = 50_000
 _OF_A_WIN = (0, -1)
 # Bytes of the rows of one tile of squared distances, half of a processor's second cache.
 _TILE_BYTES = 1 << 20
+Held = TypeVar("Held")
 
 
 class Links(ABC):
@@ -95,6 +97,15 @@ class Links(ABC):
     @property
     def num_sites(self) -> int:
         return len(self.winners)
+
+    def same_ends(self, rows: np.ndarray) -> np.ndarray:
+        """Which sites compare a row with itself, (t,).
+
+        :param rows: (n, D), distinct where links stay.
+        """
+        if not self.passing:
+            return np.asarray(self.winners == self.losers)
+        return np.asarray(np.all(rows[self.winners] == rows[self.losers], 1))
 
 
 class ChunkLinks(Links):
@@ -359,14 +370,6 @@ class DuelGraph(Links):
         return bool(np.all(np.isneginf(self.lower)) and np.all(np.isfinite(self.upper)))
 
     @cached_property
-    def same_ends(self) -> np.ndarray:
-        """Which sites compare a row with itself, (t,)."""
-        if not self.passing:  # rows are distinct
-            return np.asarray(self.winners == self.losers)
-        ends = self.rows[self.winners] == self.rows[self.losers]
-        return np.asarray(np.all(ends, 1))
-
-    @cached_property
     def comparisons(self) -> np.ndarray:
         """Duels that each row takes part in, (n,)."""
         ends = np.concatenate([self.winners, self.losers])
@@ -433,6 +436,17 @@ class DuelGraph(Links):
             layout = bucketed(blocks, self.winners, self.losers, self.num_rows)
             self._layouts["last"] = blocks, layout
         return layout
+
+    def once(self, name: str, lay_out: Callable[[], Held]) -> Held:
+        """What `lay_out` makes of this graph, which nothing changes."""
+        if name not in self._held:
+            self._held[name] = lay_out()
+        found: Held = self._held[name]
+        return found
+
+    @cached_property
+    def _held(self) -> dict[str, Any]:
+        return {}
 
     @cached_property
     def _layouts(self) -> dict[str, tuple[np.ndarray, tuple[Bucket, ...]]]:

@@ -147,6 +147,12 @@ class Engine(Protocol):
         return False
 
     @property
+    def one_by_one(self) -> bool:
+        """Whether sites are updated one after the other, those of each copy of an answer about a
+        set too."""
+        return False
+
+    @property
     def keeps_growth(self) -> bool:
         """Whether evidence that never falls as Z grows does not with this engine either, but for
         its own error."""

@@ -36,6 +36,10 @@ class SequentialEP(Propagation):
     :param site_power: as for `ParallelEP`.
     """
 
+    @property
+    def one_by_one(self) -> bool:
+        return True
+
     def run(self, covariance: Covariance, factors: Factors, sites: Sites) -> FixedPoint:
         if not isinstance(covariance, SequentialCovariance):
             raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -212,7 +212,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.inducing_variable = inducing_points(
             approximation, inducing_variable, duels.num_features, duels.items
         )
-        graph = approximation.select(full)
+        graph = _used(full, approximation, engine or ParallelEP())
         # Neither these nor the sites are parameters, nor does tf.Module look for any in them.
         self._given = _Given(duels, approximation, full, graph)
         self._engine = engine or ParallelEP()
@@ -261,6 +261,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def engine(self, engine: Engine) -> None:
         self._check_link(engine)
         check_sets(self.graph, engine, self.margin)
+        if self.graph.noises is not None and engine.one_by_one != self._engine.one_by_one:
+            graph = _used(self.all_duels, self.approximation, engine)
+            self._given = replace(self._given, graph=graph)
+            self._sites_memory = SitesMemory(graph.num_sites)
         self._engine, self._known = engine, None
 
     def _check_link(self, engine: Engine) -> None:
@@ -718,6 +722,12 @@ def keep_ratios(old: DuelGP[Any, Any], new: PreferenceGP) -> None:
         after.assign([known.get(group, 1.0) for group in new.duels.group_names or ()])
         after.prior, after.prior_on = before.prior, before.prior_on
         gpflow.set_trainable(after, before.trainable)
+
+
+def _used(full: DuelGraph, approximation: Approximation, engine: Engine) -> DuelGraph:
+    """The graph that inference works on."""
+    graph = approximation.select(full)
+    return graph.one_by_one() if engine.one_by_one else graph
 
 
 def _without_ties(graph: DuelGraph) -> DuelGraph:

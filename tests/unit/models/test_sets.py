@@ -51,6 +51,8 @@ ROWS = {
     "PriorPower_0.5": spg.PriorPower(0.5),
     "HeteroscedasticVFE": spg.HeteroscedasticVFE(),
 }
+# With a clique for each set, and with a block of rows for each.
+FORMS = ("items", "duels")
 SPARSE = [
     pytest.param(name, row, id=f"{name}-{row}")
     for name, case in CASES.items()
@@ -135,11 +137,12 @@ def test_cases(name: str) -> None:
     check(CASES[name], model_of(CASES[name]))
 
 
+@pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize("name", OF_SETS)
-def test_inducing_inputs_at_all_items(name: str) -> None:
-    """Nothing is left unexplained: VFE in blocks of sets is the exact model."""
+def test_inducing_inputs_at_all_items(name: str, over: str) -> None:
+    """Nothing is left unexplained: VFE is the exact model."""
     case = CASES[name]
-    model = model_of(case, approximation=spg.VFE(), inducing_variable=np.array(case["X"]))
+    model = model_of(case, approximation=spg.VFE(over=over), inducing_variable=np.array(case["X"]))
     np.testing.assert_allclose(
         float(model.log_evidence()), case["ep"]["log_evidence"], rtol=EVIDENCE
     )
@@ -179,10 +182,14 @@ def _slope_of_inverse(parameter: gpflow.Parameter) -> np.ndarray:
     return tape.gradient(free, value).numpy()
 
 
+@pytest.mark.parametrize("over", FORMS)
 @pytest.mark.parametrize(("name", "row"), SPARSE)
-def test_rows_of_inducing_inputs(name: str, row: str) -> None:
+def test_rows_of_inducing_inputs(name: str, row: str, over: str) -> None:
     case = CASES[name]
-    model = model_of(case, approximation=ROWS[row], inducing_variable=np.array(case["sparse"]["Z"]))
+    approximation = replace(ROWS[row], over=over)
+    model = model_of(
+        case, approximation=approximation, inducing_variable=np.array(case["sparse"]["Z"])
+    )
     np.testing.assert_allclose(float(model.log_evidence()), case["sparse"][row], rtol=IDENTITY)
     if row == "VFE":
         mean, covariance = model.predict_f(np.array(case["test_X"]), full_cov=True)
@@ -211,6 +218,72 @@ def mixed(approximation: spg.Approximation, **more: Any) -> spg.PreferenceGP:
     gpflow.set_trainable(model.noise_variance, True)
     model.silence_scale_warning()
     return model
+
+
+def slopes(model: spg.PreferenceGP) -> list[np.ndarray]:
+    with tf.GradientTape() as tape:
+        loss = model.training_loss()
+    return [slope.numpy() for slope in tape.gradient(loss, model.trainable_variables)]
+
+
+def spread(model: spg.PreferenceGP, values: np.ndarray) -> np.ndarray:
+    """Of each site as those of each copy, as the form over duels has them."""
+    graph = model.graph
+    sizes = np.bincount(graph.event)
+    starts = np.cumsum(sizes) - sizes
+    events = np.repeat(np.arange(len(sizes)), graph.events.totals.astype(int))
+    return np.concatenate([values[starts[i] : starts[i] + sizes[i]] for i in events])
+
+
+@pytest.mark.parametrize("approximation", [*ROWS.values(), spg.TightVFE("rank")], ids=repr)
+def test_both_forms_and_copies(approximation: spg.Approximation) -> None:
+    """Copies that are counted are copies with blocks of their own: evidence, sites, gradient."""
+    blocks, cliques = mixed(replace(approximation, over="duels")), mixed(approximation)
+    assert blocks.graph.num_sites > cliques.graph.num_sites
+    np.testing.assert_allclose(
+        float(cliques.log_evidence()), float(blocks.log_evidence()), rtol=IDENTITY
+    )
+    for ours, theirs in zip(cliques.sites(), blocks.sites(), strict=True):
+        np.testing.assert_allclose(spread(cliques, ours), theirs, rtol=IDENTITY, atol=IDENTITY)
+    for ours, theirs in zip(slopes(cliques), slopes(blocks), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=IDENTITY, atol=IDENTITY)
+    mean, variance = cliques.predict_f(ITEMS + 0.05)
+    theirs = blocks.predict_f(ITEMS + 0.05)
+    np.testing.assert_allclose(mean, theirs[0], atol=IDENTITY)
+    np.testing.assert_allclose(variance, theirs[1], atol=IDENTITY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "engine",
+    [
+        spg.Laplace(tolerance=1e-12),
+        spg.Variational(tolerance=1e-12, max_sweeps=2000),
+        spg.ParallelEP(site_power=0.5, tolerance=1e-12, max_sweeps=2000),
+    ],
+    ids=repr,
+)
+def test_engines_count_copies(engine: spg.Engine) -> None:
+    events = MIXED.take(np.array([0, 1, 2, 3, 5, 6]))  # all rows have noise of their own
+    for approximation in (spg.VFE(), spg.FITC()):
+        blocks = mixed(replace(approximation, over="duels"), events=events, engine=engine)
+        cliques = mixed(approximation, events=events, engine=engine)
+        np.testing.assert_allclose(
+            float(cliques.log_evidence()), float(blocks.log_evidence()), rtol=IDENTITY
+        )
+        for ours, theirs in zip(slopes(cliques), slopes(blocks), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=IDENTITY, atol=IDENTITY)
+
+
+def test_an_engine_of_single_copies_takes_over() -> None:
+    model = mixed(spg.VFE())
+    sites, expected = model.graph.num_sites, float(model.log_evidence())
+    model.engine = spg.SequentialEP(tolerance=1e-12, max_sweeps=200)
+    assert model.graph.num_sites > sites
+    np.testing.assert_allclose(float(model.log_evidence()), expected, rtol=IDENTITY)
+    model.engine = TIGHT
+    assert model.graph.num_sites == sites
+    np.testing.assert_allclose(float(model.log_evidence()), expected, rtol=IDENTITY)
 
 
 @pytest.mark.slow
