@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.explanation import explain as explain
     from sparse_prefgp.analysis.prediction import predict as predict
     from sparse_prefgp.analysis.ranking import rank as rank
+    from sparse_prefgp.analysis.shares import shares as shares
     from sparse_prefgp.analysis.suggestion import suggest as suggest
     from sparse_prefgp.analysis.updating import update as update
     from sparse_prefgp.approximations import DTC as DTC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from sparse_prefgp.io.choices import (
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, load
 from sparse_prefgp.models.outcomes import judge_column, known_labels
 from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 READERS: dict[str, Callable[..., DuelTable]] = {
     "choices": read_choice_table,
@@ -184,39 +185,64 @@ def predict_sets(
         logs = model.log_answers(found.items.inputs, found.events, who)
         frame = found.table.context.assign(**{PROBABILITY: np.exp(logs), LOG_PROBABILITY: logs})
         return _with_notes(frame, found)
-    return _with_choices(model, table.frame, items, groups, options)
+    shown = shown_sets(model, table.frame, items, groups, options)
+    who = shown.found.groups_for(model)
+    logs = model.log_choices(shown.found.items.inputs, shown.found.events, who)
+    frame = shown.frame.assign(**{PROBABILITY: shown.in_rows(np.exp(logs))})
+    return _with_notes(frame, shown.found)
 
 
-def _with_choices(
+class Shown(NamedTuple):
+    """Sets of alternatives, a row of a table for each alternative."""
+
+    frame: Any
+    """The rows: those of a long table as they are; else the set, its columns and `item_id`."""
+    found: SetsFound
+    """The sets."""
+    place: IntArray
+    """(s,) the row of each side."""
+
+    def in_rows(self, values: FloatArray) -> FloatArray:
+        """Values (e, k) of the sides of each set as those of rows, (s,)."""
+        there = np.arange(values.shape[1]) < np.diff(self.found.events.offsets)[:, None]
+        result = np.empty(len(self.place))
+        result[self.place] = values[there]
+        return result
+
+
+def shown_sets(
     model: Predicts, frame: Any, items: Any, groups: str | None, options: dict[str, Any]
-) -> Any:
+) -> Shown:
+    """Sets in a table in which nobody needs to have chosen.
+
+    :param frame: data frame; without a column `choice_set` and without columns of options all its
+        rows are one set.
+    :param items: as for `read_sets`.
+    :param groups: as for `read_sets`.
+    :param options: of `read_choice_table`.
+    :raises ValueError: what `read_sets` raises.
+    """
     pd = require_pandas()
     name, mark = (options.get(key, key) for key in (CHOICE_SET, CHOSEN))
-    listed = numbered(list(frame.columns), OPTION)
-    wide = bool(listed) or "options" in options
-    if wide and mark not in frame.columns:
-        every = frame[options.get("options", listed)]
-        frame = frame.assign(**{mark: [_first(row) for row in every.to_numpy(dtype=object)]})
-    asked = frame
-    if not wide:
-        # The first row of each set stands as the chosen one: sides are then in the order of rows.
-        code, _ = pd.factorize(frame[name].astype(str)) if name in frame else (np.zeros(0), None)
-        first = ~pd.Series(code).duplicated().to_numpy()
-        asked = frame.assign(**{mark: first.astype(int)}) if name in frame else frame
-    found = read_sets(model, "choices", asked, items, groups=groups, **options)
-    events = found.events
-    shares = np.exp(model.log_choices(found.items.inputs, events, found.groups_for(model)))
-    there = np.arange(shares.shape[1]) < np.diff(events.offsets)[:, None]
-    flat = shares[there]
-    if wide:
+    listed = options.get("options", numbered(list(frame.columns), OPTION))
+    if listed:
+        asked = frame
+        if mark not in frame.columns:
+            every = frame[list(listed)].to_numpy(dtype=object)
+            asked = frame.assign(**{mark: [_first(row) for row in every]})
+        found = read_sets(model, "choices", asked, items, groups=groups, **options)
+        events = found.events
         event = np.repeat(np.arange(len(events)), np.diff(events.offsets))
-        labels = found.table.context.iloc[event].reset_index(drop=True)
+        rows = found.table.context.iloc[event].reset_index(drop=True)
         ids = [found.items.ids[i] for i in events.sides]
-        return _with_notes(labels.assign(**{ITEM_ID: ids, PROBABILITY: flat}), found)
-    order = np.argsort(code, kind="stable")
-    probability = np.empty(len(frame))
-    probability[order] = flat
-    return _with_notes(frame.assign(**{PROBABILITY: probability}), found)
+        return Shown(rows.assign(**{ITEM_ID: ids}), found, np.arange(len(rows)))
+    sets = frame if name in frame.columns else frame.assign(**{name: 1})
+    code, _ = pd.factorize(sets[name].astype(str))
+    # The first row of each set stands as the chosen one: sides are then in the order of rows.
+    first = ~pd.Series(code).duplicated().to_numpy()
+    asked = sets.assign(**{mark: first.astype(int)})
+    found = read_sets(model, "choices", asked, items, groups=groups, **options)
+    return Shown(frame, found, np.argsort(code, kind="stable"))
 
 
 def _first(row: Any) -> Any:

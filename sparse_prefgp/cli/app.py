@@ -18,6 +18,7 @@ from sparse_prefgp.cli import (
     rank,
     report,
     select,
+    shares,
     suggest,
     update,
 )
@@ -38,6 +39,7 @@ for module in (
     predict,
     evaluate,
     explain,
+    shares,
     suggest,
     update,
     ablate,

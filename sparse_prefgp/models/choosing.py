@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import gpflow
 import numpy as np
@@ -17,27 +17,12 @@ from sparse_prefgp.factors.choices import answer_log_probability, choice_log_pro
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
-from sparse_prefgp.models.posterior import Posterior, in_chunks
+from sparse_prefgp.models.posterior import Posterior, SetPosterior, in_chunks
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
 EP, BY_POINTS = "ep", "points"
 METHODS = (EP, BY_POINTS)
-
-
-class SetPosterior(NamedTuple):
-    """What a posterior knows of the alternatives of b sets, padded to k each."""
-
-    mean: FloatArray
-    """(b, k), of each utility less that of the first of its set."""
-    covariance: FloatArray
-    """(b, k, k), of these."""
-    mask: BoolArray
-    """(b, k), which there are."""
-
-    def take(self, which: IntArray) -> SetPosterior:
-        """Of some sets."""
-        return SetPosterior(self.mean[which], self.covariance[which], self.mask[which])
 
 
 class ChoicePredictions:
@@ -152,10 +137,7 @@ class ChoicePredictions:
         :param events: e sets, whatever was answered about them; -inf beyond the sides of each.
         :param groups: as for `predict_choice`.
         """
-        self._check_noise()
-        at_rows, there = padded(events)
-        rows, places = self._rows_of(inputs, events, at_rows, groups)
-        sets = self._known_of(rows, places, there)
+        sets = self.set_posterior(inputs, events, groups)
 
         def at(noise: FloatArray, which: IntArray) -> FloatArray:
             some = sets.take(which)
@@ -171,10 +153,7 @@ class ChoicePredictions:
         :param inputs: (n, D) rows as the kernel takes them.
         :param groups: as for `predict_choice`.
         """
-        self._check_noise()
-        at_rows, there = padded(events)
-        rows, places = self._rows_of(inputs, events, at_rows, groups)
-        sets, found = self._known_of(rows, places, there), np.empty(len(events))
+        sets, found = self.set_posterior(inputs, events, groups), np.empty(len(events))
         chosen = np.isin(events.kind, (CHOICE, WIN))
         parts: list[tuple[Any, IntArray]] = [(None, np.flatnonzero(chosen))]
         if not chosen.all():
@@ -199,6 +178,36 @@ class ChoicePredictions:
             who = groups if groups is None or np.ndim(groups) == 0 else np.asarray(groups)[of_form]
             found[of_form] = self._over_noises(at, who, len(of_form))
         return found
+
+    def set_posterior(self, inputs: FloatArray, events: Events, groups: Any = None) -> SetPosterior:
+        """What is known of the alternatives of sets between rows, whatever was answered.
+
+        :param inputs: (n, D) rows as the kernel takes them.
+        :param groups: as for `predict_choice`; they matter where judges lean.
+        """
+        self._check_noise()
+        at_rows, there = padded(events)
+        return self._known_of(*self._rows_of(inputs, events, at_rows, groups), there)
+
+    def look_noise(self, groups: Any, sets: int) -> tuple[FloatArray, FloatArray]:
+        """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
+        a known group, or K of the prior of an unknown one.
+
+        :param groups: as for `predict_choice`.
+        """
+        noise = np.full(sets, float(self.noise_variance.numpy()))
+        if self.noise_ratio is None:
+            return noise[None], np.ones((1, sets))
+        number = np.full(sets, -1)
+        if groups is not None:
+            number = group_numbers(groups, sets, self.duels, True)
+        known = number >= 0
+        each = self.noise_ratio.numpy()[np.maximum(number, 0)]
+        if known.all():
+            return (noise * each)[None], np.ones((1, sets))
+        prior = new_ratios(self.noise_ratio)
+        ratios = np.where(known, each, prior.ratios[:, None])
+        return noise * ratios, np.broadcast_to(prior.weights[:, None], ratios.shape)
 
     # Inside.
 

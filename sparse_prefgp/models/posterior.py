@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 import gpflow
 import tensorflow as tf
@@ -15,6 +15,7 @@ from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.covariances.pic import pic_terms
 from sparse_prefgp.covariances.residual import BLOCKS
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
 CHUNK = 2048
@@ -62,6 +63,21 @@ class Posterior:
 
     def _explained(self, a: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.matmul(a, self.terms.reduction) * a, -1)
+
+
+class SetPosterior(NamedTuple):
+    """What a posterior knows of the alternatives of b sets, padded to k each."""
+
+    mean: FloatArray
+    """(b, k), of each utility less that of the first of its set."""
+    covariance: FloatArray
+    """(b, k, k), of these."""
+    mask: BoolArray
+    """(b, k), which there are."""
+
+    def take(self, which: IntArray) -> SetPosterior:
+        """Of some sets."""
+        return SetPosterior(self.mean[which], self.covariance[which], self.mask[which])
 
 
 def posteriors_in_blocks(

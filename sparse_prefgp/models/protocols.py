@@ -24,7 +24,7 @@ from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import Engine, InferenceResult
 from sparse_prefgp.factors.noise import NoiseRatios
-from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.models.posterior import Posterior, SetPosterior
 from sparse_prefgp.sampling.draws import Preferences
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -220,6 +220,12 @@ class Predicts(Protocol):
     def log_choices(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray: ...
 
     def log_answers(self, inputs: FloatArray, events: Events, groups: Any = None) -> FloatArray: ...
+
+    def set_posterior(
+        self, inputs: FloatArray, events: Events, groups: Any = None
+    ) -> SetPosterior: ...
+
+    def look_noise(self, groups: Any, sets: int) -> tuple[FloatArray, FloatArray]: ...
 
     def log_win(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor: ...
 

@@ -1,0 +1,76 @@
+"""Shares of alternatives, with their intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.analysis.shares import ADDED, Shares
+from sparse_prefgp.plotting.canvas import BLUE, GREY, SMALL, axes_or_new, set_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Of a name made of what an alternative is like.
+_LONGEST = 44
+
+
+def shares(found: Shares, *, which: int = 0, ax: Axes | None = None) -> Axes:
+    """Shares of the alternatives of one set, the first on top, with their intervals.
+
+    :param found: what `sparse_prefgp.shares` returned.
+    :param which: the number of the set, from 0.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: a set that there is not.
+    """
+    rows = np.flatnonzero(np.array(found.sets) == which)
+    if not len(rows):
+        raise ValueError(
+            f"The set is number {which}, but there are {max(found.sets) + 1}; count from 0."
+        )
+    frame = found.frame.iloc[rows]
+    share, lower, upper = (frame[name].to_numpy() for name in ADDED[:3])
+    ax = axes_or_new(ax)
+    place = np.arange(len(rows))
+    ax.barh(place, 100.0 * share, color=BLUE, alpha=0.35, height=0.6)
+    ax.errorbar(
+        100.0 * share,
+        place,
+        xerr=100.0 * np.stack([share - lower, upper - share]),
+        fmt="o",
+        color=BLUE,
+        markersize=5,
+        capsize=2.5,
+        linewidth=1.3,
+    )
+    equal = 100.0 / len(rows)
+    ax.axvline(equal, color=GREY, linewidth=1, linestyle="--")
+    set_rows(ax, _names(frame))
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel(f"share in %, {100 * found.level:g} % interval (dashed: equal shares)")
+    if max(found.sets):
+        ax.set_title(f"set {which + 1} of {max(found.sets) + 1:,}", fontsize=SMALL, loc="left")
+    return ax
+
+
+def _names(frame: Any) -> list[str]:
+    """What tells the alternatives of a set apart: their ids, or the columns that differ."""
+    columns = [name for name in frame.columns if name not in ADDED]
+    if "item_id" in columns:
+        columns = ["item_id"]
+    differ = [name for name in columns if frame[name].nunique() > 1]
+    if differ == ["item_id"] or len(differ) == 1:
+        return [str(value) for value in frame[differ[0]]]
+    rows = zip(*(frame[name] for name in differ), strict=True)
+    texts = [
+        ", ".join(f"{name} {_plain(value)}" for name, value in zip(differ, row, strict=True))
+        for row in rows
+    ]
+    if not differ or max(map(len, texts)) > _LONGEST:
+        return [f"alternative {i + 1}" for i in range(len(frame))]
+    return texts
+
+
+def _plain(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
