@@ -1,7 +1,8 @@
-"""Duels to ask next: a batch of pairs, each chosen as if those before it were asked already."""
+"""Duels, or sets, to ask next: a batch, each chosen as if those before it were asked already."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 
 from sparse_prefgp.analysis.acquisition import expected_best, information_gain
 from sparse_prefgp.analysis.asked import AskedPairs
+from sparse_prefgp.analysis.asked_sets import AskedSets
 from sparse_prefgp.analysis.candidates import (
     CandidatePairs,
     likely_best,
@@ -26,6 +28,7 @@ from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
 from sparse_prefgp.analysis.prediction import TIE, predicted
 from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.data.events import CHOICE, Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.models.protocols import Predicts, holding_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -49,13 +52,16 @@ SCORES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suggestions:
-    """Pairs to ask next, in the order of choice; `print` shows it as text."""
+    """Pairs or sets to ask next, in the order of choice; `print` shows it as text."""
 
     frame: Any
     """Data frame with one row per pair: `first` and `second` (ids), `score` (given that those
     before it are asked), `probability` (that the first beats the second), for a model with a margin
     `tie_probability`, `difference` and `sd` (of utilities, first less second) under the posterior
-    as it is, `outside_range` (either item outside the range of the training items).
+    as it is, `outside_range` (either item outside the range of the training items). Of sets of k
+    items a row for each: `option_1` to `option_k` (ids), `score`, `probability_1` to
+    `probability_k` (that each is chosen), `outside_range`; with a column `chosen` it is a table of
+    choices.
     """
     score: str
     """Name of the score."""
@@ -85,18 +91,24 @@ class Suggestions:
     """Variances of pairs that rounding had made negative; they are set to 0."""
     about: str
     """On these, in words."""
+    set_size: int = 2
+    """How many items are asked about at a time."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Figures, and the pairs under `pairs`, ready for JSON."""
+        """Figures, and the pairs under `pairs`, or the sets under `sets`, ready for JSON."""
         names = [name for name in self.__dataclass_fields__ if name != "frame"]
         figures = {name: getattr(self, name) for name in names}
-        return {**figures, "pairs": self.frame.to_dict("records")}
+        return {**figures, self._noun: self.frame.to_dict("records")}
+
+    @property
+    def _noun(self) -> str:
+        return "pairs" if self.set_size == 2 else "sets"
 
     def notes(self) -> list[str]:
         """What to know about the figures, one sentence each."""
         text = [
-            f"Score: {self.meaning}, as if the pairs above were asked already.",
-            f"{self.looked_at:,} of {self.possible:,} pairs were looked at: {self.chosen}.",
+            f"Score: {self.meaning}, as if the {self._noun} above were asked already.",
+            f"{self.looked_at:,} of {self.possible:,} {self._noun} were looked at: {self.chosen}.",
         ]
         if self.score in ("thompson", "hallucination"):
             text[0] = f"Score: {self.meaning}; other draws for each pair."
@@ -123,7 +135,8 @@ class Suggestions:
 
     def __str__(self) -> str:
         table = self.frame.to_string(index=False, float_format="{:z.4f}".format)
-        return "\n".join([f"{len(self.frame):,} duels to ask next", table, *self.notes()])
+        what = "duels" if self.set_size == 2 else f"sets of {self.set_size:,}"
+        return "\n".join([f"{len(self.frame):,} {what} to ask next", table, *self.notes()])
 
     __repr__ = __str__
 
@@ -146,13 +159,14 @@ def suggest(
     *,
     pairs: Any = None,
     batch: int = 1,
+    set_size: int = 2,
     score: str = "bald",
     max_pairs: int = MAX_PAIRS,
     at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
     rng: np.random.Generator,
     progress: Report | None = None,
 ) -> Suggestions:
-    """Which pairs to ask about next.
+    """Which pairs, or which sets, to ask about next.
 
     Answers are expected of nobody in particular: where groups have noises of their own, of one that
     is not known, averaged over the prior. A margin can make them ties.
@@ -166,7 +180,11 @@ def suggest(
     :param candidates: items, as `resolve_items` takes them; by default the model's own.
     :param pairs: path or data frame with the columns `first` and `second`, or else `winner` and
         `loser`, which hold ids, to choose from these pairs alone.
-    :param batch: how many pairs, all different.
+    :param batch: how many pairs, or sets, all different.
+    :param set_size: how many items are shown at a time, to choose one of. Sets above two are found
+        by "bald" alone: each grows from the pair that tells most, one item more at a time, the one
+        with which the choice tells most, and is none that was asked about already. A set's
+        information is found at 256 even draws of its utilities, within some 0.005 nats.
     :param score: "bald", the information that the answer has about all utilities, and "variance",
         of the difference, learn the utilities of all items. "eubo", the expected utility of the
         better one, "thompson", the best items of two joint draws of the utilities, and
@@ -174,7 +192,8 @@ def suggest(
         for the best item.
     :param max_pairs: how many pairs are looked at. Of more, "bald" and "variance" take some at
         random, "eubo" and "thompson" those of the items most likely to beat the best. A given list
-        is looked at whole, but "thompson" draws the utilities of at most 1,000 items.
+        is looked at whole, but "thompson" draws the utilities of at most 1,000 items. Sets grow
+        from so many pairs at most, of 1,000 items.
     :param at: contexts of the sides of the duels to choose from, as in `rank`; by default those of
         the training duels. Both sides share what belongs to the duel, and have contexts that were
         seen together.
@@ -182,7 +201,8 @@ def suggest(
     :param progress: called with picks done and the total.
     :raises ValueError: a model with logit factors; a score that there is not; more picks than
         pairs; numbers that make no sense; a list of pairs for "hallucination", which chooses its
-        pairs itself; and what `resolve_items` and `sample_posterior` raise.
+        pairs itself; sets above two with another score than "bald", a list of pairs or contexts;
+        and what `resolve_items` and `sample_posterior` raise.
     """
     model.require_probit("The choice of duels to ask next")
     if score not in SCORES:
@@ -199,6 +219,20 @@ def suggest(
     done = progress or (lambda count, total: None)
     places = [at] if isinstance(at, str | Mapping) else list(at)
     in_contexts = has_contexts(model, candidates)
+    if whole_number("set_size", set_size, 2) > 2:
+        refused = {
+            f"the score {score!r} (--score)": score != "bald",
+            "pairs (--pairs)": pairs is not None,
+            "a context (--at)": bool(places),
+            "a model with items in contexts": in_contexts,
+        }
+        for what, given in refused.items():
+            if given:
+                raise ValueError(
+                    f"set_size is {set_size}, but {what} is for pairs alone; leave it out, or give "
+                    "set_size=2 (--set-size)."
+                )
+        return _sets(model, candidates, batch, set_size, max_pairs, rng, done)
     if in_contexts and score == "hallucination":
         raise ValueError(
             "The score 'hallucination' looks for one best item, but the items of the model have a "
@@ -324,6 +358,94 @@ def _named(items: ItemSet, picks: _Picks) -> dict[str, list[Any]]:
             column = name if name in rows.shared else f"{side}_{name}"
             found[column] = rows.values[index, j].tolist()
     return found
+
+
+# ---- sets -----------------------------------------------------------------------------------
+
+
+def _sets(
+    model: Predicts,
+    candidates: Any,
+    batch: int,
+    size: int,
+    max_pairs: int,
+    rng: np.random.Generator,
+    done: Report,
+) -> Suggestions:
+    model.require_box("What a set is worth")
+    items, equal_items = pool(model, candidates)
+    possible = math.comb(len(items), size)
+    chosen = "grown from the pair that tells most, item by item"
+    if len(items) > _DRAWN_JOINTLY:
+        items = items.select(np.sort(rng.choice(len(items), _DRAWN_JOINTLY, replace=False)))
+        chosen += f", among {_DRAWN_JOINTLY:,} items drawn at random"
+    if size > len(items):
+        raise ValueError(
+            f"set_size is {size}, but there are only {len(items):,} items that differ; give at "
+            f"most {len(items)}, or more candidates."
+        )
+    if batch > possible:
+        raise ValueError(
+            f"batch is {batch:,}, but there are only {possible:,} sets to choose from; give at "
+            f"most {possible:,}, or more candidates."
+        )
+    without = _asked_before(model, items)
+    pairs = random_pairs(items, max_pairs, rng)
+    mean, covariance = (
+        x.numpy() for x in model.posterior().joint(as_float(numbered_inputs(model, items)))
+    )
+    apart = np.add.outer(np.diag(covariance), np.diag(covariance)) - 2.0 * covariance
+    noise = float(model.noise_variance.numpy())
+    state = AskedSets(mean, covariance, noise, model.new_ratios(), rng)
+    picked, scores = np.empty((batch, size), np.int64), np.empty(batch)
+    row = {id: i for i, id in enumerate(items.ids)}
+    first, second = (
+        np.array([row[pairs.items.ids[i]] for i in side]) for side in (pairs.first, pairs.second)
+    )
+    for i in range(batch):
+        picked[i], scores[i] = state.grown(size, first, second, without)
+        without.add(frozenset(picked[i].tolist()))
+        if i + 1 < batch:
+            state.ask(picked[i])
+        done(i + 1, batch)
+    sides = np.arange(0, picked.size + 1, size)
+    kind, once = np.full(batch, CHOICE, np.int8), np.ones(batch, np.int64)
+    events = Events(picked.reshape(-1), sides, kind, once)
+    chance = np.exp(model.log_choices(items.inputs, events))
+    columns = {f"option_{j + 1}": [items.ids[i] for i in picked[:, j]] for j in range(size)}
+    shares = {f"probability_{j + 1}": chance[:, j] for j in range(size)}
+    frame = require_pandas().DataFrame(
+        {**columns, "score": scores, **shares, "outside_range": items.outside[picked].any(1)}
+    )
+    return Suggestions(
+        frame=frame,
+        score="bald",
+        meaning=SCORES["bald"],
+        candidates=len(items),
+        looked_at=len(state.looked_at),
+        possible=possible,
+        chosen=chosen,
+        repeated=0,
+        equal=0,
+        equal_items=equal_items,
+        converged=model.infer().converged,
+        draws_converged=True,
+        jitter=0.0,
+        negative_variances=int(np.triu(apart < 0.0, 1).sum()),
+        about="" if model.duels.held else "Sets of the stream may be among them.",
+        set_size=size,
+    )
+
+
+def _asked_before(model: Predicts, items: ItemSet) -> set[frozenset[int]]:
+    """The sets of the training answers, as rows of the items."""
+    if not model.duels.held:
+        return set()
+    events = holding_duels(model).duels.events
+    row = {int(number): i for i, number in enumerate(items.numbers) if number >= 0}
+    sides = [row.get(int(number), -1) for number in events.sides]
+    ends = zip(events.offsets[:-1], events.offsets[1:], strict=True)
+    return {frozenset(sides[a:b]) for a, b in ends if min(sides[a:b]) >= 0}
 
 
 # ---- one pick after the other ------------------------------------------------------------------

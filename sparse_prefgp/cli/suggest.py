@@ -1,4 +1,4 @@
-"""`sparse-prefgp suggest`: the duels to ask next."""
+"""`sparse-prefgp suggest`: the duels, or sets, to ask next."""
 
 from __future__ import annotations
 
@@ -46,7 +46,12 @@ class SuggestOptions:
         "ids.",
         default=None,
     )
-    batch: int = option("How many pairs, all different.", default=10)
+    batch: int = option("How many pairs or sets, all different.", default=10)
+    set_size: int = option(
+        "How many items are shown at a time, to choose one of: above 2 sets in place of pairs, by "
+        "the score bald.",
+        default=2,
+    )
     score: Score = option(
         "bald (information) and variance learn all utilities; eubo (expected utility of the better "
         "one), thompson and hallucination look for the best item.",
@@ -70,7 +75,7 @@ class SuggestOptions:
 
 @command()
 def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None:
-    """Suggest which duels to ask next, each as if those before it were asked already."""
+    """Suggest which duels or sets to ask next, each as if those before it were asked already."""
     check_file(options.out, options.overwrite, saved.items, options.pairs)
     _check_seed(options.seed)
     fitted = open_model(console, saved.model)
@@ -84,6 +89,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
             saved.items,
             pairs=options.pairs,
             batch=options.batch,
+            set_size=options.set_size,
             score=options.score.value,
             max_pairs=options.max_pairs,
             at=options.at,
@@ -92,7 +98,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
         )
     if options.out is not None:
         write_file(options.out, found.frame.to_csv(index=False))
-    console.print(_table(found.frame))
+    console.print(_table(found.frame) if found.set_size == 2 else _sets_table(found))
     for note in found.notes():
         console.print(Text(note))
     console.finish({**found.to_dict(), "seed": options.seed}, options.out)
@@ -123,3 +129,15 @@ def _table(frame: Any) -> Cells:
     columns |= {name: [str(value) for value in frame[name]] for name in context}
     left = ("first", "second", *context)
     return cells_table("Ask next", columns, left=left, spare=("outside", "sd"))
+
+
+def _sets_table(found: Any) -> Cells:
+    frame, places = found.frame, range(1, found.set_size + 1)
+    left = [f"option_{j}" for j in places]
+    shares = [chances(frame[f"probability_{j}"]) for j in places]
+    columns = {name: [str(item) for item in frame[name]] for name in left}
+    columns["score"] = [f"{value:z.4f}" for value in frame["score"]]
+    columns["probabilities"] = [" ".join(row) for row in zip(*shares, strict=True)]
+    if frame["outside_range"].any():
+        columns["outside"] = ["yes" if flag else "" for flag in frame["outside_range"]]
+    return cells_table("Ask next", columns, left=tuple(left), spare=("outside",))

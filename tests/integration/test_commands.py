@@ -209,6 +209,17 @@ def test_suggest(folder: Path, fitted: Path, tmp_path: Path) -> None:
     assert result.exit_code == 2 and "with itself" in result.stderr
 
 
+def test_suggest_sets(fitted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "ask.csv"
+    result = call("suggest", "--model", fitted, "--batch", 2, "--set-size", 3, "--out", out)
+    assert result.exit_code == 0, result.output
+    for text in ("Ask next", "option_3", "sets were looked at: grown from the pair"):
+        assert text in " ".join(result.stdout.split())
+    generator = np.random.default_rng(0)
+    expected = spg.suggest(spg.load(fitted), batch=2, set_size=3, rng=generator)
+    pd.testing.assert_frame_equal(pd.read_csv(out), expected.frame, rtol=ROUNDING)
+
+
 @pytest.mark.slow
 def test_suggest_by_other_scores(folder: Path, fitted: Path) -> None:
     (folder / "ask_about.csv").write_text("first,second\ni0,i1\nn3,i2\n")

@@ -829,6 +829,14 @@ CASES: dict[str, Case] = {
     "suggest no batch": Case(SUGGEST + " --batch 0", ("batch is 0",)),
     "suggest too many": Case(SUGGEST + " --batch 67", ("batch is 67", "only 66 pairs")),
     "suggest nothing to look at": Case(SUGGEST + " --max-pairs 0", ("max_pairs is 0",)),
+    "suggest sets of one": Case(SUGGEST + " --set-size 1", ("set_size is 1",)),
+    "suggest sets larger than all": Case(SUGGEST + " --set-size 99", ("set_size is 99", "differ")),
+    "suggest sets of the likely best": Case(
+        SUGGEST + " --set-size 3 --score eubo", ("--score", "--set-size")
+    ),
+    "suggest sets of a list of pairs": Case(
+        SUGGEST + " --set-size 3 --pairs {}/pairs.csv", ("--pairs", "--set-size")
+    ),
     "suggest a bad seed": Case(SUGGEST + " --seed -1", ("seed is -1",)),
     "suggest over the pairs": Case(
         SUGGEST + " --pairs {}/pairs.csv --out {}/pairs.csv --overwrite", ("an input as well",)

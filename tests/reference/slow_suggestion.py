@@ -8,6 +8,7 @@ from itertools import combinations, pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import quad
+from scipy.special import ndtr
 from scipy.stats import norm
 
 Array = NDArray[np.float64]
@@ -154,3 +155,61 @@ def given_v(
     with z, duels (t, t) covariance of z, noise (t,)."""
     gain = np.linalg.solve(duels + np.diag(noise), to_duels.T).T
     return gain @ v, prior - gain @ to_duels.T
+
+
+# ---- sets --------------------------------------------------------------------------------------
+
+
+def choice_chances(utilities: Array, noise_variance: float) -> Array:
+    """(n, k) that each of k known utilities, plus noise, is the largest: the integral of the noise
+    of each alternative times what the others have below it, on a fine grid."""
+    z = np.linspace(-10.0, 10.0, 401)
+    weight = norm.pdf(z) * (z[1] - z[0])
+    ahead = (utilities[:, :, None] - utilities[:, None, :]) / math.sqrt(noise_variance)
+    chances = np.zeros_like(utilities)
+    for j in range(utilities.shape[1]):
+        below = np.ones((len(utilities), len(z)))
+        for other in range(utilities.shape[1]):
+            if other != j:
+                below *= ndtr(ahead[:, j, other, None] + z)
+        chances[:, j] = below @ weight
+    return chances
+
+
+def nodes_of_three(mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """Gauss–Hermite nodes (n, 3) of three utilities, and their weights (n,)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(18)
+    weights = weights / weights.sum()
+    grid = np.stack(np.meshgrid(nodes, nodes, nodes, indexing="ij"), -1).reshape(-1, 3)
+    both = np.einsum("i,j,k->ijk", weights, weights, weights).reshape(-1)
+    return mean + grid @ np.linalg.cholesky(covariance).T, both
+
+
+def information_of_three(
+    mean: Array, covariance: Array, noises: list[float], shares: list[float]
+) -> float:
+    """What a choice of three tells of their utilities, in nats, its noise being one of several."""
+    f, weights = nodes_of_three(mean, covariance)
+    parts = [share * choice_chances(f, noise) for noise, share in zip(noises, shares, strict=True)]
+    p = np.sum(parts, axis=0)
+    average = weights @ p
+    given = -(p * np.log(np.maximum(p, 1e-300))).sum(1)
+    return float(-(average * np.log(average)).sum() - weights @ given)
+
+
+def covariance_once_chosen(
+    mean: Array, covariance: Array, items: list[int], noise_variance: float
+) -> Array:
+    """The covariance of all utilities that is expected once one of three items is chosen: that of
+    each answer, by its moments of the three, times its probability."""
+    own = covariance[np.ix_(items, items)]
+    f, weights = nodes_of_three(mean[items], own)
+    p = choice_chances(f, noise_variance)
+    onto = covariance[:, items] @ np.linalg.inv(own)
+    expected = np.zeros_like(covariance)
+    for j in range(3):
+        share = weights * p[:, j]
+        average = share @ f / share.sum()
+        spread = (f - average).T @ ((share / share.sum())[:, None] * (f - average))
+        expected += share.sum() * (covariance - onto @ (own - spread) @ onto.T)
+    return expected
