@@ -72,13 +72,13 @@ def importance_sampling(
     """Estimate the true log evidence of all duels under the exact prior, whatever approximates it.
 
     The mean weight of the proposals of `sample_posterior` is the evidence, without bias: duels, and
-    alternatives of sets, are drawn one after the other with EP's sites of those to come
+    rows of answers about sets, are drawn one after the other with EP's sites of those to come
     (docs/method.md, sections 3 and 11).
 
     :param model: its kernel, noise, mean function and duels; approximation and Z do not matter.
     :param samples: how many. 10,000 take 2 seconds for 300 duels, 10 for 1,000.
     :param rng: of the draws.
-    :raises ValueError: fewer than 2 samples, more than 2,000 duels and alternatives, weights that
+    :raises ValueError: fewer than 2 samples, more than 2,000 duels or rows of answers, weights that
         are not whole, logit factors, a prior variance of more than 1e8 times the noise, or a kernel
         that is not positive semi-definite.
     """

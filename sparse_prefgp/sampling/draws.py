@@ -83,8 +83,9 @@ class PosteriorDraws:
 
     v: FloatArray
     """(chains, draws, t) one noisy difference f(loser) - f(winner) for each single duel, the prior
-    mean included, within the limits; of each look at a set one noisy utility for each alternative,
-    up to what all items share, in the order that was seen.
+    mean included, within the limits, and for each row of an answer about a set; where rows
+    outnumber what they tell apart, the noisy utilities of the alternatives in their place, up to
+    what all items share.
     """
     site: IntArray
     """(t,) the row of `graph` of each; with answers about sets its place in
@@ -116,7 +117,7 @@ class PosteriorDraws:
 
     def __str__(self) -> str:
         chains, draws, duels = self.v.shape
-        what = "duels" if self.graph.noises is None else "duels and alternatives of sets"
+        what = "duels" if self.graph.noises is None else "rows of answers"
         found = (
             f"largest R-hat {np.max(self.rhat):.4f}, smallest bulk effective sample size "
             f"{np.min(self.ess):,.0f}, {100 * self.acceptance:.0f} % of proposals taken, longest "
@@ -285,9 +286,9 @@ def sample_posterior(
 ) -> PosteriorDraws:
     """Draw from the exact posterior given all duels, whatever approximates it in the model.
 
-    Chains of independence Metropolis on v, one for each single duel, and one for each alternative
-    of each look at a set, with proposals that EP's sites lead (docs/method.md, section 11). They
-    are right whatever the sites; how well they mix is measured and reported.
+    Chains of independence Metropolis on v, one for each single duel and each row of a single answer
+    about a set, with proposals that EP's sites lead (docs/method.md, section 11). They are right
+    whatever the sites; how well they mix is measured and reported.
 
     :param model: a `PreferenceGP`, whose kernel, noise, mean function and duels count; or a
         `DuelProblem`, whose items are then rows as its kernel takes them, and whose new duels have

@@ -17,28 +17,30 @@ _CHUNK = 500
 
 
 class Order(NamedTuple):
-    """A look at a set: consecutive slots, of which some lie above others."""
+    """A look at a set: consecutive slots, whose noises go together."""
 
     start: int
     """The first of its slots."""
-    pairs: IntArray
-    """(r, 2) slots of which the first lies above the second, counted from `start`; it comes
-    before.
-    """
+    noise: FloatArray
+    """(k, k) the covariance of their noise, positive definite."""
     nu: FloatArray
-    """(r,) of the sites on v = second less first, with their noise."""
+    """(r,) of the sites on v, noise and all."""
     tau: FloatArray
-    """(r,) of the sites on v = second less first, with their noise; tau >= 0."""
-    offset: FloatArray
-    """(k,) the mean of each slot, which compares with the others."""
+    """(r,) of the sites on v, noise and all; tau >= 0."""
+    pairs: IntArray | None = None
+    """(r, 2) where slots are utilities: those of which the first lies above the second, counted
+    from `start`; it comes before, and v is the second less the first. None where slots are v.
+    """
+    offset: FloatArray | None = None
+    """(k,) the means of utilities, which are compared with them."""
 
 
 @dataclass(frozen=True, eq=False)
 class TruncatedNormal:
     """v_i = features_i u + N(0, noise_i), u ~ N(0, I), given that lower < v < upper.
 
-    Each v is a *slot*: the difference of a duel, or the utility of an alternative to somebody who
-    looks at a set, which has others above it (`orders`).
+    Each v is a *slot*. Those of a look at a set share noises (`orders`), or are the noisy utilities
+    of its alternatives, of which some have others above them.
 
     The sites exp(nu z - tau z²/2) on z = features u say what to expect of duels not yet drawn. Any
     will do; good ones, such as EP's, make proposals that are nearly always taken.
@@ -57,24 +59,27 @@ class TruncatedNormal:
     tau: FloatArray
     """(t,), noise > 0, tau >= 0, limits may be infinite; lower None is -inf everywhere."""
     orders: tuple[Order, ...] = ()
-    """Looks at sets, ascending; their slots have no `nu` and `tau` of their own."""
+    """Looks at sets, ascending; what is said of their slots' noise and sites is theirs alone."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """How v_i depends on the natural mean of u given the v before: without and with later sites."""
+    """How v_i depends on the natural mean of u given the groups before, and on the slots of its own
+    group before: without and with later sites."""
 
     prior_gain: FloatArray
+    prior_back: FloatArray
     prior_sd: float
     gain: FloatArray
     back: FloatArray
-    """And, with later sites, how on the slots before it of its own look."""
     shift: float
     sd: float
     above: IntArray
     """The slots that are upper limits."""
     lead: FloatArray
     """Their means less its own."""
+    told: FloatArray | None
+    """Of the last of its group, (r, k): by what v of the group adds to the natural mean of u."""
 
 
 class _Group(NamedTuple):
@@ -82,8 +87,10 @@ class _Group(NamedTuple):
 
     start: int
     stop: int
+    noise: FloatArray
+    """(k, k)."""
     rows: FloatArray
-    """(r, k) of v = rows y: what its sites are on while it is drawn."""
+    """(r, k): sites are on rows v while the group is drawn."""
     nu: FloatArray
     """(r,) of these sites."""
     tau: FloatArray
@@ -92,8 +99,8 @@ class _Group(NamedTuple):
     """(k, k) of what they say of z before."""
     natural: FloatArray
     """(k,) of what they say of z before."""
-    offset: FloatArray
-    """(k,)."""
+    offset: FloatArray | None
+    """(k,) of utilities, which are limits of others."""
 
 
 def propose(
@@ -124,20 +131,23 @@ def proposals(
         known = np.zeros((rank, k))  # natural mean of u given the v drawn so far
         for i, step in enumerate(steps):
             mean = step.gain @ known + step.shift
+            prior_mean = step.prior_gain @ known
             if step.back.size:
-                mean += step.back @ v[i - step.back.size : i]
+                before = v[i - step.back.size : i]
+                mean += step.back @ before
+                prior_mean += step.prior_back @ before
             low = None if target.lower is None else (target.lower[i] - mean) / step.sd
             limit: FloatArray | float = target.upper[i]
             if step.above.size:
                 limit = np.minimum(limit, np.min(v[step.above] + step.lead[:, None], 0))
             high = (limit - mean) / step.sd
             x = standard_draws(low, high, 1.0 - rng.random(k))
-            drawn = mean + step.sd * x
-            away = (drawn - step.prior_gain @ known) / step.prior_sd
+            v[i] = mean + step.sd * x
+            away = (v[i] - prior_mean) / step.prior_sd
             log_weight += log_mass(low, high) + 0.5 * (x * x - away * away)
             log_weight += np.log(step.sd / step.prior_sd)
-            known += target.features[i][:, None] * (drawn / target.noise[i])
-            v[i] = drawn
+            if step.told is not None:
+                known += step.told @ v[i + 1 - step.told.shape[1] : i + 1]
         # Only now, as rounding at the limit may not enter the weights.
         np.minimum(v, target.upper[:, None], out=v)
         if target.lower is not None:
@@ -147,82 +157,58 @@ def proposals(
 
 def _plan(target: TruncatedNormal) -> list[_Step]:
     """One step for each slot; all that does not depend on what is drawn."""
-    features, noise = target.features, target.noise
+    features = target.features
     groups = _groups(target)
-    identity = np.eye(features.shape[1])
-    past = identity.copy()  # Cov[u | v before i]
-    # Cov[u | v before i, sites of later groups], and the natural mean of those sites.
-    ahead = identity + features.T @ (target.tau[:, None] * features)
-    later = features.T @ target.nu
+    past = np.eye(features.shape[1])  # Cov[u | groups before]
+    # Cov[u | groups before, sites of later groups], and the natural mean of those sites.
+    ahead, later = past.copy(), np.zeros(features.shape[1])
     for group in groups:
-        if len(group.rows):
-            some = features[group.start : group.stop]
-            ahead += some.T @ group.precision @ some
-            later += some.T @ group.natural
+        some = features[group.start : group.stop]
+        ahead += some.T @ group.precision @ some
+        later += some.T @ group.natural
     both = np.linalg.inv(ahead)
-    steps = []
+    steps: list[_Step] = []
     for group in groups:
         some = features[group.start : group.stop]
         both = _without(both, some, group.precision)
         later = later - group.natural @ some
-        for place, i in enumerate(range(group.start, group.stop)):
-            row, alone = features[i], both @ features[i]
-            prior_gain = past @ row
-            # Rounding aside, later sites cannot add variance.
-            prior_variance = max(float(row @ prior_gain), 0.0)
-            explained = min(max(float(row @ alone), 0.0), prior_variance)
-            prior_total, total = prior_variance + noise[i], explained + noise[i]
-            gain, shift, variance, back = alone, float(alone @ later), total, np.zeros(0)
-            if np.any(group.rows[:, place + 1 :]):
-                gain, shift, variance, back = _ahead_of(group, place, both, later, target)
-                variance = min(max(variance, np.finfo(float).eps * prior_total), prior_total)
-            above = np.flatnonzero((group.rows[:, place] > 0.0) @ (group.rows < 0.0))
-            steps.append(
-                _Step(
-                    prior_gain,
-                    float(np.sqrt(prior_total)),
-                    gain,
-                    back,
-                    shift,
-                    float(np.sqrt(variance)),
-                    group.start + above,
-                    group.offset[above] - group.offset[place],
-                )
-            )
-            past -= np.outer(prior_gain, prior_gain) / prior_total
-            both -= np.outer(alone, alone) / total
+        steps += _steps_of(group, some, past, both, later)
+        for matrix in (past, both):
+            related = some @ matrix
+            matrix -= related.T @ np.linalg.solve(related @ some.T + group.noise, related)
     return steps
 
 
 def _groups(target: TruncatedNormal) -> list[_Group]:
     """Duels and looks in the order in which they are drawn."""
-    nothing, groups, start = np.zeros((0, 1)), [], 0
+    one, groups, start = np.eye(1), [], 0
     for order in (*target.orders, None):
         stop = len(target.noise) if order is None else order.start
         for i in range(start, stop):
-            site = slice(i, i + 1)
-            nu, tau = target.nu[site], target.tau[site]
-            groups.append(_Group(i, i + 1, nothing, nu[:0], tau[:0], tau[:, None], nu, np.zeros(1)))
+            nu, tau = target.nu[i : i + 1], target.tau[i : i + 1]
+            # Its own site is never looked at while it is drawn.
+            noise = target.noise[i] * one
+            groups.append(_Group(i, i + 1, noise, one, nu, tau, tau[:, None], nu, None))
         if order is not None:
-            groups.append(_look(order, target.noise))
+            groups.append(_look(order))
             start = groups[-1].stop
     return groups
 
 
-def _look(order: Order, noise: FloatArray) -> _Group:
-    k, r = len(order.offset), len(order.pairs)
-    stop = order.start + k
-    rows = np.zeros((r, k))
-    rows[np.arange(r), order.pairs[:, 0]] = -1.0
-    rows[np.arange(r), order.pairs[:, 1]] = 1.0
-    # y = z + e: sites A'T A on y say (I + L D)^-1 L of z, L = A'T A and D the variances of e.
-    laplacian = rows.T @ (order.tau[:, None] * rows)
-    seen = np.eye(k) + laplacian * noise[order.start : stop]
-    precision = np.linalg.solve(seen, laplacian)
+def _look(order: Order) -> _Group:
+    k = len(order.noise)
+    rows = np.eye(k)
+    if order.pairs is not None:
+        rows = rows[order.pairs[:, 1]] - rows[order.pairs[:, 0]]
+    # v = z + e: sites T on rows v say (I + L N)^-1 L of z, L = rows' T rows and N the noise.
+    weighted = rows.T @ (order.tau[:, None] * rows)
+    seen = np.eye(k) + weighted @ order.noise
+    precision = np.linalg.solve(seen, weighted)
     natural = np.linalg.solve(seen, rows.T @ order.nu)
     half = 0.5 * (precision + precision.T)
+    stop = order.start + k
     return _Group(
-        order.start, stop, rows, order.nu, order.tau, half, natural, np.asarray(order.offset)
+        order.start, stop, order.noise, rows, order.nu, order.tau, half, natural, order.offset
     )
 
 
@@ -238,24 +224,55 @@ def _without(both: FloatArray, rows: FloatArray, precision: FloatArray) -> Float
     return np.asarray(both + (along / left) @ along.T)
 
 
-def _ahead_of(
-    group: _Group, place: int, both: FloatArray, later: FloatArray, target: TruncatedNormal
-) -> tuple[FloatArray, float, float, FloatArray]:
-    """Of one slot of a look, given the slots before it, later groups and its look's own sites that
-    touch slots not yet drawn but itself: gain, shift and variance, and gain of the slots before."""
-    rest = slice(group.start + place, group.stop)
-    features = target.features[rest]
-    related = features @ both
-    covariance = related @ features.T + np.diag(target.noise[rest])
-    open_ = np.any(group.rows[:, place + 1 :] != 0.0, 1)
-    rows, nu, tau = group.rows[open_], group.nu[open_], group.tau[open_]
-    drawn, left = rows[:, :place], rows[:, place:]
-    weighted = left.T * tau
-    inner = np.eye(len(features)) + covariance @ (weighted @ left)
-    first = np.linalg.solve(inner.T, np.eye(len(features))[0])
-    gain, spread = first @ related, first @ covariance
-    back = -(spread @ weighted) @ drawn
-    return gain, float(gain @ later + spread @ (left.T @ nu)), float(spread[0]), back
+def _steps_of(
+    group: _Group, some: FloatArray, past: FloatArray, both: FloatArray, later: FloatArray
+) -> list[_Step]:
+    """Of the slots of a group, whose rows of the features are `some` (k, r)."""
+    k = len(some)
+    plain, led = some @ past, some @ both
+    prior, guide = plain @ some.T, led @ some.T
+    # Rounding aside, later sites cannot add variance.
+    every = np.arange(k)
+    prior[every, every] = np.maximum(prior[every, every], 0.0)
+    guide[every, every] = np.clip(guide[every, every], 0.0, prior[every, every])
+    prior += group.noise
+    guide += group.noise
+    found = []
+    for j in range(k):
+        prior_back = np.linalg.solve(prior[:j, :j], prior[:j, j])
+        prior_variance = prior[j, j] - float(prior_back @ prior[:j, j])
+        # The slots from j on, given those before.
+        rest = np.linalg.solve(guide[:j, :j], guide[:j, j:]).T
+        gains = led[j:] - rest @ led[:j]
+        covariance = guide[j:, j:] - rest @ guide[:j, j:]
+        # Sites that touch slots after j; others are drawn with j itself.
+        touching = np.any(group.rows[:, j + 1 :] != 0.0, 1)
+        rows, tau = group.rows[touching], group.tau[touching]
+        drawn, weighted = rows[:, :j], rows[:, j:].T * tau
+        inner = np.eye(k - j) + covariance @ (weighted @ rows[:, j:])
+        first = np.linalg.solve(inner.T, every[j:] == j)
+        gain, spread = first @ gains, first @ covariance
+        floor = np.finfo(float).eps * prior_variance
+        variance = min(max(float(spread[0]), floor), prior_variance)
+        above = np.zeros(0, np.int64)
+        if group.offset is not None:
+            above = np.flatnonzero((group.rows[:, j] > 0.0) @ (group.rows < 0.0))
+        means = np.zeros(k) if group.offset is None else group.offset
+        found.append(
+            _Step(
+                prior_gain=plain[j] - prior_back @ plain[:j],
+                prior_back=prior_back,
+                prior_sd=float(np.sqrt(prior_variance)),
+                gain=gain,
+                back=first @ rest - (spread @ weighted) @ drawn,
+                shift=float(gain @ later + spread @ (rows[:, j:].T @ group.nu[touching])),
+                sd=float(np.sqrt(variance)),
+                above=group.start + above,
+                lead=means[above] - means[j],
+                told=np.linalg.solve(group.noise, some).T if j == k - 1 else None,
+            )
+        )
+    return found
 
 
 def independence_metropolis(

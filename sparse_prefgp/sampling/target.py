@@ -47,23 +47,23 @@ class ExactTarget(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """What is drawn: the v of each site; where answers are about sets, one for each event of a duel
-    and, for each look at a set, the noisy utility y of each alternative, best first."""
+    """What is drawn: the v of each site. Of a look at a set whose rows outnumber what they tell
+    apart, the noisy utility y of each alternative in their place, best first."""
 
     worse: IntArray
     """(q,) row of the loser, or of the alternative."""
     better: IntArray
     """(q,) row of the winner, -1 of an alternative."""
     noise: FloatArray
-    """(q,)."""
+    """(q,) variance."""
     offset: FloatArray
     """(q,) prior mean."""
     counts: FloatArray
     """(q,) how often each is drawn."""
     site: IntArray
-    """(q,) the site of each duel, -1 of an alternative."""
+    """(q,) its site, -1 of an alternative."""
     looks: tuple[Look, ...] = ()
-    """Of several rows."""
+    """At sets; slots of others stand alone."""
 
     @classmethod
     def of(cls, problem: DuelProblem, offset: FloatArray) -> Slots:
@@ -72,66 +72,74 @@ class Slots(NamedTuple):
         :param offset: (sites,) prior mean of z.
         """
         graph, noise = problem.graph, problem.noise.numpy().astype(float)
+        losers, winners = graph.losers, graph.winners
         every = np.arange(graph.num_sites)
         if graph.noises is None:
-            return cls(graph.losers, graph.winners, noise, offset, graph.counts, every)
+            return cls(losers, winners, noise, offset, graph.counts, every)
         mean = np.zeros(graph.num_rows)
         if problem.mean_function is not None:
             mean = problem.mean_function(as_float(graph.rows))[:, 0].numpy().astype(float)
         parts: list[tuple[npt.NDArray[Any], ...]] = []
         looks, start = [], 0
         for sites in _sites_of_looks(graph.noises):
-            if len(sites) == 1:
-                parts.append(
-                    (
-                        graph.losers[sites],
-                        graph.winners[sites],
-                        noise[sites],
-                        offset[sites],
-                        graph.counts[sites],
-                        sites,
-                    )
-                )
+            one = 0.5 * noise[sites[0]]
+            if np.all(graph.noises.own[sites] > 0.0):
+                parts.append((losers[sites], winners[sites], noise[sites], offset[sites], sites))
+                within = one * graph.noises.of_sites(sites)
+                if len(sites) > 1:
+                    looks.append(Look(start, sites, within))
             else:
                 draws, first, place = np.unique(
                     graph.noises.draws[sites], return_index=True, return_inverse=True
                 )
-                rows = np.stack([graph.winners[sites], graph.losers[sites]], 1).reshape(-1)[first]
-                k = len(draws)
-                parts.append(
-                    (
-                        rows,
-                        np.full(k, -1),
-                        np.full(k, 0.5 * noise[sites[0]]),
-                        mean[rows],
-                        np.full(k, graph.counts[sites[0]]),
-                        np.full(k, -1),
-                    )
-                )
-                looks.append(Look(start, k, sites, place.reshape(-1, 2)))
+                rows = np.stack([winners[sites], losers[sites]], 1).reshape(-1)[first]
+                nowhere = np.full(len(draws), -1)
+                within = one * np.eye(len(draws))
+                parts.append((rows, nowhere, np.diag(within), mean[rows], nowhere))
+                looks.append(Look(start, sites, within, place.reshape(-1, 2)))
             start += len(parts[-1][0])
-        worse, better, own, means, counts, at = map(np.concatenate, zip(*parts, strict=True))
-        return cls(worse, better, own, means, counts, at, tuple(looks))
+        worse, better, variance, means, at = map(np.concatenate, zip(*parts, strict=True))
+        # Copies share no noise, and are apart.
+        return cls(worse, better, variance, means, np.ones(start), at, tuple(looks))
+
+    @property
+    def alone(self) -> npt.NDArray[np.bool_]:
+        """(q,) which are in no look."""
+        found = np.ones(len(self.site), bool)
+        for look in self.looks:
+            found[look.slots] = False
+        return found
 
     def loadings(self, rows: FloatArray) -> FloatArray:
         """(q, r) from those of rows, (n, r)."""
-        alone = self.better < 0
-        return np.asarray(rows[self.worse] - np.where(alone[:, None], 0.0, rows[self.better]))
+        utility = self.better < 0
+        return np.asarray(rows[self.worse] - np.where(utility[:, None], 0.0, rows[self.better]))
+
+    def over_noise(self, loadings: FloatArray) -> FloatArray:
+        """The inverse covariance of the noise times (q, r)."""
+        found = loadings / self.noise[:, None]
+        for look in self.looks:
+            found[look.slots] = np.linalg.solve(look.noise, loadings[look.slots])
+        return found
 
 
 class Look(NamedTuple):
-    """A look at a set, of several rows."""
+    """A look at a set, of several slots."""
 
     start: int
     """The first of its slots."""
-    size: int
-    """How many slots."""
     sites: IntArray
     """(r,)."""
-    pairs: IntArray
-    """(r, 2) the slots of winner and loser of each, counted from `start`; sides are best first, so
-    that the first comes before.
+    noise: FloatArray
+    """(k, k) covariance of the noise of its slots."""
+    pairs: IntArray | None = None
+    """(r, 2) where slots are utilities: those of winner and loser of each site, counted from
+    `start`; sides are best first, so that the first comes before.
     """
+
+    @property
+    def slots(self) -> slice:
+        return slice(self.start, self.start + len(self.noise))
 
 
 def _sites_of_looks(noises: Noises) -> list[IntArray]:
@@ -195,18 +203,14 @@ def check_whole(graph: DuelGraph) -> None:
 
 
 def num_single_slots(graph: DuelGraph, instead: str) -> int:
-    """How many v are to be drawn, counts included: one of a duel, k of a look at k alternatives.
+    """How many v are to be drawn, counts included: one of a duel, and of a row of an answer.
 
     :param instead: what to do where there are too many, after a semicolon.
     :raises ValueError: more than 2,000, or weights that are not whole numbers.
     """
     check_whole(graph)
-    slots, what = int(graph.counts.sum()), "single duels"
-    if graph.noises is not None:
-        slots, what = 0, "single duels and alternatives of sets"
-        for sites in _sites_of_looks(graph.noises):
-            each = 1 if len(sites) == 1 else len(np.unique(graph.noises.draws[sites]))
-            slots += each * int(graph.counts[sites[0]])
+    slots = int(graph.counts.sum())
+    what = "single duels" if graph.noises is None else "rows of single answers"
     if slots > SAMPLED_UP_TO:
         raise ValueError(
             f"Sampling is for up to {SAMPLED_UP_TO:,} {what}, but there are {slots:,}; {instead}."
@@ -217,9 +221,8 @@ def num_single_slots(graph: DuelGraph, instead: str) -> int:
 class WhitenedPrior:
     """The prior in whitened utilities u, z = F u, and what v tells of u.
 
-    Given v, u is normal with precision I + F' diag(c / D) F and natural mean F' (v / D). With
-    answers about sets F has a row for each alternative too, of its utility less the mean of all
-    rows: what all of them share says nothing.
+    Given v, u is normal with precision I + F' N^-1 F and natural mean F' N^-1 v, N the noise. With
+    answers about sets z are of utilities less the mean of all rows: what all share says nothing.
     """
 
     def __init__(self, problem: DuelProblem, factors: Factors, offset: FloatArray) -> None:
@@ -246,8 +249,9 @@ class WhitenedPrior:
                 f"{_LARGEST_RATIO:.0e} sampling loses its digits; lower the kernel variance or "
                 "raise the noise variance."
             )
-        weighted = (slots.counts / self.noise)[:, None] * self.loadings
-        precision = np.eye(self.loadings.shape[1]) + self.loadings.T @ weighted
+        self._over_noise = slots.over_noise(self.loadings)
+        told = self.loadings.T @ (slots.counts[:, None] * self._over_noise)
+        precision = np.eye(self.loadings.shape[1]) + told
         self._factor = cho_factor(precision, lower=True)
 
     def is_of(self, problem: DuelProblem) -> bool:
@@ -292,7 +296,7 @@ class WhitenedPrior:
 
     def gain(self, features: FloatArray) -> FloatArray:
         """What one v of each slot adds to E[features u | v], (N, slots)."""
-        return (features @ self.spread(self.loadings.T)) / self.noise
+        return features @ self.spread(self._over_noise.T)
 
 
 def duel_features(
@@ -367,32 +371,36 @@ def _expanded(
     nu, tau = (np.asarray(x.numpy(), dtype=float) for x in sites)
     if not (np.all(np.isfinite(nu)) and np.all(np.isfinite(tau))):
         nu, tau = np.zeros_like(nu), np.zeros_like(tau)
-    single = slots.site >= 0
+    alone, there = slots.alone, slots.site >= 0
     # A site is on z and the noise that is not its own, of which a duel has none.
-    own_nu, own_tau = (np.where(single, x[slots.site], 0.0) for x in (nu, tau))
+    own_nu, own_tau = (np.where(alone, x[slots.site], 0.0) for x in (nu, tau))
     orders, sharpness = [], own_tau.copy()
+    # Slots of a look stay together.
+    group, within = np.arange(len(alone)), np.zeros(len(alone), np.int64)
+    for look in slots.looks:
+        group[look.slots] = look.start
+        within[look.slots] = np.arange(len(look.noise))
     noise = factors.noise.numpy().astype(float)
     for look in slots.looks:
-        of_look = slice(look.start, look.start + look.size)
         # On v itself the site has less variance by what was the site's own noise.
         left = np.maximum(1.0 - noise[look.sites] * tau[look.sites], _SHARPEST)
-        orders.append(
-            Order(
-                look.start,
-                look.pairs,
-                nu[look.sites] / left,
-                tau[look.sites] / left,
-                slots.offset[of_look],
-            )
-        )
-        sharpness[of_look] = np.max(tau[look.sites])
+        own = nu[look.sites] / left, tau[look.sites] / left
+        sharpness[look.slots] = np.max(tau[look.sites])
+        if look.pairs is None:
+            first = np.argsort(-own[1], kind="stable")
+            within[look.slots] = np.argsort(first)
+            noise_of = look.noise[np.ix_(first, first)]
+            orders.append(Order(look.start + int(first[0]), noise_of, own[0][first], own[1][first]))
+        else:
+            offset = slots.offset[look.slots]
+            orders.append(Order(look.start, look.noise, *own, look.pairs, offset))
     # Sharp sites first: what they fix need not be guessed by those after them.
-    order = np.argsort(-sharpness, kind="stable")
+    order = np.lexsort([within, group, -sharpness])
     at = np.argsort(order)
     orders = [each._replace(start=int(at[each.start])) for each in orders]
     site = np.repeat(order, slots.counts[order].astype(int))
     lower, upper = (
-        np.where(single, limits[slots.site], end)[site].astype(float)
+        np.where(there, limits[slots.site], end)[site].astype(float)
         for limits, end in zip(_limits_of(factors), (-np.inf, np.inf), strict=True)
     )
     target = TruncatedNormal(
