@@ -69,6 +69,9 @@ TURNED_ENTROPY = 1e-9
 # random duels the worst of 18 cases were 0.93 and 0.84, the latter with one inducing input only.
 GREEDY_SHARE = 0.9
 
+# Probabilities of choices and rankings of three by 8,192 Sobol points: some 1e-5.
+CHOICE_BY_POINTS = 1e-4
+
 # Published tables: four decimals, from another optimiser that stopped where it did. Bounds to
 # 0.002 nats, parameters to the third digit.
 PUBLISHED_BOUND = 2e-3

@@ -23,6 +23,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Doors, Events
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
+from sparse_prefgp.support.arrays import runs
 from sparse_prefgp.support.linalg import by_numpy
 
 # Above this many numbers a t × m temporary is worth the compilation that avoids it.
@@ -324,7 +325,7 @@ class DuelGraph(Links):
         if self.event is None:
             return events
         sizes = np.bincount(self.event)
-        return _runs(np.append(0, np.cumsum(sizes))[events], sizes[events])
+        return runs(np.append(0, np.cumsum(sizes))[events], sizes[events])
 
     @property
     def first_sites(self) -> np.ndarray:
@@ -475,12 +476,6 @@ def _with_covariates(
     plain[base[bare]] = bare
     sides = replace(said, sides=place.reshape(-1), covariates=None)
     return np.column_stack([rows[base], keys[:, 1:]]), sides.in_order(), plain[row_of_item]
-
-
-def _runs(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """starts[0], starts[0] + 1, …, then starts[1], …: so many of each."""
-    shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
-    return np.asarray(shift + np.arange(len(shift)))
 
 
 class Incidence:

@@ -1,4 +1,4 @@
-"""Types of arrays, for annotations."""
+"""Types of arrays, for annotations, and runs of numbers."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,3 +6,9 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+
+def runs(starts: IntArray, sizes: IntArray) -> IntArray:
+    """starts[0], starts[0] + 1, …, then starts[1], …: so many of each."""
+    shift = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
+    return np.asarray(shift + np.arange(len(shift)))

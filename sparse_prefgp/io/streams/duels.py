@@ -18,7 +18,7 @@ from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regula
 from sparse_prefgp.io.streams.items import ItemTable
 from sparse_prefgp.io.streams.parsing import Judges, parsed
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
-from sparse_prefgp.support.arrays import IntArray
+from sparse_prefgp.support.arrays import IntArray, runs
 
 # Parts are whole files where the largest is no more than so many times the average.
 _UNEVEN = 1.25
@@ -73,6 +73,13 @@ class StreamedDuels:
         answers about sets share noises."""
         sites = chunk.events.sites
         return sites * chunk.events.copies if self.scan.sets.any else sites
+
+    def z_of_sites(self, chunk: Chunk) -> IntArray:
+        """Which z behind the doors of a chunk's events each site is of."""
+        sites = chunk.events.sites
+        copies = chunk.events.copies if self.scan.sets.any else np.ones(len(sites), np.int64)
+        event = np.repeat(np.arange(len(sites)), copies)
+        return runs((np.cumsum(sites) - sites)[event], sites[event])
 
     @property
     def num_duels(self) -> int:

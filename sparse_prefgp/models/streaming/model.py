@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -23,7 +23,7 @@ from sparse_prefgp.covariances.low_rank_base import terms_of
 from sparse_prefgp.covariances.residual import BLOCKS, joined
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
-from sparse_prefgp.io.streams import StreamedDuels
+from sparse_prefgp.io.streams import Chunk, StreamedDuels
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
     check_about_sets,
@@ -55,6 +55,7 @@ from sparse_prefgp.models.streaming.inference import (
 )
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
+from sparse_prefgp.models.streaming.settled import sites_of_graph
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 
@@ -469,7 +470,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         """An ordinary model of all duels, with the same parameters, at the same sites.
 
         For duels that fit, and for what needs them all: `update`, `suggest`, `lower_bound`. After
-        `close` the sites are found again, and so are those of answers about sets.
+        `close` the sites are found again.
 
         :raises ValueError: a loaded model, or parts in other processes.
         """
@@ -482,23 +483,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         duels = stream.in_memory(whole)
         model = on_other_duels(self, duels, ParallelEP(tolerance=self.engine.tolerance))
         keep_ratios(self, model)
-        if whole.events.has_sets:
-            return model
-        graph = model.graph
-        site = graph.sites_of_duels
-        if whole.ties is not None:  # whose sides have an order of their own there
-            rows = whole.features if stream.items is None else stream.items.features
-            ahead = rows[whole.events.doors().features[:, 0]]
-            if whole.events.covariates is not None:
-                judge = whole.events.judge
-                # Numbered as there.
-                events = replace(whole.events, judge=None if judge is None else judge.used())
-                said = events.side_columns(graph.layout.judged)
-                ahead = np.column_stack([ahead, said[::2]])
-            nu = np.where(np.any(ahead != graph.rows[graph.winners[site]], 1), -nu, nu)
-        # Equal duels have equal sites at the fixed point; before it their mean is as good as any.
-        number = np.bincount(site, minlength=graph.num_sites)
-        of_site = (np.bincount(site, x, graph.num_sites) / number for x in (nu, tau))
+        of_site = sites_of_graph(model.graph, whole, stream, (nu, tau))
         model.start_from(*of_site)
         return model
 
@@ -555,7 +540,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         return Inferred(fingerprint, summed, result)
 
 
-def _whole(stream: StreamedDuels) -> Any:
+def _whole(stream: StreamedDuels) -> Chunk:
     (chunk,) = stream.chunks(stream.num_sites)
     return chunk
 

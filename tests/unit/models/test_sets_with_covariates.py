@@ -13,8 +13,9 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.data.events import CHOICE, Codes, Events
 from sparse_prefgp.engines.partitioned import PartitionedEP
+from tests.reference.slow_set_probabilities import choice, ranking
 from tests.reference.slow_sets import rows_of, slope, slow_sets
-from tests.tolerances import EVIDENCE, IDENTITY, PARTS
+from tests.tolerances import CHOICE_BY_POINTS, EVIDENCE, IDENTITY, PARTS
 from tests.unit.models.test_sets import CASE_GRADIENT, ITEMS, MIXED, TIGHT, sets
 
 NAMES = ("slot", "length")
@@ -50,7 +51,7 @@ class Slow:
         self.of_noise = n * np.array([SCALE[name] for name in judge])[:, None]
         self.judge = judge
         self.of_covariates = [np.outer(x, x) for x in self.x.T]
-        self.utilities = a @ k
+        self.utilities, self.k = a @ k, k
         covariance = self.of_kernel + effects * self.of_effects + LEAN * self.of_lean
         covariance = covariance + NOISE * self.of_noise
         for tau, one in zip(TAU, self.of_covariates, strict=True):
@@ -63,6 +64,14 @@ class Slow:
         crossed = np.stack([TAU[0] * self.x[:, 0], TAU[1] * self.x[:, 1], *lean])
         covariance = np.diag([*TAU, LEAN, LEAN]) - crossed @ self.found.reduction @ crossed.T
         return crossed @ self.found.weights, covariance
+
+    def worth(self, items: list[int], x: np.ndarray, judge: str) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance of what alternatives (k,) with covariates (k, 2) are worth to one."""
+        lean = LEAN * np.outer(x[:, 0], self.x[:, 0] * (self.judge == judge))
+        crossed = self.utilities[:, items].T + x @ np.diag(TAU) @ self.x.T + lean
+        prior = self.k[np.ix_(items, items)] + x @ np.diag(TAU) @ x.T
+        prior = prior + LEAN * np.outer(x[:, 0], x[:, 0])
+        return crossed @ self.found.weights, prior - crossed @ self.found.reduction @ crossed.T
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +119,21 @@ def check(model: Any, slow: Slow) -> None:
 
 def test_evidence_coefficients_and_utilities(slow: Slow) -> None:
     check(whole(spg.Exact()), slow)
+
+
+def test_probabilities(slow: Slow) -> None:
+    """Of a choice and of a ranking by somebody who leans, each alternative with covariates."""
+    model, items = whole(spg.Exact()), [4, 0, 3]
+    x = np.random.default_rng(8).normal(size=(3, 2))
+    mean, covariance = slow.worth(items, x, "b")
+    observed = covariance + NOISE * SCALE["b"] * np.eye(3)
+    given = {"groups": "b", "covariates": x[None], "method": "points", "points": 2**13}
+    found = model.predict_choice(ITEMS[None, items], **given).numpy()[0]
+    expected = [choice(mean, observed, j) for j in range(3)]
+    np.testing.assert_allclose(found, expected, atol=CHOICE_BY_POINTS)
+    found = model.predict_ranking(ITEMS[None, items], **given).numpy()[0]
+    expected = np.log(ranking(mean, observed, (0, 1, 2)))
+    np.testing.assert_allclose(found, expected, atol=CHOICE_BY_POINTS)
 
 
 def test_slopes(slow: Slow) -> None:
@@ -168,6 +192,10 @@ def test_in_chunks_and_parts(approximation: spg.Approximation, parts: int) -> No
     one, other = mine.coefficients(), model.coefficients()
     np.testing.assert_allclose(one.mean, other.mean, atol=PARTS)
     np.testing.assert_allclose(one.covariance, other.covariance, atol=PARTS)
+    if parts == 1:
+        ordinary = mine.in_memory()
+        assert ordinary.infer().sweeps == 1
+        assert float(ordinary.log_evidence()) == pytest.approx(value, rel=PARTS)
 
 
 @pytest.mark.parametrize(

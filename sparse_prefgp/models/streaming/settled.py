@@ -1,0 +1,54 @@
+"""Sites of a stream as those of the same duels in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.io.streams import Chunk, StreamedDuels
+from sparse_prefgp.support.arrays import FloatArray
+
+
+def sites_of_graph(
+    graph: DuelGraph, whole: Chunk, stream: StreamedDuels, sites: Sequence[FloatArray]
+) -> tuple[FloatArray, ...]:
+    """nu and tau of a stream, (t,) each, as those of the graph of the same duels in memory.
+
+    Sides between which there is no order have one there. Equal duels have equal sites at the fixed
+    point; before it their mean is as good as any.
+    """
+    events, s = whole.events, len(whole.events.sides)
+    features = whole.features if stream.items is None else stream.items.features
+    assert features is not None
+    rows = features[events.sides]
+    if events.covariates is not None:  # judges are numbered as there
+        judged = replace(events, judge=None if events.judge is None else events.judge.used())
+        rows = np.column_stack([rows, judged.side_columns(graph.layout.judged)])
+    every = np.unique(np.concatenate([graph.rows, rows + 0.0]), axis=0, return_inverse=True)[1]
+    here = replace(events, sides=np.arange(s), covariates=None)
+    # Covariates are moved as the sides are: they tell where each went.
+    numbers = np.arange(s, dtype=np.float64)[:, None]
+    placed = replace(events, sides=every.reshape(-1)[graph.num_rows :], covariates=numbers)
+    placed = placed.in_order()
+    assert placed.covariates is not None
+    came_from = placed.covariates[:, 0].astype(np.int64)
+    ends = here.doors().features
+    their_ends = came_from[replace(placed, sides=np.arange(s), covariates=None).doors().features]
+    keys, their_keys = (np.sort(x, 1) @ np.array([s, 1]) for x in (ends, their_ends))
+    order = np.argsort(keys)
+    match = order[np.searchsorted(keys, their_keys, sorter=order)]
+    turned = ends[match, 0] != their_ends[:, 0]
+    # Copies of an answer about a set may have sites of their own, in either place.
+    z, site = stream.z_of_sites(whole), graph.sites_of_duels
+    number = np.bincount(site, minlength=graph.num_sites)
+    known = number[graph.first_sites] > 0
+    like = graph.sites_of(np.maximum.accumulate(np.where(known, np.arange(len(known)), 0)))
+    found = []
+    for values, sign in zip(sites, (np.where(turned, -1.0, 1.0), 1.0), strict=True):
+        of_z = np.bincount(z, values) / np.bincount(z)
+        summed = np.bincount(site, of_z[match] * sign, graph.num_sites)
+        found.append(summed[like] / number[like])
+    return tuple(found)
