@@ -9,6 +9,7 @@ from typing import Any
 import gpflow
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.importance import importance_sampling, summarise
@@ -27,7 +28,7 @@ from sparse_prefgp.sampling.diagnostics import standard_error
 from sparse_prefgp.sampling.draws import PosteriorDraws, sample_posterior
 from sparse_prefgp.sampling.proposals import propose
 from sparse_prefgp.sampling.target import exact_target, utility_features
-from tests.reference.slow_sets import rejected
+from tests.reference.slow_sets import rejected, rows_of
 from tests.tolerances import IDENTITY, MONTE_CARLO_STANDARD_ERRORS
 from tests.unit.models.test_sets import CASES, OF_SETS, model_of, said, sets
 
@@ -104,6 +105,34 @@ def test_against_what_is_left_of_many_draws() -> None:
     spread = [(x - x.mean((0, 1))) ** 2 for x in (utilities, kept)]
     errors = np.hypot(standard_error(spread[0]), np.std(spread[1], 1)[0] / np.sqrt(kept.shape[1]))
     assert np.max(np.abs(spread[0].mean((0, 1)) - spread[1].mean((0, 1))) / errors) < SE
+
+
+@pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE()], ids=repr)
+def test_covariates_of_alternatives(approximation: spg.Approximation) -> None:
+    """Against the integral over the box, and the bounds below it."""
+    answers = [("choice", [3, 0, 1, 2], 0), ("ranking", [0, 3, 4], 0), ("choice", [2, 1, 4], 0)]
+    x = np.random.default_rng(5).normal(size=(10, 2))
+    events = sets([CHOICE, RANKING, CHOICE], [sides for _, sides, _ in answers])
+    events = replace(events, covariates=x, covariate_names=("place", "length"))
+    model = spg.PreferenceGP(
+        spg.Duels.from_events(ITEMS, events),
+        gpflow.kernels.SquaredExponential(1.3, [0.5, 0.7]),
+        noise_variance=0.3,
+        covariate_variance=[0.4, 1.5],
+        approximation=approximation,
+        inducing_variable=ITEMS[:3] + 0.05 if approximation.needs_inducing else None,
+    )
+    over = rows_of(5, answers)
+    told = over.sides @ x
+    k = gpflow.kernels.SquaredExponential(1.3, [0.5, 0.7])(ITEMS).numpy()
+    covariance = over.items @ k @ over.items.T + told @ np.diag([0.4, 1.5]) @ told.T
+    covariance += 0.3 * over.noise
+    box = multivariate_normal(np.zeros(len(told)), covariance, maxpts=400_000, abseps=1e-9)
+    truth = float(box.logcdf(np.zeros(len(told)), rng=np.random.default_rng(0)))
+    found = importance_sampling(model, 20_000, np.random.default_rng(1))
+    assert abs(found.log_evidence - truth) < SE * found.standard_error + 1e-4
+    assert found.standard_error < 0.003
+    assert model.lower_bound() < truth
 
 
 def test_draws_are_answered_so() -> None:
