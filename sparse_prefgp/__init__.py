@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.shares import shares as shares
     from sparse_prefgp.analysis.suggestion import suggest as suggest
     from sparse_prefgp.analysis.updating import update as update
+    from sparse_prefgp.analysis.worth import worth as worth
     from sparse_prefgp.approximations import DTC as DTC
     from sparse_prefgp.approximations import FITC as FITC
     from sparse_prefgp.approximations import PITC as PITC

@@ -136,7 +136,7 @@ def read_sets(
         ids = require_pandas().DataFrame({ITEM_ID: [id_text(value) for value in found.ids]})
         return SetsFound(read(ids, source, **more), found)
     item = None if rows is None else rows.column
-    table = read(None, source, features=list(wanted), item=item, **more)
+    table = read(None, source, like=own.transform, item=item, **more)
     name = "row_of_alternative"  # a column of ids that is none of the table's
     described = Table(
         table.items.assign(**{name: list(table.item_ids)}),

@@ -21,6 +21,7 @@ from sparse_prefgp.cli import (
     shares,
     suggest,
     update,
+    worth,
 )
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ for module in (
     evaluate,
     explain,
     shares,
+    worth,
     suggest,
     update,
     ablate,

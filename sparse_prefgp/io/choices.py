@@ -11,7 +11,7 @@ import numpy as np
 
 from sparse_prefgp.data.duels import Duels, check_covariates
 from sparse_prefgp.data.events import Events
-from sparse_prefgp.data.features import numeric_column
+from sparse_prefgp.data.features import FeatureTransform, numeric_column
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.answers import (
     NOWHERE,
@@ -68,6 +68,9 @@ class SetColumns:
     """As in `read_table`."""
     covariates: Sequence[str] = ()
     """Columns of the long form: what tells the alternatives of a set apart besides their items."""
+    like: FeatureTransform | None = None
+    """How the features of items were made that a model knows: of rows that describe alternatives
+    these columns are the features, numbers and texts as there, however few they are."""
     as_duels: bool = False
     """Whether each pair of which the answer says who is better becomes a duel of its own."""
 
@@ -472,7 +475,16 @@ def _long_form(
         elif said.item is not None and said.item not in attributes:
             attributes = [said.item, *attributes]
         described, item = items_of_rows(table, attributes)
-        form = _Form(table, item_columns(described, table, named.names), named)
+        if said.like is None:
+            columns = item_columns(described, table, named.names)
+        else:
+            none = FeatureNames((), item=named.item)
+            columns = replace(
+                item_columns(described, table, none),
+                numeric=list(said.like.numeric),
+                categorical=list(said.like.categorical),
+            )
+        form = _Form(table, columns, named)
     rows = np.arange(len(item))
     shown = Answers(sets, item, rows, np.full(len(item), NOWHERE))
     return replace(
@@ -488,6 +500,8 @@ def _attributes(
 ) -> list[str]:
     """Columns that describe the alternatives; none where no column tells those of a set apart."""
     wanted = None if said.features is None else {str(name) for name in said.features}
+    if said.like is not None:
+        wanted = {*said.like.numeric, *said.like.categorical}
     found = [
         name
         for name in table.frame.columns

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.plotting.quality import evidence as evidence
     from sparse_prefgp.plotting.quality import reliability as reliability
     from sparse_prefgp.plotting.sets import shares as shares
+    from sparse_prefgp.plotting.sets import worth as worth
     from sparse_prefgp.plotting.surfaces import probability_to_beat as probability_to_beat
     from sparse_prefgp.plotting.surfaces import utility_1d as utility_1d
     from sparse_prefgp.plotting.surfaces import utility_2d as utility_2d

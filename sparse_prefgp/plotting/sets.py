@@ -1,4 +1,4 @@
-"""Shares of alternatives, with their intervals."""
+"""Shares of alternatives, and what attributes are worth, with their intervals."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.analysis.shares import ADDED, Shares
+from sparse_prefgp.analysis.worth import Worth
 from sparse_prefgp.plotting.canvas import BLUE, GREY, SMALL, axes_or_new, set_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Of a name made of what an alternative is like.
-_LONGEST = 44
+_LONGEST = 24
 
 
 def shares(found: Shares, *, which: int = 0, ax: Axes | None = None) -> Axes:
@@ -51,6 +52,37 @@ def shares(found: Shares, *, which: int = 0, ax: Axes | None = None) -> Axes:
     ax.set_xlabel(f"share in %, {100 * found.level:g} % interval (dashed: equal shares)")
     if max(found.sets):
         ax.set_title(f"set {which + 1} of {max(found.sets) + 1:,}", fontsize=SMALL, loc="left")
+    return ax
+
+
+def worth(found: Worth, *, ax: Axes | None = None) -> Axes:
+    """What a step of each attribute is worth, with intervals; by item, the spread over items.
+
+    Of an interval without ends no line is drawn.
+
+    :param found: what `sparse_prefgp.worth` returned.
+    :param ax: the axis to draw on; None makes a figure.
+    """
+    frame = found.frame
+    labels = [f"{a} {s}" for a, s in zip(frame["attribute"], frame["step"], strict=True)]
+    rows = list(dict.fromkeys(labels))
+    place = np.array([rows.index(label) for label in labels], dtype=float)
+    value, lower, upper = (frame[name].to_numpy() for name in ("worth", "lower", "upper"))
+    ends = frame["bounded"].to_numpy()
+    ax = axes_or_new(ax)
+    ax.axvline(0.0, color=GREY, linewidth=1)
+    if "item" in frame:
+        ax.plot(value, place, "|", color=BLUE, markersize=14, alpha=0.5)
+    else:
+        error = np.where(ends, [value - lower, upper - value], 0.0)
+        ax.errorbar(
+            value, place, xerr=error, fmt="o", color=BLUE, markersize=5, capsize=2.5, linewidth=1.3
+        )
+    set_rows(ax, rows)
+    what = "each line an item" if "item" in frame else f"{100 * found.level:g} % interval"
+    ax.set_xlabel(f"worth in {found.unit}, {what}")
+    if not ends.all():
+        ax.set_title("no line: the interval has no ends", fontsize=SMALL, loc="left")
     return ax
 
 

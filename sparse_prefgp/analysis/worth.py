@@ -1,0 +1,346 @@
+"""What a step of each attribute is worth in units of another, such as the price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from scipy import special
+
+from sparse_prefgp.analysis.items import ItemSet, feature_columns, resolve_items
+from sparse_prefgp.covariances.finite import feature_part
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.models.protocols import KnownDuels, Predicts
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.words import shortened
+
+# Half of the distance of a central difference, in standard deviations of the feature. It errs by
+# its square times the third derivative; rounding by some 1e-16 over it.
+STEP = 1e-3
+AVERAGE = "the average"
+
+
+class Ratio(NamedTuple):
+    """Minus one normal over another, and where it may lie."""
+
+    value: float
+    lower: float
+    upper: float
+    bounded: bool
+    """Whether the interval has two ends: whether the divisor's own interval leaves out 0."""
+
+
+def ratio(mean: FloatArray, covariance: FloatArray, level: float) -> Ratio:
+    """The w at which a + w b is 0 in the mean, and those at which 0 is in the interval of a + w b.
+
+    Fieller (1954). Where the interval of b itself holds 0, no w can be ruled out on one side at
+    least, and the interval is everything.
+
+    :param mean: (2,) of a and b.
+    :param covariance: (2, 2).
+    :param level: of both intervals.
+    """
+    z = float(special.ndtri(0.5 + 0.5 * level))
+    (a, b), (aa, ab), bb = mean, covariance[0], covariance[1, 1]
+    value = -a / b if b != 0.0 else math.nan
+    two, one, none = b * b - z * z * bb, a * b - z * z * ab, a * a - z * z * aa
+    root = one * one - two * none
+    if two <= 0.0:
+        return Ratio(value, -math.inf, math.inf, False)
+    half = math.sqrt(max(root, 0.0))  # below 0 by rounding alone
+    return Ratio(value, (-one - half) / two, (-one + half) / two, True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Worth:
+    """What attributes are worth in units of another; `print` shows it as text."""
+
+    frame: Any
+    """Data frame with a row for each attribute, or each level of a text column but its most common
+    one: `item` (where it was asked for by item), `attribute`, `step` (as text), `worth`, `lower`,
+    `upper`, `bounded`, and `slope` and `slope_sd`, the change of utility by the step."""
+    unit: str
+    """The attribute that the others are measured in."""
+    level: float
+    """What share of the posterior the intervals hold."""
+    unit_slope: tuple[float, float, float]
+    """Utility of one more of the unit at the average, and its interval."""
+    at: str
+    """Where slopes were taken, in words."""
+    linear: bool
+    """Whether they are the same everywhere."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, lists and strings, ready for JSON; what has no bounds is None."""
+        rows = [
+            {
+                name: None if isinstance(value, float) and not math.isfinite(value) else value
+                for name, value in row.items()
+            }
+            for row in self.frame.to_dict("records")
+        ]
+        return {
+            "unit": self.unit,
+            "level": self.level,
+            "unit_slope": list(self.unit_slope),
+            "at": self.at,
+            "linear": self.linear,
+            "attributes": rows,
+        }
+
+    def __repr__(self) -> str:
+        return f"Worth({len(self.frame)} rows, in units of {self.unit!r})"
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to know, a sentence each."""
+        slope, low, high = self.unit_slope
+        share = f"{100 * self.level:g} % interval"
+        found = [
+            f"One more of {self.unit} changes utility by {slope:.3g} ({share} {low:.3g} to "
+            f"{high:.3g}); the worth of a step is how much more of it leaves utility as it was."
+        ]
+        if not bool(np.all(self.frame["bounded"])):
+            found.append(
+                f"The {share} of the slope of {self.unit} holds 0, so that a worth may be anything "
+                "there; choose a unit that matters, or get more answers."
+            )
+        if not self.linear:
+            found.append(f"Slopes differ from place to place; these are taken at {self.at}.")
+        return found
+
+    def __str__(self) -> str:
+        columns = [name for name in self.frame.columns if name not in ("slope_sd", "bounded")]
+        text = self.frame[columns].to_string(index=False, float_format=lambda x: f"{x:.4g}")
+        return "\n".join([text, *self.notes])
+
+
+def worth(
+    model: Predicts,
+    unit: str = "price",
+    *,
+    steps: Mapping[str, float] | None = None,
+    by_item: bool = False,
+    items: Any = None,
+    level: float = 0.9,
+) -> Worth:
+    """What a step of each attribute is worth in units of another.
+
+    A step changes utility by `a`, one more of the unit by `b`, both of the posterior, and the worth
+    is the w with a + w b = 0: how much more of the unit one puts up with for the step. With a
+    linear kernel that is the same everywhere; otherwise slopes are those at the average item, or at
+    each item. Intervals are Fieller's, of the joint posterior of a and b; where the slope of the
+    unit may be 0, they have no ends, which is said. The noise of choices does not matter.
+
+    :param model: of items with features, learned from choices, rankings or duels.
+    :param unit: name of a numeric feature.
+    :param steps: of numeric features, in raw units; 1 for all others.
+    :param by_item: at each item in place of the average one.
+    :param items: raw items, as `predict` takes them, at which or at whose average slopes are taken;
+        by default those of the model that were compared.
+    :param level: of the intervals.
+    :return: A row for each attribute (and item).
+    :raises ValueError: a model without features, or with one alone; a unit that is none of them, is
+        a text, or does not vary; steps of what is no numeric feature; a level outside (0, 1); what
+        `resolve_items` raises.
+    """
+    level = level_of_interval(level)
+    columns = _columns(model.duels)
+    numeric = _checked(model.duels, columns, unit)
+    scale = {name: _scale(model.duels, name) for name in numeric}
+    wanted = dict(steps or {})
+    for name, step in wanted.items():
+        if name not in numeric or name == unit:
+            raise ValueError(
+                f"A step of {shortened(name)} was given, which is no numeric feature besides the "
+                f"unit; choose from {', '.join(n for n in numeric if n != unit) or 'none'}."
+            )
+        if not np.isfinite(step) or step == 0.0:
+            raise ValueError(f"The step of {name!r} is {step}; give a number other than 0.")
+    found, compared = _places(model, items)
+    linear = _is_linear(model)
+    rows: list[dict[str, Any]] = []
+    average = _average(model.duels, found.inputs[compared], columns)
+    places = found.inputs[compared] if by_item else average[None]
+    ids = [found.ids[i] for i in compared] if by_item else [None]
+    for id, place in zip(ids, places[:, : model.duels.num_features], strict=True):
+        changes = _changes(model, place, columns, numeric, unit)
+        for row in _rows(changes, scale, wanted, unit, level):
+            rows.append(row if id is None else {"item": id, **row})
+    here = _changes(model, average[: model.duels.num_features], columns, numeric, unit)
+    b, sd = here.mean[-1] / scale[unit], math.sqrt(here.covariance[-1, -1]) / scale[unit]
+    z = float(special.ndtri(0.5 + 0.5 * level))
+    frame = require_pandas().DataFrame(rows)
+    at = "each item" if by_item else AVERAGE
+    return Worth(frame, unit, level, (b, b - z * sd, b + z * sd), at, linear)
+
+
+# ---- what is changed ---------------------------------------------------------------------------
+
+
+class _Changes(NamedTuple):
+    """Changes of utility, the unit's last."""
+
+    names: list[tuple[str, str | None, str]]
+    """Attribute, level (None of a number), and the step in words."""
+    mean: FloatArray
+    """(c,) of numeric ones by one standard unit."""
+    covariance: FloatArray
+    """(c, c)."""
+
+
+def _rows(
+    changes: _Changes,
+    scale: Mapping[str, float],
+    wanted: Mapping[str, float],
+    unit: str,
+    level: float,
+) -> list[dict[str, Any]]:
+    found = []
+    last = len(changes.mean) - 1
+    for i, (name, level_name, words) in enumerate(changes.names[:-1]):
+        step = wanted.get(name, 1.0)
+        by = np.array([1.0 if level_name is not None else step / scale[name], 1.0 / scale[unit]])
+        pair = np.array([i, last])
+        mean = by * changes.mean[pair]
+        covariance = np.outer(by, by) * changes.covariance[np.ix_(pair, pair)]
+        value = ratio(mean, covariance, level)
+        found.append(
+            {
+                "attribute": name,
+                "step": words if level_name is not None else f"{step:+g}",
+                "worth": value.value,
+                "lower": value.lower,
+                "upper": value.upper,
+                "bounded": value.bounded,
+                "slope": float(mean[0]),
+                "slope_sd": math.sqrt(max(float(covariance[0, 0]), 0.0)),
+            }
+        )
+    return found
+
+
+def _changes(
+    model: Predicts,
+    place: FloatArray,
+    columns: Mapping[str, IntArray],
+    numeric: list[str],
+    unit: str,
+) -> _Changes:
+    """Changes of utility at a place (D,): by numbers, by levels, and by the unit."""
+    names: list[tuple[str, str | None, str]] = []
+    ends: list[tuple[FloatArray, FloatArray, float]] = []
+    for name, index in columns.items():
+        if name in numeric:
+            continue
+        levels = _levels(model.duels, name)
+        usual = int(np.argmax(place[index]))
+        for j, text in enumerate(levels):
+            if j == usual:
+                continue
+            first, second = place.copy(), place.copy()
+            first[index] = np.eye(len(levels))[j]
+            second[index] = np.eye(len(levels))[usual]
+            names.append((name, text, f"{text} for {levels[usual]}"))
+            ends.append((first, second, 1.0))
+    for name in [*(n for n in numeric if n != unit), unit]:
+        first, second = place.copy(), place.copy()
+        first[columns[name]] += STEP
+        second[columns[name]] -= STEP
+        names.append((name, None, ""))
+        ends.append((first, second, 2.0 * STEP))
+    points = np.concatenate([np.stack([one for one, _, _ in ends]), [two for _, two, _ in ends]])
+    mean, covariance = model.posterior().joint(
+        tf.constant(_as_rows(model, points), gpflow.default_float())
+    )
+    c = len(ends)
+    signs = np.hstack([np.eye(c), -np.eye(c)]) / np.array([by for _, _, by in ends])[:, None]
+    return _Changes(names, signs @ mean.numpy(), signs @ covariance.numpy() @ signs.T)
+
+
+def _as_rows(model: Predicts, features: FloatArray) -> FloatArray:
+    """Rows of one unknown item, whatever its features, of which nothing else is said."""
+    layout, columns = model.row_layout, [features]
+    if layout.numbered:
+        columns.append(np.full((len(features), 1), -1.0))
+    if layout.covariates:
+        columns.append(np.zeros((len(features), layout.covariates)))
+    if layout.judged:
+        columns.append(np.full((len(features), 1), -1.0))
+    return np.column_stack(columns)
+
+
+def _columns(duels: KnownDuels) -> dict[str, IntArray]:
+    names = np.array(feature_columns(duels), dtype=object)
+    return {str(name): np.flatnonzero(names == name) for name in dict.fromkeys(names)}
+
+
+def _levels(duels: KnownDuels, name: str) -> tuple[str, ...]:
+    assert duels.transform is not None
+    return tuple(duels.transform.categories[duels.transform.categorical.index(name)])
+
+
+def _scale(duels: KnownDuels, name: str) -> float:
+    """How much of a raw number is one standard unit."""
+    if duels.transform is None:
+        return 1.0
+    return float(duels.transform.scale[duels.transform.numeric.index(name)])
+
+
+def _checked(duels: KnownDuels, columns: Mapping[str, IntArray], unit: str) -> list[str]:
+    """The numeric features; refuses a unit that is none."""
+    if len(columns) < 2:
+        raise ValueError(
+            f"The model has {'one feature' if columns else 'no features'}, so that nothing can be "
+            "measured in units of another; fit one with two or more."
+        )
+    texts = () if duels.transform is None else duels.transform.categorical
+    numeric = [name for name in columns if name not in texts]
+    dropped = () if duels.transform is None else duels.transform.dropped
+    if unit in dropped:
+        raise ValueError(
+            f"The unit {unit!r} is the same for all items, so that nothing is known of it; choose "
+            f"from {', '.join(numeric) or 'none'}."
+        )
+    if unit not in columns or unit in texts:
+        problem = "holds texts" if unit in texts else "is no feature of the model"
+        raise ValueError(
+            f"The unit {shortened(unit)} {problem}; choose from {', '.join(numeric) or 'none'}."
+        )
+    return numeric
+
+
+def _places(model: Predicts, items: Any) -> tuple[ItemSet, IntArray]:
+    """Items, and which of them slopes are taken at."""
+    found = resolve_items(model, items)
+    rows = np.arange(len(found)) if items is not None else np.flatnonzero(found.comparisons)
+    return found, rows
+
+
+def _average(duels: KnownDuels, inputs: FloatArray, columns: Mapping[str, IntArray]) -> FloatArray:
+    """The average of numbers, and the most common levels, (D,)."""
+    average = np.asarray(inputs[:, : duels.num_features].mean(0))
+    texts = () if duels.transform is None else duels.transform.categorical
+    for name in texts:
+        index = columns[name]
+        average[index] = np.eye(len(index))[int(np.argmax(average[index]))]
+    return average
+
+
+def _is_linear(model: Predicts) -> bool:
+    """Whether slopes are the same everywhere: of linear kernels, and effects of whole items."""
+    kinds = gpflow.kernels
+
+    def plain(kernel: Any) -> bool:
+        if isinstance(kernel, kinds.Sum):
+            return all(plain(part) for part in kernel.kernels)
+        return type(kernel) is kinds.Linear or isinstance(kernel, kinds.Constant)
+
+    part = feature_part(model.kernel)
+    return part is None or plain(part)

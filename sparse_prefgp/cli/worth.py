@@ -1,0 +1,105 @@
+"""`sparse-prefgp worth`: what a step of each attribute is worth in units of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.text import Text
+
+from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.console import Output, cells_table, open_model
+from sparse_prefgp.cli.output_options import check_file, write_file
+from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.support.options import names, option, same_as
+
+EXAMPLE = "Example: sparse-prefgp worth --model fitted --unit price --step time=10"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorthOptions:
+    """In what, and where to."""
+
+    unit: str = option("The feature that the others are measured in.", default="price")
+    step: Sequence[str] = option(
+        "Steps of numeric features in place of 1: time=10,changes=1.",
+        default=(),
+        kind=str,
+        parse=names,
+    )
+    by_item: bool = option("At each item, not at the average one.", default=False)
+    out: Path | None = option("Write the table here (.csv).", default=None)
+    picture: Path | None = option("Draw it here (.png).", default=None)
+    overwrite: bool = same_as(Shared, "overwrite")
+    show: int = option("How many rows to print.", default=30, least=0)
+    level: float = option("Of the intervals, for example 0.95.", default=0.9)
+
+    def steps(self) -> dict[str, float]:
+        """By feature.
+
+        :raises ValueError: what is not a name, = and a number.
+        """
+        found = {}
+        for text in self.step:
+            name, equals, value = text.partition("=")
+            try:
+                found[name] = float(value)
+            except ValueError:
+                equals = ""
+            if not name or not equals:
+                raise ValueError(
+                    f"--step has {text!r}; give the name of a feature, = and a number, such as "
+                    "time=10."
+                )
+        return found
+
+
+@command()
+def worth(console: Output, saved: SavedModel, options: WorthOptions) -> None:
+    """What a step of each attribute is worth in units of another, such as the price."""
+    check_file(options.out, options.overwrite, saved.items)
+    if options.picture is not None:
+        check_file(options.picture, options.overwrite, saved.items, ending=".png")
+    steps = options.steps()
+    fitted = open_model(console, saved.model)
+    from sparse_prefgp.analysis.worth import worth as worth_of
+
+    found = worth_of(
+        fitted,
+        options.unit,
+        steps=steps,
+        by_item=options.by_item,
+        items=saved.items,
+        level=options.level,
+    )
+    frame = found.frame
+    if options.out is not None:
+        write_file(options.out, frame.to_csv(index=False))
+    if options.picture is not None:
+        from sparse_prefgp import plotting
+        from sparse_prefgp.plotting.canvas import save
+
+        save(plotting.worth(found).figure, options.picture)
+    some = frame.head(options.show)
+    columns = {
+        **({"item": [str(x) for x in some["item"]]} if "item" in some else {}),
+        "attribute": list(some["attribute"]),
+        "step": list(some["step"]),
+        f"worth in {options.unit}": [f"{value:.4g}" for value in some["worth"]],
+        f"{100 * options.level:g} % interval": [
+            f"{low:.4g} to {high:.4g}" if bounded else "without ends"
+            for low, high, bounded in zip(
+                some["lower"], some["upper"], some["bounded"], strict=True
+            )
+        ],
+    }
+    rest = len(frame) - len(some)
+    title = f"The first {len(some):,} of {len(frame):,} rows" if rest else "All attributes"
+    left = tuple(name for name in ("item", "attribute", "step") if name in columns)
+    console.print(cells_table(title, columns, left=left))
+    for note in found.notes:
+        console.print(Text(note))
+    if options.picture is not None:
+        console.print(Text(f"Drawn in {options.picture}."), soft_wrap=True)
+    console.finish(found.to_dict(), options.out)
