@@ -15,16 +15,19 @@ import tensorflow as tf
 
 from sparse_prefgp.disk.folders import contents, replaced_folder
 from sparse_prefgp.engines import Status
+from sparse_prefgp.factors.choices import propagated_choices
+from sparse_prefgp.models.outcomes import new_ratios
 from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.support.versions import versions
 
 FORMAT = "sparse_prefgp SavedModel"
+_SERVED = ("predict_f", "predict_duel", "predict_choice")
 # TensorFlow leaves this folder of a SavedModel to whoever writes one.
 _EXTRA, _DESCRIPTION = "assets.extra", "sparse_prefgp.json"
 _WRITTEN = {"saved_model.pb", "variables", "assets", "fingerprint.pb", _EXTRA}
-# A SavedModel is one protocol buffer, of at most 2 GB. Each of the two functions holds the factor
-# of its features and the matrix that reduces the variance.
+# A SavedModel is one protocol buffer, of at most 2 GB. It holds the factor of the features and the
+# matrix that reduces the variance.
 _MOST_ROWS = 7000
 
 
@@ -36,7 +39,11 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
     - `predict_f(items)`: a dictionary of `mean` (N, 1) and `variance` (N, 1) of the utility;
     - `predict_duel(first, second)`: `probability` (N,) that each first item beats the second, and
       for a model with a margin `tie_probability` (N,), for one with grades `grade_probabilities`
-      (N, L), worst first; with noise by group, of an unknown one,
+      (N, L), worst first; with noise by group, of an unknown one;
+    - `predict_choice(items, mask)` for sets, (N, k, D) and (N, k) of truth values, which of them
+      there are, one at least: `probability` (N, k) that each is chosen, 0 for none, by expectation
+      propagation as `model.predict_choice` has it, and `change` (N,), by how much its sites still
+      moved: above 1e-8 the probabilities have not settled,
 
     also as `signatures`, for any number of rows, in the units of `model.duels.items` and GPflow's
     default float. Parameters and posterior are constants as they are now. With `ItemEffect` the
@@ -58,7 +65,7 @@ def export_saved_model(model: PreferenceGP, path: str | os.PathLike[str]) -> Non
         "versions": versions(),
     }
     with replaced_folder(Path(path), _check_replaceable) as folder:
-        signatures = {name: getattr(module, name) for name in ("predict_f", "predict_duel")}
+        signatures = {name: getattr(module, name) for name in _SERVED}
         # Nobody trains constants, and TensorFlow cannot save the gradients of GPflow's transforms.
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         tf.saved_model.save(module, str(folder), signatures, options)
@@ -75,6 +82,8 @@ def _predictions(model: PreferenceGP) -> tf.Module:
             "Inference has not come to finite values, so the model cannot predict and is not "
             f"exported: {model.infer()}."
         )
+    ratios = new_ratios(model.noise_ratio)
+    noises, weights = float(model.noise_variance.numpy()) * ratios.ratios, ratios.weights
     model, posterior = _constant(model)
     rows = int(posterior.terms.weights.shape[0])
     if rows > _MOST_ROWS:
@@ -100,7 +109,39 @@ def _predictions(model: PreferenceGP) -> tf.Module:
             found["grade_probabilities"] = tf.exp(model.log_grades(mean, variance))
         return found
 
+    def predict_choice(items: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        first = tf.gather(items, tf.argmax(mask, 1), batch_dims=1)
+        # What is not there stands in as the first that is.
+        there = tf.where(mask[:, :, None], items, first[:, None, :])
+        rows = model._inputs(tf.reshape(there, [-1, items.shape[2]]))
+        sets, size = tf.shape(items)[0], tf.shape(items)[1]
+        place = tf.reshape(tf.range(sets * size), [sets, size])
+        pairs = tf.stack([tf.repeat(place, size, axis=1), tf.tile(place, [1, size])], -1)
+        both = _in_chunks(posterior.difference, tf.gather(rows, tf.reshape(pairs, [-1, 2])))
+        both = tf.cast(tf.reshape(both, [sets, size, size, 2]), tf.float64)
+        # Utilities less that of the first.
+        apart = both[..., 1]
+        covariance = 0.5 * (apart[:, :1, :] + apart[:, :, :1] - apart)
+        # One set at each noise, side by side.
+        count = len(noises)
+        logs, change = propagated_choices(
+            tf.repeat(-both[:, 0, :, 0], count, axis=0),
+            tf.repeat(covariance, count, axis=0),
+            tf.tile(tf.constant(noises, tf.float64), [sets]),
+            tf.repeat(mask, count, axis=0),
+        )
+        shares = tf.reshape(tf.exp(logs), [sets, count, size])
+        found = {
+            "probability": tf.einsum("r,brk->bk", tf.constant(weights, tf.float64), shares),
+            "change": tf.reduce_max(tf.reshape(change, [sets, count]), 1),
+        }
+        return {name: tf.cast(value, items.dtype) for name, value in found.items()}
+
+    sets = tf.TensorSpec([None, None, len(_columns(model))], gpflow.default_float())
     module = tf.Module()
+    module.predict_choice = _of_rows(
+        predict_choice, items=sets, mask=tf.TensorSpec([None, None], tf.bool)
+    )
     module.predict_f = _of_rows(predict_f, items=items)
     module.predict_duel = _of_rows(predict_duel, first=items, second=items)
     return module

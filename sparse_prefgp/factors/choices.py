@@ -18,10 +18,15 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtr
 
 from sparse_prefgp.data.sets import SetForm, shared_noise
-from sparse_prefgp.factors.orthants import log_orthants, log_orthants_by_ep
+from sparse_prefgp.factors.orthants import (
+    log_orthants,
+    log_orthants_by_ep,
+    propagated_orthants,
+)
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
 # Standard deviations on either side of a mode, or of the means, beyond which nothing counts.
@@ -61,6 +66,37 @@ def choice_log_probabilities(
     found = _of_rows(mean, observed, _Rows(others, counted, noise), points)
     found = np.where(mask, found, -np.inf)
     return found if points is not None else found - logsumexp(found, axis=1, keepdims=True)
+
+
+def propagated_choices(
+    mean: tf.Tensor, covariance: tf.Tensor, noise_variance: tf.Tensor, mask: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """`choice_log_probabilities` by expectation propagation as TensorFlow operations, whether or
+    not sites settle: (b, k) in nats, and by how much sites of a set moved in the last sweep, (b,),
+    as of `orthants.propagated_orthants`. Tensors are of float64, noise variances (b,)."""
+    sets, size = tf.shape(mean)[0], tf.shape(mean)[1]
+    each = tf.eye(size, dtype=tf.float64)
+    observed = covariance + noise_variance[:, None, None] * each
+    lead = mean[:, None, :] - mean[:, :, None]
+    own = tf.linalg.diag_part(observed)
+    # Of all others less itself: C_tu - C_ta - C_au + C_aa.
+    spread = (
+        observed[:, None]
+        - observed[:, :, :, None]
+        - observed[:, :, None, :]
+        + own[:, :, None, None]
+    )
+    counted = mask[:, :, None] & mask[:, None, :] & (each < 0.5)
+    flat = sets * size
+    log_mass, change = propagated_orthants(
+        tf.reshape(lead, [flat, size]),
+        tf.reshape(spread, [flat, size, size]),
+        tf.reshape(counted, [flat, size]),
+        tf.repeat(noise_variance, size),
+    )
+    none = tf.constant(-np.inf, tf.float64)
+    found = tf.nn.log_softmax(tf.where(mask, tf.reshape(log_mass, [sets, size]), none))
+    return found, tf.reduce_max(tf.reshape(change, [sets, size]), 1)
 
 
 def ranking_log_probability(

@@ -152,15 +152,8 @@ def log_orthants_by_ep(
     """
     if not mean.size:
         return np.zeros(len(mean))
-    log_mass, change = (
-        np.asarray(found.numpy(), np.float64)
-        for found in _propagated()(
-            np.where(mask, mean, 0.0),
-            _without_masked(covariance - own[:, None, None] * np.eye(mean.shape[1]), mask),
-            mask.astype(np.float64),
-            own,
-        )
-    )
+    found = propagated_orthants(*(tf.constant(x) for x in (mean, covariance, mask, own)))
+    log_mass, change = (np.array(x.numpy(), np.float64) for x in found)
     wild = np.flatnonzero(~(change <= SETTLED))
     if wild.size:
         warnings.warn(
@@ -172,6 +165,21 @@ def log_orthants_by_ep(
         points = sobol_points(POINTS_UNSETTLED, mean.shape[1] - 1, np.random.default_rng(0))
         log_mass[wild] = log_orthants(mean[wild], covariance[wild], mask[wild], points)
     return log_mass
+
+
+def propagated_orthants(
+    mean: tf.Tensor, covariance: tf.Tensor, mask: tf.Tensor, own: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """`log_orthants_by_ep` as TensorFlow operations, whether or not sites settle: log
+    probabilities, and by how much sites moved in the last sweep; above `SETTLED`, or NaN, they
+    have not settled. Tensors are of float64."""
+    none = tf.eye(tf.shape(mean)[1], dtype=tf.float64)
+    rest = tf.where(
+        mask[:, :, None] & mask[:, None, :], covariance - own[:, None, None] * none, none
+    )
+    counted = tf.cast(mask, tf.float64)
+    found = _propagated()(tf.where(mask, mean, tf.zeros_like(mean)), rest, counted, own)
+    return found[0], found[1]
 
 
 def _mixed(

@@ -15,7 +15,8 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.disk import exporting
-from tests.tolerances import ROUNDING
+from sparse_prefgp.factors.orthants import SETTLED
+from tests.tolerances import IDENTITY, ROUNDING
 
 # What a server does; it is run outside the repository, so that the package is not at hand either.
 SERVER = """
@@ -29,9 +30,15 @@ f = model.signatures["predict_f"](items=tf.constant(given["items"]))
 p = model.signatures["predict_duel"](
     first=tf.constant(given["first"]), second=tf.constant(given["second"])
 )
+c = model.signatures["predict_choice"](
+    items=tf.constant(given["sets"]), mask=tf.constant(given["mask"])
+)
 again = model.predict_duel(tf.constant(given["first"]), tf.constant(given["second"]))
 np.testing.assert_array_equal(again["probability"], p["probability"])
-np.savez(sys.argv[3], mean=f["mean"], variance=f["variance"], probability=p["probability"])
+np.savez(
+    sys.argv[3], mean=f["mean"], variance=f["variance"], probability=p["probability"],
+    choice=c["probability"], change=c["change"],
+)
 loaded = {name.partition(".")[0] for name in sys.modules}
 unwanted = {"sparse_prefgp", "gpflow", "tensorflow_probability"} & loaded
 assert not unwanted, unwanted
@@ -50,6 +57,9 @@ def test_margins_are_served_and_logit_factors_refused(tmp_path: Path) -> None:
     model.noise_ratio.assign([0.3, 2.0])
     spg.export_saved_model(model, tmp_path / "out")
     found = tf.saved_model.load(str(tmp_path / "out")).predict_duel(items[:5], items[4:])
+    served = tf.saved_model.load(str(tmp_path / "out")).predict_choice
+    chosen = served(items[None, :4], np.ones((1, 4), bool))["probability"]
+    np.testing.assert_allclose(chosen, model.predict_choice(items[None, :4]), rtol=IDENTITY)
     three = model.predict_outcome(items[:5], items[4:]).numpy()
     np.testing.assert_allclose(found["probability"], three[:, 0], rtol=ROUNDING)
     np.testing.assert_allclose(found["tie_probability"], three[:, 1], rtol=ROUNDING)
@@ -106,7 +116,9 @@ def test_a_process_with_tensorflow_alone_predicts_the_same(
         numbers = np.r_[np.full(2100, -1.0), np.arange(25.0)]
         items = np.column_stack([items, numbers])
         first, second = items[:50], items[-50:]
-    np.savez(tmp_path / "given.npz", items=items, first=first, second=second)
+    sets = items[-60:].reshape(12, 5, -1)
+    mask = np.arange(5) < rng.integers(1, 6, (12, 1))
+    np.savez(tmp_path / "given.npz", items=items, first=first, second=second, sets=sets, mask=mask)
     arguments = [out, tmp_path / "given.npz", tmp_path / "found.npz"]
     done = subprocess.run(
         [sys.executable, "-I", "-c", SERVER, *map(str, arguments)],
@@ -120,6 +132,9 @@ def test_a_process_with_tensorflow_alone_predicts_the_same(
     probability = model.predict_duel(first, second)
     np.testing.assert_allclose(found["probability"], probability, rtol=ROUNDING)
     assert found["mean"].dtype == np.float64
+    choice = model.predict_choice(sets, mask)
+    np.testing.assert_allclose(found["choice"], choice, rtol=IDENTITY, atol=ROUNDING)
+    assert (found["change"] <= SETTLED).all()
 
 
 @pytest.mark.slow
@@ -130,6 +145,10 @@ def test_any_number_of_rows(tmp_path: Path) -> None:
     for rows in (0, 1, 3):
         items = tf.constant(model.duels.items[:rows])
         assert loaded.predict_duel(items, items)["probability"].shape == (rows,)
+        two = tf.stack([items, items + 0.3], 1)
+        chosen = loaded.predict_choice(two, tf.ones([rows, 2], tf.bool))["probability"]
+        duel = loaded.predict_duel(items, items + 0.3)["probability"]
+        np.testing.assert_allclose(chosen[:, 0], duel, rtol=IDENTITY)
         found = loaded.predict_f(items)
         expected = model.predict_f(items) if rows else (np.zeros((0, 1)), np.zeros((0, 1)))
         np.testing.assert_allclose(found["mean"], expected[0], rtol=ROUNDING, atol=ROUNDING)
