@@ -75,15 +75,18 @@ class HeldOutAnswers:
         return {}
 
 
-def rivals_of(train: Duels, rng: np.random.Generator) -> dict[str, Rival]:
+def rivals_of(
+    train: Duels, rng: np.random.Generator, people: npt.ArrayLike | None = None
+) -> dict[str, Rival]:
     """What a model of sets is scored next to: a conditional logit on its training answers, its
     ridge chosen by cross-validation, and equal shares.
 
     :param train: answers about sets; without features, equal shares alone.
+    :param people: label of who gave each answer, as given: then folds leave people whole.
     """
     found: dict[str, Rival] = {}
     if train.num_features or train.covariate_names:
-        found[CONDITIONAL_LOGIT] = conditional_logit(train, rng=rng)
+        found[CONDITIONAL_LOGIT] = conditional_logit(train, people=people, rng=rng)
     return {**found, EQUAL_SHARES: EqualShares()}
 
 

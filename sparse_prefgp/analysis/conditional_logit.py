@@ -7,7 +7,7 @@ is chosen with probability exp(x_a' w) / sum_b exp(x_b' w).
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from sparse_prefgp.data.events import (
     RANKING,
     TOP,
     WIN,
+    Codes,
     Events,
 )
 from sparse_prefgp.data.features import require_pandas
@@ -353,7 +354,8 @@ def conditional_logit(
         nothing else.
     :param sets: (r,) labels: the choice set of each row.
     :param chosen: (r,) 1 for the chosen row of each set, 0 for the others.
-    :param people: (r,) labels: who chose; by default each set is a person's own.
+    :param people: (r,) labels: who chose; by default each set is a person's own. Of `Duels`, a
+        label for each event as given (`duels.given`).
     :param names: D names of the features.
     :param ridge: 0, or one or several above 0 to choose from: r of the penalty ½ r sum_j (scale_j
         w_j)², `scale_j` the standard deviation of feature j within sets.
@@ -365,12 +367,15 @@ def conditional_logit(
         chosen from the others without an error, so that coefficients are not finite.
     """
     if isinstance(features, Duels):
-        if sets is not None or chosen is not None or people is not None or names is not None:
+        if sets is not None or chosen is not None or names is not None:
             raise ValueError(
-                "Duels say themselves what was chosen, but sets, chosen, people or names were "
-                "given too; leave them out."
+                "Duels say themselves what was chosen, but sets, chosen or names were given too; "
+                "leave them out."
             )
-        stages = stages_of(features.events, features.items)
+        events = features.events
+        if people is not None:
+            events = _by_people(features, people)
+        stages = stages_of(events, features.items)
         known = _names(features.feature_names, features.num_features)
         return _fitted(stages, known + features.covariate_names, ridge, folds, rng)
     if sets is None or chosen is None:
@@ -516,6 +521,13 @@ def _stages(
                 f"The set {shortened(labels[code[i]])} is of two people; give it one of its own."
             )
     return Stages(x[order], first, np.ones(len(sizes)), unit, every)
+
+
+def _by_people(duels: Duels, people: npt.ArrayLike) -> Events:
+    """What was said, as given, and who said it."""
+    events = duels.given
+    code, labels = _coded(people, "people", len(events))
+    return replace(events, person=Codes(code, labels))
 
 
 def _coded(labels: npt.ArrayLike, name: str, rows: int) -> tuple[IntArray, tuple[Hashable, ...]]:

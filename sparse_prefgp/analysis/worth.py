@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from scipy import special
 
+from sparse_prefgp.analysis.conditional_logit import ConditionalLogit
 from sparse_prefgp.analysis.items import ItemSet, feature_columns, resolve_items
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.data.features import require_pandas
@@ -122,7 +123,7 @@ class Worth:
 
 
 def worth(
-    model: Predicts,
+    model: Predicts | ConditionalLogit,
     unit: str = "price",
     *,
     steps: Mapping[str, float] | None = None,
@@ -138,7 +139,8 @@ def worth(
     each item. Intervals are Fieller's, of the joint posterior of a and b; where the slope of the
     unit may be 0, they have no ends, which is said. The noise of choices does not matter.
 
-    :param model: of items with features, learned from choices, rankings or duels.
+    :param model: of items with features, learned from choices, rankings or duels; or a conditional
+        logit, in the units of the features that it was fitted to.
     :param unit: name of a numeric feature.
     :param steps: of numeric features, in raw units; 1 for all others.
     :param by_item: at each item in place of the average one.
@@ -151,18 +153,13 @@ def worth(
         `resolve_items` raises.
     """
     level = level_of_interval(level)
+    if isinstance(model, ConditionalLogit):
+        return _of_logit(model, unit, dict(steps or {}), level)
     columns = _columns(model.duels)
     numeric = _checked(model.duels, columns, unit)
     scale = {name: _scale(model.duels, name) for name in numeric}
     wanted = dict(steps or {})
-    for name, step in wanted.items():
-        if name not in numeric or name == unit:
-            raise ValueError(
-                f"A step of {shortened(name)} was given, which is no numeric feature besides the "
-                f"unit; choose from {', '.join(n for n in numeric if n != unit) or 'none'}."
-            )
-        if not np.isfinite(step) or step == 0.0:
-            raise ValueError(f"The step of {name!r} is {step}; give a number other than 0.")
+    _check_steps(wanted, numeric, unit)
     found, compared = _places(model, items)
     linear = _is_linear(model)
     rows: list[dict[str, Any]] = []
@@ -174,11 +171,47 @@ def worth(
         for row in _rows(changes, scale, wanted, unit, level):
             rows.append(row if id is None else {"item": id, **row})
     here = _changes(model, average[: model.duels.num_features], columns, numeric, unit)
-    b, sd = here.mean[-1] / scale[unit], math.sqrt(here.covariance[-1, -1]) / scale[unit]
-    z = float(special.ndtri(0.5 + 0.5 * level))
     frame = require_pandas().DataFrame(rows)
     at = "each item" if by_item else AVERAGE
-    return Worth(frame, unit, level, (b, b - z * sd, b + z * sd), at, linear)
+    return Worth(frame, unit, level, _slope(here, scale[unit], level), at, linear)
+
+
+def _slope(changes: _Changes, scale: float, level: float) -> tuple[float, float, float]:
+    """Of the unit, and its interval."""
+    b, sd = changes.mean[-1] / scale, math.sqrt(changes.covariance[-1, -1]) / scale
+    z = float(special.ndtri(0.5 + 0.5 * level))
+    return b, b - z * sd, b + z * sd
+
+
+def _check_steps(wanted: Mapping[str, float], numeric: Sequence[str], unit: str) -> None:
+    for name, step in wanted.items():
+        if name not in numeric or name == unit:
+            raise ValueError(
+                f"A step of {shortened(name)} was given, which is no numeric feature besides the "
+                f"unit; choose from {', '.join(n for n in numeric if n != unit) or 'none'}."
+            )
+        if not np.isfinite(step) or step == 0.0:
+            raise ValueError(f"The step of {name!r} is {step}; give a number other than 0.")
+
+
+def _of_logit(logit: ConditionalLogit, unit: str, wanted: dict[str, float], level: float) -> Worth:
+    """By the normal distribution of the coefficients at their maximum."""
+    names = list(logit.names)
+    if unit not in names:
+        raise ValueError(
+            f"The unit {shortened(unit)} is no feature of the conditional logit; choose from "
+            f"{', '.join(names) or 'none'}."
+        )
+    _check_steps(wanted, names, unit)
+    order = [i for i, name in enumerate(names) if name != unit] + [names.index(unit)]
+    changes = _Changes(
+        [(names[i], None, "") for i in order],
+        logit.coefficients[order],
+        logit.covariance[np.ix_(order, order)],
+    )
+    scale = dict.fromkeys(names, 1.0)
+    frame = require_pandas().DataFrame(_rows(changes, scale, wanted, unit, level))
+    return Worth(frame, unit, level, _slope(changes, 1.0, level), AVERAGE, True)
 
 
 # ---- what is changed ---------------------------------------------------------------------------

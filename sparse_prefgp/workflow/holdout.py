@@ -18,6 +18,7 @@ from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.splits import Split, last_rows, split_duels
 from sparse_prefgp.io import DuelTable
+from sparse_prefgp.io.choices import PERSON
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams import StreamedDuels, stream_duels
 from sparse_prefgp.models import streaming
@@ -422,7 +423,10 @@ def predict_held_out(
     rng = np.random.default_rng(holdout.settings.seed)
     if isinstance(holdout, Holdout) and holdout.train.events.has_sets:
         test = holdout.table.to_duels(holdout.split.test_rows, transform=holdout.train.transform)
-        rivals = analysis.answers.rivals_of(holdout.train, rng)
+        said, people = holdout.table.context, None
+        if PERSON in said.columns:
+            people = said[PERSON].to_numpy()[holdout.split.train_rows]
+        rivals = analysis.answers.rivals_of(holdout.train, rng, people)
         rows = model.item_inputs()
         return analysis.answers.score_sets(model, rivals, test.events, test.items, rows)
     probit = LinearProbit.of(holdout.probit_duels(rng), rng)

@@ -345,3 +345,26 @@ def test_mode_canada_has_the_published_likelihood():
     assert f"{found.log_likelihood:.3f}" == "-1874.343"
     assert f"{_held_out(x, table, 0.0):.4f}" == "0.6975"
     assert f"{_held_out(_modes(table, more=True), table, 0.0):.4f}" == "0.6846"
+
+
+def test_people_of_duels() -> None:
+    """Folds leave the people of events as given whole: as with arrays."""
+    rng = np.random.default_rng(5)
+    items = rng.standard_normal((12, 2))
+    shown = np.stack([rng.permutation(12)[:3] for _ in range(60)])
+    events = Events(
+        shown.reshape(-1),
+        np.arange(61) * 3,
+        np.full(60, CHOICE, np.int8),
+        np.ones(60, np.int64),
+    )
+    people = np.repeat(np.arange(15), 4)
+    duels = spg.Duels.from_events(items, events)
+    found = spg.conditional_logit(duels, people=people)
+    rows = items[shown.reshape(-1)]
+    chosen = np.tile([1, 0, 0], 60)
+    expected = spg.conditional_logit(
+        rows, np.repeat(np.arange(60), 3), chosen, people=np.repeat(people, 3)
+    )
+    np.testing.assert_allclose(found.coefficients, expected.coefficients, rtol=1e-9)
+    np.testing.assert_allclose(found.cross_validation, expected.cross_validation, rtol=1e-9)

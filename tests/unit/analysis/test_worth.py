@@ -127,6 +127,28 @@ def test_slopes_of_a_curved_utility(curved: spg.PreferenceGP) -> None:
     assert "item" not in average and set(average["attribute"]) == {"time", "mode"}
 
 
+def test_worth_of_a_conditional_logit(linear: spg.PreferenceGP) -> None:
+    """The same ratio, of coefficients in raw units; the same in truth."""
+    table = survey()
+    x = table[["price", "time"]].to_numpy()
+    train = (table["mode"] == "train").to_numpy(float)
+    logit = spg.conditional_logit(
+        np.column_stack([x, train]),
+        table["choice_set"],
+        table["chosen"],
+        names=["price", "time", "train"],
+        ridge=0.0,
+    )
+    found = spg.worth(logit, steps={"time": 10.0})
+    row = found.frame.set_index("attribute").loc["time"]
+    by_hand = -10.0 * logit.coefficients[1] / logit.coefficients[0]
+    np.testing.assert_allclose(row["worth"], by_hand, rtol=1e-12)
+    ours = spg.worth(linear, steps={"time": 10.0}).frame.set_index("attribute").loc["time"]
+    assert abs(row["worth"] - ours["worth"]) < 0.15 and row["lower"] < -0.8 < row["upper"]
+    with pytest.raises(ValueError, match="'cost' is no feature of the conditional logit"):
+        spg.worth(logit, "cost")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

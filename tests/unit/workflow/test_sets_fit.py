@@ -66,7 +66,12 @@ def test_the_rivals_are_those_of_the_same_choices(written: tuple[Any, Path]) -> 
     table = read_choice_table(None, survey(), never_features=["test"])
     test = np.flatnonzero(table.context["test"].to_numpy() == 1)
     held = table.to_duels(test, transform=fitted.model.duels.transform)
-    logit = conditional_logit(fitted.model.duels, rng=np.random.default_rng(0))
+    train = np.flatnonzero(table.context["test"].to_numpy() == 0)
+    people = table.context["person"].to_numpy()[train]
+    rng = np.random.default_rng(0)
+    logit = conditional_logit(
+        table.to_duels(train, transform=fitted.model.duels.transform), people=people, rng=rng
+    )
     mean = -float(held.counts @ logit.log_probabilities(held)) / 8
     scores = fitted.scores["choices"]
     np.testing.assert_allclose(scores["conditional_logit"]["nlp_nats"], mean, rtol=1e-12)
