@@ -53,7 +53,8 @@ def choice_log_probabilities(
     :param mask: (b, k), which alternatives there are, one at least.
     :param points: (p, k - 1) of `orthants.sobol_points`, for separation of variables: probabilities
         of a set then sum to 1 but for its error. By default expectation propagation, divided by
-        the sum: within 0.004 of the truth.
+        the sum: within 0.002 of the truth in half and 0.0075 in 95 % of random sets of 3 to 10,
+        0.02 in the worst, at the lowest noise.
     :return: (b, k), in nats; -inf where there is no alternative.
     """
     size = mean.shape[1]

@@ -240,6 +240,16 @@ def test_effects_of_their_own_and_judges(model: spg.PreferenceGP) -> None:
     np.testing.assert_allclose(shares, 1.0 / 3.0, rtol=IDENTITY)
 
 
+def test_streams_say_that_sets_are_not_looked_up(model: spg.PreferenceGP) -> None:
+    streamed = spg.StreamedGP(
+        spg.stream_duels(model.duels),
+        gpflow.kernels.SquaredExponential(),
+        inducing_variable=model.duels.items[:5],
+    )
+    found = spg.suggest(streamed, batch=2, set_size=3, rng=rng())
+    assert "Sets of the stream may be among them." in found.notes()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -168,6 +168,18 @@ def test_dependent_utilities_against_all_rankings() -> None:
     np.testing.assert_allclose(by_ep, expected, atol=0.004)
 
 
+@pytest.mark.parametrize("noise", [0.5, 0.01])
+def test_how_far_expectation_propagation_is_from_the_truth(noise: float) -> None:
+    mean, covariance = problems(400, 3, 1)
+    points = sobol_points(1024, 2, np.random.default_rng(0))
+    truth = np.exp(choice_log_probabilities(mean, covariance, noise, everywhere(mean), points))
+    by_ep = np.exp(choice_log_probabilities(mean, covariance, noise, everywhere(mean)))
+    off = np.abs(by_ep - truth).max(1)
+    assert np.median(off) < 0.002
+    assert np.quantile(off, 0.95) < 0.0075
+    assert off.max() < 0.02
+
+
 def test_a_part_that_all_share_cancels() -> None:
     mean, noise = np.array([[0.2, -0.4, 0.9]]), 0.4
     covariance = np.diag([0.3, 0.8, 0.1])[None]
