@@ -117,7 +117,7 @@ class SharedNoise(NamedTuple):
 
 
 def shared_noises(looks: Looks, own: FloatArray, variance: tf.Tensor) -> list[tf.Tensor]:
-    """`SharedNoise` of the looks of each form, (r, r, g).
+    """`SharedNoise` of the looks of each form, (r, r, g), or (g,) where rows share all of it.
 
     :param own: (t,) as of `Noises`.
     :param variance: (t,) as of `SharedNoise`.
@@ -126,7 +126,9 @@ def shared_noises(looks: Looks, own: FloatArray, variance: tf.Tensor) -> list[tf
     for form in looks.forms:
         sites = form.bucket.sites
         shared = form.noise - np.diag(own[sites[0]])
-        found.append(as_float(shared)[..., None] * tf.gather(variance, sites[:, 0]))
+        each = tf.gather(variance, sites[:, 0])
+        one = np.all(shared == shared[0, 0])
+        found.append(shared[0, 0] * each if one else as_float(shared)[..., None] * each)
     return found
 
 

@@ -515,6 +515,7 @@ class Laplacian:
             pairs = pairs[1:]
             pair_of_site = np.where(proper, pair_of_site - 1, len(pairs))
         low, high = np.divmod(pairs, num_rows)
+        self._distinct = np.array_equal(pair_of_site, np.arange(len(pairs)))
         self._num_rows = num_rows
         self._num_pairs = len(pairs)
         self._site_pairs = Groups(pair_of_site, self._num_pairs + 1)
@@ -540,7 +541,7 @@ class Laplacian:
 
     def _pairs_and_degrees(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Summed weights of each pair, and of all pairs of each row."""
-        pair = self._site_pairs.sums(weights)[: self._num_pairs]
+        pair = weights if self._distinct else self._site_pairs.sums(weights)[: self._num_pairs]
         return pair, self._lower_ends.sums(pair) + self._higher_ends.sums(pair)
 
     def _values(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

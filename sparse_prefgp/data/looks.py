@@ -6,13 +6,14 @@ between two alternatives of a look belongs to their pair, which other looks may 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 
 from sparse_prefgp.data.buckets import Bucket
-from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, Groups, Links, Noises
+from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, Links, Noises
 from sparse_prefgp.data.sets import shared_noise
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -62,24 +63,17 @@ class Looks:
     """Which rows each site compares."""
     pairs: Links
     """Which rows the pairs are between, each pair once where looks stay."""
-    order: IntArray
-    """(t,) sites form by form, of each (r, g)."""
+
+    def summed_over_pairs(self, values: Sequence[FloatArray]) -> FloatArray:
+        """Sums for each pair of values of the pairs of looks, flat, form by form."""
+        flat = values[0] if len(values) == 1 else np.concatenate(values)
+        if self.pairs.passing:  # each look has pairs of its own
+            return flat
+        return np.asarray(np.bincount(self._numbers, flat, self.pairs.num_sites), float)
 
     @cached_property
-    def place_of_site(self) -> IntArray:
-        """(t,) where in `order` each site is."""
-        return np.argsort(self.order, kind="stable")
-
-    @cached_property
-    def pairs_of_looks(self) -> Groups:
-        """The pair of each two places of each look, form by form."""
-        numbers = np.concatenate([form.pairs.reshape(-1) for form in self.forms])
-        return Groups(numbers, self.pairs.num_sites)
-
-    @cached_property
-    def sizes(self) -> list[int]:
-        """How many sites each form has."""
-        return [form.bucket.sites.size for form in self.forms]
+    def _numbers(self) -> IntArray:
+        return np.concatenate([form.pairs.reshape(-1) for form in self.forms])
 
     @classmethod
     def of(cls, links: Links, noises: Noises) -> Looks:
@@ -109,8 +103,7 @@ class Looks:
             Form(bucket, each, numbers.reshape(-1, len(bucket.numbers)))
             for (bucket, each), numbers in zip(found, np.split(number, cuts), strict=True)
         )
-        order = np.concatenate([form.bucket.sites.T.reshape(-1) for form in forms])
-        return cls(forms, links, links_of_pairs, order)
+        return cls(forms, links, links_of_pairs)
 
     @classmethod
     def of_graph(cls, graph: DuelGraph) -> Looks:
