@@ -26,7 +26,7 @@ class BenchOptions:
     """What is measured, and where to."""
 
     name: str = option(
-        "exact, sweep, roofline, engines, svgp, optimise, stream, scaling, or all.",
+        "exact, sweep, sets, roofline, engines, svgp, optimise, stream, scaling, or all.",
         default="all",
         argument=True,
     )
@@ -44,11 +44,12 @@ class BenchOptions:
 def bench(console: Output, options: BenchOptions) -> None:
     """Measure what the package costs, as ratios within one run on this machine.
 
-    exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product it
-    replaces. roofline: a sweep, a whole inference and its memory at a million duels, next to the
-    dense products. engines: each engine to its fixed point, as ratios to ParallelEP. svgp: joint
-    optimisation against GPflow's SVGP, by time to the same held-out score. optimise: from
-    warm sites against cold ones, learned against k-means inducing inputs. stream: duels read from
+    exact: exact EP in dense inverses. sweep: one sparse sweep as a share of the dense product
+    it replaces. sets: a sweep over choices and rankings next to as many rows of duels.
+    roofline: a sweep, a whole inference and its memory at a million duels, next to the dense
+    products. engines: each engine to its fixed point, as ratios to ParallelEP. svgp: joint
+    optimisation against GPflow's SVGP, by time to the same held-out score. optimise: from warm
+    sites against cold ones, learned against k-means inducing inputs. stream: duels read from
     files, in parts. scaling: time and memory against duels, items, inducing inputs and parts.
     """
     results = {}

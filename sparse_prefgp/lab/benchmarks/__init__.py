@@ -7,10 +7,21 @@ from importlib import import_module
 from sparse_prefgp.lab.benchmarks.report import Report
 
 # In the order in which `all` runs them, each in the module of its name.
-BENCHMARKS = ("exact", "sweep", "roofline", "engines", "svgp", "optimise", "stream", "scaling")
+BENCHMARKS = (
+    "exact",
+    "sweep",
+    "sets",
+    "roofline",
+    "engines",
+    "svgp",
+    "optimise",
+    "stream",
+    "scaling",
+)
 _MODULE = {
     "exact": "exact",
     "sweep": "sweep",
+    "sets": "sets",
     "roofline": "roofline",
     "engines": "engines",
     "svgp": "race",

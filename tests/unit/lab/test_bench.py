@@ -20,6 +20,7 @@ from sparse_prefgp.lab.benchmarks import (
     race,
     roofline,
     scaling,
+    sets,
     stream,
     sweep,
 )
@@ -88,6 +89,13 @@ def test_sweep_runs():
     report = sweep.measure(t=60, n=20, m=5, repeats=1)
     _check_report(report)
     assert set(report.figures["ratio"]) == {"eager", "compiled"}
+
+
+def test_sets_run():
+    report = sets.measure(count=20, n=12, m=5, repeats=1)
+    _check_report(report)
+    assert report.figures["ratio"]["duels"] == 1.0
+    assert [row[1] for row in report.tables[0].rows[1:]] == ["60"] * 3
 
 
 @pytest.fixture
