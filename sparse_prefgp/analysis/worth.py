@@ -25,6 +25,9 @@ from sparse_prefgp.support.words import shortened
 # its square times the third derivative; rounding by some 1e-16 over it.
 STEP = 1e-3
 AVERAGE = "the average"
+PLANE = "the plane that is closest to the utilities of the items"
+# Items that the plane is fitted to: those compared most.
+MOST_ITEMS = 2000
 
 
 class Ratio(NamedTuple):
@@ -71,7 +74,7 @@ class Worth:
     level: float
     """What share of the posterior the intervals hold."""
     unit_slope: tuple[float, float, float]
-    """Utility of one more of the unit at the average, and its interval."""
+    """Utility of one more of the unit (of the plane, or at the average item), and its interval."""
     at: str
     """Where slopes were taken, in words."""
     linear: bool
@@ -109,11 +112,11 @@ class Worth:
         ]
         if not bool(np.all(self.frame["bounded"])):
             found.append(
-                f"The {share} of the slope of {self.unit} holds 0, so that a worth may be anything "
-                "there; choose a unit that matters, or get more answers."
+                f"Where the {share} of the slope of {self.unit} holds 0, a worth may be anything; "
+                "choose a unit that matters, or get more answers."
             )
         if not self.linear:
-            found.append(f"Slopes differ from place to place; these are taken at {self.at}.")
+            found.append(f"Slopes differ from place to place; these are those of {self.at}.")
         return found
 
     def __str__(self) -> str:
@@ -135,22 +138,25 @@ def worth(
 
     A step changes utility by `a`, one more of the unit by `b`, both of the posterior, and the worth
     is the w with a + w b = 0: how much more of the unit one puts up with for the step. With a
-    linear kernel that is the same everywhere; otherwise slopes are those at the average item, or at
-    each item. Intervals are Fieller's, of the joint posterior of a and b; where the slope of the
-    unit may be 0, they have no ends, which is said. The noise of choices does not matter.
+    linear kernel that is the same everywhere. Otherwise slopes are those of the plane closest to
+    the utilities of the items, by least squares with the comparisons of each for its weight; or,
+    with `by_item`, those at each item, where the utility may well be flat or unknown. Intervals are
+    Fieller's, of the joint posterior of a and b; where the slope of the unit may be 0, they have no
+    ends, which is said. The noise of choices does not matter.
 
     :param model: of items with features, learned from choices, rankings or duels; or a conditional
         logit, in the units of the features that it was fitted to.
     :param unit: name of a numeric feature.
     :param steps: of numeric features, in raw units; 1 for all others.
-    :param by_item: at each item in place of the average one.
-    :param items: raw items, as `predict` takes them, at which or at whose average slopes are taken;
-        by default those of the model that were compared.
+    :param by_item: at each item, not of the plane.
+    :param items: raw items, as `predict` takes them, at or over which slopes are taken; by default
+        those of the model that were compared. The plane takes the 2,000 compared most.
     :param level: of the intervals.
     :return: A row for each attribute (and item).
     :raises ValueError: a model without features, or with one alone; a unit that is none of them, is
-        a text, or does not vary; steps of what is no numeric feature; a level outside (0, 1); what
-        `resolve_items` raises.
+        a text, or does not vary; steps of what is no numeric feature; too few items for a plane, or
+        features that are sums of multiples of others; a level outside (0, 1); what `resolve_items`
+        raises.
     """
     level = level_of_interval(level)
     if isinstance(model, ConditionalLogit):
@@ -162,18 +168,82 @@ def worth(
     _check_steps(wanted, numeric, unit)
     found, compared = _places(model, items)
     linear = _is_linear(model)
-    rows: list[dict[str, Any]] = []
-    average = _average(model.duels, found.inputs[compared], columns)
-    places = found.inputs[compared] if by_item else average[None]
-    ids = [found.ids[i] for i in compared] if by_item else [None]
-    for id, place in zip(ids, places[:, : model.duels.num_features], strict=True):
-        changes = _changes(model, place, columns, numeric, unit)
-        for row in _rows(changes, scale, wanted, unit, level):
-            rows.append(row if id is None else {"item": id, **row})
-    here = _changes(model, average[: model.duels.num_features], columns, numeric, unit)
+    inputs = found.inputs[compared][:, : model.duels.num_features]
+    if by_item:
+        rows = []
+        for row, place in zip(compared, inputs, strict=True):
+            changes = _changes(model, place, columns, numeric, unit)
+            for values in _rows(changes, scale, wanted, unit, level):
+                rows.append({"item": found.ids[row], **values})
+        at, here = "each item", _at_average(model, inputs, columns, numeric, unit)
+    else:
+        if linear:
+            at, here = AVERAGE, _at_average(model, inputs, columns, numeric, unit)
+        else:
+            weight = np.ones(len(compared))
+            if items is None:
+                weight = found.comparisons[compared].astype(np.float64)
+            at, here = PLANE, _plane(model, inputs, weight, columns, numeric, unit)
+        rows = _rows(here, scale, wanted, unit, level)
     frame = require_pandas().DataFrame(rows)
-    at = "each item" if by_item else AVERAGE
     return Worth(frame, unit, level, _slope(here, scale[unit], level), at, linear)
+
+
+def _at_average(
+    model: Predicts,
+    inputs: FloatArray,
+    columns: Mapping[str, IntArray],
+    numeric: list[str],
+    unit: str,
+) -> _Changes:
+    average = _average(model.duels, inputs, columns)
+    return _changes(model, average, columns, numeric, unit)
+
+
+def _plane(
+    model: Predicts,
+    inputs: FloatArray,
+    weight: FloatArray,
+    columns: Mapping[str, IntArray],
+    numeric: list[str],
+    unit: str,
+) -> _Changes:
+    """Slopes of the plane closest to the utilities of some items (n, D), weights (n,)."""
+    most = np.sort(np.argsort(-weight, kind="stable")[:MOST_ITEMS])
+    x, c = inputs[most], np.asarray(weight[most], np.float64)
+    names: list[tuple[str, str | None, str]] = []
+    values = []
+    for name, index in columns.items():
+        if name in numeric:
+            continue
+        levels = _levels(model.duels, name)
+        usual = int(np.argmax(c @ x[:, index]))
+        for j, text in enumerate(levels):
+            if j != usual and np.ptp(x[:, index[j]]) > 0.0:
+                names.append((name, text, f"{text} for {levels[usual]}"))
+                values.append(x[:, index[j]])
+    for name in [*(n for n in numeric if n != unit), unit]:
+        names.append((name, None, ""))
+        values.append(x[:, columns[name][0]])
+    design = np.column_stack([*values, np.ones(len(x))])
+    root = np.sqrt(c / c.mean())[:, None]
+    q, r = np.linalg.qr(root * design)
+    least = np.abs(np.diag(r)) if len(x) >= design.shape[1] else np.zeros(design.shape[1])
+    weak = np.flatnonzero(least <= 1e-9 * max(float(least.max()), 1e-300))
+    if weak.size:
+        what = "there are too few items"
+        if len(x) >= design.shape[1]:
+            column = names[min(int(weak[0]), len(names) - 1)]
+            what = f"{column[0]!r} is a sum of multiples of others over these items"
+        raise ValueError(
+            f"No plane is closest to the utilities of {len(x):,} items with {len(names)} slopes, "
+            f"as {what}; leave features out of the fit, or ask by item (by_item=True, --by-item)."
+        )
+    slopes = np.linalg.solve(r, q.T * root.T)[:-1]
+    mean, covariance = model.posterior().joint(
+        tf.constant(_as_rows(model, x), gpflow.default_float())
+    )
+    return _Changes(names, slopes @ mean.numpy(), slopes @ covariance.numpy() @ slopes.T)
 
 
 def _slope(changes: _Changes, scale: float, level: float) -> tuple[float, float, float]:
@@ -211,7 +281,7 @@ def _of_logit(logit: ConditionalLogit, unit: str, wanted: dict[str, float], leve
     )
     scale = dict.fromkeys(names, 1.0)
     frame = require_pandas().DataFrame(_rows(changes, scale, wanted, unit, level))
-    return Worth(frame, unit, level, _slope(changes, 1.0, level), AVERAGE, True)
+    return Worth(frame, unit, level, _slope(changes, 1.0, level), "anywhere", True)
 
 
 # ---- what is changed ---------------------------------------------------------------------------

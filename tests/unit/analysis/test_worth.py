@@ -123,8 +123,35 @@ def test_slopes_of_a_curved_utility(curved: spg.PreferenceGP) -> None:
         np.testing.assert_allclose(row["slope"], by_hand, rtol=1e-5)
         price = gradient[i, names.index("price")] / scale["price"]
         np.testing.assert_allclose(row["worth"], -by_hand / price, rtol=1e-4)
-    average = spg.worth(curved).frame
-    assert "item" not in average and set(average["attribute"]) == {"time", "mode"}
+
+
+def test_the_plane_closest_to_a_curved_utility(curved: spg.PreferenceGP) -> None:
+    """Least squares of the mean, and of draws, over the items by their comparisons."""
+    found = spg.worth(curved)
+    assert "item" not in found.frame and set(found.frame["attribute"]) == {"time", "mode"}
+    assert "plane" in str(found)
+    duels = curved.duels
+    names, scale = list(duels.feature_names), duels.transform.scale
+    price, time = names.index("price"), names.index("time")
+    x = duels.items
+    levels = [j for j in range(x.shape[1]) if j not in (price, time)]
+    usual = max(levels, key=lambda j: duels.comparisons @ x[:, j])
+    kept = [price, time, *(j for j in levels if j != usual)]
+    design = np.column_stack([x[:, kept], np.ones(len(x))]) * np.sqrt(duels.comparisons)[:, None]
+    mean, covariance = curved.predict_f(x, full_cov=True)
+    rng = np.random.default_rng(0)
+    draws = rng.multivariate_normal(mean.numpy()[:, 0], covariance.numpy()[0], 4000)
+    every = np.vstack([mean.numpy()[:, 0], draws]) * np.sqrt(duels.comparisons)
+    slopes = np.linalg.lstsq(design, every.T, rcond=None)[0][:2]
+    ratios = -(slopes[1] / scale[1]) / (slopes[0] / scale[0])
+    row = found.frame.set_index("attribute").loc["time"]
+    np.testing.assert_allclose(row["worth"], ratios[0], rtol=1e-6)
+    low, high = np.quantile(ratios[1:], [0.05, 0.95])
+    assert abs(row["lower"] - low) < 0.2 * (high - low)
+    assert abs(row["upper"] - high) < 0.2 * (high - low)
+    few = pd.DataFrame({"price": [1.0, 2.0], "time": [3.0, 4.0], "mode": "bus"})
+    with pytest.raises(ValueError, match="too few items"):
+        spg.worth(curved, items=few.assign(item_id=[901, 902]))
 
 
 def test_worth_of_a_conditional_logit(linear: spg.PreferenceGP) -> None:
