@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.approximations import TightVFE as TightVFE
     from sparse_prefgp.covariances import ItemEffect as ItemEffect
     from sparse_prefgp.covariances import ItemTimes as ItemTimes
+    from sparse_prefgp.covariances import PairEffect as PairEffect
     from sparse_prefgp.covariances import SameLevel as SameLevel
     from sparse_prefgp.data.duels import Duels as Duels
     from sparse_prefgp.data.splits import split_duels as split_duels

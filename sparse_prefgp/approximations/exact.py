@@ -25,6 +25,7 @@ from sparse_prefgp.covariances import (
 from sparse_prefgp.covariances.coefficients import TermOfDuels, widened
 from sparse_prefgp.covariances.finite import finite_parts, parts_of
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.covariances.pair_effect import between_duels, pair_effect
 from sparse_prefgp.covariances.residual import SharedNoise, summed
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.support.checks import plain_scalars
@@ -54,11 +55,15 @@ class Exact(Approximation):
                 "Sets of alternatives share noises over the rows of their answers; leave "
                 'over="items" out.'
             )
-        if self.over is None and graph.noises is None and _has_fewer_columns(problem):
+        effect = pair_effect(problem.kernel)
+        if self.over == "items" and effect is not None:
+            raise ValueError('Effects of pairs are of duels, not of items; leave over="items" out.')
+        apart = graph.noises is None and effect is None
+        if self.over is None and apart and _has_fewer_columns(problem):
             return _over_columns(problem)
         rows = as_float(graph.rows)
         winners, losers = graph.edges
-        over_items = graph.noises is None and is_over_items(self.over, graph)
+        over_items = apart and is_over_items(self.over, graph)
         covariance: Covariance
         if over_items:
             matrix = DenseOverItems(kernel_matrix(problem.kernel, rows), graph)
@@ -67,6 +72,8 @@ class Exact(Approximation):
             between = _between_duels(kernel_matrix(problem.kernel, rows), graph)
             if graph.noises is not None:
                 between += _shared_noise(problem, graph.noises)
+            if effect is not None:
+                between += between_duels(graph, tf.convert_to_tensor(effect.variance))
             covariance = DenseOverDuels(between)
             jitter = tf.zeros([], rows.dtype)
 

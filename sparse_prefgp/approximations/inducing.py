@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import (
@@ -25,6 +26,7 @@ from sparse_prefgp.approximations.base import (
 )
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.layout import choose_layout
+from sparse_prefgp.approximations.pair_residual import PairResidual
 from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.covariances import (
     LowRank,
@@ -39,6 +41,7 @@ from sparse_prefgp.covariances.kernels import (
     between_inducing,
     with_inducing,
 )
+from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
 from sparse_prefgp.covariances.residual import (
     SETS,
     SharedNoise,
@@ -137,6 +140,9 @@ class InducingApproximation(SummedApproximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         basis, graph = whitened(problem), problem.graph
+        effect = pair_effect(problem.kernel)
+        if effect is not None:
+            return self._over_pairs(problem, basis, tf.convert_to_tensor(effect.variance))
         if graph.noises is not None and self.over == "duels":
             return self._over_blocks(problem, basis, graph.noises)
         if graph.noises is not None:
@@ -151,6 +157,27 @@ class InducingApproximation(SummedApproximation):
                 stacklevel=2,
             )
         return self.over_duels(problem, basis, layout.chunk)
+
+    def _over_pairs(self, problem: DuelProblem, basis: Whitened, effects: tf.Tensor) -> DuelPrior:
+        """The prior of duels whose pairs have effects of their own, of this variance."""
+        if self.over == "duels":
+            raise ValueError(
+                'Effects of pairs are done in blocks of pairs of items; leave over="duels" out.'
+            )
+        graph = problem.graph
+        features = basis.features(as_float(graph.rows))
+        left = PairResidual.of_pairs(problem, basis.factor, features)
+        residuals = shared_effects(graph, effects)
+        if self.residual_share > 0.0:
+            each = zip(residuals, left.within(), strict=True)
+            residuals = [shared + self.residual_share * within for shared, within in each]
+        looks, ones = looks_of_pairs(graph), np.ones(graph.num_sites)
+        covariance = LowRankOverSets(features, looks, residuals, ones, self.single_precision)
+        factors, offset = build_factors(problem, problem.noise)
+        correction = self.correction_of_sets(left)
+        return DuelPrior(
+            covariance, factors, offset, correction, basis.features, basis.jitter, left.clipped
+        )
 
     def _over_blocks(self, problem: DuelProblem, basis: Whitened, noises: Noises) -> DuelPrior:
         """The prior of answers about sets, whose alternatives share noises, in blocks of rows."""

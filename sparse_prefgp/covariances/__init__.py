@@ -27,5 +27,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances.low_rank_base import LowRank as LowRank
     from sparse_prefgp.covariances.low_rank_blocks import LowRankPlusBlocks as LowRankPlusBlocks
     from sparse_prefgp.covariances.low_rank_sets import LowRankOverSets as LowRankOverSets
+    from sparse_prefgp.covariances.pair_effect import PairEffect as PairEffect
 
 __getattr__, __dir__ = public(__name__)

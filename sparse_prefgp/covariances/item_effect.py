@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
 from sparse_prefgp.covariances.item_in_context import ItemTimes
+from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import IntArray
 
@@ -129,7 +130,7 @@ def numbered_kernel(kernel: gpflow.kernels.Kernel, num_features: int) -> gpflow.
     result = copy.deepcopy(kernel, {id(p): p for p in kernel.parameters})
     number = slice(num_features, num_features + 1)
     for part in _leaves(result):
-        if isinstance(part, ItemEffect):
+        if isinstance(part, ItemEffect | PairEffect):
             part.active_dims = number
         elif isinstance(part, ItemTimes):
             part.number = number

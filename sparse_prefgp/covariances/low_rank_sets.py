@@ -21,7 +21,11 @@ import tensorflow as tf
 from sparse_prefgp.covariances.base import Column, SequentialState
 from sparse_prefgp.covariances.looks_under_sites import LooksUnderSites
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
-from sparse_prefgp.covariances.low_rank_base import InducingPosterior, Sums
+from sparse_prefgp.covariances.low_rank_base import (
+    InducingPosterior,
+    LowRankIntermediates,
+    Sums,
+)
 from sparse_prefgp.covariances.low_rank_blocks import SEQUENTIAL_UP_TO
 from sparse_prefgp.covariances.stars_under_sites import StarsUnderSites
 from sparse_prefgp.data.graph import differences, incidence_transpose
@@ -191,6 +195,35 @@ class LowRankOverSets(LowRankOverItems):
             first, second = (tf.gather(values, part.sites) for values in (left, single))
             total += tf.reduce_sum(first[:, None] * residual * second)
         return total
+
+    # Prediction.
+
+    def shared_with(
+        self, covariances: Sequence[tf.Tensor], kept: LowRankIntermediates
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Of a variable of each look that is part of r: its mean (looks,), by how much its variance
+        is less than before, (looks,), and its covariance (looks, m) with u.
+
+        :param covariances: with the rows of the looks of each form, (r, g).
+        :param kept: what `conditioned` gave under the sites.
+        """
+        # As in `pic.py`: with c these covariances, E = c (n - H E u) and c G c' - c H P⁻¹ H'c'.
+        u, own = kept
+        means, explained, crossed = [], [], []
+        for form, each, packed in zip(self._looks.forms, covariances, own, strict=True):
+            r = len(form.places)
+            gain = tf.reshape(packed[: natural_at(form)], [r, r, -1])
+            natural = packed[natural_at(form) : edges_at(form)]
+            taken = tf.einsum("ijg,jg->ig", gain, each)
+            ends = [tf.gather(self._constant, form.bucket.rows[:, at]) for at in form.places.T]
+            back = tf.einsum("ig,gim->gm", taken, ends[1] - ends[0])
+            means.append(tf.reduce_sum(each * natural, 0) - tf.linalg.matvec(back, u.mean[:, 0]))
+            scaled = tf.matmul(back, u.inverse, transpose_b=True)
+            explained.append(tf.reduce_sum(each * taken, 0) - tf.reduce_sum(scaled * scaled, -1))
+            crossed.append(-tf.matmul(scaled, u.inverse))
+        numbers = np.concatenate([form.bucket.numbers for form in self._looks.forms])
+        order = np.argsort(numbers)
+        return tuple(tf.gather(tf.concat(x, 0), order) for x in (means, explained, crossed))
 
     # One site after the other.
 

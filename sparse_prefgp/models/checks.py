@@ -139,6 +139,23 @@ def check_effects(kernel: gpflow.kernels.Kernel, approximation: Approximation) -
         )
 
 
+def check_pair_effects(graph: DuelGraph, approximation: Approximation) -> None:
+    """What effects of pairs cannot go together with.
+
+    :raises ValueError: answers about sets, or blocks of duels.
+    """
+    if graph.noises is not None:
+        raise ValueError(
+            "PairEffect is an effect of two items on the duels between them, but there are answers "
+            "about sets; leave it out, or read them as duels (as_duels=True)."
+        )
+    if approximation.has_blocks:
+        raise ValueError(
+            f"{approximation.name} has blocks of its own, across which the duels of a pair may "
+            "lie; with PairEffect take FITC(), VFE() or Exact()."
+        )
+
+
 def warn_of_cancelling(kernel: gpflow.kernels.Kernel) -> None:
     """Tell whoever makes the model of a part of the kernel that cancels in duels."""
     constant = cancelling_parts(kernel)

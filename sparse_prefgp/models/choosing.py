@@ -46,6 +46,8 @@ class ChoicePredictions:
 
         def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor: ...
 
+        def require_no_pair_effects(self, what: str) -> None: ...
+
     def predict_choice(
         self,
         X: Any,
@@ -213,6 +215,7 @@ class ChoicePredictions:
     # Inside.
 
     def _check_noise(self) -> None:
+        self.require_no_pair_effects("The probability of an answer about a set")
         if not self.engine.link_function.has_normal_noise:
             raise ValueError(
                 f"The model's {self.engine!r} has logistic noise, but the alternatives of a set "

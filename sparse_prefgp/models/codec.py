@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.covariances import ItemEffect, ItemTimes, SameLevel
+from sparse_prefgp.covariances import ItemEffect, ItemTimes, PairEffect, SameLevel
 from sparse_prefgp.support.plain import plain
 
 Json = dict[str, Any]
@@ -31,7 +31,12 @@ def _classes(module: Any, base: type) -> dict[str, type]:
     }
 
 
-_OWN: dict[str, type] = {"ItemEffect": ItemEffect, "ItemTimes": ItemTimes, "SameLevel": SameLevel}
+_OWN: dict[str, type] = {
+    "ItemEffect": ItemEffect,
+    "ItemTimes": ItemTimes,
+    "PairEffect": PairEffect,
+    "SameLevel": SameLevel,
+}
 _KERNELS = {**_classes(gpflow.kernels, gpflow.kernels.Kernel), **_OWN}
 _FUNCTIONS = _classes(gpflow.functions, gpflow.functions.MeanFunction)
 # Arguments that GPflow's own functions keep under other names.

@@ -15,6 +15,7 @@ from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.covariances.pic import pic_terms
 from sparse_prefgp.covariances.residual import BLOCKS
+from sparse_prefgp.models.pair_posterior import PairPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Fixed, so that the same call gives the same bits; bounds the memory of a prediction.
@@ -32,6 +33,8 @@ class Posterior:
     mean_function: gpflow.functions.MeanFunction | None
     features: Callable[[tf.Tensor], tf.Tensor]
     terms: PosteriorTerms
+    pairs: PairPosterior | None = None
+    """Of the effects of pairs, which differences have and utilities have not."""
 
     def marginal(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance side by side, (N, 2), for inputs (N, D)."""
@@ -46,12 +49,16 @@ class Posterior:
         return self._mean(a, inputs), kernel_matrix(self.kernel, inputs) - explained
 
     def difference(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D)."""
+        """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D), with the effect
+        of the pair where pairs have some."""
         first, second = inputs[:, 0], inputs[:, 1]
         ahead, behind = self.features(first), self.features(second)
         variance = pair_difference_variance(self.kernel, first, second)
         variance -= self._explained(ahead - behind)
         mean = self._mean(ahead, first) - self._mean(behind, second)
+        if self.pairs is not None:
+            more = self.pairs.added(inputs, ahead - behind)
+            mean, variance = mean + more[0], variance + more[1]
         same = tf.reduce_all(first == second, -1)
         return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
+from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
@@ -62,6 +63,8 @@ class DuelPredictions:
         self, Xnew: Any, full_cov: bool = False, full_output_cov: bool = False
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N, 1) and variance (N, 1) of the utility at new items, GPflow's shapes.
+
+        Effects of pairs (`PairEffect`) are no part of it.
 
         Utilities are relative: only differences mean anything. Without `full_cov` any number of
         items takes bounded memory. (docs/method.md, section 6)
@@ -210,6 +213,17 @@ class DuelPredictions:
             raise ValueError(
                 f"{what} takes a tie for saying that two utilities are close, but this model has "
                 f'tie_model="{MARGIN_ONLY}"; make one with tie_model="{BOX}".'
+            )
+
+    def require_no_pair_effects(self, what: str) -> None:
+        """Refuse what knows of utilities and noise alone.
+
+        :raises ValueError: a kernel with a `PairEffect`.
+        """
+        if pair_effect(self.kernel) is not None:
+            raise ValueError(
+                f"{what} takes duels of one pair for independent given utilities, which they are "
+                "not with effects of pairs (PairEffect); ask it of a model without them."
             )
 
     def new_ratios(self) -> NoiseRatios:

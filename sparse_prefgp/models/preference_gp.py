@@ -21,10 +21,11 @@ from sparse_prefgp.approximations import (
     DuelProblem,
     Exact,
 )
-from sparse_prefgp.approximations.base import build_factors
+from sparse_prefgp.approximations.base import build_factors, prior_variance
 from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import ItemEffect, held_effects, item_effects
+from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
@@ -42,6 +43,7 @@ from sparse_prefgp.factors.sites import Sites, totals
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
     check_effects,
+    check_pair_effects,
     check_parts,
     check_sets,
     inducing_points,
@@ -60,6 +62,7 @@ from sparse_prefgp.models.outcomes import (
     scale_parameter,
     step_parameters,
 )
+from sparse_prefgp.models.pair_posterior import pair_posterior
 from sparse_prefgp.models.posterior import (
     Posterior,
     in_chunks,
@@ -103,8 +106,10 @@ class Solved:
     @cached_property
     def posterior(self) -> Posterior:
         problem, prior = self.problem, self.prior
-        terms = prior.covariance.predict(*totals(self.sites, prior.factors.counts))
-        return Posterior(problem.kernel, problem.mean_function, prior.features, terms)
+        counted = totals(self.sites, prior.factors.counts)
+        terms = prior.covariance.predict(*counted)
+        pairs = pair_posterior(problem, prior, terms, *counted)
+        return Posterior(problem.kernel, problem.mean_function, prior.features, terms, pairs)
 
     @cached_property
     def log_evidence(self) -> float:
@@ -188,7 +193,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         check_tie_model(tie_model, duels, labels, cuts_by_group)
         self.covariate_variance = covariate_parameter(covariate_variance, duels)
         self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, duels), lean_by_group
-        full = DuelGraph.from_duels(duels, bool(item_effects(kernel)), lean_by_group is not None)
+        pairs = pair_effect(kernel)
+        numbered = bool(item_effects(kernel)) or pairs is not None
+        full = DuelGraph.from_duels(duels, numbered, lean_by_group is not None)
         if tie_model == MARGIN_ONLY:
             full = _without_ties(full)
         if approximation is None:
@@ -207,6 +214,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self._check_link(engine or ParallelEP())
         check_sets(full, engine or ParallelEP(), self.margin)
         check_effects(kernel, approximation)
+        if pairs is not None:
+            check_pair_effects(full, approximation)
         if approximation.needs_inducing and inducing_variable is None:
             inducing_variable = _first_inputs(duels)
         self.inducing_variable = inducing_points(
@@ -281,8 +290,20 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     @property
     def has_item_effect(self) -> bool:
-        """Whether the kernel holds an `ItemEffect`, so that inputs may name items."""
+        """Whether the kernel holds an `ItemEffect` or a `PairEffect`, so that inputs may name
+        items."""
         return self.row_layout.numbered
+
+    @property
+    def pair_share(self) -> float | None:
+        """What share of the prior variance of a duel, noise apart, is of its pair (`PairEffect`):
+        the average over the duels; None without."""
+        effect = pair_effect(self.kernel)
+        if effect is None:
+            return None
+        variance = float(effect.variance.numpy())
+        of_items = prior_variance(self.problem()).numpy()
+        return float(np.average(variance / (variance + of_items), weights=self.graph.counts))
 
     @property
     def row_layout(self) -> RowLayout:
@@ -326,7 +347,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         inducing = ""
         if self.inducing_variable is not None:
             inducing = f", {self.inducing_variable.num_inducing} inducing inputs"
-            if self.has_item_effect:
+            if item_effects(self.kernel):
                 held, effects = held_effects(self.kernel, self.graph)
                 inducing += f" and {held} of {effects} item effects"
         if self.graph.blocks is not None:
@@ -399,6 +420,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.require_probit("The lower bound")
+        self.require_no_pair_effects("The lower bound")
         problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None and problem.graph.noises is None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
@@ -522,6 +544,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         self.require_probit("Sampling the exact posterior")
         self.require_box("Sampling the exact posterior")
+        self.require_no_pair_effects("Sampling the exact posterior")
         return self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
 
     def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:

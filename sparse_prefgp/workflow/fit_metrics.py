@@ -130,6 +130,7 @@ def _in_memory(holdout: Holdout | StreamHoldout, model: Any) -> dict[str, Any]:
     return {
         "engine": str(holdout.settings.engine_choice),
         "item_effects_warning": models.checks.lost_effects(model),
+        "pair_share": model.pair_share,
     }
 
 

@@ -330,6 +330,7 @@ def _fit_rows(fit: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("approximation", "approximation", str),
             ("kernel", "kernel", str),
             ("kernel_variances", "kernel variances", _variances),
+            ("pair_share", "share of it that is of pairs", _share),
             ("inducing", "inducing inputs", _count),
             ("fixed_inducing", "inducing inputs held fixed", _yes_no),
             ("noise_variance", "noise variance per side", _short),
@@ -413,6 +414,10 @@ def _plural(number: int, word: str) -> str:
 
 def _short(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3g}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
 
 
 def _yes_no(value: bool) -> str:

@@ -3,7 +3,7 @@
     sum      product + product + …
     product  factor * factor * …
     factor   (sum), a kernel, a column, or "a column" in quotes
-    kernel   linear, se, matern32, matern52, item, additive-se, …
+    kernel   linear, se, matern32, matern52, item, pair, additive-se, …
              kernel(column, column), iso(kernel)
 
 Nothing here knows of GPflow; `kernel_names.py` makes kernels of trees.
@@ -21,7 +21,7 @@ from typing import NamedTuple, NoReturn
 STATIONARY_KERNELS = {"se": "SquaredExponential", "matern32": "Matern32", "matern52": "Matern52"}
 ADDITIVE = "additive-"
 ADDITIVE_KERNELS = tuple(f"{ADDITIVE}{name}" for name in STATIONARY_KERNELS)
-KERNEL_NAMES = (*STATIONARY_KERNELS, "linear", "item", *ADDITIVE_KERNELS)
+KERNEL_NAMES = (*STATIONARY_KERNELS, "linear", "item", "pair", *ADDITIVE_KERNELS)
 # What can have columns in brackets.
 OF_COLUMNS = (*STATIONARY_KERNELS, "linear")
 _WITH_BRACKETS = ("iso", "projected", "item-in-time")
@@ -79,6 +79,7 @@ class Sum:
 
 Term = Plain | ColumnTerm | Product | Sum
 ITEM = Plain("item")
+PAIR = Plain("pair")
 
 
 def parsed(text: str) -> tuple[Term, ...]:
@@ -294,6 +295,10 @@ def _check(term: Term, text: str, top: bool = True, of_item: bool = False) -> No
             raise ValueError(
                 f"The kernel {text!r} has {term} inside a product; let it be a term of its own, or "
                 f"name columns, as {term.name.removeprefix(ADDITIVE)}(price)."
+            )
+        if not top and term == PAIR:
+            raise ValueError(
+                f"The kernel {text!r} has pair inside a product; write it as a term, as in se+pair."
             )
         if not top and term == ITEM:
             raise ValueError(

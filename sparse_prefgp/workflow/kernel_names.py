@@ -18,6 +18,7 @@ from sparse_prefgp.workflow.kernel_grammar import (
     ADDITIVE,
     ITEM,
     KERNEL_NAMES,
+    PAIR,
     STATIONARY_KERNELS,
     ColumnTerm,
     Plain,
@@ -50,7 +51,8 @@ class KernelChoice:
 
         `se`, `matern32`, `matern52` and `linear` see all features, or those of the columns in their
         brackets; `iso(se)` has one lengthscale. `additive-se` and its like are sums over groups of
-        features; see `feature_groups`. `item` is an effect of each item. In a product with it, a
+        features; see `feature_groups`. `item` is an effect of each item, `pair` one of each pair of
+        items on the duels between them. In a product with `item`, a
         column of categories is an effect of each item at each of its levels, and a column of
         numbers a slope of each item; a kernel is a function of its columns for each item.
 
@@ -88,8 +90,13 @@ class KernelChoice:
         Terms are in the order of `term_names`.
 
         :param columns: the features of each raw column; by default single ones.
-        :raises ValueError: a column that is not among them.
+        :raises ValueError: a column that is not among them; effects of pairs alone.
         """
+        if all(term == PAIR for term in self.terms):
+            raise ValueError(
+                f"The kernel {self} has effects of pairs alone, so that no item is better than "
+                "another; add one of items, as in se+pair or item+pair."
+            )
         columns = single_columns(num_features) if columns is None else columns
         maker = _Maker(num_features, {group.name: group.columns for group in columns})
         terms: list[covariances.Kernel] = []
@@ -158,7 +165,7 @@ class KernelChoice:
     @property
     def only_items(self) -> bool:
         """Whether there is nothing else, so that inducing inputs have nothing to explain."""
-        return all(map(has_item, self.terms))
+        return all(has_item(term) or term == PAIR for term in self.terms)
 
     @property
     def plain(self) -> bool:
@@ -174,7 +181,8 @@ class KernelChoice:
     def cancels_shared(self) -> bool:
         """Whether features that both sides share change nothing."""
         return all(
-            isinstance(term, Plain) and (term.name in ("linear", "item") or _of_groups(term))
+            isinstance(term, Plain)
+            and (term.name in ("linear", "item", "pair") or _of_groups(term))
             for term in self.terms
         )
 
@@ -231,6 +239,8 @@ class _Maker:
     def _plain(self, term: Plain) -> covariances.Kernel:
         if term == ITEM:
             return _limited(covariances.ItemEffect())
+        if term == PAIR:
+            return _limited(covariances.PairEffect())
         seen = self._features(term.columns) if term.columns else None
         size = self._num_features if seen is None else len(seen)
         if term.name == "linear":

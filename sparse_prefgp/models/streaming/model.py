@@ -20,6 +20,7 @@ from sparse_prefgp.covariances.coefficients import Leans
 from sparse_prefgp.covariances.item_effect import item_effects
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.low_rank_base import terms_of
+from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.residual import BLOCKS, joined
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
@@ -216,6 +217,11 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             duels = duels.in_blocks(approximation.block_of_duel)
             assert duels.blocks is not None
             joined({BLOCKS: duels.blocks})  # refuses what is too large before anything is read
+        if pair_effect(kernel) is not None:
+            raise ValueError(
+                "Streamed duels take no PairEffect, for the duels of a pair may lie in any chunk; "
+                "leave it out, or read the duels into memory."
+            )
         if item_effects(kernel):
             raise ValueError(
                 "Streamed duels take no ItemEffect, whose inducing variables are chosen by all "

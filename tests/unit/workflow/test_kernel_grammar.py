@@ -42,6 +42,19 @@ def test_names_of_before_are_what_they_were() -> None:
     assert KernelChoice.parse("additive-se+item").parts == ("additive-se", "item")
 
 
+def test_pairs() -> None:
+    choice = KernelChoice.parse("se+pair")
+    kernel = choice.build(5)
+    assert isinstance(kernel.kernels[1], spg.PairEffect) and choice.term_names(5) == ("se", "pair")
+    assert not choice.only_items and KernelChoice.parse("item+pair").only_items
+    np.testing.assert_array_equal(kernel.kernels[1](rows()), np.zeros((6, 6)))
+    for text, words in (("se*pair", "inside a product"), ("item*(se+pair)", "inside a product")):
+        with pytest.raises(ValueError, match=words):
+            KernelChoice.parse(text)
+    with pytest.raises(ValueError, match="effects of pairs alone"):
+        KernelChoice.parse("pair").build(5)
+
+
 MEANT: dict[str, Callable[[], gpflow.kernels.Kernel]] = {
     "matern52(price, age)": lambda: K.Matern52(1.0, [ROOT, ROOT], active_dims=[0, 1]),
     "linear('court surface')": lambda: K.Linear(np.full(3, 1 / 3), active_dims=[2, 3, 4]),

@@ -1,0 +1,88 @@
+"""What inducing values leave unexplained of the duels of one pair, which share its effect too.
+
+With N = diag(noise / counts) + w² s s' of the sites of a pair, s the sides its effect is on, the
+residual R~ of these costs what it costs of independent duels with N in place of their noise: for n
+duels of a pair with k~, `tr N⁻¹R~ = n k~ / (2 sigma² + n w²)`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.approximations.base import DuelProblem, prior_variance
+from sparse_prefgp.approximations.set_residual import SetResidual
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
+from sparse_prefgp.data.graph import squared_distances
+from sparse_prefgp.data.looks import Form
+from sparse_prefgp.support.arrays import FloatArray
+
+
+class PairResidual(SetResidual):
+    """The same of pairs: a look is at all rows of a pair, and C is `N^-½ R~ N^-½` of its sites."""
+
+    @classmethod
+    def of_pairs(cls, problem: DuelProblem, factor: tf.Tensor, features: tf.Tensor) -> PairResidual:
+        """That of the duels of a problem.
+
+        :param features: B, (n, m).
+        """
+        looks = looks_of_pairs(problem.graph)
+        raw = prior_variance(problem, looks.pairs) - squared_distances(looks.pairs, features)
+        left = tf.maximum(raw, tf.zeros_like(raw))
+        return cls(problem, factor, looks, left, tf.stop_gradient(tf.reduce_max(left - raw)))
+
+    def counts(self) -> list[FloatArray]:
+        """1 for each pair: counts are in N."""
+        return [np.ones(len(form.bucket.numbers)) for form in self.looks.forms]
+
+    def _noises(self) -> list[tf.Tensor]:
+        """N of the looks of each form, (g, r, r)."""
+        effect = pair_effect(self.problem.kernel)
+        assert effect is not None
+        graph = self.problem.graph
+        own = self.problem.noise / as_float(graph.counts)
+        shared = shared_effects(graph, tf.convert_to_tensor(effect.variance))
+        found = []
+        for form, each in zip(self.looks.forms, shared, strict=True):
+            diagonal = tf.linalg.diag(tf.gather(own, form.bucket.sites))
+            found.append(diagonal + tf.transpose(each, [2, 0, 1]))
+        return found
+
+    def contrasts(self) -> list[tf.Tensor]:
+        found = []
+        for form, noise in zip(self.looks.forms, self._noises(), strict=True):
+            root = tf.linalg.cholesky(noise)
+            residual = tf.transpose(self._within(form), [2, 0, 1])
+            half = tf.linalg.triangular_solve(root, residual)
+            found.append(tf.linalg.triangular_solve(root, tf.linalg.matrix_transpose(half)))
+        return found
+
+    def traces(self) -> list[tf.Tensor]:
+        return [tf.linalg.trace(contrasts) for contrasts in self.contrasts()]
+
+    def over_items(self) -> tf.Tensor:
+        """The sum over pairs of `A'N⁻¹A`, (n, n), A the differences of the sites of a pair."""
+        n = self.problem.graph.num_rows
+        total = tf.zeros([n, n], self.left.dtype)
+        for form, noise in zip(self.looks.forms, self._noises(), strict=True):
+            ends = as_float(_ends(form))
+            each = tf.matmul(tf.matmul(ends, tf.linalg.inv(noise), transpose_a=True), ends)
+            rows = form.bucket.rows
+            shape = (*rows.shape, rows.shape[1])
+            index = np.stack(
+                [np.broadcast_to(rows[:, :, None], shape), np.broadcast_to(rows[:, None], shape)],
+                -1,
+            )
+            total = tf.tensor_scatter_nd_add(total, index, each)
+        return total
+
+
+def _ends(form: Form) -> FloatArray:
+    """A, (r, k)."""
+    found = np.zeros((len(form.places), form.num_places))
+    every = np.arange(len(form.places))
+    found[every, form.places[:, 1]] = 1.0
+    found[every, form.places[:, 0]] = -1.0
+    return found

@@ -1,0 +1,92 @@
+"""What is known of the effects of pairs, and what duels of a pair are predicted with."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.covariances import LowRankOverSets
+from sparse_prefgp.covariances.base import PosteriorTerms
+from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.pair_effect import (
+    Pairs,
+    between_duels,
+    looks_of_pairs,
+    pair_effect,
+    signs_of,
+)
+
+# Numbers of items are below it.
+_BASE = 1 << 31
+
+
+class PairPosterior(NamedTuple):
+    """q of the effect of each pair that met: the lead of the item with the lower number."""
+
+    pairs: Pairs
+    column: int
+    """Of the number of the item in a row."""
+    variance: tf.Tensor
+    """w² of a pair that never met."""
+    mean: tf.Tensor
+    """(P,)."""
+    variances: tf.Tensor
+    """(P,)."""
+    crossed: tf.Tensor
+    """(P, p) such that a crossed' is its covariance with a utility of features a."""
+
+    def added(self, rows: tf.Tensor, step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """What the effect adds to mean and variance of the lead of the first of two, (N,) each.
+
+        :param rows: (N, 2, D) of both.
+        :param step: (N, p), features of the first less those of the second.
+        """
+        ends = tf.cast(tf.round(rows[:, :, self.column]), tf.int64)
+        low, high = tf.reduce_min(ends, 1), tf.reduce_max(ends, 1)
+        known = tf.constant(self.pairs.items @ np.array([_BASE, 1]), tf.int64)
+        wanted = low * _BASE + high
+        place = tf.minimum(tf.searchsorted(known, wanted), len(known) - 1)
+        met = (low >= 0) & (tf.gather(known, place) == wanted)
+        sign = tf.where(ends[:, 0] == low, tf.ones_like(step[:, 0]), -tf.ones_like(step[:, 0]))
+        mean = sign * tf.gather(self.mean, place)
+        crossed = tf.reduce_sum(step * tf.gather(self.crossed, place), -1)
+        variance = tf.gather(self.variances, place) + 2.0 * sign * crossed
+        unmet = self.variance + tf.zeros_like(variance)
+        return tf.where(met, mean, tf.zeros_like(mean)), tf.where(met, variance, unmet)
+
+
+def pair_posterior(
+    problem: DuelProblem,
+    prior: DuelPrior,
+    terms: PosteriorTerms,
+    precision: tf.Tensor,
+    shift: tf.Tensor,
+) -> PairPosterior | None:
+    """That of the effects in the kernel of a problem; None without.
+
+    :param terms: what the covariance predicts by under the sites.
+    :param precision: (t,) c tau of the sites.
+    :param shift: (t,) c nu.
+    """
+    effect = pair_effect(problem.kernel)
+    if effect is None:
+        return None
+    graph = problem.graph
+    pairs, variance = Pairs.of_graph(graph), tf.convert_to_tensor(effect.variance)
+    covariance = prior.covariance
+    if isinstance(covariance, LowRankOverSets):
+        signs = [variance * signs_of(form, pairs) for form in looks_of_pairs(graph).forms]
+        kept = covariance.conditioned(precision, shift)
+        mean, explained, crossed = covariance.shared_with(signs, kept)
+    else:  # over duels
+        first = np.unique(pairs.number, return_index=True)[1]
+        # Of the first site of each pair, with its sign: that is the effect itself.
+        every = tf.gather(between_duels(graph, variance), first)
+        with_sites = every * as_float(pairs.sign[first])[:, None]
+        taken = tf.matmul(with_sites, terms.reduction)
+        mean = tf.linalg.matvec(with_sites, terms.weights)
+        explained, crossed = tf.reduce_sum(taken * with_sites, -1), -taken
+    return PairPosterior(pairs, graph.layout.number, variance, mean, variance - explained, crossed)

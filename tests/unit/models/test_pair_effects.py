@@ -1,0 +1,332 @@
+"""Effects of pairs of items: evidence, sites, posterior, gradients, and what they are added to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sparse_prefgp as spg
+from sparse_prefgp.data.events import CHOICE, Events
+from tests.reference.slow_sets import slope, slow_sets
+from tests.tolerances import EVIDENCE, GRADIENT, IDENTITY, PARTS, ROUNDING
+
+PATH = Path(__file__).parents[2] / "data" / "events_cases.json"
+CASE = next(
+    case for case in json.loads(PATH.read_text())["cases"] if case["name"] == "pair_effects"
+)
+X, DUELS = np.array(CASE["X"]), np.array(CASE["duels_winner_loser"])
+TIGHT = spg.ParallelEP(tolerance=1e-13, max_sweeps=300)
+CASE_GRADIENT = 1e-7
+ROWS = {
+    "DTC": spg.DTC(),
+    "VFE": spg.VFE(),
+    "TightVFE": spg.TightVFE(),
+    "TightVFE-block": spg.TightVFE("block"),
+    "TightVFE-logdet": spg.TightVFE("logdet"),
+    "TightVFE-rank": spg.TightVFE("rank"),
+    "FITC": spg.FITC(),
+    "PriorPower": spg.PriorPower(0.5),
+    "HeteroscedasticVFE": spg.HeteroscedasticVFE(),
+}
+Z = X[[0, 3]] + 0.1
+
+
+def squared_exponential() -> gpflow.kernels.Kernel:
+    return gpflow.kernels.SquaredExponential(1.0, CASE["kernel"]["lengthscales"])
+
+
+def model_of(approximation: spg.Approximation | None = None, **more: Any) -> spg.PreferenceGP:
+    approximation = spg.Exact() if approximation is None else approximation
+    duels = more.pop("duels", None) or spg.Duels(X, *DUELS.T)
+    effect = spg.PairEffect(more.pop("variance", CASE["pair_variance"]))
+    model = spg.PreferenceGP(
+        duels,
+        squared_exponential() + effect,
+        approximation=approximation,
+        noise_variance=CASE["noise_variance"],
+        **{
+            "inducing_variable": Z if approximation.needs_inducing else None,
+            "engine": TIGHT,
+            **more,
+        },
+    )
+    gpflow.set_trainable(model.noise_variance, True)
+    model.silence_scale_warning()
+    return model
+
+
+@pytest.mark.parametrize(
+    ("approximation", "more"),
+    [
+        (spg.Exact(), {}),
+        (spg.VFE(), {"inducing_variable": X}),
+        (spg.Exact(), {"engine": spg.SequentialEP(tolerance=1e-13, max_sweeps=300)}),
+        (spg.FITC(), {"inducing_variable": X}),
+    ],
+    ids=["exact", "all items", "sequential", "fitc"],
+)
+def test_the_case(approximation: spg.Approximation, more: dict[str, Any]) -> None:
+    """Over duels, and over items with inducing inputs at all of them."""
+    model, expected = model_of(approximation, **more), CASE["ep"]
+    tolerance = IDENTITY if approximation.is_exact else EVIDENCE
+    assert model.infer().converged
+    np.testing.assert_allclose(
+        float(model.log_evidence()), expected["log_evidence"], rtol=tolerance
+    )
+    mean, covariance = model.predict_f(np.array(CASE["test_X"]), full_cov=True)
+    np.testing.assert_allclose(mean[:, 0], expected["mean"], atol=tolerance)
+    np.testing.assert_allclose(covariance[0], expected["covariance"], atol=tolerance)
+    nu, tau = model.sites()
+    own = 2.0 * CASE["noise_variance"]  # their sites are on z plus the noise of each duel
+    found = {}
+    graph = model.graph
+    items = graph.rows[:, graph.layout.number].astype(int)
+    for i in range(graph.num_sites):
+        key = items[graph.winners[i]], items[graph.losers[i]]
+        found[key] = np.array([nu[i], tau[i]]) / (1.0 - own * tau[i])
+    theirs = np.stack([expected["nu_of_v"], expected["tau_of_v"]], 1)
+    mine = np.array([found[tuple(duel)] for duel in DUELS])
+    np.testing.assert_allclose(mine, theirs, rtol=tolerance)
+
+
+@pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE()], ids=repr)
+def test_predictions_of_the_case(approximation: spg.Approximation) -> None:
+    """Of pairs that met, in both directions, and of one that never did."""
+    more = {"inducing_variable": X} if approximation.needs_inducing else {}
+    model, tolerance = model_of(approximation, **more), IDENTITY
+    if approximation.needs_inducing:
+        tolerance = EVIDENCE
+    items = model.item_inputs()
+    for name, expected in CASE["predictions_from_ep_posterior"].items():
+        a, b = int(name[0]), int(name[-1])
+        mean, variance = model.predict_difference(items[[a, b]], items[[b, a]])
+        sides = [expected["mean"], -expected["mean"]]
+        np.testing.assert_allclose(mean, sides, atol=tolerance)
+        np.testing.assert_allclose(variance, [expected["variance"]] * 2, atol=tolerance)
+        found = model.predict_duel(items[[a, b]], items[[b, a]]).numpy()
+        p = expected["probability"]
+        np.testing.assert_allclose(found, [p, 1.0 - p], atol=tolerance)
+    # Unknown items never met, and an item with itself is 0.
+    _, of_utilities = model_of(variance=1e-12).predict_difference(items[:1], [[0.2, 0.1]])
+    mean, variance = model.predict_difference(items[:2], np.array([[0.2, 0.1, -1.0], items[1]]))
+    assert variance[0] > 0.8 and mean[1] == variance[1] == 0.0
+    assert of_utilities[0] < 0.8 + variance[0]
+
+
+@pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE()], ids=repr)
+def test_gradient_of_the_case(approximation: spg.Approximation) -> None:
+    more = {"inducing_variable": X} if approximation.needs_inducing else {}
+    model = model_of(approximation, **more)
+    se, effect = model.kernel.kernels
+    parameters = {
+        "noise_variance": model.noise_variance,
+        "kernel_variance": se.variance,
+        "lengthscales": se.lengthscales,
+        "pair_variance": effect.variance,
+    }
+    free = [p.unconstrained_variable for p in parameters.values()]
+    with tf.GradientTape() as tape:
+        evidence = model.maximum_log_likelihood_objective()
+    slopes = tape.gradient(evidence, free)
+    for (name, parameter), found in zip(parameters.items(), slopes, strict=True):
+        raw = parameter.unconstrained_variable
+        with tf.GradientTape() as tape:
+            value = parameter.transform.forward(tf.convert_to_tensor(raw))
+        per_free = tape.gradient(value, raw)
+        # Inducing inputs at all items cost a few digits of K_uu, and VFE the slope of its trace.
+        tolerance = CASE_GRADIENT if approximation.is_exact else GRADIENT
+        np.testing.assert_allclose(found / per_free, CASE["ep"]["gradient"][name], rtol=tolerance)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_rows_of_inducing_inputs(row: str) -> None:
+    """Against dense matrices: Q and R~ of all nine duels, g in the noise."""
+    model = model_of(ROWS[row])
+    k, noise = squared_exponential(), 0.3
+    k_uu, k_ux, k_xx = k(Z).numpy(), k(Z, X).numpy(), k(X).numpy()
+    a = np.array(CASE["A"])
+    q = a @ k_ux.T @ np.linalg.solve(k_uu, k_ux) @ a.T
+    residual = a @ k_xx @ a.T - q
+    n = np.array(CASE["N"])
+    key = np.sort(DUELS, 1) @ [10, 1]
+    same = key[:, None] == key[None]
+    within, inverse = residual * same, np.linalg.inv(n)
+    identity = np.eye(len(n))
+
+    def log_det(matrix: np.ndarray) -> float:
+        return float(np.linalg.slogdet(identity + inverse @ matrix)[1])
+
+    each = [np.flatnonzero(key == one) for one in np.unique(key)]
+    traces = [np.trace((inverse @ within)[np.ix_(i, i)]) for i in each]
+    expected = {
+        "DTC": (0.0, 0.0),
+        "VFE": (0.0, -0.5 * np.trace(inverse @ within)),
+        "TightVFE": (0.0, -0.5 * np.sum(np.log1p(traces))),
+        "TightVFE-block": (0.0, -0.5 * log_det(within)),
+        "TightVFE-logdet": (0.0, -0.5 * log_det(residual)),
+        "TightVFE-rank": (0.0, -0.5 * 4 * np.log1p(np.sum(traces) / 4)),
+        "FITC": (1.0, 0.0),
+        "PriorPower": (0.5, -0.5 * log_det(0.5 * within)),
+        "HeteroscedasticVFE": (1.0, -0.5 * np.trace(np.linalg.solve(n + within, within))),
+    }[row]
+    slow = slow_sets(q + n + expected[0] * within, np.zeros(9))
+    np.testing.assert_allclose(
+        float(model.log_evidence()), slow.log_evidence + expected[1], rtol=EVIDENCE
+    )
+    # Section 7 of the design: n duels of a pair with k~.
+    if row == "VFE":
+        k_left = np.diag(residual)[[i[0] for i in each]]
+        number = np.array([len(i) for i in each])
+        whole = -0.5 * np.sum(number * k_left / (2.0 * noise + number * 0.8))
+        np.testing.assert_allclose(expected[1], whole, rtol=IDENTITY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS)
+def test_slopes_of_every_row(row: str) -> None:
+    model = model_of(ROWS[row])
+    free = model.trainable_variables
+    with tf.GradientTape() as tape:
+        loss = model.training_loss()
+    for variable, found in zip(free, tape.gradient(loss, free), strict=True):
+        step = 1e-5 * np.ones(variable.shape) / np.sqrt(max(1, variable.numpy().size))
+        before, ends = variable.numpy(), []
+        for sign in (1.0, -1.0):
+            variable.assign(before + sign * step)
+            ends.append(-float(model.log_evidence()))
+        variable.assign(before)
+        np.testing.assert_allclose(
+            np.sum(found * step) * 2.0, ends[0] - ends[1], rtol=GRADIENT, atol=2e-5 * GRADIENT
+        )
+
+
+def test_bounds_are_in_order() -> None:
+    exact = float(model_of().log_evidence())
+    found = {name: float(model_of(row).log_evidence()) for name, row in ROWS.items()}
+    assert found["VFE"] < found["TightVFE"] <= found["TightVFE-block"] + 1e-12
+    assert found["TightVFE-block"] < found["TightVFE-logdet"] < exact
+    assert found["VFE"] < found["TightVFE-rank"] < found["TightVFE-logdet"]
+
+
+JUDGES = list("abaabbaba")
+SLOT = np.random.default_rng(2).normal(size=(9, 1))
+
+
+def test_judges_covariates_and_ties() -> None:
+    """Noise by judge and a covariate: rows of a pair are several then, and its effect is one."""
+    ratio = {"a": 0.5, "b": 1.7}
+    duels = spg.Duels(X, *DUELS.T, groups=JUDGES, covariates=SLOT, covariate_names=["slot"])
+    n = np.array(CASE["N"]) - 0.6 * np.eye(9)
+    n += np.diag([0.6 * ratio[judge] for judge in JUDGES]) + 0.5 * SLOT @ SLOT.T
+    a = np.array(CASE["A"])
+    k = squared_exponential()(X).numpy()
+    slow = slow_sets(a @ k @ a.T + n, np.zeros(9))
+    pair = np.array(CASE["N"]) - 0.6 * np.eye(9)
+    for approximation in (spg.Exact(), spg.VFE()):
+        more = {"inducing_variable": X} if approximation.needs_inducing else {}
+        model = model_of(
+            approximation, duels=duels, noise_by_group=True, covariate_variance=[0.5], **more
+        )
+        model.noise_ratio.assign([ratio[name] for name in model.duels.group_names])
+        tolerance = IDENTITY if approximation.is_exact else EVIDENCE
+        np.testing.assert_allclose(float(model.log_evidence()), slow.log_evidence, rtol=tolerance)
+        effect = model.kernel.kernels[1].variance
+        with tf.GradientTape() as tape:
+            evidence = model.maximum_log_likelihood_objective()
+        raw = effect.unconstrained_variable
+        found = tape.gradient(evidence, raw)
+        with tf.GradientTape() as tape:
+            value = effect.transform.forward(tf.convert_to_tensor(raw))
+        expected = slope(slow, pair / 0.8) * tape.gradient(value, raw)
+        np.testing.assert_allclose(found, expected, rtol=GRADIENT)
+    tied = spg.Duels(X, *DUELS.T, ties=np.arange(9) == 2)
+    one, other = (
+        model_of(row, duels=tied, margin=0.2, **more)
+        for row, more in ((spg.Exact(), {}), (spg.VFE(), {"inducing_variable": X}))
+    )
+    np.testing.assert_allclose(one.log_evidence(), other.log_evidence(), rtol=EVIDENCE)
+    items = one.item_inputs()
+    for both in zip(
+        one.predict_difference(items[[0, 1]], items[[1, 0]]),
+        other.predict_difference(items[[0, 1]], items[[1, 0]]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(*both, atol=EVIDENCE)
+
+
+def test_a_pair_is_of_items_in_any_context() -> None:
+    """Two rows of each of two items: all their duels are of one pair."""
+    rows = np.array([[0.1, 0.0], [0.1, 1.0], [0.7, 0.0], [0.7, 1.0]])
+    events = Events.between(np.array([0, 1, 2]), np.array([2, 3, 0]))
+    duels = spg.Duels.from_events(rows, events, item=[0, 0, 1, 1])
+    a = np.array([[-1, 0, 1, 0], [0, -1, 0, 1], [1, 0, -1, 0]], float)
+    sign = np.array([1.0, 1.0, -1.0])
+    covariance = a @ squared_exponential()(rows).numpy() @ a.T
+    covariance += 0.6 * np.eye(3) + 0.8 * np.outer(sign, sign)
+    slow = slow_sets(covariance, np.zeros(3))
+    for approximation in (spg.Exact(), spg.VFE()):
+        more = {"inducing_variable": rows} if approximation.needs_inducing else {}
+        model = model_of(approximation, duels=duels, **more)
+        np.testing.assert_allclose(float(model.log_evidence()), slow.log_evidence, rtol=EVIDENCE)
+
+
+def test_the_share_of_pairs() -> None:
+    model = model_of()
+    k = squared_exponential()(X).numpy()
+    a = np.array(CASE["A"])
+    of_items = np.diag(a @ k @ a.T)
+    assert model.pair_share == pytest.approx(float(np.mean(0.8 / (0.8 + of_items))))
+    plain = spg.PreferenceGP(spg.Duels(X, *DUELS.T), squared_exponential())
+    assert plain.pair_share is None
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    model = model_of(spg.VFE())
+    items = model.item_inputs()
+    expected = model.predict_duel(items[[0, 1, 1]], items[[1, 0, 3]])
+    spg.save(model, tmp_path / "model")
+    loaded = spg.load(tmp_path / "model")
+    assert float(loaded.log_evidence()) == pytest.approx(float(model.log_evidence()), rel=ROUNDING)
+    found = loaded.predict_duel(items[[0, 1, 1]], items[[1, 0, 3]])
+    np.testing.assert_allclose(found, expected, rtol=PARTS)
+
+
+def test_without_variance_nothing_changes() -> None:
+    model = model_of(variance=1e-9)
+    plain = spg.PreferenceGP(
+        spg.Duels(X, *DUELS.T),
+        squared_exponential(),
+        engine=TIGHT,
+        noise_variance=0.3,
+        approximation=spg.Exact(),
+    )
+    np.testing.assert_allclose(model.log_evidence(), plain.log_evidence(), atol=EVIDENCE)
+
+
+def test_what_is_refused() -> None:
+    choice = Events(
+        np.arange(3), np.array([0, 3]), np.array([CHOICE], np.int8), np.ones(1, np.int64)
+    )
+    se = squared_exponential()
+    two = se + spg.PairEffect() + spg.PairEffect()
+    duels = spg.Duels(X, *DUELS.T)
+    for words, ask in (
+        ("answers about sets", lambda: model_of(duels=spg.Duels.from_events(X, choice))),
+        ("has blocks of its own", lambda: model_of(spg.PITC(2))),
+        ("2 PairEffect terms", lambda: spg.PreferenceGP(duels, two)),
+        ("inside a product", lambda: spg.PreferenceGP(duels, se * spg.PairEffect())),
+        ("no PairEffect", lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect())),
+        ("The lower bound takes", lambda: model_of().lower_bound()),
+        ("Sampling the exact", lambda: model_of().exact_problem()),
+        ("not of items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
+        ("blocks of pairs", lambda: model_of(spg.VFE(over="duels")).log_evidence()),
+        ("about a set takes duels", lambda: model_of().predict_choice(X[None, :3])),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ask()
