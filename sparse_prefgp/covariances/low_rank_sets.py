@@ -196,6 +196,20 @@ class LowRankOverSets(LowRankOverItems):
             total += tf.reduce_sum(first[:, None] * residual * second)
         return total
 
+    def _gains(self, own: Own) -> list[tf.Tensor]:
+        """G of each form, (r, r, g)."""
+        found = []
+        for part, start, r in zip(self._parts, self._starts[:-1], self._r, strict=True):
+            rows, g = part.sites.shape
+
+            def gain(
+                flat: FloatArray, r: FloatArray, part: _Part = part, start: int = start
+            ) -> FloatArray:
+                return part.algebra.gain(r, part.kept(flat, start))
+
+            found.append(by_numpy(gain, own.kept, r, shape=[rows, rows, g]))
+        return found
+
     # Prediction.
 
     def shared_with(
@@ -210,10 +224,9 @@ class LowRankOverSets(LowRankOverItems):
         # As in `pic.py`: with c these covariances, E = c (n - H E u) and c G c' - c H P⁻¹ H'c'.
         u, own = kept
         means, explained, crossed = [], [], []
-        for form, each, packed in zip(self._looks.forms, covariances, own, strict=True):
-            r = len(form.places)
-            gain = tf.reshape(packed[: natural_at(form)], [r, r, -1])
-            natural = packed[natural_at(form) : edges_at(form)]
+        pieces = zip(self._looks.forms, self._parts, self._gains(own), covariances, strict=True)
+        for form, part, gain, each in pieces:
+            natural = tf.gather(own.natural / self._copies, part.sites)
             taken = tf.einsum("ijg,jg->ig", gain, each)
             ends = [tf.gather(self._constant, form.bucket.rows[:, at]) for at in form.places.T]
             back = tf.einsum("ig,gim->gm", taken, ends[1] - ends[0])
@@ -246,15 +259,8 @@ class LowRankOverSets(LowRankOverItems):
         step = differences(self._looks.sites, scaled)
         left = tf.zeros([t, t], mean.dtype)
         noise = tf.zeros([t, t], mean.dtype)
-        for part, start, r in zip(self._parts, self._starts[:-1], self._r, strict=True):
+        for part, taken, r in zip(self._parts, self._gains(own), self._r, strict=True):
             rows, g = part.sites.shape
-
-            def gain(
-                flat: FloatArray, r: FloatArray, part: _Part = part, start: int = start
-            ) -> FloatArray:
-                return part.algebra.gain(r, part.kept(flat, start))
-
-            taken = by_numpy(gain, own.kept, r, shape=[rows, rows, g])
             whole = tf.broadcast_to(r, [rows, rows, g])
             ours, taken = (tf.transpose(x, [2, 0, 1]) for x in (whole, taken))
             kept = tf.eye(rows, dtype=mean.dtype) - tf.matmul(ours, taken)
