@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from sparse_prefgp.analysis.conditional_logit import (
 from sparse_prefgp.analysis.metrics import score_answers, score_choices
 from sparse_prefgp.analysis.scoring import MODEL, ROWS_AT_ONCE, Scores
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import CHOICE, WIN, Events
+from sparse_prefgp.data.events import CHOICE, WIN, Codes, Events
+from sparse_prefgp.io.streams import StreamedDuels
 from sparse_prefgp.models.choosing import padded
 from sparse_prefgp.models.outcomes import known_labels
 from sparse_prefgp.models.protocols import Predicts, holding_duels
@@ -148,6 +149,34 @@ def score_sets(
         events.counts,
         is_choice,
         {name: np.concatenate(values) for name, values in shares.items() if values},
+    )
+
+
+def score_streamed_sets(
+    model: Predicts, rivals: Mapping[str, Rival], answers: StreamedDuels
+) -> HeldOutAnswers:
+    """`score_sets` of answers that are read in chunks, between items in the units of the stream."""
+    found = []
+    for chunk in answers.chunks(ROWS_AT_ONCE):
+        features = chunk.features if answers.items is None else answers.items.features
+        assert features is not None
+        events = chunk.events
+        if events.judge is not None and answers.judges is not None:
+            names = np.array([*answers.judges], dtype=object)[events.judge.numbers]
+            events = replace(events, judge=Codes.of(names.tolist(), events.judge.column))
+        found.append(score_sets(model, rivals, events, features))
+    width = max(logs.shape[1] for one in found for logs in one.shares.values())
+    return HeldOutAnswers(
+        {
+            name: np.concatenate([one.log_probabilities[name] for one in found])
+            for name in found[0].log_probabilities
+        },
+        np.concatenate([one.counts for one in found]),
+        np.concatenate([one.is_choice for one in found]),
+        {
+            name: np.concatenate([_to_width(one.shares[name], width) for one in found])
+            for name in found[0].shares
+        },
     )
 
 

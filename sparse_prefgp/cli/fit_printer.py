@@ -257,7 +257,7 @@ def _print_scores(
     console: Output, holdout: Holdout | StreamHoldout, figures: Mapping[str, Any]
 ) -> None:
     scores, outcomes = figures["held_out"], figures.get("held_out_outcomes")
-    if isinstance(holdout, Holdout) and holdout.train.events.has_sets:
+    if "model" not in scores:  # of answers about sets
         for table in answers_tables(scores):
             console.print(table)
         for part, each in scores.items():

@@ -429,6 +429,10 @@ def predict_held_out(
         rivals = analysis.answers.rivals_of(holdout.train, rng, people)
         rows = model.item_inputs()
         return analysis.answers.score_sets(model, rivals, test.events, test.items, rows)
+    if isinstance(holdout, StreamHoldout) and holdout.train.scan.sets.any:
+        assert holdout.test is not None
+        rivals = analysis.answers.rivals_of(holdout.probit_duels(rng), rng)
+        return analysis.answers.score_streamed_sets(model, rivals, holdout.test)
     probit = LinearProbit.of(holdout.probit_duels(rng), rng)
     scoring = analysis.scoring
     baselines: dict[str, analysis.scoring.Baseline] = {

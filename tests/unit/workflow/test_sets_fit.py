@@ -201,3 +201,21 @@ def test_predictions_of_named_alternatives() -> None:
         spg.predict(model)
     with pytest.raises(ValueError, match="grade was given with answers about sets"):
         spg.evaluate(model, choices=wide, grade="x")
+
+
+def test_a_fit_in_chunks_is_scored_as_in_memory() -> None:
+    options = {**FIT, "approximation": "vfe", "inducing": 5, "fixed_inducing": True}
+    options |= {"split": "given:test", "max_iterations": 2}
+    streamed = spg.fit(choices=survey(), stream=True, **options)
+    scores = streamed.scores["choices"]
+    assert scores["model"]["choices"] == 8 and list(scores)[1:] == [
+        "conditional_logit",
+        "equal_shares",
+    ]
+    table = read_choice_table(None, survey(), never_features=["test"])
+    test = np.flatnonzero(table.context["test"].to_numpy() == 1)
+    held = table.to_duels(test, transform=streamed.model.duels.transform)
+    logs = streamed.model.log_answers(held.items, held.events)
+    mean = -float(held.counts @ logs) / 8
+    np.testing.assert_allclose(scores["model"]["nlp_nats"], mean, rtol=1e-9)
+    streamed.close()
