@@ -107,7 +107,7 @@ def chunk_graph(
 
     ends = fill(doors.features)
     links = None
-    if items is not None and not whole:
+    if items is not None and chunk.blocks is None:
         links = ChunkLinks(len(items), *np.ascontiguousarray(events.sides[ends].T))
     table = items if chunk.features is None else chunk.features
     assert table is not None

@@ -123,9 +123,8 @@ def algebra_for(
     :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
     table = streams[0].items
-    # Neither blocks nor covariates are those of items, and sets are blocks.
-    whole = approximation.has_blocks or streams[0].scan.sets.any
-    over_items = not (whole or parameters.row_layout.covariates)
+    # Neither blocks nor covariates are those of items.
+    over_items = not (approximation.has_blocks or parameters.row_layout.covariates)
     layout = choose_stream_layout(
         None if table is None or not over_items else table.num_items,
         max(stream.num_sites for stream in streams),
