@@ -143,8 +143,13 @@ class Noises(NamedTuple):
 
     def taking(self, sites: np.ndarray, owner: np.ndarray) -> Noises:
         """Of some sites, whose events have these numbers."""
-        look = np.unique(np.stack([owner, self.look[sites]], 1), axis=0, return_inverse=True)[1]
-        return Noises(self.draws[sites], look.reshape(-1), self.own[sites])
+        key = owner * (int(self.look.max(initial=0)) + 1) + self.look[sites]
+        step = np.diff(key)
+        if np.all(step >= 0):  # as events come; sorting takes ten times as long
+            look = np.append(0, np.cumsum(step > 0))[: len(key)]
+        else:
+            look = np.unique(key, return_inverse=True)[1].reshape(-1)
+        return Noises(self.draws[sites], look, self.own[sites])
 
 
 @dataclass(frozen=True, eq=False)

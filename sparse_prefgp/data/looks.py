@@ -89,9 +89,11 @@ class Looks:
             looks = np.flatnonzero(sizes == size)
             sites = by_look[starts[looks][:, None] + np.arange(size)]
             places = _ranks(noises.draws[sites].reshape(len(looks), -1))
-            patterns, pattern = np.unique(places, axis=0, return_inverse=True)
-            for i, each in enumerate(patterns):
-                here = np.flatnonzero(pattern.reshape(-1) == i)
+            left = np.arange(len(looks))
+            while len(left):  # patterns are few
+                each = places[left[0]]
+                same = np.all(places[left] == each, 1)
+                here, left = left[same], left[~same]
                 bucket = _bucket(links, looks[here], sites[here], each.reshape(-1, 2))
                 found.append((bucket, each.reshape(-1, 2)))
                 first, second = np.triu_indices(bucket.rows.shape[1], 1)
