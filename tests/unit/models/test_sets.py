@@ -375,6 +375,28 @@ def test_equal_features_have_noises_of_their_own() -> None:
         assert round(float(model.log_evidence()) + np.log(3.0), 4) == -0.0018
 
 
+@pytest.mark.slow
+def test_steps_settle_at_low_noise() -> None:
+    """Undamped, twelve answers over eight items go round in circles at s² = 0.01."""
+    dampings = []
+    for kind in (CHOICE, RANKING, TOP, BEST_WORST, BEST_WORST_AT_ONCE):
+        rng = np.random.default_rng(12)
+        items, kernel = rng.uniform(size=(8, 2)), gpflow.kernels.SquaredExponential(1.0, [0.4, 0.4])
+        f = np.linalg.cholesky(kernel(items).numpy() + 1e-10 * np.eye(8)) @ rng.standard_normal(8)
+        sides = []
+        for _ in range(12):
+            drawn = rng.choice(8, int(rng.integers(4, 7)), replace=False)
+            noisy = f[drawn] + 0.1 * rng.standard_normal(len(drawn))
+            sides.append(drawn[np.argsort(-noisy)].tolist())
+        duels = spg.Duels.from_events(items, sets([kind] * 12, sides))
+        model = spg.PreferenceGP(duels, kernel, approximation=spg.Exact(), noise_variance=0.01)
+        model.silence_scale_warning()
+        found = model.infer()
+        assert found.converged and found.sweeps < 200
+        dampings.append(found.damping)
+    assert min(dampings) < 1.0
+
+
 def test_what_sets_cannot_go_with() -> None:
     weights = np.full(7, 0.5)
     for match, more in (
