@@ -293,6 +293,12 @@ def consistency(
     """
     simulations = whole_number("simulations", simulations, MIN_SIMULATIONS)
     rng = generator(rng)
+    if duels.events.has_sets:
+        raise ValueError(
+            f"Contradictions and circles are counted among duels, but these are "
+            f"{duels.events.noun} from sets; give duels, or a pair of items to explain "
+            "(--first, --second)."
+        )
     if not duels.decided.any():
         raise ValueError(
             "All duels are ties, which neither contradict nor agree; give some that one side won."

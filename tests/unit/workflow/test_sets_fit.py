@@ -219,3 +219,9 @@ def test_a_fit_in_chunks_is_scored_as_in_memory() -> None:
     mean = -float(held.counts @ logs) / 8
     np.testing.assert_allclose(scores["model"]["nlp_nats"], mean, rtol=1e-9)
     streamed.close()
+
+
+def test_contradictions_are_of_duels(written: tuple[Any, Path]) -> None:
+    fitted, _ = written
+    with pytest.raises(ValueError, match="counted among duels, but these are choices from sets"):
+        spg.consistency(fitted.model.duels)
