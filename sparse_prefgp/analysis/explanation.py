@@ -14,7 +14,8 @@ import tensorflow as tf
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
 from sparse_prefgp.analysis.items import feature_columns, known_items
 from sparse_prefgp.covariances.finite import finite_parts
-from sparse_prefgp.covariances.item_effect import context_columns
+from sparse_prefgp.covariances.item_effect import context_columns, item_effects
+from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.duels import check_features
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.files import id_text
@@ -25,7 +26,8 @@ from sparse_prefgp.support.words import agreeing, shortened
 
 EXACT = "exact: the utility is additive over the features"
 PATH = "integrated path"
-ITEM_EFFECT = "item effect"
+ITEM_EFFECT, PAIR_EFFECT = "item effect", "pair effect"
+ITEM_AND_PAIR = "item and pair effects"
 UNKNOWN_LEVEL = "(none of the known levels)"
 STEPS, MOST_STEPS = 32, 4096
 # Of the larger of the utility difference and its standard deviation.
@@ -167,7 +169,8 @@ def explain(
     first (integrated gradients, Sundararajan, Taly & Yan 2017): contributions still add up to the
     difference, but depend on that path. The levels of a categorical column count together. For a
     model with item effects, features are changed for an item it does not know, and what the two
-    items have besides their features is a contribution of its own, `item effect`.
+    items have besides their features is a contribution of its own, `item effect`; with effects of
+    pairs `pair effect`, or `item and pair effects`.
 
     :param model: any model.
     :param first: id of an item, or an array in model units: (D,) features, or (D + 1,) for a model
@@ -211,7 +214,7 @@ def explain(
         more_mean, more_variance = _effects(model, sides, numbers)
         means, variances = np.append(means, more_mean), np.append(variances, more_variance)
         known = [_acquaintance(model.duels, int(number)) for number in numbers]
-        rows.append((ITEM_EFFECT, known[0], known[1]))
+        rows.append((_effect_name(model), known[0], known[1]))
     frame = require_pandas().DataFrame(rows, columns=["feature", "first", "second"])
     frame["contribution"] = means + 0.0
     frame["sd"] = np.sqrt(np.maximum(variances, 0.0))
@@ -340,6 +343,13 @@ def _one_by_one(
     for k, index in enumerate(columns.values()):
         pairs[k, 0, index] = sides[0, index]
     return _differences(model, pairs)
+
+
+def _effect_name(model: Predicts) -> str:
+    """What two items have besides their features."""
+    if pair_effect(model.kernel) is None:
+        return ITEM_EFFECT
+    return ITEM_AND_PAIR if item_effects(model.kernel) else PAIR_EFFECT
 
 
 def _acquaintance(duels: KnownDuels, number: int) -> str:

@@ -373,6 +373,7 @@ def _sets(
     done: Report,
 ) -> Suggestions:
     model.require_box("What a set is worth")
+    model.require_no_pair_effects("What a set is worth")
     items, equal_items = pool(model, candidates)
     possible = math.comb(len(items), size)
     chosen = "grown from the pair that tells most, item by item"

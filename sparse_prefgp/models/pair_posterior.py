@@ -41,6 +41,8 @@ class PairPosterior(NamedTuple):
     def added(self, rows: tf.Tensor, step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """What the effect adds to mean and variance of the lead of the first of two, (N,) each.
 
+        An item has none with itself, such as in another context.
+
         :param rows: (N, 2, D) of both.
         :param step: (N, p), features of the first less those of the second.
         """
@@ -54,7 +56,7 @@ class PairPosterior(NamedTuple):
         mean = sign * tf.gather(self.mean, place)
         crossed = tf.reduce_sum(step * tf.gather(self.crossed, place), -1)
         variance = tf.gather(self.variances, place) + 2.0 * sign * crossed
-        unmet = self.variance + tf.zeros_like(variance)
+        unmet = tf.where(low == high, tf.zeros_like(variance), self.variance)
         return tf.where(met, mean, tf.zeros_like(mean)), tf.where(met, variance, unmet)
 
 

@@ -276,6 +276,17 @@ def test_a_pair_is_of_items_in_any_context() -> None:
         np.testing.assert_allclose(float(model.log_evidence()), slow.log_evidence, rtol=EVIDENCE)
 
 
+def test_what_is_explained_adds_up() -> None:
+    """What two items have besides their features is the effect of their pair."""
+    model = model_of()
+    found = spg.explain(model, 1, 0)
+    assert abs(found.residual) < 1e-6
+    rows = found.frame.set_index("feature")
+    plain = model.predict_f(model.item_inputs())[0].numpy()[:, 0]
+    expected = found.difference - (plain[1] - plain[0])
+    assert rows.loc["pair effect", "contribution"] == pytest.approx(expected, abs=IDENTITY)
+
+
 def test_the_share_of_pairs() -> None:
     model = model_of()
     k = squared_exponential()(X).numpy()
@@ -326,6 +337,7 @@ def test_what_is_refused() -> None:
         ("Sampling the exact", lambda: model_of().exact_problem()),
         ("not of items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
         ("blocks of pairs", lambda: model_of(spg.VFE(over="duels")).log_evidence()),
+        ("What a duel is worth", lambda: spg.suggest(model_of(), rng=np.random.default_rng(0))),
         ("about a set takes duels", lambda: model_of().predict_choice(X[None, :3])),
     ):
         with pytest.raises(ValueError, match=words):
