@@ -149,9 +149,10 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
 
     :param inputs: (J, D), in the units of `duels.items`.
     :return: (J,), in nats; -inf where Z explains the candidate already.
-    :raises ValueError: an approximation without inducing inputs.
+    :raises ValueError: an approximation without inducing inputs; effects of pairs.
     """
     inducing = _inducing(model)
+    model.require_no_pair_effects("A predicted gain of inducing inputs")
     model.infer()
     problem, graph = model.problem(), model.graph
     part = feature_part(problem.kernel)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.data.events import CHOICE, Events
+from sparse_prefgp.learning.greedy import addition_gains
 from tests.reference.slow_sets import slope, slow_sets
 from tests.tolerances import EVIDENCE, GRADIENT, IDENTITY, PARTS, ROUNDING
 
@@ -187,10 +188,23 @@ def test_rows_of_inducing_inputs(row: str) -> None:
         np.testing.assert_allclose(expected[1], whole, rtol=IDENTITY)
 
 
+ENGINES = {
+    "ep": TIGHT,
+    "power ep": spg.ParallelEP(tolerance=1e-13, max_sweeps=300, site_power=0.5),
+    "laplace": spg.Laplace(tolerance=1e-12),
+    "logit": spg.Laplace(link="logit", tolerance=1e-12),
+    "variational": spg.Variational(tolerance=1e-12),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("row", ROWS)
-def test_slopes_of_every_row(row: str) -> None:
-    model = model_of(ROWS[row])
+@pytest.mark.parametrize(
+    ("row", "engine"),
+    [*((row, "ep") for row in ROWS), *(("VFE", engine) for engine in ENGINES if engine != "ep")],
+)
+def test_slopes_of_every_row_and_engine(row: str, engine: str) -> None:
+    model = model_of(ROWS[row], engine=ENGINES[engine])
+    gpflow.set_trainable(model.noise_variance, engine != "logit")  # which has noise of its own
     free = model.trainable_variables
     with tf.GradientTape() as tape:
         loss = model.training_loss()
@@ -338,6 +352,7 @@ def test_what_is_refused() -> None:
         ("not of items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
         ("blocks of pairs", lambda: model_of(spg.VFE(over="duels")).log_evidence()),
         ("What a duel is worth", lambda: spg.suggest(model_of(), rng=np.random.default_rng(0))),
+        ("A predicted gain", lambda: addition_gains(model_of(spg.VFE()), X)),
         ("about a set takes duels", lambda: model_of().predict_choice(X[None, :3])),
     ):
         with pytest.raises(ValueError, match=words):
