@@ -12,7 +12,7 @@ from sparse_prefgp.analysis.items import ItemSet, described_items, known_items
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.table import DuelTable
-from sparse_prefgp.io.answers import numbered
+from sparse_prefgp.io.answers import NONE, numbered
 from sparse_prefgp.io.choices import (
     CHOICE_SET,
     CHOSEN,
@@ -124,7 +124,8 @@ def read_sets(
     frame = load(source, kind.replace("_", "-"), lambda header: (CHOICE_SET, ITEM_ID)).frame
     header = list(frame.columns)
     groups = judge_column(model, header, groups)
-    wanted = () if own.transform is None else (*own.transform.numeric, *own.transform.categorical)
+    made = () if own.transform is None else (*own.transform.numeric, *own.transform.categorical)
+    wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
     named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
     there = [name for name in own.covariate_names if name in header]
     if rows is not None and rows.column is not None and rows.column in header and items is None:

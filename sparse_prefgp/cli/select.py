@@ -45,6 +45,7 @@ class Tables:
     as_duels: bool = same_as(Sources, "as_duels")
     at_once: bool = same_as(Sources, "at_once")
     unranked_last: bool = same_as(Sources, "unranked_last")
+    none: str | None = same_as(Sources, "none")
     features: Sequence[str] | None = same_as(Sources, "features")
     ignore: Sequence[str] = same_as(Sources, "ignore")
     context: Sequence[str] = same_as(Sources, "context")

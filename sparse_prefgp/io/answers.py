@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, Events
-from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.data.features import FeatureTransform, require_pandas
 from sparse_prefgp.io.columns import ItemColumns
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, plain_ids
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 
 # Of an alternative of which nobody said where it stands.
 NOWHERE = 2**31
+# The feature that "none of these" has.
+NONE = "none"
 
 
 @dataclass(frozen=True)
@@ -287,3 +289,72 @@ def constant_in_sets(values: Any, code: IntArray) -> bool:
     found, _ = require_pandas().factorize(values.astype(str))
     _, first = np.unique(code, return_index=True)
     return bool((found == found[first][code]).all())
+
+
+# ---- none of these -------------------------------------------------------------------------------
+
+
+def followed_by_none(items: Table, id: str) -> Table:
+    """Items, and below them "none of these", which is like the average one but for a column `none`.
+
+    :raises ValueError: an item of that id, or a column `none`, that is there already.
+    """
+    pd = require_pandas()
+    frame = items.frame
+    _refuse_none(items, frame.columns)
+    if any(id_text(value) == id for value in frame[items.id_column]):
+        raise ValueError(
+            f"The id of none of these is {id!r} (--none, none=), which {items.name} has as an "
+            "item; leave it out, or rename the item."
+        )
+    row = {name: _usual(frame[name]) for name in frame.columns if name != items.id_column}
+    row[items.id_column] = id
+    ids = pd.concat([frame[items.id_column].astype(object), pd.Series([id])], ignore_index=True)
+    below = pd.concat([frame, pd.DataFrame([row])], ignore_index=True)
+    below[items.id_column] = ids
+    numbers = np.append(np.arange(len(frame)), max(len(frame) - 1, 0))
+    flags = np.append(np.zeros(len(frame)), 1.0)
+    return replace(items, frame=below.assign(**{NONE: flags}), row=items.row.select(numbers))
+
+
+def with_none(
+    table: Table, attributes: Sequence[str], like: FeatureTransform | None
+) -> tuple[Table, list[str]]:
+    """A table whose rows describe their alternatives, where one without any attribute is "none of
+    these": like the average of the others, but for a column `none`.
+
+    :param like: how a model has made its features, whose average counts then.
+    :return: The table, and its attributes with `none` if there is any.
+    :raises ValueError: a column `none` that is there already.
+    """
+    knows = like is not None and NONE in like.numeric
+    wanted = [name for name in attributes if name != NONE or NONE in table.frame.columns]
+    some = table.frame[wanted]
+    empty = np.all([[not id_text(x) for x in some[name]] for name in wanted], axis=0)
+    if NONE in table.frame.columns or not (empty.any() or knows):
+        return table, list(attributes)
+    frame = table.frame.copy()
+    for name in wanted:
+        usual = _usual(frame[name][~empty])
+        if like is not None and name in like.numeric:
+            usual = like.mean[like.numeric.index(name)]
+        if empty.any():
+            frame[name] = frame[name].where(~empty, usual)
+    return replace(table, frame=frame.assign(**{NONE: empty.astype(float)})), [*wanted, NONE]
+
+
+def _usual(values: Any) -> Any:
+    """The average of numbers, the most common of texts."""
+    pd = require_pandas()
+    numbers = pd.to_numeric(values, errors="coerce")
+    if not numbers.isna().any():
+        return float(numbers.mean())
+    return values.mode(dropna=True).iloc[0]
+
+
+def _refuse_none(items: Table, columns: Sequence[str]) -> None:
+    if NONE in columns:
+        raise ValueError(
+            f"{items.name} has a column {NONE!r}, which is the name of the feature of none of "
+            "these (--none, none=); rename it."
+        )

@@ -23,10 +23,12 @@ from sparse_prefgp.io.answers import (
     events_of_best_worst,
     events_of_choices,
     events_of_rankings,
+    followed_by_none,
     items_of_rows,
     matrix_of,
     numbered,
     wide_answers,
+    with_none,
 )
 from sparse_prefgp.io.columns import FeatureNames, ItemColumns, item_columns
 from sparse_prefgp.io.files import (
@@ -68,6 +70,9 @@ class SetColumns:
     """As in `read_table`."""
     covariates: Sequence[str] = ()
     """Columns of the long form: what tells the alternatives of a set apart besides their items."""
+    none: str | None = None
+    """The id of "none of these" in the answers, which the table of items lacks: an item like the
+    average one, with a feature `none` that is 1 for it alone."""
     like: FeatureTransform | None = None
     """How the features of items were made that a model knows: of rows that describe alternatives
     these columns are the features, numbers and texts as there, however few they are."""
@@ -119,8 +124,10 @@ def read_choice_table(
     :param options: names of the columns of the wide form that hold options.
     :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `weights`,
         `groups`, `context` and `item` as in `read_table`; `covariates`, columns of the long form;
-        and `as_duels`, to read a choice as duels of the chosen option with each of the others,
-        which understates the uncertainty, as a warning says.
+        `none`, the id of "none of these", where the items have no such row; and `as_duels`, to
+        read a choice as duels of the chosen option with each of the others, which understates the
+        uncertainty, as a warning says. Of options that describe themselves, a row whose attributes
+        are all empty is "none of these".
     :return: One row per choice, in the order of their first rows; its context has every column that
         is the same throughout each choice. With `as_duels` one row per duel; `set_column` names the
         choice then, so that splits keep it whole.
@@ -440,6 +447,8 @@ def _named_form(table: Table, items: Source | None, said: SetColumns, ids: Seque
             f"own in {table.name}; give the long form, a row for each option."
         )
     known = items_named_in(table, ids) if items is None else load_items(items)
+    if said.none is not None and items is not None:
+        known = followed_by_none(known, said.none)
     return _Form(table, item_columns(known, table, said.names), said)
 
 
@@ -474,6 +483,7 @@ def _long_form(
             attributes, named = [item_id, *attributes], replace(said, item=item_id)
         elif said.item is not None and said.item not in attributes:
             attributes = [said.item, *attributes]
+        table, attributes = with_none(table, attributes, said.like)
         described, item = items_of_rows(table, attributes)
         if said.like is None:
             columns = item_columns(described, table, named.names)

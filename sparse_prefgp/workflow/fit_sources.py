@@ -86,6 +86,12 @@ class Sources:
         needs="rankings",
     )
     """Of rankings."""
+    none: str | None = option(
+        "Id of none of these in choices or rankings, which the items lack: an item like the "
+        "average one, with a feature none of its own.",
+        default=None,
+    )
+    """Of answers about sets."""
     ties: Any = option(
         "Tied pairs: columns item_a and item_b hold item ids. A column tie (1 or 0) in the duels "
         "says the same.",
@@ -247,6 +253,7 @@ class Sources:
             "grade": self.grade,
             "grades": self.grades,
             "covariates": self.covariate or None,
+            "none": self.none,
         }
         flags = ("as_duels", "at_once", "unranked_last")
         told |= {flag: True for flag in flags if getattr(self, flag)}
@@ -278,6 +285,11 @@ class Sources:
         ):
             if there and given != ["duels"]:
                 raise ValueError(f"{problem} given with {word}; they go with duels alone.")
+        if self.none is not None and given == ["duels"]:
+            raise ValueError(
+                f"{self.none!r} was named for none of these (--none, none=), which duels have not; "
+                "leave it out."
+            )
         if self.as_duels and given == ["duels"]:
             raise ValueError(
                 "Duels were to be read as duels (--as-duels, as_duels=), which they are; leave it "

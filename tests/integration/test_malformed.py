@@ -599,6 +599,8 @@ CASES: dict[str, Case] = {
         CHOICES + " --unranked-last", ("--unranked-last", "--rankings")
     ),
     "duels as duels": Case(FIT + " --as-duels", ("which they are",)),
+    "none of these that is an item": Case(CHOICES + " --none i1", ("'i1'", "has as an item")),
+    "none of these of duels": Case(FIT + " --none nobody", ("'nobody'", "which duels have not")),
     "weights of choices below 1": Case(
         CHOICES + " --weight worth --kernel linear",
         ("counts as 0.5", "whole numbers"),

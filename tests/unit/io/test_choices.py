@@ -328,6 +328,40 @@ def test_sets_in_a_context():
     refused(read_choice_table, LONG, "'place' of", "differs within a set", context=["place"])
 
 
+def test_none_of_these_is_an_item_like_the_average():
+    """With a feature of its own, in tables of ids and in rows that describe themselves."""
+    items = ITEMS.assign(colour=["red", "red", "blue", "red", "blue"])
+    frame = WIDE.assign(option_3=["c", "none"])
+    table = read_choice_table(items, frame, none="none")
+    assert said(table) == [("choice", "bac"), ("choice", "bdnone")]
+    assert (table.numeric, table.categorical) == (("x", "none"), ("colour",))
+    last = table.items.iloc[-1]
+    assert (last["x"], last["colour"], last["none"]) == (1.4, "red", 1.0)
+    duels = table.to_duels()
+    at = duels.feature_names.index("x")
+    np.testing.assert_allclose(duels.items[-1, at], 0.0, atol=1e-12)
+    refused(read_choice_table, frame, "'none', which is not an item id")
+    refused(read_choice_table, frame, "has as an item", none="a")
+    named = read_choice_table(None, frame)
+    assert "none" in named.item_ids and not named.has_features
+    rows = pd.DataFrame(
+        {
+            "choice_set": [1, 1, 1, 2, 2, 2],
+            "chosen": [1, 0, 0, 0, 0, 1],
+            "price": [3.0, 5.0, None, 4.0, 4.0, None],
+            "mode": ["bus", "car", None, "bus", "car", None],
+        }
+    )
+    table = read_choice_table(None, rows)
+    assert table.numeric == ("price", "none") and table.events.sides.tolist() == [0, 1, 2, 2, 3, 4]
+    assert table.items["none"].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
+    assert table.items["price"].iloc[2] == 4.0
+    like = table.to_duels().transform
+    again = read_choice_table(None, rows[:2], like=like)
+    assert again.items["none"].tolist() == [0.0, 0.0]
+    refused_alone(rows.assign(price=[3.0, None, None, 4.0, 4.0, None]), "'price'", "row 1")
+
+
 def refused_alone(frame, *words, **options):
     refused(lambda _, rows, **more: read_choice_table(None, rows, **more), frame, *words, **options)
 

@@ -225,3 +225,23 @@ def test_contradictions_are_of_duels(written: tuple[Any, Path]) -> None:
     fitted, _ = written
     with pytest.raises(ValueError, match="counted among duels, but these are choices from sets"):
         spg.consistency(fitted.model.duels)
+
+
+def test_shares_of_none_of_these() -> None:
+    """A row without attributes, in the fit and in new sets."""
+    rows = survey().drop(columns=["person", "test"])
+    more = pd.DataFrame({"choice_set": range(SETS), "chosen": 0})
+    every = pd.concat([rows, more], ignore_index=True)
+    first = every.groupby("choice_set")["chosen"].transform("idxmax")
+    left = every["choice_set"] % 4 == 0  # these take nothing
+    every.loc[left, "chosen"] = (every.loc[left, "price"].isna()).astype(int)
+    assert first is not None and every.groupby("choice_set")["chosen"].sum().eq(1).all()
+    model = spg.fit(choices=every, test_fraction=0.0, **FIT).model
+    assert "none" in model.duels.feature_names
+    new = pd.DataFrame({"price": [1.0, 5.0, None], "green": [1.0, 0.0, None]})
+    found = spg.shares(model, new, draws=50).frame
+    np.testing.assert_allclose(found["share"].sum(), 1.0, rtol=1e-9)
+    assert 0.05 < found["share"].iloc[2] < 0.6
+    asked = spg.predict(model, choices=new.assign(choice_set=1))
+    assert abs(asked["probability"].iloc[2] - found["share"].iloc[2]) < 0.1
+    assert len(spg.predict(model, choices=new[:2].assign(choice_set=1))) == 2
