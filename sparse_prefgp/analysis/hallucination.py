@@ -100,6 +100,7 @@ def believed(problem: DuelProblem, prior: DuelPrior, v: FloatArray, site: IntArr
 def _from_the_exact_posterior(
     model: HoldsDuels, count: int, rng: np.random.Generator
 ) -> Hallucinations:
+    model.require_no_pair_effects("The hallucination believer")
     draws = sample_posterior(model, max(_DRAWS, count), rng, chains=_CHAINS)
     problem = model.exact_problem()
     prior = Exact().prior(problem)

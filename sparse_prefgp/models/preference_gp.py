@@ -544,7 +544,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """
         self.require_probit("Sampling the exact posterior")
         self.require_box("Sampling the exact posterior")
-        self.require_no_pair_effects("Sampling the exact posterior")
+        if self.graph.noises is not None:
+            self.require_no_pair_effects("Sampling next to answers about sets")
         return self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
 
     def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
@@ -579,6 +580,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :raises ValueError: more than 2,000 duels, draws of another posterior, and what else
             `sample_posterior` raises.
         """
+        self.require_no_pair_effects("The check")
         return check_against_sampling(
             self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws
         )

@@ -13,6 +13,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from sparse_prefgp.approximations import DuelProblem, Exact
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.covariances.pair_effect import PairEffect, Pairs, pair_effect
 from sparse_prefgp.data.graph import DuelGraph, Noises
 from sparse_prefgp.engines import ParallelEP
 from sparse_prefgp.engines.base import describe
@@ -238,6 +239,11 @@ class WhitenedPrior:
         matrix = kernel_matrix(problem.kernel, self._rows).numpy()
         if graph.noises is None:
             self.loadings, self._projection = duel_features(matrix, graph.winners, graph.losers)
+            effect = pair_effect(problem.kernel)
+            if effect is not None:
+                self.loadings, self._projection = _with_pairs(
+                    self.loadings, self._projection, Pairs.of_graph(graph), effect
+                )
         else:
             rows, self._projection = utility_features(matrix)
             self.loadings = slots.loadings(rows)
@@ -276,6 +282,7 @@ class WhitenedPrior:
             and np.array_equal(
                 kernel_matrix(problem.kernel, self._rows), kernel_matrix(self.kernel, self._rows)
             )
+            and _pair_variance(problem.kernel) == _pair_variance(self.kernel)
         )
 
     def mean(self, inputs: tf.Tensor) -> FloatArray:
@@ -322,6 +329,23 @@ def duel_features(
     np.add.at(projection, losers, left / singular)
     np.subtract.at(projection, winners, left / singular)
     return left * singular, projection
+
+
+def _pair_variance(kernel: gpflow.kernels.Kernel) -> float:
+    effect = pair_effect(kernel)
+    return 0.0 if effect is None else float(effect.variance.numpy())
+
+
+def _with_pairs(
+    loadings: FloatArray, projection: FloatArray, pairs: Pairs, effect: PairEffect
+) -> tuple[FloatArray, FloatArray]:
+    """The same with effects of pairs, a column each, of which utilities know nothing."""
+    number = int(pairs.number.max()) + 1
+    columns = np.zeros((len(loadings), number))
+    sd = float(np.sqrt(effect.variance.numpy()))
+    columns[np.arange(len(loadings)), pairs.number] = sd * pairs.sign
+    nothing = np.zeros((len(projection), number))
+    return np.hstack([loadings, columns]), np.hstack([projection, nothing])
 
 
 def utility_features(kernel: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -348,7 +348,7 @@ def test_what_is_refused() -> None:
         ("inside a product", lambda: spg.PreferenceGP(duels, se * spg.PairEffect())),
         ("no PairEffect", lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect())),
         ("The lower bound takes", lambda: model_of().lower_bound()),
-        ("Sampling the exact", lambda: model_of().exact_problem()),
+        ("The check takes duels", lambda: model_of().check_against_sampling()),
         ("not of items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
         ("blocks of pairs", lambda: model_of(spg.VFE(over="duels")).log_evidence()),
         ("What a duel is worth", lambda: spg.suggest(model_of(), rng=np.random.default_rng(0))),
