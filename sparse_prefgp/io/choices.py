@@ -381,7 +381,8 @@ class _Form:
             what += f" among the options in {', '.join(map(repr, self.options))}"
         warnings.warn(
             f"{len(answers.sets.ids):,} {what} were expanded to {len(worse):,} duels; those of one "
-            "set are not independent, so that the uncertainty is understated.",
+            "set are not independent, so that the uncertainty is understated, and the evidence "
+            f"cannot be compared with that of {what.split()[0]} as one event each.",
             stacklevel=4,
         )
         return Events.between(answers.item[better], answers.item[worse])

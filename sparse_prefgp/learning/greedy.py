@@ -149,10 +149,16 @@ def addition_gains(model: PreferenceGP, inputs: np.ndarray) -> FloatArray:
 
     :param inputs: (J, D), in the units of `duels.items`.
     :return: (J,), in nats; -inf where Z explains the candidate already.
-    :raises ValueError: an approximation without inducing inputs; effects of pairs.
+    :raises ValueError: an approximation without inducing inputs; effects of pairs; answers about
+        sets.
     """
     inducing = _inducing(model)
     model.require_no_pair_effects("A predicted gain of inducing inputs")
+    if model.graph.noises is not None:
+        raise ValueError(
+            "A predicted gain of inducing inputs takes duels for independent, which what answers "
+            "about sets say of their alternatives is not; place inducing inputs by k-means."
+        )
     model.infer()
     problem, graph = model.problem(), model.graph
     part = feature_part(problem.kernel)

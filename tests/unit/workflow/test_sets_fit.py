@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gpflow
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.conditional_logit import conditional_logit
 from sparse_prefgp.io import read_choice_table, read_ranking_table
+from sparse_prefgp.learning.greedy import addition_gains
 from sparse_prefgp.workflow.comparison import compare
 
 SETS, FIT = 40, {"kernel": "linear", "approximation": "exact", "max_iterations": 4}
@@ -245,3 +247,13 @@ def test_shares_of_none_of_these() -> None:
     asked = spg.predict(model, choices=new.assign(choice_set=1))
     assert abs(asked["probability"].iloc[2] - found["share"].iloc[2]) < 0.1
     assert len(spg.predict(model, choices=new[:2].assign(choice_set=1))) == 2
+
+
+def test_gains_of_inducing_inputs_are_of_duels() -> None:
+    duels = spg.read_choices(None, survey(), ignore=["test"])
+    kernel = gpflow.kernels.Matern52()
+    model = spg.PreferenceGP(
+        duels, kernel, approximation=spg.VFE(), inducing_variable=duels.items[:3]
+    )
+    with pytest.raises(ValueError, match="A predicted gain of inducing inputs takes duels"):
+        addition_gains(model, duels.items[3:5])
