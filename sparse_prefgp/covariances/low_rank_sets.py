@@ -81,6 +81,8 @@ class LowRankOverSets(LowRankOverItems):
     :param single_precision: as of `LowRankOverItems`.
     """
 
+    has_looks = True
+
     def __init__(
         self,
         features: tf.Tensor,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import tensorflow as tf
@@ -78,8 +78,8 @@ def pair_posterior(
         return None
     graph = problem.graph
     pairs, variance = Pairs.of_graph(graph), tf.convert_to_tensor(effect.variance)
-    covariance = prior.covariance
-    if isinstance(covariance, LowRankOverSets):
+    if prior.covariance.has_looks:
+        covariance = cast(LowRankOverSets, prior.covariance)
         signs = [variance * signs_of(form, pairs) for form in looks_of_pairs(graph).forms]
         kept = covariance.conditioned(precision, shift)
         mean, explained, crossed = covariance.shared_with(signs, kept)
