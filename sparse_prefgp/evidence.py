@@ -22,12 +22,14 @@ from sparse_prefgp.approximations.dtc import DTC
 from sparse_prefgp.approximations.exact import Exact
 from sparse_prefgp.approximations.fitc import FITC
 from sparse_prefgp.approximations.inducing import Residual, factorise, whitened
+from sparse_prefgp.approximations.pair_residual import PairResidual
 from sparse_prefgp.approximations.residual_bounds import bound_by_pairs
 from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.approximations.vfe import VFE, TightVFE
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
 from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.graph import DuelGraph, squared_distances
 from sparse_prefgp.factors.expectations import expected_log_factor
 from sparse_prefgp.factors.sites import Cavity, Factors, Power, Sites, Tilted, totals
@@ -214,7 +216,7 @@ def lower_bounds(
         (b)  sum c E log p_i(z_i) - KL - ½ [bound of log|I + R~/2s²|],             variance v_i
 
     both hold for every q (docs/method.md, section 3). Answers about sets have the noise that the
-    rows of a look share in z, and so in q, and p_i what is the row's own.
+    rows of a look share in z, and so in q, and p_i what is the row's own; so do effects of pairs.
 
     :param everything: for sites on a subset of the duels, q(z) of all duels.
     :param inducing: q(u), where the sites are not on Phi u; they are not looked at then.
@@ -252,7 +254,7 @@ def why_no_lower_bound(graph: DuelGraph) -> str:
 
 def residual_variance(problem: DuelProblem) -> tf.Tensor:
     """k~, what the inducing inputs leave of the variance of each z, (t,)."""
-    if problem.graph.noises is None:
+    if problem.graph.noises is None and pair_effect(problem.kernel) is None:
         return FITC().prior(problem).factors.noise - problem.noise  # k~ is noise there
     features = whitened(problem).features(as_float(problem.graph.rows))
     left = prior_variance(problem) - squared_distances(problem.graph, features)
@@ -264,15 +266,19 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
 
     `pairs` takes all duels of an unordered pair together, -½ sum log(1 + c_pair k~/2s²): their
     residuals are one; of answers about sets `block` takes its place. `logdet`, the determinant
-    itself, only up to 2,000 items.
+    itself, only up to 2,000 items. Effects of pairs are in the noise, and a `block` is the duels of
+    a pair.
 
     :param left: (t,) k~, the variance of each z that the inducing inputs leave.
     """
     graph, noise = problem.graph, problem.noise
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
-    if graph.noises is not None:
+    effects = pair_effect(problem.kernel) is not None
+    if graph.noises is not None or effects:
         basis = whitened(problem)
-        of_sets = SetResidual.of(problem, basis.factor, basis.features(as_float(graph.rows)))
+        features = basis.features(as_float(graph.rows))
+        kind = PairResidual.of_pairs if effects else SetResidual.of
+        of_sets = kind(problem, basis.factor, features)
         tight.insert(1, "block")
         return {
             "vfe": float(VFE().correction_of_sets(of_sets)),

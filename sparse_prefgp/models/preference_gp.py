@@ -420,7 +420,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.require_probit("The lower bound")
-        self.require_no_pair_effects("The lower bound")
         problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None and problem.graph.noises is None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))

@@ -347,7 +347,6 @@ def test_what_is_refused() -> None:
         ("2 PairEffect terms", lambda: spg.PreferenceGP(duels, two)),
         ("inside a product", lambda: spg.PreferenceGP(duels, se * spg.PairEffect())),
         ("no PairEffect", lambda: spg.StreamedGP(spg.stream_duels(duels), se + spg.PairEffect())),
-        ("The lower bound takes", lambda: model_of().lower_bound()),
         ("The check takes duels", lambda: model_of().check_against_sampling()),
         ("not of items", lambda: model_of(spg.Exact(over="items")).log_evidence()),
         ("blocks of pairs", lambda: model_of(spg.VFE(over="duels")).log_evidence()),
@@ -357,3 +356,26 @@ def test_what_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             ask()
+
+
+@pytest.mark.filterwarnings("ignore:Inference did not converge")
+def test_lower_bounds_are_below_the_truth() -> None:
+    """Of the case, and in the order that the residual's bounds have."""
+    truth = CASE["truth"]["log_evidence"]
+    exact = model_of().lower_bounds()
+    assert truth - 0.2 < exact.value < truth
+    rows = model_of(spg.VFE()).lower_bounds().rows
+    assert set(rows) == {"expected", "diagonal", "block", "rank", "logdet"}
+    assert rows["diagonal"] <= rows["block"] <= rows["logdet"] < truth
+    assert rows["rank"] <= rows["logdet"] and rows["expected"] < truth
+    # Whatever the sites.
+    loose = model_of(spg.VFE(), engine=spg.ParallelEP(max_sweeps=1)).lower_bounds()
+    assert all(value < truth for value in loose.rows.values())
+    # Inducing inputs at all items leave nothing out.
+    whole = model_of(spg.VFE(), inducing_variable=X).lower_bounds()
+    np.testing.assert_allclose(whole.rows["logdet"], exact.value, atol=1e-5)
+
+
+def test_the_report_of_the_case() -> None:
+    found = spg.evidence_report(model_of(spg.VFE()), samples=2000, rng=np.random.default_rng(0))
+    assert "logdet" in str(found) or "lower bound" in str(found)
