@@ -259,9 +259,9 @@ def grades_table(scores: Mapping[str, Mapping[str, float]]) -> Table:
 
 @contextmanager
 def progress_bar(
-    console: Console, label: str, max_iterations: int, duels: float
+    console: Console, label: str, max_iterations: int, duels: float, unit: str
 ) -> Iterator[Callable[[Progress], None]]:
-    """A bar over the iterations of `optimise`: evidence per duel, gradient, sweeps, time left.
+    """A bar over the iterations of `optimise`: evidence per unit, gradient, sweeps, time left.
 
     The time left is the most it can take: the optimiser often stops before the last iteration.
     "about" stands before the evidence of sites that have not converged.
@@ -290,7 +290,7 @@ def progress_bar(
                 description=label + several,
                 total=total,
                 completed=reached,
-                evidence=f"evidence per duel {progress.log_evidence / duels:.4f}",
+                evidence=f"evidence per {unit} {progress.log_evidence / duels:.4f}",
                 effort=f"|g| {progress.gradient_norm:.0e} {progress.sweeps:,} sweeps",
                 left=f"≤ {clock(each * (total - reached))} left" if len(seen) > 1 else "",
             )

@@ -104,7 +104,8 @@ class Printer:
         holdout = self._holdout
         assert holdout is not None
         everything = holdout.settings.refit or not holdout.num_test
-        part = "all duels" if everything else "the training duels"
+        noun = holdout.noun
+        part = f"all {noun}" if everything else f"the training {noun}"
         self._console.print(
             Text(f"Written to {self._out}: {', '.join(names)} (the model is fitted to {part})."),
             soft_wrap=True,
@@ -118,14 +119,15 @@ def _steps(console: Output, holdout: Holdout, again: bool) -> Iterator[FitCallba
     # As how many duels those of the evidence count, known before the model is there.
     whole = holdout.everything if again else holdout.train
     duels = settings.approximation_choice.size or float(whole.effective_counts.sum())
-    label = "Fitting to all duels" if again else "Fitting"
-    with progress_bar(console, label, settings.max_iterations, duels) as bar:
+    label = f"Fitting to all {whole.events.noun}" if again else "Fitting"
+    unit = whole.events.unit
+    with progress_bar(console, label, settings.max_iterations, duels, unit) as bar:
         yield FitCallbacks(bar)
 
 
 def _print_choice(console: Output, chosen: Automatic) -> None:
     print_comparison(console, chosen.comparison)
-    console.print(Text("The choice was made with the training duels alone."))
+    console.print(Text("The choice was made with the training part alone."))
     if chosen.settings.inducing_share is not None:
         console.print(Text(NUMBER_NOTE))
 
@@ -140,7 +142,7 @@ def _print_stream(console: Output, holdout: StreamHoldout) -> None:
 
 def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
     settings, sets = holdout.settings, holdout.everything.events.has_sets
-    noun = holdout.everything.events.noun
+    noun = holdout.noun
     console.print(rows_table("Data", holdout.everything.summary().rows()))
     transform = holdout.train.transform
     if show_columns and transform is not None:
@@ -191,7 +193,7 @@ def _print_fit(console: Output, fitted: FitResult) -> None:
         if fit["subset"] is not None:
             of = f"gradients from {fit['subset']:,} random rows"
         how = f" ({of}, {fit['evaluations']:,} evaluations of all duels)"
-    unit = {"choices": "choice", "rankings": "ranking"}.get(fit.get("unit", ""), "duel")
+    unit = fit["unit"]
     if fit["weight"] is not None:
         unit = f"unit of weight (weights add up to {fit['weight']:,.4g})"
     lines = [

@@ -89,7 +89,8 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
     result = report.to_dict()
     if options.max_iterations:
         count = new.weight_used
-        with progress_bar(console, "Fitting", options.max_iterations, count) as bar:
+        unit = new.duels.events.unit
+        with progress_bar(console, "Fitting", options.max_iterations, count, unit) as bar:
             optimised = optimise(new, options.max_iterations, callback=bar)
         console.print(Text(str(optimised)))
         result["log_evidence_optimised"] = optimised.log_evidence

@@ -102,6 +102,7 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         if model.margin is None
         else model.tie_model == "box" and not model.margin.trainable,
         "duels": duels,
+        "unit": holdout.noun.removesuffix("s"),
         "weight": weight,
         "log_evidence_per_duel": report.log_evidence / (weight or duels),
         "max_iterations": settings.max_iterations,

@@ -59,6 +59,11 @@ class Training:
     """
 
     @property
+    def noun(self) -> str:
+        """What several of its events are called."""
+        return self.train.events.noun
+
+    @property
     def margin(self) -> float | None:
         """The margin to start from."""
         return self.settings.first_margin(self.train.num_ties, self.train.levels)
@@ -231,6 +236,11 @@ class StreamHoldout:
     """What separated them: where tables were read, the split of the settings; else the last rows
     are held out.
     """
+
+    @property
+    def noun(self) -> str:
+        """What several of its events are called."""
+        return "answers" if self.train.scan.sets.any else "duels"
 
     @classmethod
     def of_table(
