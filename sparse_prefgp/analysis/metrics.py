@@ -26,6 +26,8 @@ PREDICTOR_NAMES = {
 TIE_BINS = 10
 # Equal bins of confidence on [0.5, 1], or of the probability of an alternative on [0, 1].
 CALIBRATION_BINS = 10
+# Shares of the duels that are answered, the surest ones first.
+ANSWERED = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 # Whoever gives a duel to the wrong side with more than this is confidently wrong.
 CONFIDENT = 0.9
 
@@ -94,6 +96,34 @@ def calibration_bins(
     """
     p, _, weights = _checked(probabilities, counts, log_probabilities)
     return _bins(p, weights)
+
+
+def abstention_curve(
+    log_probabilities: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+    *,
+    probabilities: npt.ArrayLike | None = None,
+) -> dict[float, float]:
+    """The share that is right among the duels of which the model is surest, for tenths of all.
+
+    A model that knows what it does not know is the better, the fewer duels it has to answer
+    (the risk-coverage curve of El-Yaniv & Wiener 2010). Of duels that it is equally sure of
+    any may come first: they count as their average.
+
+    :param log_probabilities: (t,) natural logarithms of P(observed winner wins).
+    :param counts: (t,) how often each duel was seen; default all 1.
+    :param probabilities: (t,) in place of their logarithms.
+    :return: By the share answered, from 1 to 0.1, the share of those that is right.
+    :raises ValueError: what `score` raises.
+    """
+    p, _, weights = _checked(probabilities, counts, log_probabilities)
+    sure, place = np.unique(-np.maximum(p, 1.0 - p), return_inverse=True)
+    number = np.bincount(place.reshape(-1), weights, len(sure))
+    right = np.bincount(place.reshape(-1), weights * _right(p), len(sure))
+    reached, hits = np.cumsum(number), np.cumsum(right)
+    asked = np.array(ANSWERED) * reached[-1]
+    found = np.interp(asked, np.append(0.0, reached), np.append(0.0, hits)) / asked
+    return dict(zip(ANSWERED, map(float, found), strict=True))
 
 
 def median_nlp(log_probabilities: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> float:

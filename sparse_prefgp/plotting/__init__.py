@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from sparse_prefgp.plotting.features import relevance as relevance
     from sparse_prefgp.plotting.items import inducing_inputs as inducing_inputs
     from sparse_prefgp.plotting.items import utilities as utilities
+    from sparse_prefgp.plotting.quality import abstention as abstention
     from sparse_prefgp.plotting.quality import choice_reliability as choice_reliability
     from sparse_prefgp.plotting.quality import evidence as evidence
+    from sparse_prefgp.plotting.quality import reliabilities as reliabilities
     from sparse_prefgp.plotting.quality import reliability as reliability
     from sparse_prefgp.plotting.sets import shares as shares
     from sparse_prefgp.plotting.sets import worth as worth

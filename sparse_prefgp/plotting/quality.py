@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Z_95 = 1.959963984540054  # of the standard normal
+# Told apart without colours too.
+_STYLES: tuple[dict[str, Any], ...] = tuple(
+    {"color": color, "marker": marker, "linestyle": line}
+    for color, marker, line in (
+        (BLUE, "o", "-"),
+        (ORANGE, "s", "--"),
+        (GREY, "^", "-."),
+        (PALE, "v", ":"),
+    )
+)
 
 
 def reliability(
@@ -60,6 +71,40 @@ def reliability(
     ax.set_xlabel("confidence: probability given to the predicted winner (below: duels per bin)")
     ax.set_ylabel("share of duels that the predicted winner won")
     ax.set_title(f"calibration error {error:.3f}", fontsize=SMALL, loc="right")
+    legend_above(ax)
+    return ax
+
+
+def abstention(curves: Mapping[str, Mapping[float, float]], *, ax: Axes | None = None) -> Axes:
+    """Abstention curves: how many are right of the duels that each predictor is surest of.
+
+    :param curves: by the name of a predictor, what `metrics.abstention_curve` gives.
+    :param ax: the axis to draw on; None makes a figure.
+    """
+    ax = axes_or_new(ax)
+    for (name, curve), style in zip(curves.items(), cycle(_STYLES), strict=False):
+        ax.plot(list(curve), list(curve.values()), label=name, markersize=4, **style)
+    ax.set_xlabel("share of the duels that are answered, the surest ones")
+    ax.set_ylabel("share of these that is right")
+    ax.set_xlim(1.02, 0.08)
+    legend_above(ax)
+    return ax
+
+
+def reliabilities(bins: Mapping[str, Sequence[CalibrationBin]], *, ax: Axes | None = None) -> Axes:
+    """Reliability of several predictors as lines: how often the predicted winner won, against how
+    sure each was.
+
+    :param bins: by the name of a predictor, what `metrics.calibration_bins` gives.
+    :param ax: the axis to draw on; None makes a figure.
+    """
+    ax = axes_or_new(ax)
+    ax.plot([0.5, 1], [0.5, 1], color=GREY, linewidth=0.8, label="perfectly calibrated")
+    for (name, found), style in zip(bins.items(), cycle(_STYLES), strict=False):
+        x, y = [one.confidence for one in found], [one.accuracy for one in found]
+        ax.plot(x, y, label=name, markersize=4, **style)
+    ax.set_xlabel("confidence: probability given to the predicted winner")
+    ax.set_ylabel("share of duels that the predicted winner won")
     legend_above(ax)
     return ax
 

@@ -9,8 +9,8 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from sparse_prefgp import analysis
 from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.metrics import CalibrationBin, abstention_curve, calibration_bins
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
@@ -88,6 +89,17 @@ class CandidateScore:
     """Folds whose last inference had not converged."""
     seconds: float
     """Of all its fits."""
+    bins: tuple[CalibrationBin, ...] = ()
+    """Of its calibration on all folds together; none for answers about sets."""
+    abstention: Mapping[float, float] = field(default_factory=dict)
+    """By the share of the duels that are answered, the surest ones, the share that is right."""
+
+    @property
+    def calibration_error(self) -> float:
+        """Mean gap between confidence and accuracy; NaN where nothing is known."""
+        total = sum(one.duels for one in self.bins)
+        gaps = sum(one.duels * abs(one.confidence - one.accuracy) for one in self.bins)
+        return gaps / total if total else math.nan
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `candidate` is its kernel, approximation and m."""
@@ -106,6 +118,7 @@ class CandidateScore:
             "parameters": self.parameters,
             "unconverged": self.unconverged,
             "seconds": self.seconds,
+            "calibration_error": self.calibration_error,
         }
 
 
@@ -156,7 +169,15 @@ class Comparison:
         """All of it in plain values, ready for JSON but for NaN."""
         return {
             "candidates": [
-                {**score.to_dict(), "fold_nlp_nats": list(score.fold_nlp)} for score in self.scores
+                {
+                    **score.to_dict(),
+                    "fold_nlp_nats": list(score.fold_nlp),
+                    "reliability": [asdict(one) for one in score.bins],
+                    "abstention": {
+                        f"{share:g}": right for share, right in score.abstention.items()
+                    },
+                }
+                for score in self.scores
             ],
             "chosen": None if self.chosen is None else str(self.chosen),
             "best": None if self.best is None else str(self.best),
@@ -260,6 +281,8 @@ def compare(
     drawn = np.random.default_rng(settings.seed)
     judged = settings.lean_by_group is not None
     plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train, judged)
+    if settings.enough is not None:
+        plan.stop_after(settings.enough)
     _check_candidates(listed, plan)
     _check_groups(listed, plan, settings.groups)
     _check_columns(listed, plan)
@@ -727,4 +750,17 @@ class _Run:
             fold_nlp=tuple(self._means(entry.values)),
             unconverged=entry.unconverged,
             seconds=entry.seconds,
+            **self._trust(entry),
         )
+
+    def _trust(self, entry: _Entry) -> dict[str, Any]:
+        """How far its probabilities can be trusted, over all folds that it was scored on."""
+        if not entry.values or self._plan.events.has_sets:
+            return {}
+        logs = np.concatenate(entry.values)
+        each = zip(self._plan.folds, entry.values, strict=False)
+        counts = np.concatenate([self._plan.counts[fold.test] for fold, _ in each])
+        return {
+            "bins": calibration_bins(logs, counts),
+            "abstention": abstention_curve(logs, counts),
+        }

@@ -108,7 +108,7 @@ def render_report(
         summary=_summary(figures),
         notes=[*dict.fromkeys([*fit_notes(figures), *notes])],
         split=figures.get("split_description", ""),
-        score_tables=_score_tables(figures),
+        score_tables=[*_score_tables(figures), *_candidates(figures)],
         top=None if ranking is None else _top(ranking),
         pictures=[
             embedded(folder / shown.file, shown.title, shown.caption)
@@ -212,6 +212,40 @@ def _score_tables(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     for name, scores in figures.get("held_out_unseen_pairs", {}).items():
         tables.append(_score_table(UNSEEN.get(name, name.replace("_", " ")), scores))
     return tables
+
+
+def _candidates(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The candidates of a choice by itself, on what was held out for it."""
+    chosen = figures.get("automatic")
+    if not chosen:
+        return []
+    rows = []
+    for one in chosen["candidates"]:
+        right = one.get("abstention") or {}
+        values = [one.get("nlp_nats"), one.get("nlp_se"), one.get("calibration_error")]
+        cells = [(_number(value), "") for value in values]
+        cells += [(_number(right.get(share)), "") for share in ("1", "0.5", "0.1")]
+        name = f"{one['kernel']}/{one['approximation']}"
+        status = (
+            "chosen" if chosen["chosen"] and chosen["chosen"].startswith(name) else one["status"]
+        )
+        rows.append((name, [*cells, (status, "")]))
+    headings = (
+        "nlp, nats",
+        "± of it",
+        "calibration error",
+        "right of all",
+        "of the surest half",
+        "of the surest tenth",
+        "",
+    )
+    return [
+        {
+            "title": "What was compared, on duels held out from the training part",
+            "headings": [(heading, "") for heading in headings],
+            "rows": rows,
+        }
+    ]
 
 
 def _score_table(title: str, scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -193,7 +193,12 @@ def write_fit(
 
         def draw() -> list[Picture]:
             return write_pictures(
-                new / PICTURES, model, ranking, report=output.report, held_out=output.held_out
+                new / PICTURES,
+                model,
+                ranking,
+                report=output.report,
+                held_out=output.held_out,
+                candidates=everything.get("automatic", {}).get("candidates", ()),
             )
 
         pictures = attempts.made(f"{PICTURES}/", draw)

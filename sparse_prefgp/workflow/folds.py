@@ -57,6 +57,15 @@ class FoldPlan:
         self.description = description
         self.thinned = 0
 
+    def stop_after(self, enough: int) -> None:
+        """Leave out the folds after the one with which so many duels are scored."""
+        scored = np.cumsum([self.counts[fold.test].sum() for fold in self.folds])
+        number = int(np.searchsorted(scored, enough)) + 1
+        if number < len(self.folds):
+            these = "the first alone is" if number == 1 else f"the first {number} are"
+            self.description += f" Of these {these} scored."
+            self.folds = self.folds[:number]
+
     def train(self, fold: Fold) -> Duels:
         """Training duels of a fold; `items` has every item, in the units of this fold."""
         key = id(fold)  # the folds live as long as the plan

@@ -18,6 +18,8 @@ TOP = 20
 # By these a later fit knows the pictures that it may replace.
 PICTURE_NAMES = (
     "reliability",
+    "candidates_reliability",
+    "candidates_abstention",
     "utilities",
     "relevance",
     "coefficients",
@@ -46,6 +48,7 @@ def write_pictures(
     report: learning.report.OptimisationReport | Sequence[float] | None = None,
     held_out: analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers | None = None,
     level: float | None = None,
+    candidates: Sequence[Mapping[str, Any]] = (),
 ) -> list[Picture]:
     """Write the pictures of a fit as PNG files, 7 × 4.5 inches at 150 dots per inch.
 
@@ -56,10 +59,12 @@ def write_pictures(
     :param report: what `optimise` returned for it, or its history, for the evidence.
     :param held_out: predictions of held-out duels, for the calibration.
     :param level: what share the intervals of a ranking hold that is a frame only.
+    :param candidates: those of a choice by itself, as `Comparison.to_dict` has them.
     :return: File name, title and one sentence on each, in the order to show them. There is always
         `utilities.png`, and with features `relevance.png`; then, where they apply,
-        `reliability.png`, `coefficients.png`, `evidence.png`, `inducing_inputs.png`, and for one
-        or two numeric features `utility_1d.png` or `utility_2d.png` and `utility_2d_sd.png`, and
+        `reliability.png`, `candidates_reliability.png` and `candidates_abstention.png`,
+        `coefficients.png`, `evidence.png`, `inducing_inputs.png`, and for one or two numeric
+        features `utility_1d.png` or `utility_2d.png` and `utility_2d_sd.png`, and
         `probability_to_beat.png`.
     :raises ModuleNotFoundError: matplotlib is not installed.
     :raises OSError: the folder cannot be written to.
@@ -84,6 +89,7 @@ def write_pictures(
             "Held-out duels by the probability the model gave to the winner it predicted: on the "
             "dashed line probabilities are right, below it the model is too sure of itself.",
         )
+    _add_candidates(add, [one for one in candidates if one.get("reliability")])
     first: list[Hashable] = []
     names = model.duels.feature_names or ()
     noise = float(model.noise_variance.numpy())
@@ -150,6 +156,34 @@ def _add_choices(add: Callable[..., None], held_out: analysis.answers.HeldOutAns
         "Can the probabilities be trusted?",
         "Alternatives of held-out choices by the probability the model gave to each: on the dashed "
         "line as many are chosen as it says.",
+    )
+
+
+def _add_candidates(add: Callable[..., None], candidates: Sequence[Mapping[str, Any]]) -> None:
+    """What the candidates of a choice knew about themselves."""
+    if not candidates:
+        return
+    names = [f"{one['kernel']}/{one['approximation']}" for one in candidates]
+    bins = [
+        [analysis.metrics.CalibrationBin(**values) for values in one["reliability"]]
+        for one in candidates
+    ]
+    curves = [
+        {float(share): right for share, right in one["abstention"].items()} for one in candidates
+    ]
+    add(
+        "candidates_reliability",
+        lambda: plotting.reliabilities(dict(zip(names, bins, strict=True))),
+        "Which candidate knew how sure to be?",
+        "Duels that were held out for the choice, by the probability that each candidate gave to "
+        "the winner it predicted: on the thin line probabilities are right.",
+    )
+    add(
+        "candidates_abstention",
+        lambda: plotting.abstention(dict(zip(names, curves, strict=True))),
+        "Which candidate knew what it did not know?",
+        "How many each candidate had right of all held-out duels (left), and of those that it was "
+        "surest of (to the right): the steeper, the more its uncertainty tells.",
     )
 
 

@@ -537,6 +537,13 @@ class CompareSettings:
     """
     lean_by_group: str | None = option(None, default=None)
     """The covariate by which each group leans to a side."""
+    enough: int | None = option(
+        "Stop after the fold with which so many duels were scored; by default all folds are.",
+        default=None,
+    )
+    """Stop after the fold with which so many duels were scored, as answers to a question that needs
+    no more; None takes all folds.
+    """
     time_budget: float | None = option("Begin no fit after so many seconds.", default=None)
     """Seconds; no fit begins after them. What is chosen then depends on the machine. Those of fits
     that came from a checkpoint count.
@@ -547,6 +554,7 @@ class CompareSettings:
             ("The number of folds", self.folds, 2),
             ("The number of iterations", self.max_iterations, 1),
             ("The largest number of training duels", self.max_train, 1),
+            ("The number of scored duels that is enough", self.enough, 1),
         ):
             if value is not None and value < least:
                 raise ValueError(f"{label} is {value}; give a whole number of at least {least}.")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sparse_prefgp.analysis.metrics import (
+    abstention_curve,
     auc,
     calibration_bins,
     choice_calibration_bins,
@@ -279,3 +280,25 @@ def test_bad_choices(arguments, words):
     assert str(error.value).endswith(".") and ". " not in str(error.value)
     with pytest.raises(ValueError, match=r"people has shape \(2,\) for 3 answers"):
         score_choices(SHARES, CHOSEN, people=["a", "b"])
+
+
+def test_the_surest_duels_are_answered_first() -> None:
+    p = np.array([0.99, 0.9, 0.3, 0.55])  # sure of 0.99, 0.9, 0.7, 0.55
+    curve = abstention_curve(np.log(p), [1, 1, 1, 1])
+    assert curve[1.0] == 0.75
+    assert curve[0.5] == 1.0
+    assert curve[0.7] == pytest.approx(2 / 2.8), "a fifth of the third duel, which is wrong"
+
+
+def test_duels_that_are_equally_sure_count_as_their_average() -> None:
+    curve = abstention_curve(probabilities=[0.8, 0.2, 0.8, 0.8], counts=[1, 2, 1, 1])
+    assert all(right == pytest.approx(3 / 5) for right in curve.values())
+    assert abstention_curve(np.log([0.5, 0.5]))[0.1] == pytest.approx(0.5)
+
+
+def test_the_abstention_curve_is_that_of_a_sorted_list() -> None:
+    p = np.random.default_rng(0).uniform(size=1000)
+    order = np.argsort(-np.maximum(p, 1.0 - p))
+    curve = abstention_curve(probabilities=p)
+    for share, right in curve.items():
+        assert right == pytest.approx((p[order][: round(1000 * share)] > 0.5).mean())

@@ -90,6 +90,29 @@ def test_every_duel_is_scored_once_and_never_fitted_to_in_its_fold(table: DuelTa
         assert sorted([*fold.train, *fold.test]) == list(range(T))
 
 
+def test_enough_scored_duels_end_the_folds(table: DuelTable) -> None:
+    plan = plan_folds(table, 5, "duels", np.random.default_rng(0), None)
+    sizes = [len(fold.test) for fold in plan.folds]
+    plan.stop_after(sizes[0] + 1)
+    assert [len(fold.test) for fold in plan.folds] == sizes[:2]
+    assert plan.description.endswith("Of these the first 2 are scored.")
+    plan.stop_after(10**6)
+    assert len(plan.folds) == 2
+
+
+def test_candidates_say_how_far_they_can_be_trusted(table: DuelTable, fits: dict[str, Any]) -> None:
+    fits["nats"] = {"linear/vfe": 0.3, "se/vfe": lambda k: np.where(np.arange(k) % 4, 0.1, 0.8)}
+    found = spg.compare(["linear/vfe", "se/vfe"], table, folds=3, race=False, enough=T)
+    by_name = {score.candidate.kernel: score for score in found.scores}
+    assert by_name["linear"].calibration_error == pytest.approx(1.0 - np.exp(-0.3))
+    assert set(by_name["linear"].abstention.values()) == {1.0}
+    right = by_name["se"].abstention
+    assert right[1.0] < 0.8 < right[0.1]
+    for one in found.to_dict()["candidates"]:
+        assert sum(each["duels"] for each in one["reliability"]) == T
+        assert next(iter(one["abstention"])) == "1"
+
+
 @pytest.mark.parametrize("by", ["group:person", "items", "group:kind"])
 def test_groups_and_items_are_on_one_side(table: DuelTable, by: str) -> None:
     folds = 2 if by == "group:kind" else 3
