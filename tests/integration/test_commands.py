@@ -285,16 +285,18 @@ def test_choices_rankings_and_item_effects_through_fit(folder: Path, tmp_path: P
         lambda i: f"i{i}"
     )
     choices.assign(chosen=rankings["rank_1"]).to_csv(tmp_path / "choices.csv", index=False)
-    for kind, duels in (("choices", 80), ("rankings", 120)):
-        out = tmp_path / kind
+    for kind, of_each in (("choices", 1), ("rankings", 1), ("choices", 2), ("rankings", 3)):
+        out = tmp_path / f"{kind}-{of_each}"
         files = ("--items", folder / "items.csv", f"--{kind}", tmp_path / f"{kind}.csv")
         more = ("--kernel", "se+item", "--inducing", 5, "--max-iterations", 2)
-        result = call("fit", *files, "--out", out, *more)
+        as_duels = ("--as-duels",) if of_each > 1 else ()
+        result = call("fit", *files, "--out", out, *more, *as_duels)
         assert result.exit_code == 0, result.output
-        assert "not independent" in " ".join(result.stdout.split())
+        assert ("not independent" in " ".join(result.stdout.split())) == (of_each > 1)
         figures = json.loads((out / "metrics.json").read_text())
-        assert figures["data"]["duels"] == duels
-        assert figures["data"]["test_duels"] % (duels // 40) == 0, "sets stay whole"
+        assert figures["data"]["duels"] == 40 * of_each
+        assert figures["data"]["test_duels"] % of_each == 0, "sets stay whole"
+        assert ("choices" in figures["held_out"]) == (kind == "choices" and of_each == 1)
         assert set(figures["fit"]["kernel_variances"]) == {"se", "item"}
         assert spg.load(out).has_item_effect
         assert call("rank", "--model", out).exit_code == 0
