@@ -34,6 +34,8 @@ STEPS, MOST_STEPS = 32, 4096
 RELATIVE_TOLERANCE = 1e-6
 FEATURES_SHOWN = 20
 RAW_DIGITS = 12
+# In place of the number of a raw feature, for what several have made.
+_OF_SEVERAL = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,7 +169,9 @@ def explain(
     change of utility when this feature of `second` becomes that of `first`. Otherwise it is the
     integral of the feature's part of the gradient of E f along the straight line from second to
     first (integrated gradients, Sundararajan, Taly & Yan 2017): contributions still add up to the
-    difference, but depend on that path. The levels of a categorical column count together. For a
+    difference, but depend on that path. The levels of a categorical column count together. Of what
+    was reduced, each raw column and each vector has the part of the step from second to first that
+    the scores tell is its own (the directions' entries in it, times their transpose). For a
     model with item effects, features are changed for an item it does not know, and what the two
     items have besides their features is a contribution of its own, `item effect`; with effects of
     pairs `pair effect`, or `item and pair effects`.
@@ -197,17 +201,19 @@ def explain(
     mean, variance = (np.asarray(x)[0] for x in model.predict_difference(inputs[:1], inputs[1:]))
     won, tied, _ = model.predict_outcome(inputs[:1], inputs[1:]).numpy()[0]
 
-    means, variances = _one_by_one(model, sides, columns)
+    changed = _changed(model.duels, sides, columns)
+    points_at = np.stack(list(changed.values()))
+    means, variances = _one_by_one(model, sides, points_at)
     method, points, tolerance, converged = EXACT, None, None, True
     if not _is_additive(model, columns):
         method = PATH
         tolerance = RELATIVE_TOLERANCE * max(abs(mean), math.sqrt(max(variance, 0.0)))
         target = _differences(model, sides[None])[0][0]
-        means, points, converged = _path(model, sides, columns, target, steps, tolerance)
+        means, points, converged = _path(model, sides, points_at, target, steps, tolerance)
         variances = np.full(len(means), np.nan)
     rows = [
-        (name, *(_value(model.duels, name, side[index]) for side in sides))
-        for name, index in columns.items()
+        (name, *(_value(model.duels, name, side[columns.get(name, [])]) for side in sides))
+        for name in changed
     ]
     if model.has_item_effect:
         numbers = inputs[:, d] if inputs.shape[1] > d else np.full(2, -1.0)
@@ -296,11 +302,43 @@ def _columns(duels: KnownDuels) -> dict[str, IntArray]:
     return {str(name): np.flatnonzero(names == name) for name in dict.fromkeys(names)}
 
 
+def _blocks(duels: KnownDuels) -> dict[str, FloatArray]:
+    """The part that each raw column or vector has of the directions of a reduction, (r, r)."""
+    reduction = None if duels.transform is None else duels.transform.reduction
+    return {} if reduction is None else reduction.projectors()
+
+
+def _changed(
+    duels: KnownDuels, sides: FloatArray, columns: dict[str, IntArray]
+) -> dict[str, FloatArray]:
+    """For each raw feature the second item (D,) with this feature of the first."""
+    blocks = _blocks(duels)
+    found: dict[str, FloatArray] = {}
+    for name, index in columns.items():
+        if not blocks or name != _reduced_label(duels):
+            found[name] = sides[1].copy()
+            found[name][index] = sides[0, index]
+            continue
+        for block, part in blocks.items():
+            found[block] = sides[1].copy()
+            found[block][index] += (sides[0, index] - sides[1, index]) @ part
+    return found
+
+
+def _reduced_label(duels: KnownDuels) -> str | None:
+    """The name of all directions of a reduction; None without one."""
+    reduced = None if duels.transform is None else duels.transform.reduced
+    return None if reduced is None else reduced.label
+
+
 def _value(duels: KnownDuels, name: str, entries: FloatArray) -> Hashable:
-    """A feature of one item as it was in the raw table, where the transform allows."""
+    """A feature of one item as it was in the raw table, where the transform allows; of what was
+    reduced nothing, as the model does not keep it."""
     transform = duels.transform
     if transform is None:
         return float(entries[0]) + 0.0
+    if transform.reduced is not None and name in transform.reduced.names:
+        return ""
     if name in transform.numeric:
         j = transform.numeric.index(name)
         mean, scale = transform.mean[j], transform.scale[j]
@@ -336,13 +374,14 @@ def _unknown(model: Predicts, features: FloatArray) -> FloatArray:
 
 
 def _one_by_one(
-    model: Predicts, sides: FloatArray, columns: dict[str, IntArray]
+    model: Predicts, sides: FloatArray, changed: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the change when one feature of the second item becomes the first's."""
-    pairs = np.repeat(sides[None, [1, 1]], len(columns), axis=0)
-    for k, index in enumerate(columns.values()):
-        pairs[k, 0, index] = sides[0, index]
-    return _differences(model, pairs)
+    """Mean and variance of the change when one feature of the second item becomes the first's.
+
+    :param changed: (features, D), see `_changed`.
+    """
+    second = np.broadcast_to(sides[1], changed.shape)
+    return _differences(model, np.stack([changed, second], axis=1))
 
 
 def _effect_name(model: Predicts) -> str:
@@ -381,15 +420,15 @@ def _effects(
 def _path(
     model: Predicts,
     sides: FloatArray,
-    columns: dict[str, IntArray],
+    changed: FloatArray,
     target: float,
     steps: int,
     tolerance: float,
 ) -> tuple[FloatArray, int, bool]:
     """Contributions by integrated gradients, the points it took, whether the tolerance was met."""
-    found = _integrated(model, sides, columns, steps)
+    found = _integrated(model, sides, changed, steps)
     while True:
-        finer = _integrated(model, sides, columns, 2 * steps)
+        finer = _integrated(model, sides, changed, 2 * steps)
         change = float(np.abs(finer - found).max())
         steps, found = 2 * steps, finer
         if max(change, abs(target - float(found.sum()))) <= tolerance:
@@ -398,9 +437,7 @@ def _path(
             return found, steps, False
 
 
-def _integrated(
-    model: Predicts, sides: FloatArray, columns: dict[str, IntArray], steps: int
-) -> FloatArray:
+def _integrated(model: Predicts, sides: FloatArray, changed: FloatArray, steps: int) -> FloatArray:
     """(first - second) × the integral of the gradient of E f from second to first, by feature."""
     node, weight = np.polynomial.legendre.leggauss(steps)
     step = sides[0] - sides[1]
@@ -417,8 +454,7 @@ def _integrated(
             f"integrated path with the kernel {type(model.kernel).__name__}; use a kernel that is "
             "additive over the features."
         )
-    by_column = 0.5 * weight @ gradient * step
-    return np.array([by_column[index].sum() for index in columns.values()])
+    return np.asarray((changed - sides[1]) @ (0.5 * weight @ gradient))
 
 
 # ---- additivity --------------------------------------------------------------------------------
@@ -426,11 +462,15 @@ def _integrated(
 
 def _is_additive(model: Predicts, columns: dict[str, IntArray]) -> bool:
     """Whether E f is a sum of functions of one raw feature each."""
-    if len(columns) == 1:
+    several = len(_blocks(model.duels)) > 1
+    if len(columns) == 1 and not several:
         return True
     feature = np.empty(model.duels.num_features, dtype=np.int64)
     for k, index in enumerate(columns.values()):
         feature[index] = k
+    if several:  # each direction is of all blocks
+        directions = columns[str(_reduced_label(model.duels))]
+        feature[directions] = _OF_SEVERAL
     return _additive_kernel(model.kernel, feature) and _additive_mean(model.mean_function)
 
 
@@ -440,7 +480,8 @@ def _additive_kernel(kernel: Any, feature: IntArray) -> bool:
         return all(_additive_kernel(part, feature) for part in kernel.kernels)
     if finite_parts(kernel) or isinstance(kernel, kinds.Constant) or type(kernel) is kinds.Linear:
         return True
-    return len(_features_seen(kernel, feature)) <= 1
+    seen = _features_seen(kernel, feature)
+    return len(seen) <= 1 and _OF_SEVERAL not in seen
 
 
 def _features_seen(kernel: Any, feature: IntArray) -> set[int]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.events import Events
-from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform
+from sparse_prefgp.data.features import NO_FEATURES, FeatureTransform, text_column
 from sparse_prefgp.io.files import Source, Table, id_text, load_items
 from sparse_prefgp.io.ids import Ids, rows_by_number
 from sparse_prefgp.io.judgements import (
@@ -62,7 +62,7 @@ class ItemSet:
     outside_by_feature: Mapping[str, BoolArray]
     """For each raw feature, (n,) whether the item lies outside the range of the training items that
     took part in duels, or has a level that none of them had; features without such an item are left
-    out.
+    out. Of reduced features, whether it lies farther from the mean of these items than any of them.
     """
     levels_never_seen: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     """For each categorical column, row -> its unknown level."""
@@ -308,10 +308,16 @@ def unknown_levels(
     duels: KnownDuels, features: FloatArray, frame: Any
 ) -> dict[str, dict[int, str]]:
     """For each categorical column with some, row -> its level that the model does not know."""
+    known = [(name, block.any(1)) for name, block in _level_blocks(duels, features)]
+    reduced = None if duels.transform is None else duels.transform.reduced
+    if reduced is not None:
+        inputs = reduced.inputs
+        for name, levels in zip(inputs.categorical, inputs.categories, strict=True):
+            known.append((name, np.isin(text_column(frame, name).astype(str), levels)))
     return {
-        name: {int(i): str(frame[name].iloc[i]) for i in np.flatnonzero(~block.any(1))}
-        for name, block in _level_blocks(duels, features)
-        if not block.any(1).all()
+        name: {int(i): str(frame[name].iloc[i]) for i in np.flatnonzero(~there)}
+        for name, there in known
+        if not there.all()
     }
 
 
@@ -450,10 +456,8 @@ def own_items(model: Predicts) -> ItemSet:
 
 def feature_columns(duels: KnownDuels) -> tuple[str, ...]:
     """The raw feature that each of the D columns of `duels.items` belongs to."""
-    transform = duels.transform
-    if transform is not None:
-        pairs = zip(transform.categorical, transform.categories, strict=True)
-        return (*transform.numeric, *(name for name, levels in pairs for _ in levels))
+    if duels.transform is not None:
+        return duels.transform.columns_made_of
     if duels.feature_names is not None:
         return duels.feature_names
     return tuple(f"column {j}" for j in range(duels.num_features))
@@ -493,7 +497,17 @@ def _outside(duels: KnownDuels, features: FloatArray, compared: IntArray) -> dic
     rows = duels.items[compared]
     low, high = rows.min(0), rows.max(0)
     found: dict[str, BoolArray] = {}
-    for j, name in enumerate(feature_columns(duels)):
+    columns, reduced = feature_columns(duels), None
+    if duels.transform is not None and duels.transform.reduced is not None:
+        reduced = duels.transform.reduced
+        # Nearly every new item is the utmost in some of many directions.
+        columns = columns[: -reduced.size]
+        middle = rows[:, -reduced.size :].mean(0)
+        away, theirs = (
+            np.linalg.norm(each[:, -reduced.size :] - middle, axis=1) for each in (features, rows)
+        )
+        found[reduced.label] = away > theirs.max() * (1.0 + ROUNDING)
+    for j, name in enumerate(columns):
         beyond = (features[:, j] < low[j]) | (features[:, j] > high[j])
         found[name] = found[name] | beyond if name in found else beyond
     for name, block in _level_blocks(duels, features):

@@ -6,13 +6,22 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sparse_prefgp.data.duels import IMPUTATION_HINT
+from sparse_prefgp.data.reduction import (
+    MOST_FEATURES,
+    NUMBERS,
+    VECTOR,
+    InputBlock,
+    Part,
+    Reduction,
+)
+from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
@@ -26,7 +35,11 @@ INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
 
 @dataclass(frozen=True)
 class FeatureTransform:
-    """Numeric columns standardised, categorical columns one-hot encoded, constant ones dropped."""
+    """Numeric columns standardised, categorical columns one-hot encoded, constant ones dropped.
+
+    More than 64 features, and vectors, are reduced to a few directions, `pc_1`, `pc_2`, …, which
+    follow what stays a feature of its own.
+    """
 
     numeric: tuple[str, ...]
     """Names of the numeric columns, in order of the output."""
@@ -42,6 +55,8 @@ class FeatureTransform:
     """Names of raw columns left out because they were constant."""
     dates: tuple[str, ...] = ()
     """Those of the numeric columns that hold dates, in days since 1970-01-01."""
+    reduced: Reduced | None = None
+    """What is reduced, and how; None where every feature stands for itself."""
 
     @classmethod
     def fit(
@@ -50,16 +65,46 @@ class FeatureTransform:
         numeric: Sequence[str],
         categorical: Sequence[str] = (),
         where: Callable[[int], str] | None = None,
+        *,
+        vectors: Sequence[str] = (),
+        apart: Sequence[str] = (),
     ) -> FeatureTransform:
-        """Learn means, standard deviations and levels from the rows of `frame`.
+        """Learn means, standard deviations, levels and directions from the rows of `frame`.
 
         :param frame: a data frame, or a mapping from column name to values, with n training items.
         :param numeric: columns to standardise.
         :param categorical: columns to encode, read as text.
         :param where: how a message names row i.
+        :param vectors: columns of vectors, in a mapping (n, E) arrays.
+        :param apart: numeric and categorical columns that are features of their own however many
+            there are.
         :raises ValueError: a missing column, a value that is missing, not finite or not a number,
             or columns of which none varies.
         """
+        found = cls._of_columns(frame, numeric, categorical, where)
+        features = found.feature_names
+        if found.dropped and not features and not vectors:
+            raise ValueError(
+                "Every feature column is constant over the training items "
+                f"({', '.join(found.dropped)}), so the items cannot be told apart; add a feature "
+                "that varies."
+            )
+        inputs = found._without(apart)
+        if len(inputs.feature_names) <= MOST_FEATURES and not vectors:
+            return found
+        reduced = Reduced.fit(frame, inputs, vectors, _plain_row if where is None else where)
+        rest = found._without([*inputs.numeric, *inputs.categorical])
+        return replace(rest, dropped=found.dropped, reduced=reduced)
+
+    @classmethod
+    def _of_columns(
+        cls,
+        frame: Any,
+        numeric: Sequence[str],
+        categorical: Sequence[str],
+        where: Callable[[int], str] | None,
+    ) -> FeatureTransform:
+        """Numbers and levels, each a feature of its own."""
         kept: list[str] = []
         means: list[float] = []
         scales: list[float] = []
@@ -94,11 +139,6 @@ class FeatureTransform:
                 continue
             coded.append(name)
             levels.append(tuple(found))
-        if dropped and not kept and not coded:
-            raise ValueError(
-                f"Every feature column is constant over the training items ({', '.join(dropped)}), "
-                "so the items cannot be told apart; add a feature that varies."
-            )
         return cls(
             tuple(kept),
             tuple(means),
@@ -109,6 +149,19 @@ class FeatureTransform:
             tuple(dates),
         )
 
+    def _without(self, names: Sequence[str]) -> FeatureTransform:
+        """The part of what stands for itself that is not of these raw columns."""
+        numbers = [j for j, name in enumerate(self.numeric) if name not in names]
+        coded = [j for j, name in enumerate(self.categorical) if name not in names]
+        return FeatureTransform(
+            tuple(self.numeric[j] for j in numbers),
+            tuple(self.mean[j] for j in numbers),
+            tuple(self.scale[j] for j in numbers),
+            tuple(self.categorical[j] for j in coded),
+            tuple(self.categories[j] for j in coded),
+            dates=tuple(name for name in self.dates if name not in names),
+        )
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the D output columns; a level of a categorical column is `column=level`."""
@@ -117,7 +170,45 @@ class FeatureTransform:
             for name, levels in zip(self.categorical, self.categories, strict=True)
             for level in levels
         )
-        return (*self.numeric, *coded)
+        directions = () if self.reduced is None else self.reduced.reduction.names
+        return (*self.numeric, *coded, *directions)
+
+    @property
+    def reduction(self) -> Reduction | None:
+        """The directions that features were reduced to; None without."""
+        return None if self.reduced is None else self.reduced.reduction
+
+    @property
+    def blocks(self) -> tuple[InputBlock, ...]:
+        """What the reduction was made of: name, kind and width of each; none without one."""
+        return () if self.reduced is None else self.reduced.reduction.blocks
+
+    @property
+    def numeric_columns(self) -> tuple[str, ...]:
+        """All numeric raw columns, reduced or not."""
+        inner = () if self.reduced is None else self.reduced.inputs.numeric
+        return (*self.numeric, *inner)
+
+    @property
+    def categorical_columns(self) -> tuple[str, ...]:
+        """All categorical raw columns, reduced or not."""
+        inner = () if self.reduced is None else self.reduced.inputs.categorical
+        return (*self.categorical, *inner)
+
+    @property
+    def columns_made_of(self) -> tuple[str, ...]:
+        """The raw column that each of the D output columns is made of, one name for all that are
+        made by the reduction.
+        """
+        pairs = zip(self.categorical, self.categories, strict=True)
+        levels = (name for name, levels in pairs for _ in levels)
+        directions = () if self.reduced is None else (self.reduced.label,) * self.reduced.size
+        return (*self.numeric, *levels, *directions)
+
+    @property
+    def vectors(self) -> tuple[str, ...]:
+        """Raw columns of vectors, all of which are reduced."""
+        return () if self.reduced is None else self.reduced.vectors
 
     def apply(self, frame: Any, where: Callable[[int], str] | None = None) -> FloatArray:
         """Features (n, D) of raw items: a data frame, or a mapping from column name to values.
@@ -137,6 +228,8 @@ class FeatureTransform:
         for name, levels in zip(self.categorical, self.categories, strict=True):
             text = text_column(frame, name, where)
             columns.append(_one_hot(name, levels, text, stacklevel=3))
+        if self.reduced is not None:
+            columns.append(self.reduced.apply(frame, _plain_row if where is None else where))
         return _joined(columns, len(frame))
 
     def convert(self, features: FloatArray, made_by: FeatureTransform) -> FloatArray:
@@ -144,6 +237,7 @@ class FeatureTransform:
 
         Raw values are taken back by the other one and standardised again by this one; what both
         make alike stays as it is, to the bit. Raw columns that only the other one has are left out.
+        What was reduced has no way back, so that both have to reduce alike.
         A warning names levels that only the other one knows, as `apply` does.
 
         :raises ValueError: a raw column that the other one lacks, left out as constant or has in
@@ -185,6 +279,15 @@ class FeatureTransform:
                 )
             text = np.array(theirs, dtype=object)[block.argmax(1)]
             columns.append(_one_hot(name, levels, text, stacklevel=3))
+        if self.reduced is not None:
+            if self.reduced != made_by.reduced:
+                names = ", ".join(dict.fromkeys(block.name for block in self.blocks))
+                raise ValueError(
+                    f"The model has reduced {shortened(names)} to {self.reduced.reduction.size} "
+                    "directions, and the items were not reduced to the same ones; give them as a "
+                    "raw table, or make them with transform=model.duels.transform."
+                )
+            columns.append(features[:, ends[-1] :])
         return _joined(columns, len(features))
 
     def _place(self, name: str, columns: tuple[str, ...]) -> int:
@@ -192,7 +295,9 @@ class FeatureTransform:
         if name in columns:
             return columns.index(name)
         why = "have none of that name"
-        if name in self.dropped:
+        if self.reduced is not None and name in self.reduced.names:
+            why = "have reduced it along with others"
+        elif name in self.dropped:
             why = "left it out as constant, without its value"
         elif name in (*self.numeric, *self.categorical):
             why = f"have it as {'numbers' if name in self.numeric else 'categories'}"
@@ -202,8 +307,11 @@ class FeatureTransform:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and strings, ready for JSON; floats keep every bit."""
-        return {
+        """Plain lists, numbers and strings, ready for JSON; floats keep every bit.
+
+        Of a reduction the rest is in `arrays`.
+        """
+        plain: dict[str, Any] = {
             "numeric": list(self.numeric),
             "mean": list(self.mean),
             "scale": list(self.scale),
@@ -212,14 +320,25 @@ class FeatureTransform:
             "dropped": list(self.dropped),
             "dates": list(self.dates),
         }
+        if self.reduced is not None:
+            plain["reduced"] = self.reduced.to_dict()
+        return plain
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What belongs to `to_dict` besides, by names that begin with `transform_`; often none."""
+        return {} if self.reduced is None else self.reduced.arrays()
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> FeatureTransform:
-        """The inverse of `to_dict`.
+    def from_dict(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]] | None = None
+    ) -> FeatureTransform:
+        """The inverse of `to_dict` and `arrays`.
 
+        :param arrays: those of `arrays`, perhaps among others.
         :raises ValueError: a missing entry.
         """
         try:
+            reduced = values.get("reduced")
             return cls(
                 tuple(values["numeric"]),
                 tuple(float(v) for v in values["mean"]),
@@ -228,6 +347,7 @@ class FeatureTransform:
                 tuple(tuple(levels) for levels in values["categories"]),
                 tuple(values["dropped"]),
                 tuple(values.get("dates", ())),
+                None if reduced is None else Reduced.from_dict(reduced, arrays or {}),
             )
         except KeyError as error:
             raise ValueError(
@@ -236,7 +356,109 @@ class FeatureTransform:
             ) from None
 
 
+@dataclass(frozen=True)
+class Reduced:
+    """Raw columns that are not features of their own, and the directions made of them."""
+
+    inputs: FeatureTransform
+    """Numbers and levels, as they would be features; the first columns of the reduction."""
+    vectors: tuple[str, ...]
+    """Columns of vectors, which follow."""
+    reduction: Reduction
+
+    @classmethod
+    def fit(
+        cls,
+        frame: Any,
+        inputs: FeatureTransform,
+        vectors: Sequence[str],
+        where: Callable[[int], str],
+    ) -> Reduced:
+        """Find the directions of the rows of `frame`, see `Reduction.fit`."""
+        parts = _parts(frame, inputs, vectors, where)
+        widths = [(name, 1) for name in inputs.numeric]
+        widths += [(n, len(x)) for n, x in zip(inputs.categorical, inputs.categories, strict=True)]
+        blocks = [InputBlock(name, NUMBERS, width) for name, width in widths]
+        blocks += [
+            InputBlock(name, VECTOR, part.width)
+            for name, part in zip(vectors, parts[len(parts) - len(vectors) :], strict=True)
+            if isinstance(part, VectorRows)
+        ]
+        return cls(inputs, tuple(vectors), Reduction.fit(parts, blocks, where))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The raw columns."""
+        return (*self.inputs.numeric, *self.inputs.categorical, *self.vectors)
+
+    @property
+    def size(self) -> int:
+        """How many directions there are."""
+        return self.reduction.size
+
+    @property
+    def label(self) -> str:
+        """One name for all directions: that of the only raw column, or `reduced features`."""
+        return self.names[0] if len(self.names) == 1 else "reduced features"
+
+    def apply(self, frame: Any, where: Callable[[int], str]) -> FloatArray:
+        """Scores (n, r), as `FeatureTransform.apply`."""
+        return self.reduction.apply(_parts(frame, self.inputs, self.vectors, where), where)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As of a `FeatureTransform`."""
+        return {
+            "inputs": self.inputs.to_dict(),
+            "vectors": list(self.vectors),
+            "reduction": self.reduction.to_dict(),
+        }
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """As of a `FeatureTransform`."""
+        return {f"{_PREFIX}{name}": array for name, array in self.reduction.arrays().items()}
+
+    @classmethod
+    def from_dict(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> Reduced:
+        """The inverse."""
+        mine = {name.removeprefix(_PREFIX): array for name, array in arrays.items()}
+        return cls(
+            FeatureTransform.from_dict(values["inputs"]),
+            tuple(values["vectors"]),
+            Reduction.from_dict(values["reduction"], mine),
+        )
+
+
+_PREFIX = "transform_"
 NO_FEATURES = FeatureTransform((), (), ())
+
+
+def _parts(
+    frame: Any, inputs: FeatureTransform, vectors: Sequence[str], where: Callable[[int], str]
+) -> list[Part]:
+    """What is reduced, side by side: each input column group (n, some), then the vectors."""
+    wide = inputs.apply(frame, where)
+    sizes = [1] * len(inputs.numeric) + [len(levels) for levels in inputs.categories]
+    found: list[Part] = list(np.split(wide, np.cumsum(sizes)[:-1], axis=1)) if sizes else []
+    return found + [vectors_in(frame, name, where) for name in vectors]
+
+
+def vectors_in(frame: Any, name: str, where: Callable[[int], str]) -> VectorRows:
+    """A raw column of vectors.
+
+    :param where: how a message names row i.
+    :raises ValueError: no such column, or one of something else.
+    """
+    if name not in list(frame.keys()):
+        raise ValueError(
+            f"The items have no vectors {name!r}, which the model was fitted to; give them, as a "
+            f"column of lists or with --embedding {name}=FILE.npy (spg.with_embedding(items, "
+            f"{{{name!r}: vectors}}))."
+        )
+    column = frame[name]
+    rows = vector_rows(column)
+    return VectorRows(stacked(column, name, where)) if rows is None else rows
 
 
 def _joined(columns: Sequence[FloatArray], n: int) -> FloatArray:

@@ -53,6 +53,12 @@ class DuelTable:
     """
     item_rows: ItemRows | None = None
     """Of which item each row is, and in which context; None where each is an item."""
+    vectors: tuple[str, ...] = ()
+    """Names of the columns of `items` that hold vectors, which are features."""
+    apart: tuple[str, ...] = ()
+    """Numeric and categorical columns that stay features of their own where others are reduced,
+    besides those of the context.
+    """
 
     @property
     def num_rows(self) -> int:
@@ -107,13 +113,14 @@ class DuelTable:
     @property
     def has_features(self) -> bool:
         """Whether anything but their duels is known of the items."""
-        return bool(self.numeric or self.categorical)
+        return bool(self.numeric or self.categorical or self.vectors)
 
     @property
     def only_contexts(self) -> bool:
         """Whether all features are columns of the context, which tell no two items apart."""
         columns = () if self.item_rows is None else self.item_rows.columns
-        return self.has_features and set(columns) >= {*self.numeric, *self.categorical}
+        found = {*self.numeric, *self.categorical, *self.vectors}
+        return self.has_features and set(columns) >= found
 
     @property
     def num_items(self) -> int:
@@ -197,12 +204,7 @@ class DuelTable:
                 training = np.arange(self.num_items) if rows is None else used
             if len(training) == 0:
                 raise ValueError("standardise_on has no rows; choose at least one training row.")
-            transform = FeatureTransform.fit(
-                self.items.iloc[training],
-                self.numeric,
-                self.categorical,
-                lambda i: self.row_names(int(training[i])),
-            )
+            transform = self.transform_of(training)
         kept = used if only_compared else np.arange(self.num_items)
         position = np.zeros(self.num_items, dtype=np.int64)
         position[kept] = np.arange(len(kept))
@@ -215,6 +217,21 @@ class DuelTable:
             feature_names=transform.feature_names,
             transform=transform,
             item_rows=None if self.item_rows is None else self.item_rows.select(kept),
+        )
+
+    def transform_of(self, training: IntArray) -> FeatureTransform:
+        """What makes features of the items, learned from these rows of them.
+
+        :raises ValueError: what `FeatureTransform.fit` raises.
+        """
+        in_context = () if self.item_rows is None else self.item_rows.columns
+        return FeatureTransform.fit(
+            self.items.iloc[training],
+            self.numeric,
+            self.categorical,
+            lambda i: self.row_names(int(training[i])),
+            vectors=self.vectors,
+            apart=(*in_context, *self.apart),
         )
 
     def _compared(self, index: IntArray) -> IntArray:
@@ -241,7 +258,7 @@ class DuelTable:
     def __repr__(self) -> str:
         return (
             f"DuelTable(num_items={self.num_items}, num_rows={self.num_rows}, "
-            f"features={[*self.numeric, *self.categorical]})"
+            f"features={[*self.numeric, *self.categorical, *self.vectors]})"
         )
 
 

@@ -108,7 +108,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         item_rows=None if named is None else ItemRows.from_dict(_from_bytes(arrays[named])),
         item_ids=ids,
         feature_names=data["feature_names"],
-        transform=None if transform is None else FeatureTransform.from_dict(transform),
+        transform=None if transform is None else FeatureTransform.from_dict(transform, arrays),
     )
     points = None
     if inducing is not None:

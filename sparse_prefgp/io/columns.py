@@ -19,6 +19,7 @@ from sparse_prefgp.data.features import (
 )
 from sparse_prefgp.io.files import Table, column_names, listing
 from sparse_prefgp.io.ids import Ids
+from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.words import shortened
 
 MAX_LEVELS = 50
@@ -55,6 +56,8 @@ class ItemColumns:
     """n ids, in row order."""
     known: Ids
     """Finds them."""
+    vectors: tuple[str, ...] = ()
+    """The columns that hold vectors, which are features."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +109,14 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
                     f"The feature {name!r} is not a column of {items.name}; choose from "
                     f"{listing(others) or 'none'}."
                 )
-    numeric, categorical = feature_kinds(
-        items,
-        [c for c in wanted if c not in (*ignored, *names.never, names.item)],
-    )
-    if len(numeric) == 1 and not categorical:
+    used = [c for c in wanted if c not in (*ignored, *names.never, names.item)]
+    items, vectors = with_vectors(items, used)
+    numeric, categorical = feature_kinds(items, [c for c in used if c not in vectors])
+    if len(numeric) == 1 and not categorical and not vectors:
         _refuse_id(items, numeric[0], named=features is not None)
     ids, lookup = items.ids()
-    return ItemColumns(items, others, numeric, categorical, ids, Ids(lookup, items.name))
+    known_ids = Ids(lookup, items.name)
+    return ItemColumns(items, others, numeric, categorical, ids, known_ids, vectors)
 
 
 def _refuse_id(items: Table, name: str, named: bool) -> None:

@@ -93,13 +93,15 @@ def items_named_in(table: Table, columns: Sequence[str]) -> Table:
 def load(source: Source, role: str, id_columns: IdColumns) -> Table:
     """A table whose rows can be named.
 
-    :param source: path or data frame.
+    :param source: path or data frame, or what was read of them.
     :param role: what the rows are, for messages.
     :param id_columns: from the names of the columns to those that hold ids, read as they are
         written.
     :raises ValueError: a file that is missing, empty or not readable, no columns, a column twice.
     """
     pd = require_pandas()
+    if isinstance(source, Table):  # that was read already
+        return source
     if isinstance(source, pd.DataFrame):
         loaded, name = Loaded(source), f"the {role} frame"
     else:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.data.features import INSTALL_CLI, require_pandas
+from sparse_prefgp.data.vectors import VectorRows, as_column
 from sparse_prefgp.support.arrays import IntArray
 
 FORMATS = "CSV (also gzipped), Parquet or Excel (.xlsx)"
@@ -78,7 +79,7 @@ def refuse_repeated(columns: Sequence[str], table: str) -> None:
 
 def _read_parquet(path: Path, role: str) -> Loaded:
     try:
-        frame = require_pandas().read_parquet(path)
+        frame = _frame_of_parquet(path)
     except ImportError as error:
         raise ModuleNotFoundError(
             f"Reading Parquet needs pyarrow; install it with {INSTALL_CLI}."
@@ -86,6 +87,53 @@ def _read_parquet(path: Path, role: str) -> Loaded:
     except Exception as error:
         raise _unreadable(path, role, error) from None
     return Loaded(frame)
+
+
+def _frame_of_parquet(path: Path) -> Any:
+    """As pandas reads it, but lists of one length, of numbers, as a column of vectors."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = parquet.read_schema(path)
+    lists = [
+        field.name
+        for field in schema
+        if pa.types.is_list(field.type)
+        or pa.types.is_large_list(field.type)
+        or pa.types.is_fixed_size_list(field.type)
+    ]
+    if not lists or len(set(schema.names)) < len(schema.names):
+        return require_pandas().read_parquet(path)
+    others = [name for name in schema.names if name not in lists]
+    table = parquet.read_table(path, columns=lists)
+    vectors = {name: _vectors_of_arrow(table.column(name)) for name in lists}
+    others += [name for name, column in vectors.items() if column is None]
+    frame = require_pandas().read_parquet(path, columns=others)
+    found = {name: column for name, column in vectors.items() if column is not None}
+    if not others:
+        frame = require_pandas().DataFrame(index=range(table.num_rows))
+    return frame.assign(**found)[[n for n in schema.names if n in {*frame.columns, *found}]]
+
+
+def _vectors_of_arrow(column: Any) -> Any:
+    """A column of vectors; None if they differ in length, or some are missing or no numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type.value_type
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)) or not len(column):
+        return None
+    lengths = pc.list_value_length(column)
+    width = lengths[0].as_py()
+    if column.null_count or not width or not pc.all(pc.equal(lengths, width)).as_py():
+        return None
+    parts = [chunk.flatten() for chunk in column.chunks]
+    if any(part.null_count for part in parts):
+        return None
+    with np.errstate(over="ignore"):  # what overflows is refused as not finite
+        flat = [part.to_numpy(zero_copy_only=False).astype(np.float32) for part in parts]
+    matrix = np.concatenate(flat).reshape(len(column), width)
+    return as_column(VectorRows(matrix))
 
 
 def _read_excel(path: Path, role: str) -> Loaded:

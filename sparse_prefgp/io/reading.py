@@ -24,6 +24,7 @@ from sparse_prefgp.io.judgements import (
     placed,
 )
 from sparse_prefgp.io.values import levels_of
+from sparse_prefgp.io.vectors import items_given
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -43,13 +44,15 @@ def read_table(
     grades: str | Sequence[Any] | None = None,
     item: str | None = None,
     covariates: Sequence[str] = (),
+    embedding: Any = None,
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
     :param items: path of a CSV, Excel or Parquet file (docs/tables.md), or a data frame, with one
         row per item. The id is the column `item_id`, else the first. Every other numeric, boolean,
-        date or categorical (text) column is a feature unless ignored; there may be none. None for
-        the items that the duels name, without features.
+        date or categorical (text) column is a feature unless ignored, and so is a column of lists
+        of numbers, a vector each; there may be none. None for the items that the duels name,
+        without features.
     :param duels: the same with one row per duel: columns `winner` and `loser` hold item ids; an
         optional column `count` says how often, and an optional column `tie` (1 or 0) which duels
         were tied between the two, in either order; the others are context.
@@ -75,17 +78,20 @@ def read_table(
     :param covariates: columns of the duels that tell the winner's side from the loser's besides the
         items, each winner less loser, or `winner_x` and `loser_x` for `x`; such as 1 where the
         winner was shown first and -1 where the loser was. A model learns a coefficient of each.
+    :param embedding: vectors of the items beside their table, see `with_embedding`.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text
         column with more than 50 levels or one level per row; no feature but an id; a flag of a tie
         that is neither 0 nor 1; a weight that is not positive; a missing group; a context that is
         no column of the duels, or one of the items too; an item column that is not in the table,
-        or empty in a row.
+        or empty in a row; vectors of different lengths or not finite; what `with_embedding` raises.
     """
     names = column_names(covariates, "covariates")
     roles = Roles(counts, weights, groups, *_grades(grade, grades), tuple(names))
-    item_table = None if items is None else load_items(items)
+    item_table = None
+    if items is not None or embedding is not None:
+        item_table = load_items(items_given(items, embedding))
     table = load_duels(duels)
     if ties is not None and grade is not None:
         raise ValueError(
@@ -135,6 +141,7 @@ def table_of(
         columns.table.row,
         row_names,
         set_column,
+        vectors=columns.vectors,
     )
 
 
@@ -153,6 +160,7 @@ def read_duels(
     grades: str | Sequence[Any] | None = None,
     item: str | None = None,
     covariates: Sequence[str] = (),
+    embedding: Any = None,
 ) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
@@ -177,6 +185,7 @@ def read_duels(
         grades=grades,
         item=item,
         covariates=covariates,
+        embedding=embedding,
     ).to_duels()
 
 

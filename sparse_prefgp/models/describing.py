@@ -83,6 +83,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         **encoder.arrays,
         "items": duels.items,
         **_duel_arrays(model),
+        **transform_arrays(duels),
         "site_nu": nu,
         "site_tau": tau,
     }
@@ -153,6 +154,11 @@ def described_columns(duels: KnownDuels) -> dict[str, Any]:
         "feature_names": None if names is None else list(names),
         "transform": None if transform is None else transform.to_dict(),
     }
+
+
+def transform_arrays(duels: KnownDuels) -> dict[str, np.ndarray]:
+    """The arrays of how the features were made of columns, by names that nothing else has."""
+    return {} if duels.transform is None else duels.transform.arrays()
 
 
 def _check_rebuilds(

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import says_itself, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.defaults import INDUCING
@@ -85,10 +84,7 @@ def automatic_candidates(
     """
     refuse_without_features(table)
     compared = np.unique(table.events.sides)
-    frame = table.items.iloc[compared]
-    transform = FeatureTransform.fit(
-        frame, table.numeric, table.categorical, lambda i: table.row_names(int(compared[i]))
-    )
+    transform = table.transform_of(compared)
     kernels: tuple[str, ...] = (kernel,)
     if is_auto(kernel):
         several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
@@ -96,7 +92,7 @@ def automatic_candidates(
     number = inducing if isinstance(inducing, int) else None
     if not is_auto(approximation):
         return candidates_from(kernels, (approximation,), (number,))
-    distinct = len(np.unique(transform.apply(frame), axis=0))
+    distinct = len(np.unique(transform.apply(table.items.iloc[compared]), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
         return candidates_from(kernels, ("exact",))
     found = candidates_from(kernels, APPROXIMATIONS, (number,))

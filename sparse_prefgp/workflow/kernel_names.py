@@ -134,7 +134,7 @@ class KernelChoice:
         """
         if transform is None:
             return
-        known = (*transform.numeric, *transform.categorical)
+        known = tuple(group.name for group in feature_groups(transform))
         for term in self.terms:
             for name in columns_of(term):
                 if name in known:
@@ -308,7 +308,8 @@ def feature_groups(
 ) -> tuple[FeatureGroup, ...]:
     """Groups of features for an additive kernel.
 
-    Each numeric column is a group, and so are the levels of each categorical column.
+    Each numeric column is a group, and so are the levels of each categorical column, and each
+    direction of a reduction.
 
     :param transform: says which raw column each feature comes from.
     :param given: raw columns that are to form a group together; the others stay single. Columns
@@ -320,6 +321,8 @@ def feature_groups(
     for name, levels in zip(transform.categorical, transform.categories, strict=True):
         blocks[name] = tuple(range(start, start + len(levels)))
         start += len(levels)
+    directions = transform.feature_names[start:]
+    blocks |= {name: (start + j,) for j, name in enumerate(directions)}
     merged: list[FeatureGroup] = []
     taken: set[str] = set()
     for names in given or ():

@@ -130,6 +130,7 @@ LATE = {
     "analysis/metrics.py": {"scipy.stats", "sklearn.metrics"},
     "data/duels.py": {"scipy.sparse", "scipy.sparse.csgraph"},
     "data/features.py": {"sklearn.preprocessing"},
+    "data/vectors.py": {"sparse_prefgp.data.vector_column"},
     "datasets/fetching.py": {"requests"},
     "datasets/texts.py": {"sklearn.feature_extraction.text"},
     "factors/orthants.py": {"scipy.stats"},

@@ -13,6 +13,7 @@ from sparse_prefgp.models.describing import (
     described_as_any,
     described_columns,
     ids_as_array,
+    transform_arrays,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def described(model: StreamedGP) -> tuple[dict[str, Any], dict[str, np.ndarray]]
         "items": seen.items,
         "comparisons": seen.comparisons,
         "natural": kept.total.packed(),
+        **transform_arrays(seen),
     }
     if seen.item_ids is not None:
         arrays["item_ids"] = ids_as_array(seen.item_ids)

@@ -30,7 +30,7 @@ def rebuilt(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> Strea
         data["has_items"],
         None if ids is None else tuple(json.loads(ids.tobytes().decode("utf-8"))),
         None if names is None else tuple(names),
-        None if transform is None else FeatureTransform.from_dict(transform),
+        None if transform is None else FeatureTransform.from_dict(transform, arrays),
         data.get("ties", 0),
         None if data.get("levels") is None else tuple(data["levels"]),
         None if data.get("grade_counts") is None else np.array(data["grade_counts"]),

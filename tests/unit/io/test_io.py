@@ -261,7 +261,7 @@ def test_bad_values(tmp_path):
 
 def test_cells_that_are_neither_numbers_nor_text():
     duels = DUELS
-    refused(ITEMS.assign(price=[[1], [2], [3], [4]]), duels, "'price'", "row 0", "list")
+    refused(ITEMS.assign(price=[{1}, {2}, {3}, {4}]), duels, "'price'", "row 0", "set")
     refused(
         ITEMS.assign(price=pd.Series([1, 10**400, 3, 4], dtype=object)),
         duels,

@@ -1,0 +1,310 @@
+"""Many columns to the few directions in which items differ most: principal components."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from sparse_prefgp.data.vectors import VectorRows, refuse_not_finite, rows_at_a_time
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.machine import free_memory
+
+# Above so many features they are reduced, to at most so many directions, of which each needs so
+# many items.
+MOST_FEATURES, MOST_DIRECTIONS, ITEMS_EACH = 64, 128, 8
+# Standard deviations of the columns of a block that differ more have one scale: their sizes mean
+# something, as those of scores of a decomposition do.
+ONE_SCALE = 10.0
+# Of the largest variance; a direction with less is rounding.
+_RANK = 1e-12
+# Bytes that are worth a word, and those of one number.
+_MUCH, _BYTES = 2**30, 8
+NUMBERS, VECTOR, TEXT = "numbers", "vector", "text"
+Part = FloatArray | VectorRows
+
+
+class InputBlock(NamedTuple):
+    """Columns side by side that go into a reduction."""
+
+    name: str
+    """Of the raw column."""
+    kind: str
+    """`numbers`, `vector` or `text`."""
+    width: int
+    """How many columns it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """Blocks of columns, centred and scaled, projected onto r directions."""
+
+    blocks: tuple[InputBlock, ...]
+    """What the E columns are, in their order."""
+    mean: FloatArray
+    """(E,) of the training items."""
+    scale: FloatArray
+    """(E,) what each column is divided by."""
+    directions: FloatArray
+    """(E, r) orthonormal, the one of most variance first; the largest entry of each is positive."""
+    variances: FloatArray
+    """(r,) of the training items along each, in scaled units."""
+    deviations: FloatArray
+    """(E,) standard deviation of each column over the training items, in scaled units."""
+
+    @classmethod
+    def fit(
+        cls,
+        parts: Sequence[Part],
+        blocks: Sequence[InputBlock],
+        where: Callable[[int], str],
+    ) -> Reduction:
+        """Find the directions of the rows of some blocks side by side, read in chunks.
+
+        Columns of a vector have variance 1 each, or one scale where their standard deviations
+        differ more than tenfold; numbers and texts come scaled. Directions are the leading
+        eigenvectors of the E x E covariance (or of the n x n products where items are fewer), exact
+        and alike whatever is drawn at random. There are at most 128, one for each 8 items, and
+        those that hold variance.
+
+        :param parts: for each block (n, width) numbers, or vectors.
+        :param where: how a message names row i.
+        :raises ValueError: vectors that are not finite; no column that varies; more columns than
+            fit into memory.
+        """
+        n, width = len(parts[0]), sum(block.width for block in blocks)
+        _say_memory(n, width)
+        source = _SideBySide(parts, blocks, where)
+        mean, sd = source.moments()
+        if not sd.any():
+            names = ", ".join(dict.fromkeys(block.name for block in blocks))
+            raise ValueError(
+                f"Every feature column is constant over the training items ({names}), so the items "
+                "cannot be told apart; add a feature that varies."
+            )
+        scale, start = np.ones(width), 0
+        for block in blocks:
+            here = slice(start, start + block.width)
+            if block.kind == VECTOR:
+                scale[here] = _scales(sd[here])
+            start += block.width
+        most = min(width, MOST_DIRECTIONS, max(1, n // ITEMS_EACH))
+        if n < width:
+            variances, directions = _by_rows(source, mean, scale, most)
+        else:
+            variances, directions = _by_columns(source, mean, scale, most)
+        kept = variances > _RANK * variances[0]
+        # A constant column has no part in any direction, whatever a new item has there.
+        directions = directions[:, kept] * (sd > 0.0)[:, None]
+        largest = directions[np.abs(directions).argmax(0), np.arange(directions.shape[1])]
+        return cls(
+            tuple(blocks), mean, scale, directions * np.sign(largest), variances[kept], sd / scale
+        )
+
+    @property
+    def size(self) -> int:
+        """r, the number of directions."""
+        return int(self.directions.shape[1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """`pc_1`, `pc_2`, …"""
+        return tuple(f"pc_{j + 1}" for j in range(self.size))
+
+    @property
+    def spread(self) -> float:
+        """What all scores are divided by: their variances are 1 on average."""
+        return math.sqrt(float(self.variances.mean()))
+
+    @property
+    def explained(self) -> float:
+        """The share of the variance of all columns that the directions keep."""
+        return min(1.0, float(self.variances.sum() / (self.deviations**2).sum()))
+
+    def shares(self) -> dict[str, float]:
+        """The share of its own variance that each block keeps, of the training items."""
+        found = {}
+        for block, rows in self._rows():
+            kept = (self.directions[rows] ** 2 @ self.variances).sum()
+            whole = (self.deviations[rows] ** 2).sum()
+            found[block.name] = 1.0 if whole == 0.0 else min(1.0, float(kept / whole))
+        return found
+
+    def apply(self, parts: Sequence[Part], where: Callable[[int], str]) -> FloatArray:
+        """Scores (n, r) of the rows of the same blocks, all divided by one number.
+
+        Rounded to single precision, so that equal rows are equal however they are read.
+
+        :raises ValueError: vectors of another length, or that are not finite.
+        """
+        for part, block in zip(parts, self.blocks, strict=True):
+            if isinstance(part, VectorRows) and part.width != block.width:
+                raise ValueError(
+                    f"The vectors of {block.name!r} have {part.width} numbers, but the model was "
+                    f"fitted to {block.width}; give vectors made in the same way."
+                )
+        source = _SideBySide(parts, self.blocks, where)
+        loadings = self.directions / (self.scale[:, None] * self.spread)
+        found = np.empty((source.length, self.size))
+        for start, chunk in source.chunks():
+            scores = (chunk - self.mean) @ loadings
+            found[start : start + len(chunk)] = scores.astype(np.float32)
+        return found
+
+    def projectors(self) -> dict[str, FloatArray]:
+        """For each block the r x r part of the identity that is its own: a step between two items'
+        scores times it is what the block has of the step, as far as scores tell.
+        """
+        return {
+            block.name: self.directions[rows].T @ self.directions[rows]
+            for block, rows in self._rows()
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; the rest is in `arrays`."""
+        return {"blocks": [list(block) for block in self.blocks]}
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """The arrays by name."""
+        return {name: getattr(self, name) for name in _ARRAYS}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> Reduction:
+        """The inverse of `to_dict` and `arrays`."""
+        blocks = tuple(InputBlock(*block) for block in values["blocks"])
+        return cls(blocks, **{name: arrays[name] for name in _ARRAYS})
+
+    def _rows(self) -> list[tuple[InputBlock, slice]]:
+        """Each block, and where its columns are."""
+        ends = np.cumsum([block.width for block in self.blocks])
+        return [
+            (block, slice(int(end) - block.width, int(end)))
+            for block, end in zip(self.blocks, ends, strict=True)
+        ]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Reduction):
+            return NotImplemented
+        return self.blocks == other.blocks and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in _ARRAYS
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.blocks, self.directions.tobytes()))
+
+
+_ARRAYS = ("mean", "scale", "directions", "variances", "deviations")
+
+
+@dataclass(frozen=True)
+class _SideBySide:
+    """Blocks of columns as one matrix that is never there as a whole."""
+
+    parts: Sequence[Part]
+    blocks: Sequence[InputBlock]
+    where: Callable[[int], str]
+
+    @property
+    def length(self) -> int:
+        return len(self.parts[0])
+
+    def chunks(self) -> Any:
+        """Rows (c, E), some at a time, each time with the number of the first."""
+        step = rows_at_a_time(sum(block.width for block in self.blocks))
+        for start in range(0, self.length, step):
+            stop = min(start + step, self.length)
+            yield (
+                start,
+                np.concatenate([self._part(k, start, stop) for k in range(len(self.blocks))], 1),
+            )
+
+    def _part(self, k: int, start: int, stop: int) -> FloatArray:
+        part, block = self.parts[k], self.blocks[k]
+        if not isinstance(part, VectorRows):
+            return part[start:stop]
+        chunk = part.chunk(start, stop)
+        refuse_not_finite(part, chunk, start, block.name, self.where)
+        return chunk.astype(np.float64)
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of each column; 0 for one that is constant but for rounding.
+
+        Chunks are joined by the rule of Chan, Golub & LeVeque (1983).
+        """
+        n, mean, squares = 0, np.zeros(1), np.zeros(1)
+        low, high = np.array(np.inf), np.array(-np.inf)
+        for _, chunk in self.chunks():
+            c, here = len(chunk), chunk.mean(0)
+            gap = here - mean
+            squares = squares + ((chunk - here) ** 2).sum(0) + gap**2 * (n * c / (n + c))
+            mean, n = mean + gap * (c / (n + c)), n + c
+            low, high = np.minimum(low, chunk.min(0)), np.maximum(high, chunk.max(0))
+        varies = high - low > 1e-7 * np.maximum(np.abs(low), np.abs(high))
+        return mean, np.where(varies, np.sqrt(squares / n), 0.0)
+
+
+def _scales(sd: FloatArray) -> FloatArray:
+    """What the columns of a vector are divided by, given their standard deviations."""
+    some = sd[sd > 0.0]
+    if not some.size:
+        return np.ones_like(sd)
+    if some.max() > ONE_SCALE * some.min():
+        return np.full_like(sd, math.sqrt(float(np.mean(some**2))))
+    return np.where(sd > 0.0, sd, 1.0)
+
+
+def _by_columns(
+    source: _SideBySide, mean: FloatArray, scale: FloatArray, most: int
+) -> tuple[FloatArray, FloatArray]:
+    """The largest eigenvalues and eigenvectors of the covariance, from the sum of chunks."""
+    width = len(mean)
+    products = np.zeros((width, width))
+    for _, chunk in source.chunks():
+        scaled = (chunk - mean) / scale
+        products += scaled.T @ scaled
+    return _leading(products / source.length, most)
+
+
+def _by_rows(
+    source: _SideBySide, mean: FloatArray, scale: FloatArray, most: int
+) -> tuple[FloatArray, FloatArray]:
+    """The same for fewer rows than columns, by way of the products of rows."""
+    scaled = np.concatenate([(chunk - mean) / scale for _, chunk in source.chunks()])
+    variances, left = _leading(scaled @ scaled.T / len(scaled), most)
+    right = scaled.T @ left
+    lengths = np.linalg.norm(right, axis=0)
+    return variances, right / np.where(lengths > 0.0, lengths, 1.0)
+
+
+def _leading(matrix: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+    """The largest eigenvalues of a symmetric matrix and their vectors, the largest first."""
+    size = len(matrix)
+    values, vectors = scipy.linalg.eigh(
+        matrix, subset_by_index=[size - most, size - 1], overwrite_a=True, check_finite=False
+    )
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+
+def _say_memory(n: int, width: int) -> None:
+    """Warn of a reduction that takes much memory, and refuse one that takes more than there is.
+
+    :param n: items.
+    :param width: columns.
+    :raises ValueError: more than is free.
+    """
+    # A square matrix, its eigenvectors and what finding them takes; all rows where they are fewer.
+    rows = 2 * n * width if n < width else 0
+    needed, free = _BYTES * (4 * min(n, width) ** 2 + rows), free_memory()
+    said = f"The reduction of {width:,} columns takes some {needed / 2**30:.1f} GB of memory"
+    if free is not None and needed > free:
+        raise ValueError(
+            f"{said}, of which {free / 2**30:.1f} GB are free; give shorter vectors, for example "
+            "of another model or some columns of a decomposition."
+        )
+    if needed > _MUCH:
+        warnings.warn(f"{said}.", stacklevel=4)

@@ -1,0 +1,25 @@
+"""Principal components by a whole singular value decomposition, in plain NumPy."""
+
+import numpy as np
+
+
+def reduced(training, new, vectors=(), keep=128):
+    """Scores of new rows.
+
+    :param training: (n, E). new: (k, E).
+    :param vectors: slices of columns that are one vector each; the others come scaled.
+    """
+    mean, scale = training.mean(0), np.ones(training.shape[1])
+    for block in vectors:
+        sd = training[:, block].std(0)
+        one = sd.max() > 10.0 * sd.min()
+        scale[block] = np.sqrt(np.mean(sd**2)) if one else sd
+    centred = (training - mean) / scale
+    _, singular, right = np.linalg.svd(centred, full_matrices=False)
+    r = min(training.shape[1], keep, max(1, len(training) // 8))
+    kept = right[:r]
+    signs = np.sign(kept[np.arange(r), np.abs(kept).argmax(1)])
+    variances = singular[:r] ** 2 / len(training)
+    scores = ((new - mean) / scale) @ (kept * signs[:, None]).T
+    explained = variances.sum() / (singular**2).sum() * len(training)
+    return scores / np.sqrt(variances.mean()), explained

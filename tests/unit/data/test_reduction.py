@@ -1,0 +1,159 @@
+"""Directions of many columns, against a whole decomposition."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparse_prefgp.data import reduction, vectors
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.reduction import Reduction
+from sparse_prefgp.data.vectors import VectorRows
+from tests.reference.slow_reduction import reduced
+from tests.tolerances import ROUNDING
+
+# Scores are rounded to single precision.
+SINGLE = 1e-6
+
+
+def made(n, width, seed=0, spread=1.0):
+    rng = np.random.default_rng(seed)
+    sizes = np.geomspace(1.0, spread, width)
+    wide = rng.normal(size=(n, 6)) @ rng.normal(size=(6, width)) + rng.normal(size=(n, width))
+    return (3.0 + wide * sizes).astype(np.float32)
+
+
+@pytest.mark.parametrize("spread", [1.0, 300.0], ids=["a column each", "one scale"])
+@pytest.mark.parametrize(("n", "width"), [(400, 30), (60, 90)], ids=["by columns", "by rows"])
+def test_directions_are_those_of_a_whole_decomposition(n, width, spread):
+    training, new = made(n, width, spread=spread), made(17, width, 1, spread)
+    numbers = np.random.default_rng(2).normal(size=(n + 17, 2))
+    frame = {"a": numbers[:n, 0], "b": numbers[:n, 1], "v": training}
+    transform = FeatureTransform.fit(frame, ["a", "b"], vectors=["v"])
+    mean, sd = numbers[:n].mean(0), numbers[:n].std(0)
+    wide = np.column_stack([(numbers - mean) / sd, np.concatenate([training, new])])
+    expected, explained = reduced(wide[:n], wide, [slice(2, None)])
+    both = {"a": numbers[:, 0], "b": numbers[:, 1], "v": np.concatenate([training, new])}
+    found = transform.apply(both)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=SINGLE * np.abs(expected).max())
+    assert transform.reduction.explained == pytest.approx(explained, rel=ROUNDING)
+    np.testing.assert_allclose(found[:n].var(0).mean(), 1.0, rtol=SINGLE)
+    assert [b.kind for b in transform.blocks] == ["numbers", "numbers", "vector"]
+    assert transform.feature_names == tuple(f"pc_{j + 1}" for j in range(min(width + 2, n // 8)))
+
+
+def test_chunks_change_nothing(monkeypatch):
+    matrix = made(90, 20)
+    whole = FeatureTransform.fit({"v": matrix}, [], vectors=["v"])
+    for module in (reduction, vectors):
+        monkeypatch.setattr(module, "rows_at_a_time", lambda width: 7)
+    parts = FeatureTransform.fit({"v": matrix}, [], vectors=["v"])
+    for name, array in whole.arrays().items():
+        np.testing.assert_allclose(parts.arrays()[name], array, rtol=1e-9, atol=1e-9)
+    assert np.array_equal(parts.apply({"v": matrix}), whole.apply({"v": matrix}))
+
+
+def test_rows_of_a_file_are_taken_without_a_copy(tmp_path):
+    matrix = made(90, 20)
+    np.save(tmp_path / "v.npy", matrix)
+    mapped = np.load(tmp_path / "v.npy", mmap_mode="r")
+    order = np.random.default_rng(0).permutation(90)[:50]
+    rows = VectorRows(mapped).select(order)
+    assert rows.matrix is mapped and np.array_equal(rows.chunk(3, 9), matrix[order[3:9]])
+    found = FeatureTransform.fit({"v": rows}, [], vectors=["v"])
+    assert found == FeatureTransform.fit({"v": matrix[order]}, [], vectors=["v"])
+
+
+def test_half_precision_is_computed_in_single():
+    half = made(90, 20).astype(np.float16)
+    fits = [FeatureTransform.fit({"v": half.astype(t)}, [], vectors=["v"]) for t in ("f2", "f4")]
+    assert fits[0] == fits[1]
+
+
+def test_more_than_64_features_are_reduced_but_those_apart():
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(64)]
+    frame = {name: rng.normal(size=200) for name in [*names, "y", "z"]}
+    frame["colour"] = rng.choice(["red", "blue"], 200)
+    assert FeatureTransform.fit(frame, names).reduction is None
+    found = FeatureTransform.fit(frame, [*names, "y", "z"], ["colour"], apart=["y", "colour"])
+    assert found.feature_names[:3] == ("y", "colour=blue", "colour=red")
+    assert found.feature_names[3:] == tuple(f"pc_{j + 1}" for j in range(25))
+    assert [block.name for block in found.blocks] == [*names, "z"]
+    plain = FeatureTransform.fit(frame, ["y"], ["colour"])
+    assert np.array_equal(found.apply(frame)[:, :3], plain.apply(frame))
+    assert FeatureTransform.fit(frame, [*names, "y"], apart=["y"]).reduction is None
+
+
+def test_constant_and_repeated_columns_have_no_part():
+    matrix = made(200, 20)
+    matrix[:, 3] = 7.0
+    matrix[:, 5] = matrix[:, 4]
+    found = FeatureTransform.fit({"v": matrix}, [], vectors=["v"])
+    assert found.reduction.size == 18  # of 25 allowed
+    other = matrix.copy()
+    other[:, 3] = -1.0
+    assert np.array_equal(found.apply({"v": other}), found.apply({"v": matrix}))
+    shares = found.reduction.shares()
+    assert shares["v"] == pytest.approx(1.0, rel=ROUNDING)
+    with pytest.raises(ValueError, match="constant over the training items"):
+        FeatureTransform.fit({"v": np.ones((90, 3))}, [], vectors=["v"])
+
+
+def test_parts_of_blocks_add_up():
+    frame = {"a": np.random.default_rng(0).normal(size=300), "v": made(300, 9), "w": made(300, 5)}
+    found = FeatureTransform.fit(frame, ["a"], vectors=["v", "w"]).reduction
+    parts = found.projectors()
+    assert list(parts) == ["a", "v", "w"]
+    np.testing.assert_allclose(sum(parts.values()), np.eye(found.size), atol=1e-12)
+
+
+def test_written_and_read_again():
+    frame = {"a": np.random.default_rng(0).normal(size=300), "v": made(300, 9)}
+    found = FeatureTransform.fit(frame, ["a"], vectors=["v"])
+    again = FeatureTransform.from_dict(json.loads(json.dumps(found.to_dict())), found.arrays())
+    assert again == found and hash(again) == hash(found)
+    assert np.array_equal(again.apply(frame), found.apply(frame))
+    assert found != FeatureTransform.fit({**frame, "v": made(300, 9, 1)}, ["a"], vectors=["v"])
+
+
+def test_convert_takes_only_what_was_reduced_alike():
+    frame = {"a": np.random.default_rng(0).normal(size=300), "v": made(300, 9)}
+    found = FeatureTransform.fit(frame, ["a"], vectors=["v"])
+    other = FeatureTransform.fit({**frame, "v": made(300, 9, 1)}, ["a"], vectors=["v"])
+    features = found.apply(frame)
+    assert found.convert(features, found) is features
+    with pytest.raises(ValueError, match="not reduced to the same"):
+        found.convert(features, other)
+    with pytest.raises(ValueError, match="reduced it along with others"):
+        FeatureTransform.fit(frame, ["a"]).convert(features, other)
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        (np.ones((2, 8)), "'v' have 8 numbers, but the model was fitted to 9"),
+        (np.full((2, 9), np.nan), r"missing value \(NaN\) in row 0"),
+        (np.full((2, 9), np.inf), "inf in row 0"),
+        (np.full((2, 9), 1e300), "1e.300, too large for single precision in row 0"),
+        (pd.Series([[1.0] * 9, [1.0] * 8]), "8 numbers in row 1"),
+        (pd.Series([[1.0] * 9, None]), "no vector in row 1"),
+        (pd.Series([[1.0] * 9, "text"]), "'text' in row 1"),
+    ],
+)
+def test_bad_vectors_of_new_items(new, words):
+    found = FeatureTransform.fit({"v": made(90, 9)}, [], vectors=["v"])
+    with pytest.raises(ValueError, match=words):
+        found.apply({"v": new})
+    with pytest.raises(ValueError, match="have no vectors 'v'"):
+        found.apply({"w": new})
+
+
+def test_memory_is_said_before_it_is_taken(monkeypatch):
+    monkeypatch.setattr(reduction, "_MUCH", 1000)
+    with pytest.warns(UserWarning, match="reduction of 30 columns takes some"):
+        Reduction.fit([VectorRows(made(90, 30))], [reduction.InputBlock("v", "vector", 30)], str)
+    monkeypatch.setattr(reduction, "free_memory", lambda: 1000)
+    with pytest.raises(ValueError, match="are free; give shorter vectors"):
+        FeatureTransform.fit({"v": made(90, 30)}, [], vectors=["v"])
