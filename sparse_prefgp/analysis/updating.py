@@ -75,6 +75,8 @@ class UpdateReport:
     """How many added items are outside that range, for each feature."""
     unknown_levels: dict[str, dict[str, int]]
     """Levels never seen among the added items, per categorical column."""
+    noun: str = "duels"
+    """What duels are called: choices, rankings, or answers of several kinds."""
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, ready for JSON."""
@@ -83,7 +85,8 @@ class UpdateReport:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.new_duels:,} duels and {self.new_items:,} items added: {self.duels:,} duels "
+            f"{self.new_duels:,} {self.noun} and {self.new_items:,} items added: "
+            f"{self.duels:,} {self.noun} "
             f"between {self.items:,} items",
             f"{self.continued_sites:,} of {self.sites:,} sites continued",
             f"Inference {self.inference}",
@@ -91,7 +94,7 @@ class UpdateReport:
             "on the old duels alone",
         ]
         if self.used_duels < self.duels:
-            lines.append(f"Inference uses a subset of {self.used_duels:,} duels, drawn again")
+            lines.append(f"Inference uses a subset of {self.used_duels:,} {self.noun}, drawn again")
         if self.new_items_outside_range:
             each = ", ".join(f"{name} {count:,}" for name, count in self.outside_features.items())
             lines.append(
@@ -204,6 +207,7 @@ def update(
         new_items_outside_range=0 if added is None else int(added.outside.sum()),
         outside_features={} if added is None else added.outside_features,
         unknown_levels={} if added is None else added.unknown_levels,
+        noun=data.events.noun,
     )
 
 

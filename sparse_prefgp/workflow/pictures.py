@@ -222,7 +222,8 @@ def _add_surfaces(
             "Where the utility is known",
             "Standard deviation of that utility: small where many items were compared.",
         )
-    if not ranked:
+    # An item in contexts or states is several rows, of which none is the one ranked first.
+    if not ranked or model.duels.item_rows is not None:
         return
     add(
         "probability_to_beat",

@@ -1,9 +1,11 @@
 """Which pictures a fit gets, and the files they become."""
 
 import threading
+from pathlib import Path
 
 import gpflow
 import numpy as np
+import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
@@ -147,3 +149,17 @@ def test_same_bytes_in_any_thread(tmp_path, flat):
 
 def test_a_picture_is_a_plain_tuple():
     assert Picture("a.png", "A", "About a.") == ("a.png", "A", "About a.")
+
+
+def test_items_in_states_are_drawn(tmp_path: Path) -> None:
+    """A long table whose items change from set to set has a feature, and no one row an item."""
+    rng = np.random.default_rng(0)
+    rows = [
+        (s, f"i{j}", place, int(place == 0))
+        for s in range(20)
+        for place, j in enumerate(rng.choice(6, 3, replace=False))
+    ]
+    table = pd.DataFrame(rows, columns=["choice_set", "item_id", "place", "chosen"])
+    fitted = spg.fit(choices=table, max_iterations=2, test_fraction=0, out=tmp_path / "out")
+    assert "not_written" not in fitted.figures
+    assert (tmp_path / "out" / "pictures" / "utility_1d.png").is_file()
