@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.analysis.evaluation import evaluate as evaluate
     from sparse_prefgp.analysis.explanation import explain as explain
     from sparse_prefgp.analysis.prediction import predict as predict
+    from sparse_prefgp.analysis.projection import initial_projection as initial_projection
     from sparse_prefgp.analysis.ranking import rank as rank
     from sparse_prefgp.analysis.shares import shares as shares
     from sparse_prefgp.analysis.suggestion import suggest as suggest
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances import ItemEffect as ItemEffect
     from sparse_prefgp.covariances import ItemTimes as ItemTimes
     from sparse_prefgp.covariances import PairEffect as PairEffect
+    from sparse_prefgp.covariances import Projected as Projected
     from sparse_prefgp.covariances import SameLevel as SameLevel
     from sparse_prefgp.data.duels import Duels as Duels
     from sparse_prefgp.data.splits import split_duels as split_duels

@@ -11,6 +11,7 @@ from sparse_prefgp.support.public import public
 if TYPE_CHECKING:
     from gpflow.kernels import Kernel as Kernel
 
+    from sparse_prefgp.covariances import projected as projected
     from sparse_prefgp.covariances.base import Column as Column
     from sparse_prefgp.covariances.base import Covariance as Covariance
     from sparse_prefgp.covariances.base import Marginals as Marginals
@@ -28,5 +29,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances.low_rank_blocks import LowRankPlusBlocks as LowRankPlusBlocks
     from sparse_prefgp.covariances.low_rank_sets import LowRankOverSets as LowRankOverSets
     from sparse_prefgp.covariances.pair_effect import PairEffect as PairEffect
+    from sparse_prefgp.covariances.projected import Projected as Projected
 
 __getattr__, __dir__ = public(__name__)

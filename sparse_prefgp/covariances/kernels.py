@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.distances import scaled_squared_distances
 from sparse_prefgp.covariances.finite import FiniteKernel
+from sparse_prefgp.covariances.projected import Projected, ProjectedPoints
 from sparse_prefgp.data.graph import DuelGraph, Links
 
 
@@ -33,6 +34,9 @@ def kernel_matrix(
         return tf.add_n([kernel_matrix(part, inputs, others) for part in kernel.kernels])
     if isinstance(kernel, gpflow.kernels.Product):
         return reduce(tf.multiply, [kernel_matrix(part, inputs, others) for part in kernel.kernels])
+    if isinstance(kernel, Projected):
+        projected = None if others is None else kernel.project(others)
+        return kernel_matrix(kernel.kernel, kernel.project(inputs), projected)
     if not _works_on_distances(kernel):
         return kernel(inputs, others)
     x, z = kernel.slice(tf.convert_to_tensor(inputs), others)
@@ -51,6 +55,8 @@ def between_inducing(
     inducing: gpflow.inducing_variables.InducingVariables, kernel: gpflow.kernels.Kernel
 ) -> tf.Tensor:
     """K_uu, (m, m), without jitter."""
+    if isinstance(inducing, ProjectedPoints) and isinstance(kernel, Projected):
+        return kernel_matrix(kernel.kernel, inducing.Z)
     if _are_values(inducing, kernel):
         return kernel_matrix(kernel, inducing.Z)
     return gpflow.covariances.Kuu(inducing, kernel, jitter=0.0)
@@ -62,6 +68,8 @@ def with_inducing(
     inputs: tf.Tensor,
 ) -> tf.Tensor:
     """K_ux, (m, N), for inputs (N, D)."""
+    if isinstance(inducing, ProjectedPoints) and isinstance(kernel, Projected):
+        return kernel_matrix(kernel.kernel, inducing.Z, kernel.project(inputs))
     if _are_values(inducing, kernel):
         return kernel_matrix(kernel, inducing.Z, inputs)
     return gpflow.covariances.Kuf(inducing, kernel, inputs)
@@ -103,6 +111,10 @@ def pair_difference_variance(
         return tf.zeros(tf.shape(first)[:1], first.dtype)
     if isinstance(kernel, FiniteKernel):
         return kernel.difference_variance(first, second)
+    if isinstance(kernel, Projected):
+        return pair_difference_variance(
+            kernel.kernel, kernel.project(first), kernel.project(second)
+        )
     if type(kernel) is gpflow.kernels.Linear:
         step, _ = kernel.slice(second - first, None)
         return tf.reduce_sum(kernel.variance * step**2, -1)

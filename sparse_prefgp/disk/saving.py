@@ -16,6 +16,7 @@ from sparse_prefgp.approximations import (
     Approximation,
 )
 from sparse_prefgp.covariances.item_effect import item_effects
+from sparse_prefgp.covariances.projected import points_of
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
@@ -112,7 +113,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     )
     points = None
     if inducing is not None:
-        points = gpflow.inducing_variables.InducingPoints(decoder.parameter(inducing))
+        points = points_of(decoded, decoder.parameter(inducing))
     noise = decoder.parameter(description["noise_variance"])
     margin, ratio, scale, share = (
         None if description.get(name) is None else decoder.parameter(description[name])

@@ -20,6 +20,7 @@ from sparse_prefgp.covariances.kernels import (
     kernel_matrix,
     with_inducing,
 )
+from sparse_prefgp.covariances.projected import ProjectedPoints
 from sparse_prefgp.data.graph import incidence_transpose
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.learning.causes import cause_and_remedies
@@ -423,6 +424,11 @@ def _inducing(model: PreferenceGP) -> gpflow.inducing_variables.InducingPoints:
             f"The gain of an inducing input is computed for sites on what Z explains, but those of "
             f"{model.approximation.name} hold the residuals of its blocks too; choose Z with VFE() "
             "and pass it on."
+        )
+    if isinstance(model.inducing_variable, ProjectedPoints):
+        raise ValueError(
+            "Inducing inputs are chosen among the items, but those of a Projected kernel lie among "
+            "its directions; place them by k-means, as PreferenceGP does by itself."
         )
     return model.inducing_variable
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.models import PreferenceGP, kmeans_inputs
 
 # Standard deviation of the log of what a positive parameter is multiplied by: a factor of two.
@@ -27,7 +28,8 @@ def perturb(model: PreferenceGP, seed: int, start: int) -> bool:
     for parameter in model.trainable_parameters:
         value = parameter.numpy()
         if inducing is not None and parameter is inducing:
-            parameter.assign(kmeans_inputs(model.duels.distinct_rows()[0], len(value), rng))
+            rows = seen_by_inducing(model.kernel, model.duels.distinct_rows()[0])
+            parameter.assign(kmeans_inputs(rows, len(value), rng))
             moved |= not np.array_equal(value, parameter.numpy())
             continue
         factor = np.exp(SPREAD * rng.standard_normal(value.shape))

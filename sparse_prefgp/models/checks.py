@@ -18,6 +18,7 @@ from sparse_prefgp.covariances.item_effect import (
     unheld_kernels,
 )
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
+from sparse_prefgp.covariances.projected import ProjectedPoints, points_of, projection_of
 from sparse_prefgp.data.events import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.models.inducing_inputs import check_count
@@ -202,13 +203,19 @@ def _gibibytes(n: int) -> float:
 
 
 def inducing_points(
-    approximation: Approximation, given: Any, columns: int, items: np.ndarray | None = None
+    approximation: Approximation,
+    given: Any,
+    columns: int,
+    items: np.ndarray | None = None,
+    kernel: gpflow.kernels.Kernel | None = None,
 ) -> gpflow.inducing_variables.InducingPoints | None:
     """Inducing inputs that were given, checked; None where the approximation has none.
 
     :param given: (m, D) numbers, or the `InducingPoints` to take, or None.
     :param columns: D.
     :param items: of which there are at least as many distinct ones; None for a stream.
+    :param kernel: whose projection of the features they lie in, if it is one: then (m, q), or (m,
+        D) to be projected.
     :raises ValueError: some for an approximation without, or none for one with; another shape, not
         finite, equal rows, or more than the items.
     """
@@ -225,10 +232,18 @@ def inducing_points(
             "array."
         )
     points = given if isinstance(given, gpflow.inducing_variables.InducingPoints) else None
+    projection = None if kernel is None else projection_of(kernel)
     try:
         z = np.asarray(given if points is None else points.Z.numpy(), dtype=float)
     except (TypeError, ValueError):
         raise ValueError("inducing_variable must be an (m, D) array of numbers.") from None
+    if projection is not None:
+        whole, columns = columns, projection.num_directions
+        if z.ndim == 2 and z.shape[1] == whole != columns:
+            z, points = projection.project(z).numpy(), None
+        elif not isinstance(points, ProjectedPoints):
+            points = None
+        items = None if items is None else projection.project(items).numpy()
     if z.ndim != 2 or z.shape[1] != columns:
         raise ValueError(f"inducing_variable must be (m, {columns}) like the items, not {z.shape}.")
     if not np.all(np.isfinite(z)):
@@ -240,7 +255,9 @@ def inducing_points(
             "inducing_variable has equal rows, which make its kernel matrix singular; "
             "pass np.unique(Z, axis=0)."
         )
-    return gpflow.inducing_variables.InducingPoints(z) if points is None else points
+    if points is not None:
+        return points
+    return gpflow.inducing_variables.InducingPoints(z) if kernel is None else points_of(kernel, z)
 
 
 def noise_parameter(noise_variance: float) -> gpflow.Parameter:

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.covariances import ItemEffect, ItemTimes, PairEffect, SameLevel
+from sparse_prefgp.covariances import ItemEffect, ItemTimes, PairEffect, Projected, SameLevel
 from sparse_prefgp.support.plain import plain
 
 Json = dict[str, Any]
@@ -35,6 +35,7 @@ _OWN: dict[str, type] = {
     "ItemEffect": ItemEffect,
     "ItemTimes": ItemTimes,
     "PairEffect": PairEffect,
+    "Projected": Projected,
     "SameLevel": SameLevel,
 }
 _KERNELS = {**_classes(gpflow.kernels, gpflow.kernels.Kernel), **_OWN}

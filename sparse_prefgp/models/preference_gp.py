@@ -26,6 +26,7 @@ from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import ItemEffect, held_effects, item_effects
 from sparse_prefgp.covariances.pair_effect import pair_effect
+from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
@@ -217,9 +218,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         if pairs is not None:
             check_pair_effects(full, approximation)
         if approximation.needs_inducing and inducing_variable is None:
-            inducing_variable = _first_inputs(duels)
+            inducing_variable = _first_inputs(duels, kernel)
         self.inducing_variable = inducing_points(
-            approximation, inducing_variable, duels.num_features, duels.items
+            approximation, inducing_variable, duels.num_features, duels.items, kernel
         )
         graph = _used(full, approximation, engine or ParallelEP())
         # Neither these nor the sites are parameters, nor does tf.Module look for any in them.
@@ -767,6 +768,6 @@ def _without_ties(graph: DuelGraph) -> DuelGraph:
     return graph.taking(decided, events.totals[decided])
 
 
-def _first_inputs(duels: Duels) -> FloatArray:
-    rows, _ = duels.distinct_rows()
+def _first_inputs(duels: Duels, kernel: gpflow.kernels.Kernel) -> FloatArray:
+    rows = seen_by_inducing(kernel, duels.distinct_rows()[0])
     return kmeans_inputs(rows, number_of_inducing(len(rows)), np.random.default_rng(0))

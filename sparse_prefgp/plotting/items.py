@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparse_prefgp.analysis.ranking import Ranking
+from sparse_prefgp.covariances.projected import ProjectedPoints, seen_by_inducing
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
@@ -119,7 +120,8 @@ def inducing_inputs(
 
     One or two features are drawn as they are, in raw units where the transform is known. Of more,
     the first two principal components of the items, onto which the inducing inputs are projected;
-    the labels give the share of variance of each. The legend counts the inducing inputs that lie
+    the labels give the share of variance of each. Under a `Projected` kernel these are of its
+    directions. The legend counts the inducing inputs that lie
     outside the range of the items in one numeric feature or more; they may lie anywhere between and
     next to the 0 and 1 of a level.
 
@@ -135,8 +137,11 @@ def inducing_inputs(
             "another, such as VFE()."
         )
     rows = compared_items(model.duels)
-    items = model.duels.items[rows]
-    numeric = _numeric_columns(model.duels)
+    items = seen_by_inducing(model.kernel, model.duels.items[rows])
+    projected = isinstance(model.inducing_variable, ProjectedPoints)
+    numeric = np.arange(Z.shape[1]) if projected else _numeric_columns(model.duels)
+    if projected and Z.shape[1] == 1:  # next to each other, as there is nothing else to show
+        items, Z = (np.column_stack([values, np.zeros(len(values))]) for values in (items, Z))
     low, high = items[:, numeric].min(0), items[:, numeric].max(0)
     outside = ((Z[:, numeric] < low - ROUNDING) | (Z[:, numeric] > high + ROUNDING)).any(1)
     scales = feature_scales(model.duels)
@@ -151,7 +156,7 @@ def inducing_inputs(
         gone = f"{len(Z)}, all features are levels"
 
     ax = axes_or_new(ax)
-    if len(scales) == 1:
+    if len(scales) == 1 and not projected:
         ax.plot(scales[0].raw(shown[:, 0]), np.zeros(len(shown)), "|", ms=14, color=GREY)
         ax.plot(scales[0].raw(Z[:, 0]), np.ones(len(Z)), "x", ms=8, mew=1.6, color=VERMILION)
         ax.set_yticks([0, 1], [some, "inducing inputs"])
@@ -159,7 +164,7 @@ def inducing_inputs(
         ax.set_xlabel(drawable([scales[0].name])[0], **name_style())
         ax.set_title(f"inducing inputs: {gone}", fontsize=SMALL, loc="left")
         return ax
-    if len(scales) == 2:
+    if len(scales) == 2 and not projected:
         points, inducing = (
             np.stack([scale.raw(values[:, j]) for j, scale in enumerate(scales)], 1)
             for values in (shown, Z)
@@ -169,8 +174,9 @@ def inducing_inputs(
         axes, shares = principal_axes(items)
         centre = items.mean(0)
         points, inducing = (shown - centre) @ axes, (Z - centre) @ axes
+        of = "of the directions " if projected else ""
         labels = [
-            f"{name} principal component ({100 * share:.0f} % of the variance)"
+            f"{name} principal component {of}({100 * share:.0f} % of the variance)"
             for name, share in zip(("first", "second"), shares, strict=True)
         ]
     few = len(shown) < 500  # these stay visible above the crosses, a crowd would hide them
@@ -190,7 +196,7 @@ def _numeric_columns(duels: Duels) -> IntArray:
 
 
 def inducing_points(model: PreferenceGP) -> FloatArray | None:
-    """Z (m, D) in the units of `duels.items`, or None."""
+    """Z (m, D) in the units of `duels.items`, or (m, q) among directions; or None."""
     if model.inducing_variable is None:
         return None
     return np.asarray(model.inducing_variable.Z.numpy())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sparse_prefgp.covariances.projected import ProjectedPoints
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
     BLACK,
@@ -210,7 +211,7 @@ def _mark_along(ax: Axes, model: PreferenceGP, scale: FeatureScale, x: FloatArra
         items, np.full(len(items), 0.02), "|", ms=8, color=BLACK, transform=across, label="items"
     )
     Z = inducing_points(model)
-    if Z is not None:
+    if Z is not None and not isinstance(model.inducing_variable, ProjectedPoints):
         raw = scale.raw(Z[:, 0])
         label = _inducing_label((raw >= x[0]) & (raw <= x[-1]))
         ax.plot(raw, np.full(len(raw), 0.97), "x", color=VERMILION, transform=across, label=label)
@@ -246,7 +247,7 @@ def _surface(
     # Above the crosses, so that an inducing input on an item does not hide it.
     ax.plot(*raw, ".", color="white", mec=BLACK, mew=0.4, ms=size, zorder=3, label="items")
     Z = inducing_points(model)
-    if Z is not None:
+    if Z is not None and not isinstance(model.inducing_variable, ProjectedPoints):
         raw = [scale.raw(Z[:, j]) for j, scale in enumerate(scales)]
         inside = (raw[0] >= x[0]) & (raw[0] <= x[-1]) & (raw[1] >= y[0]) & (raw[1] <= y[-1])
         ax.plot(*raw, "x", color="white", ms=8, mew=3)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -40,6 +41,34 @@ class FitCallbacks(NamedTuple):
 
     step: Callable[[Any], None] | None = None
     chunk: Callable[[streaming.StreamProgress], None] | None = None
+
+
+class _Starts:
+    """Where kernels start, by training duels; each is found once, when it is asked for."""
+
+    def __init__(self, duels: Callable[[], Duels], seed: int) -> None:
+        self._duels, self._seed = duels, seed
+        self._known: dict[Any, Any] = {}
+
+    def distance(self, columns: Sequence[int] | None) -> float:
+        rows, rng = self._seen(columns).distinct_rows()[0], np.random.default_rng(self._seed)
+        return analysis.projection.median_distance(rows, rng)
+
+    def projection(self, directions: int, columns: Sequence[int] | None) -> FloatArray:
+        key = (directions, None if columns is None else tuple(columns))
+        if key not in self._known:
+            rng = np.random.default_rng(self._seed)
+            self._known[key] = analysis.projection.initial_projection(
+                self._seen(columns), directions, rng=rng
+            )
+        found: FloatArray = self._known[key]
+        return found
+
+    def _seen(self, columns: Sequence[int] | None) -> Duels:
+        duels = self._duels()
+        if columns is None:
+            return duels
+        return Duels.from_events(duels.items[:, list(columns)], duels.events)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +106,13 @@ class Training:
         """That of the settings as it starts."""
         train = self.train
         groups = groups_of(train) if self.groups is None else self.groups or None
-        return self.settings.kernel_choice.build(train.num_features, groups, groups_of(train))
+        return self.settings.kernel_choice.build(
+            train.num_features, groups, groups_of(train), self._starts
+        )
+
+    @cached_property
+    def _starts(self) -> _Starts:
+        return _Starts(lambda: self.train, self.settings.seed)
 
     def first_inputs(
         self, rng: np.random.Generator | None = None
@@ -97,7 +132,10 @@ class Training:
             )
         if self.num_inducing is None:
             return None
-        return models.kmeans_inputs(train.distinct_rows()[0], self.num_inducing, rng)
+        rows = train.distinct_rows()[0]
+        if settings.kernel_choice.is_projected:
+            rows = covariances.projected.seen_by_inducing(self.kernel(), rows)
+        return models.kmeans_inputs(rows, self.num_inducing, rng)
 
     def model(
         self,
@@ -300,9 +338,13 @@ class StreamHoldout:
     def model(self, inputs: Any) -> streaming.StreamedGP:
         """The model of the settings before anything is learned."""
         settings, train = self.settings, self.train
+        rng = np.random.default_rng(settings.seed)
+        starts = _Starts(lambda: train.sample(_SAMPLE, rng), settings.seed)
         model = streaming.StreamedGP(
             train,
-            settings.kernel_choice.build(train.num_features, groups_of(train), groups_of(train)),
+            settings.kernel_choice.build(
+                train.num_features, groups_of(train), groups_of(train), starts
+            ),
             approximation=settings.approximation_choice.build(settings.seed),
             inducing_variable=inputs,
             engine=engines.PartitionedEP(

@@ -4,7 +4,7 @@
     product  factor * factor * …
     factor   (sum), a kernel, a column, or "a column" in quotes
     kernel   linear, se, matern32, matern52, item, pair, additive-se, …
-             kernel(column, column), iso(kernel)
+             kernel(column, column), iso(kernel), projected(kernel, directions)
 
 Nothing here knows of GPflow; `kernel_names.py` makes kernels of trees.
 """
@@ -25,7 +25,9 @@ KERNEL_NAMES = (*STATIONARY_KERNELS, "linear", "item", "pair", *ADDITIVE_KERNELS
 # What can have columns in brackets.
 OF_COLUMNS = (*STATIONARY_KERNELS, "linear")
 _WITH_BRACKETS = ("iso", "projected", "item-in-time")
-_NOT_YET = ("projected", "item-in-time")
+_NOT_YET = ("item-in-time",)
+# What a projection has where its number of directions is left out.
+DIRECTIONS = 4
 _TOKEN = re.compile(
     r"\s*(?:(?P<mark>[()+*,])|(?P<quoted>\"[^\"]*\"|'[^']*')|(?P<word>[^\s()+*,\"']+))"
 )
@@ -41,9 +43,13 @@ class Plain:
     """Those that it sees; none are all features."""
     iso: bool = False
     """Whether its features share a lengthscale."""
+    directions: int = 0
+    """Onto how many learned directions its features are projected; 0 for themselves."""
 
     def __str__(self) -> str:
         inside = f"({', '.join(map(_written, self.columns))})" if self.columns else ""
+        if self.directions:
+            return f"projected({self.name}{inside}, {self.directions})"
         return f"iso({self.name}{inside})" if self.iso else f"{self.name}{inside}"
 
 
@@ -218,19 +224,29 @@ class _Reader:
                 f"The kernel {self._text!r} asks for {name}(…), which there is not yet; choose "
                 f"from {', '.join(KERNEL_NAMES)}, or iso(matern52)."
             )
-        if name == "iso":
+        if name in ("iso", "projected"):
             inner = self._factor()
+            number = self._directions() if name == "projected" else 0
             self._closes(bracket)
-            if not (isinstance(inner, Plain) and inner.name in STATIONARY_KERNELS):
+            plain = isinstance(inner, Plain) and not (inner.iso or inner.directions)
+            if not (isinstance(inner, Plain) and plain and inner.name in STATIONARY_KERNELS):
                 self._refuse(
-                    token.place, f"iso takes one of {', '.join(STATIONARY_KERNELS)}, not {inner}"
+                    token.place, f"{name} takes one of {', '.join(STATIONARY_KERNELS)}, not {inner}"
                 )
-            return Plain(inner.name, inner.columns, iso=True)
+            return Plain(inner.name, inner.columns, iso=name == "iso", directions=number)
         if name in KERNEL_NAMES and name not in OF_COLUMNS:
             self._refuse(token.place, f"{name} takes no columns; {', '.join(OF_COLUMNS)} do")
         if name not in KERNEL_NAMES:
             _unknown(token.text, self._text)
         return Plain(name, self._columns(bracket))
+
+    def _directions(self) -> int:
+        if not self._takes(","):
+            return DIRECTIONS
+        token = self._taken("a number of directions")
+        if not token.text.isdecimal() or int(token.text) < 1:
+            self._refuse(token.place, f"{token.text!r} is no number of directions of at least 1")
+        return int(token.text)
 
     def _columns(self, bracket: _Token) -> tuple[str, ...]:
         found: list[str] = []

@@ -9,10 +9,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
 from sparse_prefgp import covariances, data
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.workflow.kernel_grammar import (
     ADDITIVE,
@@ -36,6 +38,23 @@ gpflow = late("gpflow")
 # values for unrelated, and one of 1e-10 changes the evidence of a million duels by 1e-4 nats.
 LEAST_LENGTHSCALE = 1e-4
 LEAST_VARIANCE = 1e-10
+
+
+# Up to so many features each has a variance of its own in a linear term: under VFE more of them
+# take over while a stationary term recovers, which then is lost (docs/embeddings.md).
+OWN_VARIANCES = 16
+
+
+class KernelStarts(Protocol):
+    """What training duels say of where a kernel starts; `columns` are features, None for all."""
+
+    def distance(self, columns: Sequence[int] | None) -> float:
+        """The median distance of the items."""
+        ...
+
+    def projection(self, directions: int, columns: Sequence[int] | None) -> FloatArray:
+        """Where so many directions start, (D, q)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -71,12 +90,15 @@ class KernelChoice:
         num_features: int,
         groups: Sequence[FeatureGroup] | None = None,
         columns: Sequence[FeatureGroup] | None = None,
+        starts: KernelStarts | None = None,
     ) -> covariances.Kernel:
         """The kernel with starting values for `num_features` standardised features.
 
         Stationary terms have variance 1 and one lengthscale per feature, at first sqrt(D): the
-        size of a typical distance between items. The linear term has one variance per feature, at
-        first 1 / D. Item effects have variance 1. D counts the features that a term sees. An
+        size of a typical distance between items. That of `iso(…)` starts at the median distance of
+        the items, and directions of `projected(…)` where `initial_projection` has them. The linear
+        term has one variance per feature, at first 1 / D, and above 16 features one for all. Item
+        effects have variance 1. D counts the features that a term sees. An
         additive kernel is a sum over `groups`, which are by default the single columns; each term
         sees the columns of its group alone, with lengthscales as above for so many features, and
         the G terms share a variance of 1.
@@ -90,7 +112,10 @@ class KernelChoice:
         Terms are in the order of `term_names`.
 
         :param columns: the features of each raw column; by default single ones.
-        :raises ValueError: a column that is not among them; effects of pairs alone.
+        :param starts: what the training duels say of where to start; without it `iso(…)` starts at
+            sqrt(D), and `projected(…)` is refused.
+        :raises ValueError: a column that is not among them; effects of pairs alone; a projection
+            without `starts`, or onto more directions than items vary along.
         """
         if all(term == PAIR for term in self.terms):
             raise ValueError(
@@ -98,7 +123,8 @@ class KernelChoice:
                 "another; add one of items, as in se+pair or item+pair."
             )
         columns = single_columns(num_features) if columns is None else columns
-        maker = _Maker(num_features, {group.name: group.columns for group in columns})
+        by_name = {group.name: group.columns for group in columns}
+        maker = _Maker(num_features, by_name, starts)
         terms: list[covariances.Kernel] = []
         for term in self.terms:
             if isinstance(term, Plain) and term.name.startswith(ADDITIVE):
@@ -163,6 +189,11 @@ class KernelChoice:
         return any(map(has_item, self.terms))
 
     @property
+    def is_projected(self) -> bool:
+        """Whether a term sees learned directions of the features."""
+        return any(isinstance(term, Plain) and term.directions for term in self.terms)
+
+    @property
     def only_items(self) -> bool:
         """Whether there is nothing else, so that inducing inputs have nothing to explain."""
         return all(has_item(term) or term == PAIR for term in self.terms)
@@ -199,11 +230,24 @@ class KernelChoice:
         columns: Sequence[FeatureGroup] | None = None,
     ) -> int:
         """How many kernel parameters are learned; arguments as for `build`."""
-        kernel = self.build(num_features, groups, columns)
+        kernel = self.build(num_features, groups, columns, _Anywhere(num_features))
         return sum(int(np.prod(p.shape)) for p in kernel.trainable_parameters)
 
     def __str__(self) -> str:
         return "+".join(self.parts)
+
+
+@dataclass(frozen=True)
+class _Anywhere:
+    """Starts that are never used: parameters are only counted."""
+
+    num_features: int
+
+    def distance(self, columns: Sequence[int] | None) -> float:
+        return 1.0
+
+    def projection(self, directions: int, columns: Sequence[int] | None) -> FloatArray:
+        return np.ones((self.num_features if columns is None else len(columns), directions))
 
 
 class _Maker:
@@ -212,8 +256,13 @@ class _Maker:
     :param columns: the features of each raw column.
     """
 
-    def __init__(self, num_features: int, columns: dict[str, tuple[int, ...]]) -> None:
-        self._num_features, self._columns = num_features, columns
+    def __init__(
+        self,
+        num_features: int,
+        columns: dict[str, tuple[int, ...]],
+        starts: KernelStarts | None = None,
+    ) -> None:
+        self._num_features, self._columns, self._starts = num_features, columns, starts
 
     def of_group(self, name: str, group: FeatureGroup, count: int) -> covariances.Kernel:
         """One of so many terms of an additive kernel."""
@@ -244,12 +293,24 @@ class _Maker:
         seen = self._features(term.columns) if term.columns else None
         size = self._num_features if seen is None else len(seen)
         if term.name == "linear":
-            return _limited(
-                gpflow.kernels.Linear(variance=np.full(size, 1.0 / size), active_dims=seen)
-            )
-        scales = math.sqrt(size) if term.iso else np.full(size, math.sqrt(size))
+            each = np.full(size, 1.0 / size) if size <= OWN_VARIANCES else 1.0 / size
+            return _limited(gpflow.kernels.Linear(variance=each, active_dims=seen))
         make = getattr(gpflow.kernels, STATIONARY_KERNELS[term.name])
+        if term.directions:
+            return self._projected(term, make, seen)
+        scales: Any = np.full(size, math.sqrt(size))
+        if term.iso:
+            scales = math.sqrt(size) if self._starts is None else self._starts.distance(seen)
         return _limited(make(lengthscales=scales, active_dims=seen))
+
+    def _projected(self, term: Plain, make: Any, seen: Sequence[int] | None) -> covariances.Kernel:
+        if self._starts is None:
+            raise ValueError(
+                f"The kernel {term} starts from what the training duels say, which a name alone "
+                "does not know; make it of initial_projection, as Projected(kernel, W)."
+            )
+        w = self._starts.projection(term.directions, seen)
+        return covariances.Projected(_limited(make()), w, active_dims=seen)
 
     def _in_context(self, factors: Sequence[Term]) -> covariances.Kernel:
         """What the effects of each item are over contexts; levels of several columns jointly."""

@@ -663,7 +663,12 @@ CASES: dict[str, Case] = {
     "kernel with nothing after a plus": Case(
         FIT + " --kernel linear+", ("character 8", "a kernel is missing")
     ),
-    "kernel that is not yet": Case(FIT + " --kernel projected(matern52,4)", ("not yet",)),
+    "more directions than features": Case(
+        FIT + " --kernel projected(matern52,40)", ("40 directions", "from 1 to")
+    ),
+    "no number of directions": Case(
+        FIT + " --kernel projected(matern52,many)", ("'many'", "number of directions")
+    ),
     "kernel in time that is not yet": Case(FIT + " --kernel item-in-time(wiener)", ("not yet",)),
     "kernel with iso of another": Case(FIT + " --kernel iso(linear)", ("iso takes one of",)),
     "kernel that is a column": Case(

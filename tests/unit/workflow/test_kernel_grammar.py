@@ -42,6 +42,37 @@ def test_names_of_before_are_what_they_were() -> None:
     assert KernelChoice.parse("additive-se+item").parts == ("additive-se", "item")
 
 
+class Starts:
+    """Where kernels start, as if training duels had said so."""
+
+    def distance(self, columns: Any) -> float:
+        return 3.0 if columns is None else 0.5 * len(columns)
+
+    def projection(self, directions: int, columns: Any) -> np.ndarray:
+        return np.ones((5 if columns is None else len(columns), directions))
+
+
+def test_projections_and_distances_start_where_the_duels_say() -> None:
+    choice = KernelChoice.parse("Projected(matern52) + item")
+    assert choice.parts == ("projected(matern52, 4)", "item") and choice.is_projected
+    kernel = choice.build(5, starts=Starts())
+    assert isinstance(kernel.kernels[0], spg.Projected)
+    assert kernel.kernels[0].W.shape == (5, 4)
+    assert choice.num_parameters(5) == 1 + 20 + 1
+    some = KernelChoice.parse("projected(se(price, age), 1)")
+    assert str(some) == "projected(se(price, age), 1)"
+    assert some.build(5, columns=COLUMNS, starts=Starts()).W.shape == (2, 1)
+    assert KernelChoice.parse("iso(se)").build(5, starts=Starts()).lengthscales.numpy() == 3.0
+    with pytest.raises(ValueError, match="initial_projection"):
+        choice.build(5)
+
+
+def test_many_features_share_the_variance_of_a_linear_term() -> None:
+    few, many = (KernelChoice.parse("linear").build(d) for d in (16, 17))
+    assert few.variance.shape == (16,) and many.variance.shape == ()
+    assert float(many.variance.numpy()) == pytest.approx(1 / 17)
+
+
 def test_pairs() -> None:
     choice = KernelChoice.parse("se+pair")
     kernel = choice.build(5)
@@ -158,7 +189,10 @@ def test_lists_are_parted_outside_brackets_and_quotes() -> None:
         ("matern25(a)", "did you mean matern52"),
         ("iso(linear)", "iso takes one of"),
         ("iso", "needs a kernel in brackets"),
-        ("projected(matern52, 4)", "not yet"),
+        ("projected(matern52, 0)", "no number of directions"),
+        ("projected(linear, 2)", "projected takes one of"),
+        ("projected(iso(se), 2)", "projected takes one of"),
+        ("projected(se, 2", "a bracket is not closed"),
         ("item-in-time(wiener)", "not yet"),
         ("surface*se", "'surface' in 'surface\\*se' is unknown"),
         ("item*item", "item twice in a product"),
