@@ -124,7 +124,7 @@ def read_sets(
     frame = load(source, kind.replace("_", "-"), lambda header: (CHOICE_SET, ITEM_ID)).frame
     header = list(frame.columns)
     groups = judge_column(model, header, groups)
-    made = () if own.transform is None else (*own.transform.numeric, *own.transform.categorical)
+    made = () if own.transform is None else own.transform.raw_columns
     wanted = tuple(name for name in made if name != NONE)  # which is made of empty rows
     named = items is not None or ITEM_ID in header or any(name not in header for name in wanted)
     there = [name for name in own.covariate_names if name in header]

@@ -383,6 +383,11 @@ def _in_units_of(
                 "The duels have features of both sides, which are numbers, but the model has the "
                 f"categorical feature {own.transform.categorical[0]!r}; give duels between items."
             )
+        if own.transform is not None and own.transform.reduced is not None:
+            raise ValueError(
+                "The duels have features of both sides, but the model has reduced those of items "
+                f"({own.transform.reduced}); give duels between items."
+            )
         standardise = False if own.transform is None else own.transform
         more: dict[str, Any] = {"standardise": standardise, "ignore": ignore, **said}
         return stream_duels(duels, features=own.feature_names, **more), None

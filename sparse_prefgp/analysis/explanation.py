@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
-from sparse_prefgp.analysis.items import feature_columns, known_items
+from sparse_prefgp.analysis.items import feature_columns, feature_parts, known_items
 from sparse_prefgp.covariances.finite import finite_parts
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
 from sparse_prefgp.covariances.pair_effect import pair_effect
@@ -201,8 +201,8 @@ def explain(
     mean, variance = (np.asarray(x)[0] for x in model.predict_difference(inputs[:1], inputs[1:]))
     won, tied, _ = model.predict_outcome(inputs[:1], inputs[1:]).numpy()[0]
 
-    changed = _changed(model.duels, sides, columns)
-    points_at = np.stack(list(changed.values()))
+    parts = feature_parts(model.duels)
+    points_at = np.stack([part.taken_over(sides[1], sides[0]) for part in parts])
     means, variances = _one_by_one(model, sides, points_at)
     method, points, tolerance, converged = EXACT, None, None, True
     if not _is_additive(model, columns):
@@ -212,8 +212,8 @@ def explain(
         means, points, converged = _path(model, sides, points_at, target, steps, tolerance)
         variances = np.full(len(means), np.nan)
     rows = [
-        (name, *(_value(model.duels, name, side[columns.get(name, [])]) for side in sides))
-        for name in changed
+        (part.name, *(_value(model.duels, part.name, side[part.columns]) for side in sides))
+        for part in parts
     ]
     if model.has_item_effect:
         numbers = inputs[:, d] if inputs.shape[1] > d else np.full(2, -1.0)
@@ -302,35 +302,6 @@ def _columns(duels: KnownDuels) -> dict[str, IntArray]:
     return {str(name): np.flatnonzero(names == name) for name in dict.fromkeys(names)}
 
 
-def _blocks(duels: KnownDuels) -> dict[str, FloatArray]:
-    """The part that each raw column or vector has of the directions of a reduction, (r, r)."""
-    reduction = None if duels.transform is None else duels.transform.reduction
-    return {} if reduction is None else reduction.projectors()
-
-
-def _changed(
-    duels: KnownDuels, sides: FloatArray, columns: dict[str, IntArray]
-) -> dict[str, FloatArray]:
-    """For each raw feature the second item (D,) with this feature of the first."""
-    blocks = _blocks(duels)
-    found: dict[str, FloatArray] = {}
-    for name, index in columns.items():
-        if not blocks or name != _reduced_label(duels):
-            found[name] = sides[1].copy()
-            found[name][index] = sides[0, index]
-            continue
-        for block, part in blocks.items():
-            found[block] = sides[1].copy()
-            found[block][index] += (sides[0, index] - sides[1, index]) @ part
-    return found
-
-
-def _reduced_label(duels: KnownDuels) -> str | None:
-    """The name of all directions of a reduction; None without one."""
-    reduced = None if duels.transform is None else duels.transform.reduced
-    return None if reduced is None else reduced.label
-
-
 def _value(duels: KnownDuels, name: str, entries: FloatArray) -> Hashable:
     """A feature of one item as it was in the raw table, where the transform allows; of what was
     reduced nothing, as the model does not keep it."""
@@ -378,7 +349,7 @@ def _one_by_one(
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of the change when one feature of the second item becomes the first's.
 
-    :param changed: (features, D), see `_changed`.
+    :param changed: (features, D), the second item with one feature of the first.
     """
     second = np.broadcast_to(sides[1], changed.shape)
     return _differences(model, np.stack([changed, second], axis=1))
@@ -462,15 +433,15 @@ def _integrated(model: Predicts, sides: FloatArray, changed: FloatArray, steps: 
 
 def _is_additive(model: Predicts, columns: dict[str, IntArray]) -> bool:
     """Whether E f is a sum of functions of one raw feature each."""
-    several = len(_blocks(model.duels)) > 1
+    shared = [part for part in feature_parts(model.duels) if part.own is not None]
+    several = len(shared) > 1
     if len(columns) == 1 and not several:
         return True
     feature = np.empty(model.duels.num_features, dtype=np.int64)
     for k, index in enumerate(columns.values()):
         feature[index] = k
     if several:  # each direction is of all blocks
-        directions = columns[str(_reduced_label(model.duels))]
-        feature[directions] = _OF_SEVERAL
+        feature[shared[0].columns] = _OF_SEVERAL
     return _additive_kernel(model.kernel, feature) and _additive_mean(model.mean_function)
 
 

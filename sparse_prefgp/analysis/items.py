@@ -463,6 +463,47 @@ def feature_columns(duels: KnownDuels) -> tuple[str, ...]:
     return tuple(f"column {j}" for j in range(duels.num_features))
 
 
+class FeaturePart(NamedTuple):
+    """What a raw feature is of the columns of `duels.items`."""
+
+    name: str
+    columns: IntArray
+    """The columns that it has a part in."""
+    own: FloatArray | None = None
+    """Its part of a step in these columns is the step times this matrix, as they are directions
+    that several features have made; None where the columns are its own.
+    """
+
+    def taken_over(self, start: FloatArray, end: FloatArray) -> FloatArray:
+        """Items (…, D) `start` with this feature of the items `end`."""
+        found, here = np.array(start), self.columns
+        if self.own is None:
+            found[..., here] = end[..., here]
+        else:
+            found[..., here] += (end[..., here] - start[..., here]) @ self.own
+        return found
+
+
+def feature_parts(duels: KnownDuels) -> list[FeaturePart]:
+    """All raw features; those that were reduced share their directions.
+
+    An item keeps no more of them than its scores y = x V, where the rows V_b of the directions
+    belong to the feature b. The columns of b that the scores tell are y V_b', so that taking b
+    over from another item is a step of (y' - y) V_b' V_b.
+    """
+    names = np.array(feature_columns(duels), dtype=object)
+    reduced = None if duels.transform is None else duels.transform.reduced
+    found: list[FeaturePart] = []
+    for name in dict.fromkeys(names):
+        columns = np.flatnonzero(names == name)
+        if reduced is None or name != reduced.label:
+            found.append(FeaturePart(str(name), columns))
+            continue
+        parts = reduced.reduction.projectors()
+        found += [FeaturePart(block, columns, own) for block, own in parts.items()]
+    return found
+
+
 def _item_set(
     model: Predicts,
     ids: tuple[Hashable, ...],

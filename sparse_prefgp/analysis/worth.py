@@ -168,6 +168,12 @@ def worth(
     _check_steps(wanted, numeric, unit)
     found, compared = _places(model, items)
     linear = _is_linear(model)
+    transform = model.duels.transform
+    if not linear and not by_item and transform is not None and transform.reduced is not None:
+        raise ValueError(
+            f"The model has reduced features ({transform.reduced}), which a plane over the others "
+            "leaves out; ask by item (by_item=True, --by-item)."
+        )
     inputs = found.inputs[compared][:, : model.duels.num_features]
     if by_item:
         rows = []
@@ -381,6 +387,9 @@ def _as_rows(model: Predicts, features: FloatArray) -> FloatArray:
 
 def _columns(duels: KnownDuels) -> dict[str, IntArray]:
     names = np.array(feature_columns(duels), dtype=object)
+    reduced = None if duels.transform is None else duels.transform.reduced
+    if reduced is not None:  # directions have no units
+        names = names[: -reduced.size]
     return {str(name): np.flatnonzero(names == name) for name in dict.fromkeys(names)}
 
 
@@ -398,6 +407,13 @@ def _scale(duels: KnownDuels, name: str) -> float:
 
 def _checked(duels: KnownDuels, columns: Mapping[str, IntArray], unit: str) -> list[str]:
     """The numeric features; refuses a unit that is none."""
+    reduced = None if duels.transform is None else duels.transform.reduced
+    if reduced is not None and unit in reduced.names:
+        raise ValueError(
+            f"The feature {unit!r} was reduced along with others ({reduced}), so that nothing can "
+            f"be measured in its units; keep it apart by naming it in the kernel, as in --kernel "
+            f"linear({unit})+matern52."
+        )
     if len(columns) < 2:
         raise ValueError(
             f"The model has {'one feature' if columns else 'no features'}, so that nothing can be "

@@ -56,7 +56,7 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
     """Score a model on labelled duels, next to a linear probit on its training duels and a coin; or
     on choices or rankings, next to a conditional logit and equal shares."""
     sources = (options.duels, options.choices, options.rankings, options.best_worst)
-    check_file(options.out, options.overwrite, saved.items, *sources, ending=".json")
+    check_file(options.out, options.overwrite, *saved.files, *sources, ending=".json")
     flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.evaluation import evaluate as score_model
@@ -67,7 +67,7 @@ def evaluate(console: Output, saved: SavedModel, options: EvaluateOptions) -> No
         scores = score_model(
             fitted,
             options.duels,
-            saved.items,
+            saved.items_of(fitted),
             rng=seeded(options.seed),
             groups=options.noise_by,
             blocks=options.blocks,

@@ -66,7 +66,7 @@ def explain(console: Output, saved: SavedModel, options: ExplainOptions) -> None
 
     with console.status("Explaining …"):
         explanation = explain_pair(
-            fitted, options.first, options.second, saved.items, at=options.at
+            fitted, options.first, options.second, saved.items_of(fitted), at=options.at
         )
     console.print(Text(str(explanation)))
     console.manners.emit(explanation.to_dict())

@@ -168,12 +168,24 @@ def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:
 
 
 def column_lines(transform: FeatureTransform) -> list[str]:
-    """Which columns were read as numbers and which as levels."""
+    """Which columns were read as numbers, which as levels and which as vectors, and what of them a
+    reduction keeps."""
+    reduced = transform.reduced
+    parts = (transform,) if reduced is None else (transform, reduced.inputs)
     coded = [
         f"{name} ({len(levels)} levels)"
-        for name, levels in zip(transform.categorical, transform.categories, strict=True)
+        for part in parts
+        for name, levels in zip(part.categorical, part.categories, strict=True)
     ]
-    kinds = {"Numeric features": transform.numeric, "Categorical, one-hot encoded": coded}
+    kinds: dict[str, Sequence[str]] = {
+        "Numeric features": transform.numeric_columns,
+        "Categorical, one-hot encoded": coded,
+    }
+    if reduced is not None:
+        kept = reduced.reduction.shares().items()
+        kinds["Reduced, with the share of the variance that is kept"] = [
+            f"{name} {100.0 * share:.0f} %" for name, share in sorted(kept, key=lambda one: one[1])
+        ]
     return [f"{kind}: {_shortened(names)}" for kind, names in kinds.items() if names]
 
 

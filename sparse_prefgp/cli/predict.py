@@ -60,7 +60,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
     """Predict pairs: probability that the first beats the second, interval of the difference; or
     what is chosen of sets."""
     sources = (options.pairs, options.choices, options.rankings, options.best_worst)
-    check_file(options.out, options.overwrite, saved.items, *sources)
+    check_file(options.out, options.overwrite, *saved.files, *sources)
     flags = {name: True for name in ("at_once", "unranked_last") if getattr(options, name)}
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.prediction import predict as predict_pairs
@@ -69,7 +69,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
         frame = predict_pairs(
             fitted,
             options.pairs,
-            saved.items,
+            saved.items_of(fitted),
             level=options.level,
             groups=options.noise_by,
             choices=options.choices,

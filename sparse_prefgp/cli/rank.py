@@ -70,14 +70,14 @@ def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
 
     Items with equal features share a row.
     """
-    check_file(options.out, options.overwrite, saved.items)
+    check_file(options.out, options.overwrite, *saved.files)
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.ranking import rank as rank_items
 
     with counting_bar(console, "Ranking") as progress:
         ranking = rank_items(
             fitted,
-            saved.items,
+            saved.items_of(fitted),
             order=options.order,
             min_comparisons=options.min_comparisons,
             top_k=options.top,

@@ -46,6 +46,7 @@ class Tables:
     at_once: bool = same_as(Sources, "at_once")
     unranked_last: bool = same_as(Sources, "unranked_last")
     none: str | None = same_as(Sources, "none")
+    embedding: Sequence[str] | None = same_as(Sources, "embedding")
     features: Sequence[str] | None = same_as(Sources, "features")
     ignore: Sequence[str] = same_as(Sources, "ignore")
     context: Sequence[str] = same_as(Sources, "context")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from sparse_prefgp.support.options import option
+from sparse_prefgp.io.vectors import items_given, paths_of
+from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.workflow.fit_sources import Sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +22,22 @@ class SavedModel:
         "fitted with.",
         default=None,
     )
+    embedding: Sequence[str] = same_as(
+        Sources,
+        "embedding",
+        help="Vectors of these items, as for fit; the only ones of a model need no name.",
+        default=(),
+        parse=tuple,
+    )
+
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """What was given besides the model."""
+        return self.items, *paths_of(self.embedding)
+
+    def items_of(self, model: Any) -> Any:
+        """The items, with their vectors, as functions of a model take them."""
+        return items_given(self.items, self.embedding, like=model)
 
 
 @dataclass(frozen=True, kw_only=True)

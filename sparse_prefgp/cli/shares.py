@@ -43,7 +43,7 @@ class SharesOptions:
 @command()
 def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
     """How many would choose each alternative of new sets, with intervals."""
-    check_file(options.out, options.overwrite, saved.items, options.alternatives)
+    check_file(options.out, options.overwrite, *saved.files, options.alternatives)
     if options.picture is not None:
         check_file(options.picture, options.overwrite, options.alternatives, ending=".png")
     fitted = open_model(console, saved.model)
@@ -53,7 +53,7 @@ def shares(console: Output, saved: SavedModel, options: SharesOptions) -> None:
         found = shares_of(
             fitted,
             options.alternatives,
-            saved.items,
+            saved.items_of(fitted),
             level=options.level,
             draws=options.draws,
             rng=seeded(options.seed),

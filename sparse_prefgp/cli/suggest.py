@@ -76,7 +76,7 @@ class SuggestOptions:
 @command()
 def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None:
     """Suggest which duels or sets to ask next, each as if those before it were asked already."""
-    check_file(options.out, options.overwrite, saved.items, options.pairs)
+    check_file(options.out, options.overwrite, *saved.files, options.pairs)
     _check_seed(options.seed)
     fitted = open_model(console, saved.model)
     import numpy as np
@@ -86,7 +86,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
     with counting_bar(console, "Choosing") as progress:
         found = suggest_pairs(
             fitted,
-            saved.items,
+            saved.items_of(fitted),
             pairs=options.pairs,
             batch=options.batch,
             set_size=options.set_size,

@@ -75,7 +75,7 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
         new, report = add_duels(
             fitted,
             options.duels,
-            saved.items,
+            saved.items_of(fitted),
             groups=options.noise_by,
             weights=options.weight,
             blocks=options.blocks,

@@ -58,9 +58,9 @@ class WorthOptions:
 @command()
 def worth(console: Output, saved: SavedModel, options: WorthOptions) -> None:
     """What a step of each attribute is worth in units of another, such as the price."""
-    check_file(options.out, options.overwrite, saved.items)
+    check_file(options.out, options.overwrite, *saved.files)
     if options.picture is not None:
-        check_file(options.picture, options.overwrite, saved.items, ending=".png")
+        check_file(options.picture, options.overwrite, *saved.files, ending=".png")
     steps = options.steps()
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.worth import worth as worth_of
@@ -70,7 +70,7 @@ def worth(console: Output, saved: SavedModel, options: WorthOptions) -> None:
         options.unit,
         steps=steps,
         by_item=options.by_item,
-        items=saved.items,
+        items=saved.items_of(fitted),
         level=options.level,
     )
     frame = found.frame

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 IMPUTATION_HINT = "fill in a value such as the column median (imputation), or leave out that item"
 # Up to here a double holds every whole number, and sums stay far from the end of int64.
 MAX_COUNT = 2**53
+# Numbers that are compared at a time.
+_COMPARED = 1 << 23
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -457,7 +459,7 @@ class Duels:
         ordered = len(np.unique((winners * n + losers)[won]))
         unordered = len(np.unique((low * n + high)[won]))
         # Without features items are not alike: nothing is known of them.
-        equal = (self.items[winners] == self.items[losers]).all(axis=1)
+        equal = self._equal_features(winners, losers)
         equal &= self.num_features > 0
         sizes = np.diff(self.events.offsets)
         compared = len(np.unique(np.concatenate([low, high])))
@@ -487,7 +489,19 @@ class Duels:
             components=components - never,
             noun=self.events.noun,
             set_sizes=(int(sizes.min()), int(sizes.max())) if sets else None,
+            reduced=None
+            if self.transform is None or self.transform.reduced is None
+            else str(self.transform.reduced),
         )
+
+    def _equal_features(self, first: IntArray, second: IntArray) -> BoolArray:
+        """Whether two rows of the items have equal features, some at a time."""
+        step = max(1, _COMPARED // max(1, self.num_features))
+        found = np.empty(len(first), dtype=bool)
+        for start in range(0, len(first), step):
+            some = slice(start, start + step)
+            found[some] = (self.items[first[some]] == self.items[second[some]]).all(axis=1)
+        return found
 
     def __repr__(self) -> str:
         return (
@@ -800,6 +814,7 @@ class DuelsSummary:
     equal features; `components` counts the connected parts of the comparison graph among the rows
     that were compared (information only). Of answers about sets, called `noun`, `set_sizes` are the
     fewest and the most alternatives, and pairs are those of which an answer says who is better.
+    `reduced` says what was reduced to directions; None where nothing was.
     """
 
     num_items: int
@@ -818,6 +833,7 @@ class DuelsSummary:
     components: int
     noun: str = "duels"
     set_sizes: tuple[int, int] | None = None
+    reduced: str | None = None
 
     def _sizes(self) -> list[tuple[str, str]]:
         if self.set_sizes is None:
@@ -848,6 +864,7 @@ class DuelsSummary:
         return [
             ("items (n)", items),
             ("features (D)", f"{self.num_features:,}" if self.num_features else "none"),
+            *([] if self.reduced is None else [("made of", self.reduced)]),
             (f"{self.noun} (t)", f"{self.num_duels:,}"),
             *self._sizes(),
             *([("of these tied", f"{self.ties:,}")] if self.ties else []),

@@ -24,7 +24,7 @@ from sparse_prefgp.data.reduction import (
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.lazy import late
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import counted, shortened
 
 # What a date begins with; numbers such as 20240131 are numbers.
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
@@ -68,6 +68,7 @@ class FeatureTransform:
         *,
         vectors: Sequence[str] = (),
         apart: Sequence[str] = (),
+        items: int | None = None,
     ) -> FeatureTransform:
         """Learn means, standard deviations, levels and directions from the rows of `frame`.
 
@@ -78,6 +79,7 @@ class FeatureTransform:
         :param vectors: columns of vectors, in a mapping (n, E) arrays.
         :param apart: numeric and categorical columns that are features of their own however many
             there are.
+        :param items: how many items the rows are of, by default n; 8 for each direction.
         :raises ValueError: a missing column, a value that is missing, not finite or not a number,
             or columns of which none varies.
         """
@@ -92,7 +94,8 @@ class FeatureTransform:
         inputs = found._without(apart)
         if len(inputs.feature_names) <= MOST_FEATURES and not vectors:
             return found
-        reduced = Reduced.fit(frame, inputs, vectors, _plain_row if where is None else where)
+        where = _plain_row if where is None else where
+        reduced = Reduced.fit(frame, inputs, vectors, where, items)
         rest = found._without([*inputs.numeric, *inputs.categorical])
         return replace(rest, dropped=found.dropped, reduced=reduced)
 
@@ -182,6 +185,12 @@ class FeatureTransform:
     def blocks(self) -> tuple[InputBlock, ...]:
         """What the reduction was made of: name, kind and width of each; none without one."""
         return () if self.reduced is None else self.reduced.reduction.blocks
+
+    @property
+    def raw_columns(self) -> tuple[str, ...]:
+        """All raw columns that features are made of."""
+        inner = () if self.reduced is None else self.reduced.names
+        return (*self.numeric, *self.categorical, *inner)
 
     @property
     def numeric_columns(self) -> tuple[str, ...]:
@@ -373,6 +382,7 @@ class Reduced:
         inputs: FeatureTransform,
         vectors: Sequence[str],
         where: Callable[[int], str],
+        items: int | None = None,
     ) -> Reduced:
         """Find the directions of the rows of `frame`, see `Reduction.fit`."""
         parts = _parts(frame, inputs, vectors, where)
@@ -384,7 +394,7 @@ class Reduced:
             for name, part in zip(vectors, parts[len(parts) - len(vectors) :], strict=True)
             if isinstance(part, VectorRows)
         ]
-        return cls(inputs, tuple(vectors), Reduction.fit(parts, blocks, where))
+        return cls(inputs, tuple(vectors), Reduction.fit(parts, blocks, where, items))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -395,6 +405,21 @@ class Reduced:
     def size(self) -> int:
         """How many directions there are."""
         return self.reduction.size
+
+    def __str__(self) -> str:
+        share = 100.0 * self.reduction.explained
+        return f"{self.made_of} -> {counted(self.size, 'direction')}, {share:.0f} % of the variance"
+
+    @property
+    def made_of(self) -> str:
+        """The blocks in words, such as `vector e (768) and 3 columns`."""
+        vectors = [block for block in self.reduction.blocks if block.kind == VECTOR]
+        said = [f"vector {block.name} ({block.width:,})" for block in vectors]
+        columns = sum(block.width for block in self.reduction.blocks) - sum(
+            block.width for block in vectors
+        )
+        said += [counted(columns, "column")] if columns else []
+        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
 
     @property
     def label(self) -> str:

@@ -63,6 +63,7 @@ class Reduction:
         parts: Sequence[Part],
         blocks: Sequence[InputBlock],
         where: Callable[[int], str],
+        items: int | None = None,
     ) -> Reduction:
         """Find the directions of the rows of some blocks side by side, read in chunks.
 
@@ -74,6 +75,7 @@ class Reduction:
 
         :param parts: for each block (n, width) numbers, or vectors.
         :param where: how a message names row i.
+        :param items: how many items the rows are of; by default each is one.
         :raises ValueError: vectors that are not finite; no column that varies; more columns than
             fit into memory.
         """
@@ -93,7 +95,7 @@ class Reduction:
             if block.kind == VECTOR:
                 scale[here] = _scales(sd[here])
             start += block.width
-        most = min(width, MOST_DIRECTIONS, max(1, n // ITEMS_EACH))
+        most = min(n, width, MOST_DIRECTIONS, max(1, (items or n) // ITEMS_EACH))
         if n < width:
             variances, directions = _by_rows(source, mean, scale, most)
         else:

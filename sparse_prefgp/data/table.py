@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -105,6 +105,10 @@ class DuelTable:
     def saying(self, **columns: Any) -> DuelTable:
         """The same table with other columns of its events, such as `judge=None`."""
         return replace(self, events=replace(self.events, **columns))
+
+    def keeping_apart(self, names: Iterable[str]) -> DuelTable:
+        """The same table, whose columns of these names stay features of their own."""
+        return replace(self, apart=tuple(dict.fromkeys((*self.apart, *names))))
 
     def without_grades(self) -> DuelTable:
         """The same table, grades being plain wins of the better side."""
@@ -224,7 +228,10 @@ class DuelTable:
 
         :raises ValueError: what `FeatureTransform.fit` raises.
         """
-        in_context = () if self.item_rows is None else self.item_rows.columns
+        in_context, items = (), None
+        if self.item_rows is not None:
+            in_context = self.item_rows.columns
+            items = len({self.item_rows.bases[i] for i in training})
         return FeatureTransform.fit(
             self.items.iloc[training],
             self.numeric,
@@ -232,6 +239,7 @@ class DuelTable:
             lambda i: self.row_names(int(training[i])),
             vectors=self.vectors,
             apart=(*in_context, *self.apart),
+            items=items,
         )
 
     def _compared(self, index: IntArray) -> IntArray:

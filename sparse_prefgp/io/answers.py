@@ -11,8 +11,10 @@ import numpy as np
 
 from sparse_prefgp.data.events import BEST_WORST, BEST_WORST_AT_ONCE, CHOICE, RANKING, TOP, Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.data.vectors import VectorRows, as_column, vector_rows
 from sparse_prefgp.io.columns import ItemColumns
 from sparse_prefgp.io.files import ITEM_ID, Table, id_text, plain_ids
+from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 
 # Of an alternative of which nobody said where it stands.
@@ -273,7 +275,9 @@ def items_of_rows(table: Table, attributes: Sequence[str]) -> tuple[Table, IntAr
         the item of each row, (rows,).
     """
     frame = table.frame[list(attributes)]
-    number = frame.groupby(list(attributes), sort=False, dropna=False).ngroup().to_numpy()
+    vectors = {name: vector_rows(frame[name]) for name in attributes}
+    coded = frame.assign(**{n: rows.codes() for n, rows in vectors.items() if rows is not None})
+    number = coded.groupby(list(attributes), sort=False, dropna=False).ngroup().to_numpy()
     _, first = np.unique(number, return_index=True)
     items = frame.iloc[first].reset_index(drop=True)
     name = ITEM_ID
@@ -286,7 +290,8 @@ def items_of_rows(table: Table, attributes: Sequence[str]) -> tuple[Table, IntAr
 
 def constant_in_sets(values: Any, code: IntArray) -> bool:
     """Whether a column is the same throughout each set."""
-    found, _ = require_pandas().factorize(values.astype(str))
+    rows = vector_rows(values)
+    found = require_pandas().factorize(values.astype(str))[0] if rows is None else rows.codes()
     _, first = np.unique(code, return_index=True)
     return bool((found == found[first][code]).all())
 
@@ -300,6 +305,7 @@ def followed_by_none(items: Table, id: str) -> Table:
     :raises ValueError: an item of that id, or a column `none`, that is there already.
     """
     pd = require_pandas()
+    items, vectors = with_vectors(items, [n for n in items.frame.columns if n != items.id_column])
     frame = items.frame
     _refuse_none(items, frame.columns)
     if any(id_text(value) == id for value in frame[items.id_column]):
@@ -310,7 +316,10 @@ def followed_by_none(items: Table, id: str) -> Table:
     row = {name: _usual(frame[name]) for name in frame.columns if name != items.id_column}
     row[items.id_column] = id
     ids = pd.concat([frame[items.id_column].astype(object), pd.Series([id])], ignore_index=True)
-    below = pd.concat([frame, pd.DataFrame([row])], ignore_index=True)
+    last = pd.DataFrame([row])
+    for name in vectors:
+        last[name] = as_column(VectorRows(np.asarray(row[name], dtype=np.float32)[None]))
+    below = pd.concat([frame, last], ignore_index=True)
     below[items.id_column] = ids
     numbers = np.append(np.arange(len(frame)), max(len(frame) - 1, 0))
     flags = np.append(np.zeros(len(frame)), 1.0)
@@ -330,7 +339,11 @@ def with_none(
     knows = like is not None and NONE in like.numeric
     wanted = [name for name in attributes if name != NONE or NONE in table.frame.columns]
     some = table.frame[wanted]
-    empty = np.all([[not id_text(x) for x in some[name]] for name in wanted], axis=0)
+    # No vector is missing.
+    full = [vector_rows(some[name]) is not None for name in wanted]
+    empty = np.zeros(len(some), dtype=bool)
+    if not any(full):
+        empty = np.all([[not id_text(x) for x in some[name]] for name in wanted], axis=0)
     if NONE in table.frame.columns or not (empty.any() or knows):
         return table, list(attributes)
     frame = table.frame.copy()
@@ -344,8 +357,11 @@ def with_none(
 
 
 def _usual(values: Any) -> Any:
-    """The average of numbers, the most common of texts."""
+    """The average of numbers and of vectors, the most common of texts."""
     pd = require_pandas()
+    rows = vector_rows(values)
+    if rows is not None:
+        return sum(chunk.sum(0, dtype=np.float64) for _, chunk in rows.chunks()) / len(rows)
     numbers = pd.to_numeric(values, errors="coerce")
     if not numbers.isna().any():
         return float(numbers.mean())

@@ -43,6 +43,7 @@ from sparse_prefgp.io.files import (
 from sparse_prefgp.io.judgements import COUNT, Roles, covariates_in, placed, said_by
 from sparse_prefgp.io.reading import table_of
 from sparse_prefgp.io.values import YES_AND_NO, flags_of
+from sparse_prefgp.io.vectors import items_given, with_vectors
 from sparse_prefgp.support.arrays import IntArray
 
 CHOICE_SET, CHOSEN, OPTION, PERSON = "choice_set", "chosen", "option", "person"
@@ -76,6 +77,8 @@ class SetColumns:
     like: FeatureTransform | None = None
     """How the features of items were made that a model knows: of rows that describe alternatives
     these columns are the features, numbers and texts as there, however few they are."""
+    embedding: Any = None
+    """Vectors of the items beside their table, see `with_embedding`."""
     as_duels: bool = False
     """Whether each pair of which the answer says who is better becomes a duel of its own."""
 
@@ -124,7 +127,8 @@ def read_choice_table(
     :param options: names of the columns of the wide form that hold options.
     :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `weights`,
         `groups`, `context` and `item` as in `read_table`; `covariates`, columns of the long form;
-        `none`, the id of "none of these", where the items have no such row; and `as_duels`, to
+        `none`, the id of "none of these", where the items have no such row; `embedding`, vectors
+        of the items beside their table, see `with_embedding`; and `as_duels`, to
         read a choice as duels of the chosen option with each of the others, which understates the
         uncertainty, as a warning says. Of options that describe themselves, a row whose attributes
         are all empty is "none of these".
@@ -135,6 +139,7 @@ def read_choice_table(
         option only, or with an item twice; a value of `chosen` that is neither 0 nor 1.
     """
     said = SetColumns(**columns)
+    items = items_given(items, said.embedding)
     table, wide = _loaded(choices, "choices", said, (choice_set, chosen), item_id, options)
     if wide is None:
         form = _long_form(table, items, said, "choice", (choice_set, chosen), item_id)
@@ -183,6 +188,7 @@ def read_best_worst_table(
     :raises ValueError: what `read_choice_table` raises; an option that is best and worst.
     """
     said = SetColumns(**columns)
+    items = items_given(items, said.embedding)
     known = choice_set, best, worst
     table, wide = _loaded(answers, "answers", said, known, item_id, options)
     if wide is None:
@@ -253,6 +259,7 @@ def read_ranking_table(
         one item only, a rank that is missing.
     """
     said = SetColumns(**columns)
+    items = items_given(items, said.embedding)
 
     def wide_of(header: Sequence[str]) -> tuple[list[str], list[str]]:
         places = numbered(header, rank)
@@ -468,6 +475,8 @@ def _long_form(
     for name in known:
         table.require(name)
     sets = Sets.of(table, known[0], what)
+    if items is None:
+        table, _ = with_vectors(table, _unless_reserved(table, said, known, item_id))
     attributes = [] if items is not None else _attributes(table, said, known, item_id, sets)
     if items is not None or (item_id in table.frame.columns and not attributes):
         table.require(item_id)
@@ -492,8 +501,9 @@ def _long_form(
             none = FeatureNames((), item=named.item)
             columns = replace(
                 item_columns(described, table, none),
-                numeric=list(said.like.numeric),
-                categorical=list(said.like.categorical),
+                numeric=list(said.like.numeric_columns),
+                categorical=list(said.like.categorical_columns),
+                vectors=said.like.vectors,
             )
         form = _Form(table, columns, named)
     rows = np.arange(len(item))
@@ -510,17 +520,24 @@ def _attributes(
     table: Table, said: SetColumns, known: tuple[str, ...], item_id: str, sets: Sets
 ) -> list[str]:
     """Columns that describe the alternatives; none where no column tells those of a set apart."""
+    found = _unless_reserved(table, said, known, item_id)
+    differ = [name for name in found if not constant_in_sets(table.frame[name], sets.code)]
+    return found if differ else []
+
+
+def _unless_reserved(
+    table: Table, said: SetColumns, known: tuple[str, ...], item_id: str
+) -> list[str]:
+    """Columns that may describe the alternatives."""
     wanted = None if said.features is None else {str(name) for name in said.features}
     if said.like is not None:
-        wanted = {*said.like.numeric, *said.like.categorical}
-    found = [
+        wanted = {*said.like.raw_columns}
+    return [
         name
         for name in table.frame.columns
         if name not in (*known, item_id)
         and (name in wanted if wanted is not None else name not in said.reserved)
     ]
-    differ = [name for name in found if not constant_in_sets(table.frame[name], sets.code)]
-    return found if differ else []
 
 
 def _only_flags(table: Table, column: str) -> bool:

@@ -89,6 +89,15 @@ def items_given(items: Source | None, embedding: Any = None, like: Any = None) -
     return items if nothing else with_embedding(items, embedding, like)
 
 
+def paths_of(embedding: Any) -> tuple[Path, ...]:
+    """The files among what was given."""
+    if isinstance(embedding, Mapping):
+        given = list(embedding.values())
+    else:
+        given = list(embedding) if isinstance(embedding, list | tuple) else [embedding]
+    return tuple(Path(_own_name(one)[1]) for one in given if _is_path(one))
+
+
 class _Block(NamedTuple):
     """Vectors that were given."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.analysis.items import feature_parts
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.plotting.canvas import (
@@ -76,7 +77,8 @@ def feature_relevance(
     through interactions (the total effect, Jansen 1999). Its square root is the relevance. For a
     linear utility it is |weight| times the standard deviation of the feature over the items, and
     it means the same for any kernel or sum of kernels. The levels of a categorical column are
-    swapped together. Swaps may make items that nobody has seen where features hang together.
+    swapped together, and so are the numbers of a vector; of what was reduced that part is swapped
+    which the scores tell. Swaps may make items that nobody has seen where features hang together.
 
     :param model: any model; with item effects, of items it does not know.
     :param swaps: pairs of items per feature; when all pairs are no more than that, each is used.
@@ -85,7 +87,7 @@ def feature_relevance(
     :return: Names (G,) and relevances (G,), raw columns in the order of the features.
     :raises ValueError: fewer than 1 swap.
     """
-    groups = _groups(model.duels)
+    groups = feature_parts(model.duels)
     if swaps is None:
         swaps = max(LEAST_SWAPS, min(SWAPS, MOST_PREDICTIONS // len(groups)))
     if swaps < 1:
@@ -103,13 +105,13 @@ def feature_relevance(
     at_once = max(1, _AT_ONCE // len(base))  # a call costs more than the rows of a small one
     for start in range(0, len(groups), at_once):
         part = groups[start : start + at_once]
-        swapped = np.tile(base, (len(part), 1, 1))
-        for g, (_, columns) in enumerate(part):
-            swapped[g][:, columns] = other[:, columns]
+        swapped = np.stack([feature.taken_over(base, other) for feature in part])
         after = _mean_utility(model, swapped.reshape(-1, base.shape[1]))
         change = after.reshape(len(part), -1) - before
         values[start : start + at_once] = np.sqrt(0.5 * np.mean(change**2, axis=1))
-    return tuple(name for name, _ in groups), values
+    if model.duels.transform is None:
+        return tuple(scale.name for scale in feature_scales(model.duels)), values
+    return tuple(feature.name for feature in groups), values
 
 
 @takes_seed
@@ -147,19 +149,6 @@ def relevance(
             f"the {len(order)} most relevant of {len(names)} features", fontsize=SMALL, loc="right"
         )
     return ax
-
-
-def _groups(duels: Duels) -> list[tuple[str, list[int]]]:
-    """Raw columns and the columns of `duels.items` each became."""
-    transform = duels.transform
-    if transform is None:
-        return [(scale.name, [j]) for j, scale in enumerate(feature_scales(duels))]
-    groups = [(name, [j]) for j, name in enumerate(transform.numeric)]
-    j = len(groups)
-    for name, levels in zip(transform.categorical, transform.categories, strict=True):
-        groups.append((name, list(range(j, j + len(levels)))))
-        j += len(levels)
-    return groups
 
 
 def _mean_utility(model: PreferenceGP, items: FloatArray) -> FloatArray:

@@ -280,6 +280,10 @@ def compare(
     refuse_without_features(duels)
     drawn = np.random.default_rng(settings.seed)
     judged = settings.lean_by_group is not None
+    if isinstance(duels, DuelTable):
+        named = [name for candidate in listed for name in candidate.kernel_choice.named_columns]
+        named += [name for group in settings.groups or () for name in group]
+        duels = duels.keeping_apart(named)
     plan = plan_folds(duels, settings.folds, settings.by, drawn, settings.max_train, judged)
     if settings.enough is not None:
         plan.stop_after(settings.enough)

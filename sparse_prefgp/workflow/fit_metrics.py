@@ -9,6 +9,7 @@ import numpy as np
 
 from sparse_prefgp import covariances, models
 from sparse_prefgp.data.contexts import ItemRows
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, groups_of
 
@@ -21,6 +22,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
     settings = holdout.settings
     plain = {"test_fraction": settings.test_fraction, "seed": settings.seed}
     features = list(holdout.train.feature_names or ())
+    reduced = _reduced(holdout.train.transform)
     if isinstance(holdout, StreamHoldout):
         train, rows = holdout.train, holdout.train.num_rows
         return {
@@ -30,6 +32,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
                 "items": None if train.items is None else train.items.num_items,
                 **_placed(getattr(train.items, "item_rows", None)),
                 "features": features,
+                **reduced,
                 "covariates": list(train.scan.covariate_names),
                 "rows": rows + holdout.num_test,
                 "train_rows": rows,
@@ -48,6 +51,7 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
             "items": holdout.table.num_items,
             **_placed(holdout.table.item_rows),
             "features": features,
+            **reduced,
             "covariates": list(holdout.train.covariate_names),
             "duels": holdout.everything.num_duels,
             "ties": holdout.everything.num_ties,
@@ -55,6 +59,24 @@ def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
             "test_duels": holdout.num_test,
             "dropped_rows": split.dropped,
             "unused_rows": split.unused,
+        },
+    }
+
+
+def _reduced(transform: FeatureTransform | None) -> dict[str, Any]:
+    """What features were reduced to directions, and how much these keep of each; often nothing."""
+    if transform is None or transform.reduced is None:
+        return {}
+    reduction = transform.reduced.reduction
+    return {
+        "reduced": str(transform.reduced),
+        "reduction": {
+            "directions": reduction.size,
+            "variance_kept": reduction.explained,
+            "blocks": [
+                {**block._asdict(), "variance_kept": kept}
+                for block, kept in zip(reduction.blocks, reduction.shares().values(), strict=True)
+            ],
         },
     }
 

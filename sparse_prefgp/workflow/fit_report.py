@@ -347,6 +347,7 @@ def _data(
             ("dropped_rows", "rows dropped by the split", _count),
             ("unused_rows", "rows not used", _count),
             ("features", "names of the features", _features),
+            ("reduced", "made of", str),
         ),
     )
     if figures.get("split_description"):

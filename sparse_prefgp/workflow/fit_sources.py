@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp import data, io
+from sparse_prefgp.io.vectors import items_given, paths_of
 from sparse_prefgp.support.options import names, option
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -99,6 +100,14 @@ class Sources:
         kind=Path,
     )
     """Which duels are ties; of duels only."""
+    embedding: Any = option(
+        "Vectors of the items: a .npy file, rows in the order of the items, or a .npz file with "
+        "an array and ids; repeatable; NAME=FILE names them.",
+        default=None,
+        kind=list[str],
+        metavar="FILE",
+    )
+    """As `with_embedding` takes them."""
     features: Sequence[str] | None = option(
         "Use only these columns: a,b,c.", default=None, kind=str, parse=names
     )
@@ -199,7 +208,8 @@ class Sources:
     @property
     def files(self) -> tuple[Any, ...]:
         """What was given, in a fixed order."""
-        return self.items, self.duels, self.choices, self.rankings, self.best_worst, self.ties
+        tables = self.items, self.duels, self.choices, self.rankings, self.best_worst, self.ties
+        return *tables, *paths_of(self.embedding)
 
     @property
     def must_stream(self) -> bool:
@@ -259,7 +269,7 @@ class Sources:
         told |= {flag: True for flag in flags if getattr(self, flag)}
         options = {key: value for key, value in told.items() if value is not None}
         return readers[name](
-            _items_frame(self.items),
+            items_given(_items_frame(self.items), self.embedding),
             _pairs_frame(getattr(self, name)),
             features=None if self.features is None else list(self.features),
             ignore=list(self.ignore),
@@ -315,7 +325,7 @@ class Sources:
             return self.duels
         return io.stream_duels(
             self.duels,
-            self.items,
+            self._items_of_stream(),
             features=None if self.features is None else list(self.features),
             ignore=list(self.ignore),
             weights=self.weight,
@@ -328,9 +338,16 @@ class Sources:
             progress=progress,
         )
 
+    def _items_of_stream(self) -> Any:
+        """Arrays of items stay arrays, unless they have vectors besides."""
+        if self.embedding is None:
+            return self.items
+        return items_given(_items_frame(self.items), self.embedding)
+
     def _refuse_columns(self) -> None:
         names = (
             "items",
+            "embedding",
             "features",
             "ignore",
             "ties",

@@ -519,6 +519,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     _check_groups(settings, table.events.covariate_names, table.groups is not None)
     settings = settings.of(table)
     _warn_of_idle_context(table, settings)
+    table = table.keeping_apart(settings.kernel_choice.named_columns)
     if split is None:
         rng = np.random.default_rng(settings.seed)
         split = split_duels(

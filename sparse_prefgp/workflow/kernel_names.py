@@ -179,6 +179,11 @@ class KernelChoice:
                 raise ValueError(_no_column(name, known))
 
     @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The columns that terms name, each once."""
+        return tuple(dict.fromkeys(name for term in self.terms for name in columns_of(term)))
+
+    @property
     def is_additive(self) -> bool:
         """Whether a term is a sum over groups of features."""
         return any(part.startswith(ADDITIVE) for part in self.parts)
