@@ -20,6 +20,7 @@ from sparse_prefgp.cli.console import (
 )
 from sparse_prefgp.cli.output_options import check_file, write_file
 from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.data.vectors import vector_rows
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 
@@ -97,6 +98,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
 
 def _finish_sets(console: Output, frame: Any, options: PredictOptions) -> None:
     """Print and write what is chosen of sets, or how probable answers are."""
+    frame = frame[[name for name in frame.columns if vector_rows(frame[name]) is None]]
     if options.out is not None:
         write_file(options.out, frame.to_csv(index=False))
     some, total = frame.head(options.show), len(frame)

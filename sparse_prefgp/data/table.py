@@ -228,7 +228,8 @@ class DuelTable:
 
         :raises ValueError: what `FeatureTransform.fit` raises.
         """
-        in_context, items = (), None
+        in_context: tuple[str, ...] = ()
+        items = None
         if self.item_rows is not None:
             in_context = self.item_rows.columns
             items = len({self.item_rows.bases[i] for i in training})

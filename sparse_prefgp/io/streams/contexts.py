@@ -127,7 +127,14 @@ def placed(raw: RawItems, source: Source) -> InContexts:
             frame[name] = said[name]
         kinds = (*columns.numeric, *numeric), (*columns.categorical, *categorical)
         where = table.row.select(met.base)
-        transform = FeatureTransform.fit(frame, *kinds, where, vectors=columns.vectors, apart=names)
+        transform = FeatureTransform.fit(
+            frame,
+            *kinds,
+            where,
+            vectors=columns.vectors,
+            apart=names,
+            items=len(np.unique(met.base)),
+        )
         shared = [n for n, pair in zip(names, source.context_pairs, strict=True) if pair == (n, n)]
         item_ids, item_rows = ItemRows.placed(
             columns.ids, raw.item_rows, met.base, names, shared, met.contexts()
