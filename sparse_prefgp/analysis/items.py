@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparse_prefgp.analysis.far import far_from
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels, check_features
 from sparse_prefgp.data.events import Events
@@ -62,7 +63,8 @@ class ItemSet:
     outside_by_feature: Mapping[str, BoolArray]
     """For each raw feature, (n,) whether the item lies outside the range of the training items that
     took part in duels, or has a level that none of them had; features without such an item are left
-    out. Of reduced features, whether it lies farther from the mean of these items than any of them.
+    out. Of reduced features, whether it is farther from these items than they are from each other,
+    see `far_from`.
     """
     levels_never_seen: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     """For each categorical column, row -> its unknown level."""
@@ -520,7 +522,7 @@ def _item_set(
     inputs = features
     if model.has_item_effect:
         inputs = np.column_stack([features, _effects(duels, numbers, rows)])
-    outside = _outside(duels, features, np.flatnonzero(compared))
+    outside = _outside(duels, features, numbers, np.flatnonzero(compared))
     return ItemSet(ids, inputs, numbers, comparisons, outside, unknown, name, rows)
 
 
@@ -534,20 +536,30 @@ def _effects(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> Int
     return found
 
 
-def _outside(duels: KnownDuels, features: FloatArray, compared: IntArray) -> dict[str, BoolArray]:
+def _compared_as_they_are(duels: KnownDuels, features: FloatArray, numbers: IntArray) -> BoolArray:
+    """Which rows are training items with the features that they had then, (n,)."""
+    known = np.flatnonzero(numbers >= 0)
+    found = np.zeros(len(features), dtype=bool)
+    there = duels.comparisons[numbers[known]] > 0
+    found[known] = there & (features[known] == duels.items[numbers[known]]).all(axis=1)
+    return found
+
+
+def _outside(
+    duels: KnownDuels, features: FloatArray, numbers: IntArray, compared: IntArray
+) -> dict[str, BoolArray]:
     rows = duels.items[compared]
     low, high = rows.min(0), rows.max(0)
     found: dict[str, BoolArray] = {}
-    columns, reduced = feature_columns(duels), None
+    columns = feature_columns(duels)
     if duels.transform is not None and duels.transform.reduced is not None:
         reduced = duels.transform.reduced
         # Nearly every new item is the utmost in some of many directions.
         columns = columns[: -reduced.size]
-        middle = rows[:, -reduced.size :].mean(0)
-        away, theirs = (
-            np.linalg.norm(each[:, -reduced.size :] - middle, axis=1) for each in (features, rows)
-        )
-        found[reduced.label] = away > theirs.max() * (1.0 + ROUNDING)
+        away = np.zeros(len(features), dtype=bool)
+        new = np.flatnonzero(~_compared_as_they_are(duels, features, numbers))
+        away[new] = far_from(rows[:, -reduced.size :], features[new, -reduced.size :])
+        found[reduced.label] = away
     for j, name in enumerate(columns):
         beyond = (features[:, j] < low[j]) | (features[:, j] > high[j])
         found[name] = found[name] | beyond if name in found else beyond

@@ -109,6 +109,7 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
                     f"The feature {name!r} is not a column of {items.name}; choose from "
                     f"{listing(others) or 'none'}."
                 )
+    wanted = list(dict.fromkeys([*wanted, *items.beside]))
     used = [c for c in wanted if c not in (*ignored, *names.never, names.item)]
     items, vectors = with_vectors(items, used)
     numeric, categorical = feature_kinds(items, [c for c in used if c not in vectors])

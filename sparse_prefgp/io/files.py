@@ -33,6 +33,8 @@ class Table:
     """How a message tells to leave out the column `{0}`."""
     decimal_commas: bool = False
     """Whether numbers may have decimal commas."""
+    beside: tuple[str, ...] = ()
+    """Columns that were given beside the table, and so are features whichever of its own are."""
 
     def require(self, column: str) -> None:
         """Refuse a table without this column."""

@@ -80,7 +80,8 @@ def with_embedding(items: Source | None, embedding: Any, like: Any = None) -> Ta
                 "(embedding={'other': …})."
             )
         found[block.name] = as_column(block.placed(table), table.frame.index)
-    return replace(table, frame=table.frame.assign(**found))
+    frame, beside = table.frame.assign(**found), (*table.beside, *found)
+    return replace(table, frame=frame, beside=beside)
 
 
 def items_given(items: Source | None, embedding: Any = None, like: Any = None) -> Any:

@@ -127,6 +127,7 @@ def _extras() -> set[str]:
 # What takes so long to import that it is `lazy.late`, and who may: names, settings and refusals
 # come before TensorFlow; half a second of SciPy or scikit-learn is for those who use it.
 LATE = {
+    "analysis/far.py": {"sklearn.metrics"},
     "analysis/metrics.py": {"scipy.stats", "sklearn.metrics"},
     "data/duels.py": {"scipy.sparse", "scipy.sparse.csgraph"},
     "data/features.py": {"sklearn.preprocessing"},

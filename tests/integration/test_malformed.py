@@ -54,6 +54,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     more = ["--out", folder / "fitted", "--inducing", "5", "--max-iterations", "2", "--quiet"]
     result = CliRunner().invoke(app, ["fit", *map(str, files + more)])
     assert result.exit_code == 0, result.output
+    np.save(folder / "e.npy", rng.normal(size=(N, 3)))
+    files += ["--embedding", folder / "e.npy"]
+    more[1] = folder / "with_vectors"
+    result = CliRunner().invoke(app, ["fit", *map(str, files + more)])
+    assert result.exit_code == 0, result.output
     return folder
 
 
@@ -170,11 +175,55 @@ def foreign(folder: Path) -> None:
     (folder / "new" / "photo.txt").write_text("beach")
 
 
+def vectors(change: Callable[[Any], Any]) -> Callable[[Path], Any]:
+    """Other vectors in place of the good ones."""
+    return lambda folder: np.save(folder / "e.npy", change(np.load(folder / "e.npy")))
+
+
+def archive(**arrays: Any) -> Callable[[Path], Any]:
+    """Vectors with ids; `v` is the good ones."""
+
+    def made(folder: Path) -> None:
+        good = {"v": np.load(folder / "e.npy")} if "v" not in arrays else {}
+        np.savez(folder / "e.npz", **good, **arrays)
+
+    return made
+
+
+def lists(change: Callable[[list[Any]], Any]) -> Callable[[Path], Any]:
+    """Items in Parquet with a column of vectors."""
+
+    def made(folder: Path) -> None:
+        import pandas as pd
+
+        column = np.load(folder / "e.npy").tolist()
+        change(column)
+        items = pd.read_csv(folder / "items.csv").assign(e=pd.Series(column, dtype=object))
+        items.to_parquet(folder / "items.parquet", index=False)
+
+    return made
+
+
+def put(value: Any, at: Any) -> Callable[[Any], Any]:
+    """An array, or a list, with another value in one place."""
+
+    def changed(values: Any) -> Any:
+        values[at] = value
+        return values
+
+    return changed
+
+
 def only_ids(folder: Path) -> None:
     (folder / "items.csv").write_text("\n".join(["item_id", *(f"i{i}" for i in range(N))]) + "\n")
 
 
 MODEL_JSON = "fitted/model/model.json"
+EMBEDDING = FIT + " --embedding {}/e.npy"
+ARCHIVE = FIT + " --embedding {}/e.npz"
+LISTS = FIT.replace("items.csv", "items.parquet")
+RANK_VECTORS = "rank --model {}/with_vectors --items {}/items.csv"
+IDS = [f"i{i}" for i in range(N)]
 CASES: dict[str, Case] = {
     # Tables of items and duels, through fit.
     "items missing": Case(
@@ -953,6 +1002,88 @@ CASES: dict[str, Case] = {
     ),
     "fit that settles at less than nothing": Case(FIT + " --least-gain -1", ("is -1.0",)),
     "select that settles at no number": Case(SELECT + " --least-gain nan", ("is nan",)),
+    # Vectors of items.
+    "fewer vectors than items": Case(
+        EMBEDDING, ("e.npy has 11 rows", "items.csv has 12 items"), vectors(lambda v: v[:-1])
+    ),
+    "one vector": Case(EMBEDDING, ("e.npy has 1 dimensions (3)",), vectors(lambda v: v[0])),
+    "vectors of vectors": Case(
+        EMBEDDING, ("3 dimensions (1 x 12 x 3)",), vectors(lambda v: v[None])
+    ),
+    "vectors of texts": Case(EMBEDDING, ("e.npy", "not numbers"), vectors(lambda v: v.astype(str))),
+    "vectors of objects": Case(
+        EMBEDDING, ("e.npy holds Python objects",), vectors(lambda v: v.astype(object))
+    ),
+    "a vector with NaN": Case(
+        EMBEDDING,
+        ("'e' have a missing value (NaN) in row 6", "place 2"),
+        vectors(put(np.nan, (4, 2))),
+    ),
+    "a vector with infinity": Case(
+        EMBEDDING, ("'e' have -inf in row 6", "place 2"), vectors(put(-np.inf, (4, 2)))
+    ),
+    "vectors that are no array": Case(EMBEDDING, ("e.npy", "cannot be read"), binary("e.npy")),
+    "vectors that are nowhere": Case(
+        EMBEDDING, ("e.npy", "does not exist"), lambda f: (f / "e.npy").unlink()
+    ),
+    "vectors that are all equal, alone": Case(
+        EMBEDDING + " --ignore height,width,colour",
+        ("constant over the training items (e)",),
+        vectors(np.ones_like),
+    ),
+    "vectors named like a column": Case(
+        FIT + " --embedding height={}/e.npy", ("'height'", "have the name of a column")
+    ),
+    "vectors twice": Case(
+        EMBEDDING + " --embedding {}/e.npy", ("two blocks of vectors named 'e'",)
+    ),
+    "vectors without some id": Case(
+        ARCHIVE, ("'i0' in row 2", "1 of 12"), archive(ids=["x", *IDS[1:]])
+    ),
+    "vectors with other ids": Case(
+        ARCHIVE, ("'i0' in row 2", "ids such as '0'", "12 of 12"), archive(ids=np.arange(N))
+    ),
+    "vectors with an id twice": Case(
+        ARCHIVE, ("e.npz has the id 'i0' twice",), archive(ids=["i0", "i0", *IDS[2:]])
+    ),
+    "vectors with ids of truth": Case(
+        ARCHIVE, ("ids of e.npz", "type bool"), archive(ids=np.ones(N, bool))
+    ),
+    "vectors with too few ids": Case(
+        ARCHIVE, ("one for each of its 12 vectors",), archive(ids=IDS[1:])
+    ),
+    "two arrays of vectors": Case(
+        ARCHIVE, ("2 arrays besides 'ids'",), archive(ids=IDS, w=np.ones((N, 2)))
+    ),
+    "list of another length": Case(
+        LISTS, ("'e' has a vector of 2 numbers in row 3",), lists(put([1.0, 2.0], 3))
+    ),
+    "list that is missing": Case(LISTS, ("'e' has no vector in row 3",), lists(put(None, 3))),
+    "list with a hole": Case(
+        LISTS, ("missing value (NaN) in row 3",), lists(put([1.0, None, 2.0], 3))
+    ),
+    "rank without vectors": Case(RANK_VECTORS, ("no vectors 'e'", "--embedding e=FILE.npy")),
+    "rank by shorter vectors": Case(
+        RANK_VECTORS + " --embedding {}/e.npy",
+        ("'e' have 2 numbers, but the model was fitted to 3",),
+        vectors(lambda v: v[:, :2]),
+    ),
+    "rank by vectors of another name": Case(
+        RANK_VECTORS + " --embedding a={}/e.npy --embedding b={}/e.npy",
+        ("'a' are none of the model's",),
+    ),
+    "vectors for a model without": Case(
+        RANK + " --items {}/items.csv --embedding {}/e.npy", ("'e' are none of the model's",)
+    ),
+    "update without the vectors of new items": Case(
+        UPDATE.replace("fitted", "with_vectors") + " --items {}/items.csv", ("no vectors 'e'",)
+    ),
+    "worth of what was reduced": Case(
+        "worth --model {}/with_vectors --unit height", ("'height' was reduced along with others",)
+    ),
+    "a kernel of a vector": Case(
+        EMBEDDING + " --kernel matern52(e)", ("'e'", "which is not a feature")
+    ),
     "update by minus one step": Case(UPDATE + " --max-iterations -1", ("iterations is -1",)),
 }
 

@@ -83,6 +83,13 @@ def test_several_blocks(tmp_path):
     ]
 
 
+def test_vectors_that_were_given_are_features_whichever_columns_are():
+    table = with_embedding(ITEMS.assign(age=1.0 + ITEMS["price"] ** 2), {"e": VECTORS})
+    found = read_table(table, DUELS, features=["price"])
+    assert found.numeric == ("price",) and found.vectors == ("e",)
+    assert read_table(table, DUELS, ignore=["e"]).vectors == ()
+
+
 def test_the_only_block_of_a_model_needs_no_name(tmp_path, expected):
     np.save(tmp_path / "other.npy", VECTORS)
     with_it = with_embedding(ITEMS, tmp_path / "other.npy", like=expected.transform)
