@@ -21,6 +21,8 @@ MOST_FEATURES, MOST_DIRECTIONS, ITEMS_EACH = 64, 128, 8
 # Standard deviations of the columns of a block that differ more have one scale: their sizes mean
 # something, as those of scores of a decomposition do.
 ONE_SCALE = 10.0
+# Variances that fall by more are those of something, and then of noise.
+GAP = 3.0
 # Of the largest variance; a direction with less is rounding.
 _RANK = 1e-12
 # Bytes that are worth a word, and those of one number.
@@ -127,6 +129,19 @@ class Reduction:
     def explained(self) -> float:
         """The share of the variance of all columns that the directions keep."""
         return min(1.0, float(self.variances.sum() / (self.deviations**2).sum()))
+
+    def before_gap(self, least: int = 1) -> int:
+        """How many directions come before the largest gap between their variances.
+
+        The number of factors by the ratio of neighbouring eigenvalues (Ahn & Horenstein 2013). A
+        gap is a fall to less than a third; without one there is none to stop at: all directions.
+
+        :param least: fewer directions than these are not looked for.
+        """
+        ratios = self.variances[least - 1 : -1] / self.variances[least:]
+        if not len(ratios) or ratios.max() < GAP:
+            return self.size
+        return least + int(ratios.argmax())
 
     def shares(self) -> dict[str, float]:
         """The share of its own variance that each block keeps, of the training items."""

@@ -4,7 +4,8 @@
     product  factor * factor * …
     factor   (sum), a kernel, a column, or "a column" in quotes
     kernel   linear, se, matern32, matern52, item, pair, additive-se, …
-             kernel(column, column), iso(kernel), projected(kernel, directions)
+             kernel(column, column), iso(kernel),
+             projected(kernel, directions), projected(kernel, directions, leading)
 
 Nothing here knows of GPflow; `kernel_names.py` makes kernels of trees.
 """
@@ -45,11 +46,14 @@ class Plain:
     """Whether its features share a lengthscale."""
     directions: int = 0
     """Onto how many learned directions its features are projected; 0 for themselves."""
+    leading: int = 0
+    """Of how many of the first features; 0 for all."""
 
     def __str__(self) -> str:
         inside = f"({', '.join(map(_written, self.columns))})" if self.columns else ""
         if self.directions:
-            return f"projected({self.name}{inside}, {self.directions})"
+            first = f", {self.leading}" if self.leading else ""
+            return f"projected({self.name}{inside}, {self.directions}{first})"
         return f"iso({self.name}{inside})" if self.iso else f"{self.name}{inside}"
 
 
@@ -226,26 +230,31 @@ class _Reader:
             )
         if name in ("iso", "projected"):
             inner = self._factor()
-            number = self._directions() if name == "projected" else 0
+            number = leading = 0
+            if name == "projected":
+                number = self._number("directions", DIRECTIONS)
+                leading = self._number("leading features", 0)
             self._closes(bracket)
             plain = isinstance(inner, Plain) and not (inner.iso or inner.directions)
             if not (isinstance(inner, Plain) and plain and inner.name in STATIONARY_KERNELS):
                 self._refuse(
                     token.place, f"{name} takes one of {', '.join(STATIONARY_KERNELS)}, not {inner}"
                 )
-            return Plain(inner.name, inner.columns, iso=name == "iso", directions=number)
+            if leading and inner.columns:
+                self._refuse(token.place, "name columns or how many lead, not both")
+            return Plain(inner.name, inner.columns, name == "iso", number, leading)
         if name in KERNEL_NAMES and name not in OF_COLUMNS:
             self._refuse(token.place, f"{name} takes no columns; {', '.join(OF_COLUMNS)} do")
         if name not in KERNEL_NAMES:
             _unknown(token.text, self._text)
         return Plain(name, self._columns(bracket))
 
-    def _directions(self) -> int:
+    def _number(self, of: str, default: int) -> int:
         if not self._takes(","):
-            return DIRECTIONS
-        token = self._taken("a number of directions")
+            return default
+        token = self._taken(f"a number of {of}")
         if not token.text.isdecimal() or int(token.text) < 1:
-            self._refuse(token.place, f"{token.text!r} is no number of directions of at least 1")
+            self._refuse(token.place, f"{token.text!r} is no number of {of} of at least 1")
         return int(token.text)
 
     def _columns(self, bracket: _Token) -> tuple[str, ...]:

@@ -296,6 +296,13 @@ class _Maker:
         if term == PAIR:
             return _limited(covariances.PairEffect())
         seen = self._features(term.columns) if term.columns else None
+        if term.leading:
+            if term.leading > self._num_features:
+                raise ValueError(
+                    f"The kernel {term} sees the first {term.leading} features, but there are "
+                    f"{self._num_features}; lower the number, or leave it out for all."
+                )
+            seen = list(range(term.leading))
         size = self._num_features if seen is None else len(seen)
         if term.name == "linear":
             each = np.full(size, 1.0 / size) if size <= OWN_VARIANCES else 1.0 / size

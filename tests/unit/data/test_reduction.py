@@ -157,3 +157,15 @@ def test_memory_is_said_before_it_is_taken(monkeypatch):
     monkeypatch.setattr(reduction, "free_memory", lambda: 1000)
     with pytest.raises(ValueError, match="are free; give shorter vectors"):
         FeatureTransform.fit({"v": made(90, 30)}, [], vectors=["v"])
+
+
+def test_directions_before_a_gap():
+    rng = np.random.default_rng(0)
+    block = [reduction.InputBlock("v", "vector", 256)]
+    noise = rng.normal(size=(2000, 256))
+    signal = rng.normal(size=(2000, 6)) @ rng.normal(size=(6, 256))
+    clear = Reduction.fit([VectorRows(signal + 0.5 * noise)], block, str)
+    assert clear.size == 128 and clear.before_gap() == clear.before_gap(4) == 6
+    assert clear.before_gap(7) == 128
+    smooth = noise @ np.diag(np.arange(1.0, 257.0) ** -0.5)
+    assert Reduction.fit([VectorRows(smooth)], block, str).before_gap() == 128

@@ -59,6 +59,10 @@ def test_projections_and_distances_start_where_the_duels_say() -> None:
     assert isinstance(kernel.kernels[0], spg.Projected)
     assert kernel.kernels[0].W.shape == (5, 4)
     assert choice.num_parameters(5) == 1 + 20 + 1
+    first = KernelChoice.parse("projected(se, 2, 3)").build(5, starts=Starts())
+    assert first.W.shape == (3, 2) and list(first.active_dims) == [0, 1, 2]
+    with pytest.raises(ValueError, match="there are 5"):
+        KernelChoice.parse("projected(se, 2, 6)").build(5, starts=Starts())
     some = KernelChoice.parse("projected(se(price, age), 1)")
     assert str(some) == "projected(se(price, age), 1)"
     assert some.build(5, columns=COLUMNS, starts=Starts()).W.shape == (2, 1)
@@ -193,6 +197,8 @@ def test_lists_are_parted_outside_brackets_and_quotes() -> None:
         ("projected(linear, 2)", "projected takes one of"),
         ("projected(iso(se), 2)", "projected takes one of"),
         ("projected(se, 2", "a bracket is not closed"),
+        ("projected(se(price), 2, 3)", "not both"),
+        ("projected(se, 2, x)", "no number of leading features"),
         ("item-in-time(wiener)", "not yet"),
         ("surface*se", "'surface' in 'surface\\*se' is unknown"),
         ("item*item", "item twice in a product"),
