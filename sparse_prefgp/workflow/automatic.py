@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.data.splits import says_itself, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.support.defaults import INDUCING
@@ -18,9 +19,12 @@ from sparse_prefgp.workflow.comparison import (
     compare,
     refuse_without_features,
 )
+from sparse_prefgp.workflow.folds import plan_folds
+from sparse_prefgp.workflow.kernel_grammar import DIRECTIONS, Plain
 from sparse_prefgp.workflow.kernel_names import feature_groups
 from sparse_prefgp.workflow.model_names import (
     AUTO,
+    DEFAULT_APPROXIMATION,
     Candidate,
     candidates_from,
 )
@@ -36,6 +40,17 @@ FOLDS = 3
 # The kernel `linear` is the linear probit itself, with its weights' prior learned.
 KERNELS = ("linear", "linear+se", "linear+matern52", "se", "matern32", "matern52")
 ADDITIVE_KERNEL = "additive-matern52"
+# Above so many features none has a lengthscale of its own.
+FEW = 16
+MANY_KERNELS = ("linear", "linear+iso(se)", "linear+iso(matern52)", "iso(se)", "iso(matern52)")
+MANY_DEFAULT = "linear+iso(matern52)"
+# What is compared for features that were reduced, and with what each does best.
+WIDE_APPROXIMATIONS = {"iso(matern52)": "prior-power:0.5"}
+# Directions are learned from the votes on each item, not from items: where there are more of these
+# than so many, an effect of each item keeps them from learning its quirks (docs/embeddings.md).
+MANY_VOTES = 20
+# Of the choice among these: a step or so from the start tells them apart.
+WIDE_ITERATIONS, WIDE_FOLDS, WIDE_SCORED = 15, 5, 2_000
 # Each group of features costs as much as a kernel of its own.
 MAX_GROUPS = 8
 APPROXIMATIONS = ("vfe", "fitc")
@@ -86,10 +101,14 @@ def automatic_candidates(
     compared = np.unique(table.events.sides)
     transform = table.transform_of(compared)
     kernels: tuple[str, ...] = (kernel,)
-    if is_auto(kernel):
+    number = inducing if isinstance(inducing, int) else None
+    if is_auto(kernel) and transform.reduction is not None:
+        return wide_candidates(table, transform, approximation, number)
+    if is_auto(kernel) and len(transform.feature_names) > FEW:
+        kernels = MANY_KERNELS
+    elif is_auto(kernel):
         several = 2 <= len(feature_groups(transform)) <= MAX_GROUPS
         kernels = (*KERNELS, ADDITIVE_KERNEL) if several else KERNELS
-    number = inducing if isinstance(inducing, int) else None
     if not is_auto(approximation):
         return candidates_from(kernels, (approximation,), (number,))
     distinct = len(np.unique(transform.apply(table.items.iloc[compared]), axis=0))
@@ -103,12 +122,70 @@ def automatic_candidates(
     return found
 
 
+def wide_candidates(
+    table: DuelTable,
+    transform: FeatureTransform,
+    approximation: str = AUTO,
+    inducing: int | None = None,
+) -> tuple[Candidate, ...]:
+    """The candidates for features that were reduced to directions.
+
+    Linear; one lengthscale for all directions, under the half-way approximation `prior-power:0.5`;
+    and a kernel on four learned directions of those before the first gap in their variances, with
+    an effect of each item where items have more than 20 votes each. The approximation of the
+    others is VFE, unless one is given.
+
+    :param table: training duels.
+    :param transform: of their items.
+    """
+    reduction = transform.reduction
+    assert reduction is not None
+    own = len(transform.feature_names) - reduction.size
+    found = Plain("matern52", directions=min(DIRECTIONS, own + reduction.size))
+    first = own + reduction.before_gap(DIRECTIONS)
+    if first < own + reduction.size:
+        found = replace(found, leading=first)
+    votes = 2.0 * float(table.events.totals.sum()) / len(np.unique(table.sides()))
+    kernels = ("linear", "iso(matern52)", f"{found}+item" if votes > MANY_VOTES else str(found))
+    return tuple(
+        candidate
+        for kernel in kernels
+        for candidate in candidates_from(
+            (kernel,),
+            (WIDE_APPROXIMATIONS.get(kernel, "vfe") if is_auto(approximation) else approximation,),
+            (inducing,),
+        )
+    )
+
+
+def settled(table: Any, settings: FitSettings) -> FitSettings:
+    """The settings with the kernel that the features ask for, where none was named.
+
+    Up to 16 features: as ever. Above: one lengthscale, and one variance of the linear term; and
+    `auto` for features that were reduced to directions, unless the fit is in chunks.
+
+    :param table: what `Sources.read` gives, a table or a stream.
+    """
+    if settings.kernel is not None:
+        return settings
+    if not isinstance(table, DuelTable):
+        return replace(settings, kernel=MANY_DEFAULT) if table.num_features > FEW else settings
+    if not table.has_features or table.only_contexts:
+        return settings
+    if _reduces(table):
+        return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
+    transform = table.transform_of(np.unique(table.events.sides))
+    if len(transform.feature_names) > FEW:
+        return replace(settings, kernel=MANY_DEFAULT)
+    return settings
+
+
 def choose(
     table: DuelTable,
     settings: FitSettings,
     *,
     kernel: str = AUTO,
-    approximation: str = AUTO,
+    approximation: str | None = AUTO,
     time_budget: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -119,14 +196,16 @@ def choose(
     The held-out duels of `settings` are never looked at. The training duels are split again in the
     same manner: three folds over duels, items or groups, over duels too where a column says what is
     held out; for a time split the last third of the training duels is scored after a fit to those
-    before.
+    before. Of features that were reduced, five folds over items, as what is learned of directions
+    is to hold for new items; folds end when 2,000 duels were scored, and fits after 15 steps.
 
     :param table: all duels. Ties are left out of the comparison, and groups share one noise in it.
     :param settings: the split, the seed, m, whether inducing inputs stay, the noise, the least gain
         and the most iterations, of which a fit of the comparison takes no more than 60. Fits of the
         comparison are nested, with one start, by EP.
     :param kernel: `auto`, or what is given.
-    :param approximation: `auto`, or what is given.
+    :param approximation: `auto`, or what is given; None is what each kernel does best with where
+        features were reduced, else the default.
     :param time_budget: as for `compare`.
     :param checkpoint: as for `compare`.
     :param resume: as for `compare`.
@@ -149,14 +228,24 @@ def choose(
             "All training duels are ties, so there is no winner to compare candidates by; name a "
             "kernel and an approximation."
         )
+    wide = is_auto(kernel) and _reduces(train)
+    if approximation is None:
+        approximation = AUTO if wide else DEFAULT_APPROXIMATION
+    folds, by, most = FOLDS, settings.split, COMPARE_ITERATIONS
+    if says_itself(settings.split):
+        by = "duels"
+    if wide:
+        folds, most = WIDE_FOLDS, WIDE_ITERATIONS
+        by = "items" if _parts_items(train, folds, settings.seed) else by
     comparison = compare(
         automatic_candidates(train, kernel, approximation, settings.inducing),
         train,
         CompareSettings(
-            folds=FOLDS,
-            by="duels" if says_itself(settings.split) else settings.split,
+            folds=folds,
+            by=by,
+            enough=WIDE_SCORED if wide else None,
             seed=settings.seed,
-            max_iterations=min(settings.max_iterations, COMPARE_ITERATIONS),
+            max_iterations=min(settings.max_iterations, most),
             least_gain=settings.least_gain,
             noise_variance=settings.noise_variance,
             fixed_inducing=settings.fixed_inducing,
@@ -187,3 +276,19 @@ def choose(
         reason += f" {NUMBER_NOTE}"
     settings = replace(settings, kernel=chosen.kernel, approximation=chosen.approximation)
     return Automatic(settings, comparison, reason)
+
+
+def _reduces(table: DuelTable) -> bool:
+    """Whether the features are reduced to directions."""
+    if table.vectors:
+        return True
+    return table.transform_of(np.unique(table.events.sides)).reduction is not None
+
+
+def _parts_items(table: DuelTable, folds: int, seed: int) -> bool:
+    """Whether there are duels to fit to and to score in each of so many parts of the items."""
+    try:
+        plan_folds(table, folds, "items", np.random.default_rng(seed), None)
+    except ValueError:
+        return False
+    return True

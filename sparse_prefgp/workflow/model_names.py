@@ -50,7 +50,7 @@ PLAIN_ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 ENGINE_NAMES = (*PLAIN_ENGINES, "power-ep")
 # Of the terms of a candidate, so that equal sums have equal names.
-_ORDER = ("linear", *ADDITIVE_KERNELS, *STATIONARY_KERNELS, "item")
+_ORDER = ("linear", *ADDITIVE_KERNELS, *STATIONARY_KERNELS)
 
 
 @dataclass(frozen=True)
@@ -277,4 +277,6 @@ def _number(text: str) -> float:
 
 
 def _order(part: str) -> tuple[int, str]:
+    if part == "item":  # after terms that are no name alone, such as iso(se)
+        return (len(_ORDER) + 1, part)
     return (_ORDER.index(part) if part in _ORDER else len(_ORDER), part)

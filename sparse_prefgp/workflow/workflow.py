@@ -15,7 +15,7 @@ import numpy as np
 
 from sparse_prefgp import analysis, learning, models
 from sparse_prefgp.learning.notes import fit_notes, notes_of
-from sparse_prefgp.workflow.automatic import Automatic, choose
+from sparse_prefgp.workflow.automatic import Automatic, choose, settled
 from sparse_prefgp.workflow.fit_metrics import data_figures, fit_figures
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.folder import (
@@ -35,7 +35,7 @@ from sparse_prefgp.workflow.holdout import (
     prepare,
     refit_model,
 )
-from sparse_prefgp.workflow.model_names import DEFAULT_APPROXIMATION, DEFAULT_KERNEL
+from sparse_prefgp.workflow.model_names import DEFAULT_KERNEL
 from sparse_prefgp.workflow.reporting import (
     COMPARING,
     FITTING,
@@ -225,6 +225,7 @@ def run_fit(
     with _heard(work.warned), sites_kept_if_done(settings, work.checkpoints.resumes):
         with work.reporter.started(READING, sources) as progress:
             table = sources.read(settings, progress)
+        settings = settled(table, settings)
         chosen = work.chosen(table, settings)
         holdout = hold(table, settings if chosen is None else chosen.settings)
         work.reporter.done(HOLDING, holdout)
@@ -270,7 +271,7 @@ class _OneFit:
                 duels,
                 settings,
                 kernel=settings.kernel or DEFAULT_KERNEL,
-                approximation=settings.approximation or DEFAULT_APPROXIMATION,
+                approximation=settings.approximation,
                 checkpoint=place,
                 resume=resume,
                 callback=progress,
