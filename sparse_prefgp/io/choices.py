@@ -78,7 +78,7 @@ class SetColumns:
     """How the features of items were made that a model knows: of rows that describe alternatives
     these columns are the features, numbers and texts as there, however few they are."""
     embedding: Any = None
-    """Vectors of the items beside their table, see `with_embedding`."""
+    """Vectors of the items next to their table, see `with_embedding`."""
     as_duels: bool = False
     """Whether each pair of which the answer says who is better becomes a duel of its own."""
 
@@ -128,7 +128,7 @@ def read_choice_table(
     :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `weights`,
         `groups`, `context` and `item` as in `read_table`; `covariates`, columns of the long form;
         `none`, the id of "none of these", where the items have no such row; `embedding`, vectors
-        of the items beside their table, see `with_embedding`; and `as_duels`, to
+        of the items next to their table, see `with_embedding`; and `as_duels`, to
         read a choice as duels of the chosen option with each of the others, which understates the
         uncertainty, as a warning says. Of options that describe themselves, a row whose attributes
         are all empty is "none of these".

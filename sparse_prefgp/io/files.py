@@ -34,7 +34,7 @@ class Table:
     decimal_commas: bool = False
     """Whether numbers may have decimal commas."""
     beside: tuple[str, ...] = ()
-    """Columns that were given beside the table, and so are features whichever of its own are."""
+    """Columns that were given next to the table, and so are features whichever of its own are."""
 
     def require(self, column: str) -> None:
         """Refuse a table without this column."""

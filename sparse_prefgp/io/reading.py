@@ -78,7 +78,7 @@ def read_table(
     :param covariates: columns of the duels that tell the winner's side from the loser's besides the
         items, each winner less loser, or `winner_x` and `loser_x` for `x`; such as 1 where the
         winner was shown first and -1 where the loser was. A model learns a coefficient of each.
-    :param embedding: vectors of the items beside their table, see `with_embedding`.
+    :param embedding: vectors of the items next to their table, see `with_embedding`.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text

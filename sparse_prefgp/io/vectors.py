@@ -1,4 +1,4 @@
-"""Vectors of items: columns of lists, and NumPy files or arrays beside the table."""
+"""Vectors of items: columns of lists, and NumPy files or arrays next to the table."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def with_vectors(items: Table, columns: Sequence[str]) -> tuple[Table, tuple[str
 
 
 def with_embedding(items: Source | None, embedding: Any, like: Any = None) -> Table:
-    """Items with vectors beside their table, for whatever takes items.
+    """Items with vectors next to their table, for whatever takes items.
 
     :param items: path or data frame, as `read_duels` takes it; None for items of which nothing but
         vectors is known, whose ids are those of the vectors, or row numbers.
@@ -85,7 +85,7 @@ def with_embedding(items: Source | None, embedding: Any, like: Any = None) -> Ta
 
 
 def items_given(items: Source | None, embedding: Any = None, like: Any = None) -> Any:
-    """Items as they were given, or with vectors if there are any; arguments of `with_embedding`."""
+    """Items unchanged, or with vectors if there are any; arguments of `with_embedding`."""
     nothing = embedding is None or (isinstance(embedding, list | tuple) and not embedding)
     return items if nothing else with_embedding(items, embedding, like)
 

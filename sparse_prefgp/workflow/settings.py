@@ -101,9 +101,9 @@ class FitSettings:
     kernel: str | None = option(
         "se, matern32, matern52, linear, item (an independent effect of each item), additive-se "
         "and its like (a sum over the columns), with columns in brackets, as linear(price, age), "
-        "with one lengthscale, as iso(se), of learned directions, as projected(matern52, 4), or sums "
-        "and products of these, such as linear+se or item+item*surface (an effect of each item, and "
-        "one in each context); auto compares some on the training duels. By default "
+        "with one lengthscale, as iso(se), of learned directions, as projected(matern52, 4), or "
+        "sums and products of these, such as linear+se or item+item*surface (an effect of each "
+        "item, and one in each context); auto compares some on the training duels. By default "
         "linear+matern52, above 16 features linear+iso(matern52), above 64 and for vectors auto, "
         "or item for items without features.",
         default=None,

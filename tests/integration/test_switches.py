@@ -37,8 +37,9 @@ def _classes() -> set[str]:
         for path in (PACKAGE / room).glob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             found |= {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    # Kernels: GPflow has no other way to ask what a sum is made of.
+    # Kernels: GPflow has no other way to ask what a sum is made of, or where inputs lie.
     kernels = {"FiniteKernel", "ItemEffect", "ItemTimes", "PairEffect", "SameLevel", "TermOfDuels"}
+    kernels |= {"Projected", "ProjectedPoints"}
     return found - kernels
 
 
