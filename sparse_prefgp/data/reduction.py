@@ -25,6 +25,8 @@ ONE_SCALE = 10.0
 GAP = 3.0
 # Of the largest variance; a direction with less is rounding.
 _RANK = 1e-12
+# Products of more columns are in single precision, added up in double: they take half as long.
+_DOUBLE = 1024
 # Bytes that are worth a word, and those of one number.
 _MUCH, _BYTES = 2**30, 8
 NUMBERS, VECTOR, TEXT = "numbers", "vector", "text"
@@ -281,8 +283,9 @@ def _by_columns(
     """The largest eigenvalues and eigenvectors of the covariance, from the sum of chunks."""
     width = len(mean)
     products = np.zeros((width, width))
+    exact = np.float64 if width <= _DOUBLE else np.float32
     for _, chunk in source.chunks():
-        scaled = (chunk - mean) / scale
+        scaled = ((chunk - mean) / scale).astype(exact, copy=False)
         products += scaled.T @ scaled
     return _leading(products / source.length, most)
 

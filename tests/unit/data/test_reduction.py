@@ -43,6 +43,16 @@ def test_directions_are_those_of_a_whole_decomposition(n, width, spread):
     assert transform.feature_names == tuple(f"pc_{j + 1}" for j in range(min(width + 2, n // 8)))
 
 
+def test_products_of_very_many_columns_are_in_single_precision(monkeypatch):
+    matrix = made(400, 30)
+    exact = FeatureTransform.fit({"v": matrix}, [], vectors=["v"])
+    monkeypatch.setattr(reduction, "_DOUBLE", 20)
+    single = FeatureTransform.fit({"v": matrix}, [], vectors=["v"])
+    found = [one.reduction.variances for one in (single, exact)]
+    np.testing.assert_allclose(*found, rtol=0.0, atol=SINGLE * found[1].max())
+    assert not np.array_equal(*found)
+
+
 def test_chunks_change_nothing(monkeypatch):
     matrix = made(90, 20)
     whole = FeatureTransform.fit({"v": matrix}, [], vectors=["v"])
