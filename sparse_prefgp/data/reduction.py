@@ -18,9 +18,10 @@ from sparse_prefgp.support.machine import free_memory
 # Above so many features they are reduced, to at most so many directions, of which each needs so
 # many items.
 MOST_FEATURES, MOST_DIRECTIONS, ITEMS_EACH = 64, 128, 8
-# Standard deviations of the columns of a block that differ more have one scale: their sizes mean
-# something, as those of scores of a decomposition do.
-ONE_SCALE = 10.0
+# Columns of a vector have one scale where their standard deviations differ more, or where the mean
+# of their squared correlations is below so much divided by the rows. Of scores of a singular value
+# decomposition it is below 1.3 (of those of 3 in 4 items too), of sentence vectors far above 2.
+ONE_SCALE, UNCORRELATED = 10.0, 2.0
 # Variances that fall by more are those of something, and then of noise.
 GAP = 3.0
 # Of the largest variance; a direction with less is rounding.
@@ -71,11 +72,12 @@ class Reduction:
     ) -> Reduction:
         """Find the directions of the rows of some blocks side by side, read in chunks.
 
-        Columns of a vector have variance 1 each, or one scale where their standard deviations
-        differ more than tenfold; numbers and texts come scaled. Directions are the leading
-        eigenvectors of the E x E covariance (or of the n x n products where items are fewer), exact
-        and alike whatever is drawn at random. There are at most 128, one for each 8 items, and
-        those that hold variance.
+        Columns of a vector have variance 1 each, or one scale where they are scores of some
+        decomposition, whose sizes mean something: where their standard deviations differ more than
+        tenfold, or where they are hardly correlated. Numbers and texts come scaled. Directions are
+        the leading eigenvectors of the E x E covariance (or of the n x n products where items are
+        fewer), exact and alike whatever is drawn at random. There are at most 128, one for each 8
+        items, and only those that hold variance.
 
         :param parts: for each block (n, width) numbers, or vectors.
         :param where: how a message names row i.
@@ -93,17 +95,17 @@ class Reduction:
                 f"Every feature column is constant over the training items ({names}), so the items "
                 "cannot be told apart; add a feature that varies."
             )
-        scale, start = np.ones(width), 0
-        for block in blocks:
-            here = slice(start, start + block.width)
-            if block.kind == VECTOR:
-                scale[here] = _scales(sd[here])
-            start += block.width
+        vectors = np.repeat([b.kind == VECTOR for b in blocks], [b.width for b in blocks])
+        scale = np.where(vectors & (sd > 0.0), sd, 1.0)
+        kind = _Rows if n < width else _Products
+        matrix = kind.of(source, mean, scale)
+        for block, here in _places(blocks):
+            if block.kind == VECTOR and _has_one_scale(sd[here], matrix.correlation(here), n):
+                one = math.sqrt(float(np.mean(sd[here][sd[here] > 0.0] ** 2)))
+                matrix.multiply(here, scale[here] / one)
+                scale[here] = one
         most = min(n, width, MOST_DIRECTIONS, max(1, (items or n) // ITEMS_EACH))
-        if n < width:
-            variances, directions = _by_rows(source, mean, scale, most)
-        else:
-            variances, directions = _by_columns(source, mean, scale, most)
+        variances, directions = matrix.leading(most)
         kept = variances > _RANK * variances[0]
         # A constant column has no part in any direction, whatever a new item has there.
         directions = directions[:, kept] * (sd > 0.0)[:, None]
@@ -148,7 +150,7 @@ class Reduction:
     def shares(self) -> dict[str, float]:
         """The share of its own variance that each block keeps, of the training items."""
         found = {}
-        for block, rows in self._rows():
+        for block, rows in _places(self.blocks):
             kept = (self.directions[rows] ** 2 @ self.variances).sum()
             whole = (self.deviations[rows] ** 2).sum()
             found[block.name] = 1.0 if whole == 0.0 else min(1.0, float(kept / whole))
@@ -181,7 +183,7 @@ class Reduction:
         """
         return {
             block.name: self.directions[rows].T @ self.directions[rows]
-            for block, rows in self._rows()
+            for block, rows in _places(self.blocks)
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -197,14 +199,6 @@ class Reduction:
         """The inverse of `to_dict` and `arrays`."""
         blocks = tuple(InputBlock(*block) for block in values["blocks"])
         return cls(blocks, **{name: arrays[name] for name in _ARRAYS})
-
-    def _rows(self) -> list[tuple[InputBlock, slice]]:
-        """Each block, and where its columns are."""
-        ends = np.cumsum([block.width for block in self.blocks])
-        return [
-            (block, slice(int(end) - block.width, int(end)))
-            for block, end in zip(self.blocks, ends, strict=True)
-        ]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reduction):
@@ -267,38 +261,99 @@ class _SideBySide:
         return mean, np.where(varies, np.sqrt(squares / n), 0.0)
 
 
-def _scales(sd: FloatArray) -> FloatArray:
-    """What the columns of a vector are divided by, given their standard deviations."""
+def _has_one_scale(sd: FloatArray, correlation: float, n: int) -> bool:
+    """Whether the columns of a vector keep their sizes, as those mean something.
+
+    Scores of a decomposition: their standard deviations differ much, or they are no more correlated
+    than independent columns are, whose squared correlations have the mean 1 / (n - 1).
+
+    :param sd: of its columns. correlation: mean square between two of them. n: rows.
+    """
     some = sd[sd > 0.0]
-    if not some.size:
-        return np.ones_like(sd)
-    if some.max() > ONE_SCALE * some.min():
-        return np.full_like(sd, math.sqrt(float(np.mean(some**2))))
-    return np.where(sd > 0.0, sd, 1.0)
+    if len(some) < 2:
+        return False
+    return bool(some.max() > ONE_SCALE * some.min() or correlation < UNCORRELATED / n)
 
 
-def _by_columns(
-    source: _SideBySide, mean: FloatArray, scale: FloatArray, most: int
-) -> tuple[FloatArray, FloatArray]:
-    """The largest eigenvalues and eigenvectors of the covariance, from the sum of chunks."""
-    width = len(mean)
-    products = np.zeros((width, width))
-    exact = np.float64 if width <= _DOUBLE else np.float32
-    for _, chunk in source.chunks():
-        scaled = ((chunk - mean) / scale).astype(exact, copy=False)
-        products += scaled.T @ scaled
-    return _leading(products / source.length, most)
+@dataclass
+class _Products:
+    """E x E covariances of the columns, each divided by its scale."""
+
+    matrix: FloatArray
+
+    @classmethod
+    def of(cls, source: _SideBySide, mean: FloatArray, scale: FloatArray) -> _Products:
+        """The sum over chunks."""
+        width = len(mean)
+        products = np.zeros((width, width))
+        exact = np.float64 if width <= _DOUBLE else np.float32
+        for _, chunk in source.chunks():
+            scaled = ((chunk - mean) / scale).astype(exact, copy=False)
+            products += scaled.T @ scaled
+        products /= source.length
+        return cls(products)
+
+    def correlation(self, here: slice) -> float:
+        """Mean square correlation of two different columns of those that vary, of variance 1."""
+        return _mean_square(float(np.sum(self.matrix[here, here] ** 2)), self._varying(here))
+
+    def _varying(self, here: slice) -> int:
+        return int(np.count_nonzero(np.diag(self.matrix)[here]))
+
+    def multiply(self, here: slice, factor: FloatArray) -> None:
+        """Each of these columns by its factor."""
+        self.matrix[here] *= factor[:, None]
+        self.matrix[:, here] *= factor
+
+    def leading(self, most: int) -> tuple[FloatArray, FloatArray]:
+        """The largest eigenvalues and their vectors."""
+        return _leading(self.matrix, most)
 
 
-def _by_rows(
-    source: _SideBySide, mean: FloatArray, scale: FloatArray, most: int
-) -> tuple[FloatArray, FloatArray]:
-    """The same for fewer rows than columns, by way of the products of rows."""
-    scaled = np.concatenate([(chunk - mean) / scale for _, chunk in source.chunks()])
-    variances, left = _leading(scaled @ scaled.T / len(scaled), most)
-    right = scaled.T @ left
-    lengths = np.linalg.norm(right, axis=0)
-    return variances, right / np.where(lengths > 0.0, lengths, 1.0)
+@dataclass
+class _Rows:
+    """The same for fewer rows than columns: all rows, as n x n products tell their directions."""
+
+    scaled: FloatArray
+
+    @classmethod
+    def of(cls, source: _SideBySide, mean: FloatArray, scale: FloatArray) -> _Rows:
+        """Centred and divided by the scales."""
+        return cls(np.concatenate([(chunk - mean) / scale for _, chunk in source.chunks()]))
+
+    def correlation(self, here: slice) -> float:
+        """As of `_Products`: both products have the same sum of squares."""
+        part = self.scaled[:, here]
+        squares = np.sum((part @ part.T / len(part)) ** 2)
+        return _mean_square(float(squares), int(np.count_nonzero(part.any(axis=0))))
+
+    def multiply(self, here: slice, factor: FloatArray) -> None:
+        """Each of these columns by its factor."""
+        self.scaled[:, here] *= factor
+
+    def leading(self, most: int) -> tuple[FloatArray, FloatArray]:
+        """The largest eigenvalues of the covariance and their vectors."""
+        variances, left = _leading(self.scaled @ self.scaled.T / len(self.scaled), most)
+        right = self.scaled.T @ left
+        lengths = np.linalg.norm(right, axis=0)
+        return variances, right / np.where(lengths > 0.0, lengths, 1.0)
+
+
+def _mean_square(squares: float, width: int) -> float:
+    """The mean square of the entries off the diagonal of a matrix with 1 on it.
+
+    :param squares: of all entries.
+    """
+    return (squares - width) / max(width * (width - 1), 1)
+
+
+def _places(blocks: Sequence[InputBlock]) -> list[tuple[InputBlock, slice]]:
+    """Each block, and where its columns are."""
+    ends = np.cumsum([block.width for block in blocks])
+    return [
+        (block, slice(int(end) - block.width, int(end)))
+        for block, end in zip(blocks, ends, strict=True)
+    ]
 
 
 def _leading(matrix: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:

@@ -12,7 +12,8 @@ def reduced(training, new, vectors=(), keep=128):
     mean, scale = training.mean(0), np.ones(training.shape[1])
     for block in vectors:
         sd = training[:, block].std(0)
-        one = sd.max() > 10.0 * sd.min()
+        off = np.corrcoef(training[:, block].T)[~np.eye(len(sd), dtype=bool)]
+        one = sd.max() > 10.0 * sd.min() or np.mean(off**2) < 2.0 / len(training)
         scale[block] = np.sqrt(np.mean(sd**2)) if one else sd
     centred = (training - mean) / scale
     _, singular, right = np.linalg.svd(centred, full_matrices=False)

@@ -24,10 +24,15 @@ def made(n, width, seed=0, spread=1.0):
     return (3.0 + wide * sizes).astype(np.float32)
 
 
-@pytest.mark.parametrize("spread", [1.0, 300.0], ids=["a column each", "one scale"])
+@pytest.mark.parametrize("kind", ["a column each", "very different sizes", "scores"])
 @pytest.mark.parametrize(("n", "width"), [(400, 30), (60, 90)], ids=["by columns", "by rows"])
-def test_directions_are_those_of_a_whole_decomposition(n, width, spread):
+def test_directions_are_those_of_a_whole_decomposition(n, width, kind):
+    spread = 300.0 if kind == "very different sizes" else 3.0
     training, new = made(n, width, spread=spread), made(17, width, 1, spread)
+    if kind == "scores":
+        turn = np.linalg.svd(training - training.mean(0), full_matrices=False)[2].T[:, : n // 2]
+        training, new = ((x @ turn) * np.linspace(1.0, 0.4, turn.shape[1]) for x in (training, new))
+        training, new = training.astype(np.float32), new.astype(np.float32)
     numbers = np.random.default_rng(2).normal(size=(n + 17, 2))
     frame = {"a": numbers[:n, 0], "b": numbers[:n, 1], "v": training}
     transform = FeatureTransform.fit(frame, ["a", "b"], vectors=["v"])
@@ -40,7 +45,11 @@ def test_directions_are_those_of_a_whole_decomposition(n, width, spread):
     assert transform.reduction.explained == pytest.approx(explained, rel=ROUNDING)
     np.testing.assert_allclose(found[:n].var(0).mean(), 1.0, rtol=SINGLE)
     assert [b.kind for b in transform.blocks] == ["numbers", "numbers", "vector"]
-    assert transform.feature_names == tuple(f"pc_{j + 1}" for j in range(min(width + 2, n // 8)))
+    assert transform.feature_names == tuple(
+        f"pc_{j + 1}" for j in range(min(training.shape[1] + 2, n // 8))
+    )
+    one_scale = len(set(transform.reduction.scale[2:])) == 1
+    assert one_scale == (kind != "a column each")
 
 
 def test_products_of_very_many_columns_are_in_single_precision(monkeypatch):
