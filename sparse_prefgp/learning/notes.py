@@ -25,6 +25,7 @@ def notes_of(fit: Mapping[str, Any], after: str = "") -> list[str]:
     """What to know about one fit, causes first; `after` says which, where there are two."""
     return [
         *fit.get("limits", []),
+        *filter(None, [fit.get("restarted")]),
         *_about_inference(fit, after),
         *_about_the_optimiser(fit, after),
         *_about_chunks(fit),

@@ -18,6 +18,7 @@ from sparse_prefgp.disk.checkpoint_folder import digest_of
 from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.learning.causes import REMEDIES, cause_and_remedies
 from sparse_prefgp.learning.checkpoint import Checkpoint, CheckpointWriter, RunState, identify
+from sparse_prefgp.learning.dying import death_in
 from sparse_prefgp.learning.lbfgs import NOT_FINITE, Curvature, LbfgsState, go_on
 from sparse_prefgp.learning.limits import limits_of, warn_of_lengthscales
 from sparse_prefgp.learning.objective import (
@@ -88,6 +89,10 @@ def optimise(
     An evaluation that fails (a kernel matrix that is not positive definite, a value or gradient
     that is not finite) is backed off from and counted. A start whose first parameters fail is a
     line of the report; only where that is so of every start there is nothing to report.
+
+    Where a term of the kernel died under a bound next to a linear term with more than 16 variances,
+    a warning says so, and one more start begins without that linear term; the better result is
+    kept (`learning/dying.py`). In memory.
 
     :param max_iterations: of L-BFGS, for each start; 200, or 100 for a `StreamedGP`.
     :param free_scale: let kernel variance and noise variance both move; duels determine only
@@ -386,6 +391,7 @@ class _InMemory(_Run):
                 climb = self._climb(start, objective, settings.max_iterations, duels)
                 if climb is not known and climb is self._place():
                     self._sites = model.sites()
+            restarted = self._restarted(duels)
         finally:
             objective.close()
         best = self._place()
@@ -411,7 +417,29 @@ class _InMemory(_Run):
             kept=kept,
             warm=warm,
             limits=limits_of(model),
+            restarted=restarted,
         )
+
+    def _restarted(self, duels: float) -> str:
+        """Climb once more without a term next to which another one died; what is to be said."""
+        best, number = self._place(), self._settings.starts
+        if best is None:
+            return ""
+        self._objective.set(best.position)
+        death = death_in(self._model)
+        if death is None:
+            return ""
+        known = self._leg(number)
+        if known is None:
+            self._objective.set(self._begun_at)
+            death.begin_without_others()
+            self._objective.forget_sites()
+        climb = self._climb(number, self._objective, self._settings.max_iterations, duels)
+        if climb is not known and climb is self._place():
+            self._sites = self._model.sites()
+        told = death.told(best.value - climb.value, self._model.approximation.name)
+        warnings.warn(told, stacklevel=5)
+        return told
 
     def _start_report(self, leg: LbfgsState) -> StartReport:
         failed, limited = leg.ended == NOT_FINITE, not leg.ended

@@ -98,6 +98,10 @@ class OptimisationReport:
     """A sentence for each end that the parameters have run to (`learning/limits.py`), such as a
     lengthscale at its lower limit.
     """
+    restarted: str = ""
+    """What is to be said of a start without a term next to which another one died; the last of
+    `starts`.
+    """
     gradients: str | None = None
     """Either "chunks" or "subset" for streamed duels; None in memory."""
     subset: int | None = None
@@ -132,6 +136,7 @@ class OptimisationReport:
             "optimiser_converged": self.converged,
             "optimiser_message": self.message,
             "limits": list(self.limits),
+            "restarted": self.restarted,
             "evaluations": self.evaluations,
             "failed_evaluations": self.failed_evaluations,
             "unconverged_evaluations": self.unconverged_evaluations,
