@@ -37,7 +37,7 @@ INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
 class FeatureTransform:
     """Numeric columns standardised, categorical columns one-hot encoded, constant ones dropped.
 
-    More than 64 features, and vectors, are reduced to a few directions, `pc_1`, `pc_2`, …, which
+    Vectors, and more than 64 features, are reduced to a few directions, `pc_1`, `pc_2`, …, which
     follow what stays a feature of its own.
     """
 
@@ -92,8 +92,11 @@ class FeatureTransform:
                 "that varies."
             )
         inputs = found._without(apart)
-        if len(inputs.feature_names) <= MOST_FEATURES and not vectors:
-            return found
+        if len(inputs.feature_names) <= MOST_FEATURES:
+            if not vectors:
+                return found
+            # Beside a vector they would be some columns of hundreds, and lost among them.
+            inputs = NO_FEATURES
         where = _plain_row if where is None else where
         reduced = Reduced.fit(frame, inputs, vectors, where, items)
         rest = found._without([*inputs.numeric, *inputs.categorical])

@@ -282,6 +282,8 @@ def _reduces(table: DuelTable) -> bool:
     """Whether the features are reduced to directions."""
     if table.vectors:
         return True
+    if table.vectors:
+        return True
     return table.transform_of(np.unique(table.events.sides)).reduction is not None
 
 

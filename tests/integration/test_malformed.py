@@ -1078,8 +1078,8 @@ CASES: dict[str, Case] = {
     "update without the vectors of new items": Case(
         UPDATE.replace("fitted", "with_vectors") + " --items {}/items.csv", ("no vectors 'e'",)
     ),
-    "worth of what was reduced": Case(
-        "worth --model {}/with_vectors --unit height", ("'height' was reduced along with others",)
+    "worth in units of a vector": Case(
+        "worth --model {}/with_vectors --unit e", ("'e' was reduced along with others",)
     ),
     "a kernel of a vector": Case(
         EMBEDDING + " --kernel matern52(e)", ("'e'", "which is not a feature")

@@ -1,6 +1,7 @@
 """Principal components by a whole singular value decomposition, in plain NumPy."""
 
 import numpy as np
+from scipy.stats import spearmanr
 
 
 def reduced(training, new, vectors=(), keep=128):
@@ -13,7 +14,8 @@ def reduced(training, new, vectors=(), keep=128):
     for block in vectors:
         sd = training[:, block].std(0)
         off = np.corrcoef(training[:, block].T)[~np.eye(len(sd), dtype=bool)]
-        one = sd.max() > 10.0 * sd.min() or np.mean(off**2) < 2.0 / len(training)
+        falls = spearmanr(sd, np.arange(len(sd))).statistic < -0.8
+        one = falls or np.mean(off**2) < 2.0 / len(training)
         scale[block] = np.sqrt(np.mean(sd**2)) if one else sd
     centred = (training - mean) / scale
     _, singular, right = np.linalg.svd(centred, full_matrices=False)

@@ -22,6 +22,7 @@ ITEMS = pd.DataFrame(
         "colour": rng.choice(["red", "green", "blue"], N),
     }
 )
+G = rng.normal(size=(N, 4)).astype(np.float32)
 UTILITY = E[:, 0] + E[:, 1] ** 2 - 2.0 * ITEMS["price"].to_numpy()
 
 
@@ -32,7 +33,7 @@ def duels_of(utility, t=500):
     return pd.DataFrame({"winner": [f"i{k}" for k in winners], "loser": [f"i{k}" for k in losers]})
 
 
-TABLE = ITEMS.assign(e=list(E))
+TABLE = ITEMS.assign(e=list(E), g=list(G))
 DUELS = duels_of(UTILITY)
 
 
@@ -54,15 +55,13 @@ def curved():
 def test_contributions_of_blocks_of_a_linear_utility(linear):
     """They are weights times the parts of the step, and exact."""
     found = spg.explain(linear, "i3", "i8")
-    assert found.method.startswith("exact") and set(found.frame["feature"]) == {
-        "price",
-        "colour",
-        "e",
-    }
+    assert found.method.startswith("exact")
+    assert set(found.frame["feature"]) == {"price", "colour", "e", "g"}
     items, transform = linear.duels.items, linear.duels.transform
     eye = np.eye(linear.duels.num_features)
-    weights = np.asarray(linear.predict_f(eye)[0])[:, 0]
-    step = items[3] - items[8]
+    r = transform.reduction.size
+    weights = np.asarray(linear.predict_f(eye)[0])[-r:, 0]
+    step = items[3, -r:] - items[8, -r:]
     for block, own in transform.reduction.projectors().items():
         row = found.frame[found.frame["feature"] == block].iloc[0]
         assert row["contribution"] == pytest.approx(float(step @ own @ weights), rel=1e-6)
@@ -79,17 +78,17 @@ def test_contributions_of_blocks_add_up_along_the_path(curved):
 
 def test_where_all_directions_are_kept_a_step_is_the_block_itself():
     """Its scores with the block of another item are those of the mixed item."""
-    frame = {"a": rng.normal(size=300), "v": rng.normal(size=(300, 6))}
+    frame = {"w": rng.normal(size=(300, 2)), "v": rng.normal(size=(300, 6))}
     transform = spg.read_duels(
-        pd.DataFrame({"item_id": range(300), "a": frame["a"], "v": list(frame["v"])}),
+        pd.DataFrame({"item_id": range(300), "w": list(frame["w"]), "v": list(frame["v"])}),
         pd.DataFrame({"winner": [0], "loser": [1]}),
     ).transform
     duels = spg.Duels(transform.apply(frame), [0], [1], transform=transform)
-    assert transform.reduction.size == 7
+    assert transform.reduction.size == 8
     first, second = duels.items[:1], duels.items[1:2]
     for part, mixed in zip(
         feature_parts(duels),
-        ({"a": frame["a"][1:2], "v": frame["v"][:1]}, {"a": frame["a"][:1], "v": frame["v"][1:2]}),
+        ({"w": frame["w"][1:2], "v": frame["v"][:1]}, {"w": frame["w"][:1], "v": frame["v"][1:2]}),
         strict=True,
     ):
         np.testing.assert_allclose(
@@ -99,8 +98,8 @@ def test_where_all_directions_are_kept_a_step_is_the_block_itself():
 
 def test_relevances_are_of_raw_columns(curved):
     names, values = feature_relevance(curved)
-    assert names == ("price", "colour", "e")
-    assert values[1] < 0.5 * min(values[0], values[2])
+    assert names == ("price", "colour", "e", "g")
+    assert max(values[1], values[3]) < min(values[0], values[2])
 
 
 def test_items_far_away_and_levels_never_seen(curved):
@@ -135,9 +134,9 @@ def test_a_named_column_and_a_context_stay_apart(tmp_path):
     duels = DUELS.assign(surface=rng.choice(["clay", "grass"], len(DUELS)))
     table = spg.read_table(TABLE, duels, context=["surface"]).keeping_apart(["price"])
     found = table.to_duels().transform
-    assert found.numeric == ("price",) and found.categorical == ("surface",)
-    assert [block.name for block in found.blocks] == ["colour", "e"]
-    assert found.reduction.size == 12  # of 13 columns, as the levels add up to 1
+    assert found.numeric == ("price",) and found.categorical == ("colour", "surface")
+    assert [block.name for block in found.blocks] == ["e", "g"]
+    assert found.reduction.size == 14
     rows = spg.read_table(TABLE.iloc[:40], duels_among(40), context=["surface"]).to_duels()
     assert rows.num_items > 40 and rows.transform.reduction.size == 5
 
@@ -154,9 +153,10 @@ def duels_among(n):
 
 
 def test_what_needs_units_is_refused(linear, curved):
-    with pytest.raises(ValueError, match="'price' was reduced along with others"):
-        spg.worth(linear, "price")
-    assert linear.duels.summary().reduced.startswith("vector e (10) and 4 columns -> ")
+    with pytest.raises(ValueError, match="'e' was reduced along with others"):
+        spg.worth(linear, "e")
+    assert spg.worth(linear, "price").frame["attribute"].tolist()
+    assert linear.duels.summary().reduced.startswith("vector e (10) and vector g (4) -> ")
     assert "made of" in str(curved.duels.summary())
     share = linear.duels.transform.reduction.explained
     assert 0.0 < share <= 1.0 + ROUNDING

@@ -24,32 +24,41 @@ def made(n, width, seed=0, spread=1.0):
     return (3.0 + wide * sizes).astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", ["a column each", "very different sizes", "scores"])
+@pytest.mark.parametrize("kind", ["a column each", "falling sizes", "scores"])
 @pytest.mark.parametrize(("n", "width"), [(400, 30), (60, 90)], ids=["by columns", "by rows"])
 def test_directions_are_those_of_a_whole_decomposition(n, width, kind):
-    spread = 300.0 if kind == "very different sizes" else 3.0
+    spread = 0.03 if kind == "falling sizes" else 3.0
     training, new = made(n, width, spread=spread), made(17, width, 1, spread)
     if kind == "scores":
         turn = np.linalg.svd(training - training.mean(0), full_matrices=False)[2].T[:, : n // 2]
         training, new = ((x @ turn) * np.linspace(1.0, 0.4, turn.shape[1]) for x in (training, new))
         training, new = training.astype(np.float32), new.astype(np.float32)
-    numbers = np.random.default_rng(2).normal(size=(n + 17, 2))
-    frame = {"a": numbers[:n, 0], "b": numbers[:n, 1], "v": training}
-    transform = FeatureTransform.fit(frame, ["a", "b"], vectors=["v"])
-    mean, sd = numbers[:n].mean(0), numbers[:n].std(0)
-    wide = np.column_stack([(numbers - mean) / sd, np.concatenate([training, new])])
-    expected, explained = reduced(wide[:n], wide, [slice(2, None)])
-    both = {"a": numbers[:, 0], "b": numbers[:, 1], "v": np.concatenate([training, new])}
-    found = transform.apply(both)
+    transform = FeatureTransform.fit({"v": training}, [], vectors=["v"])
+    both = np.concatenate([training, new])
+    expected, explained = reduced(training.astype(float), both.astype(float), [slice(None)])
+    found = transform.apply({"v": both})
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=SINGLE * np.abs(expected).max())
     assert transform.reduction.explained == pytest.approx(explained, rel=ROUNDING)
     np.testing.assert_allclose(found[:n].var(0).mean(), 1.0, rtol=SINGLE)
-    assert [b.kind for b in transform.blocks] == ["numbers", "numbers", "vector"]
-    assert transform.feature_names == tuple(
-        f"pc_{j + 1}" for j in range(min(training.shape[1] + 2, n // 8))
-    )
-    one_scale = len(set(transform.reduction.scale[2:])) == 1
-    assert one_scale == (kind != "a column each")
+    size = min(training.shape[1], n // 8)
+    assert transform.feature_names == tuple(f"pc_{j + 1}" for j in range(size))
+    assert (len(set(transform.reduction.scale)) == 1) == (kind != "a column each")
+
+
+def test_very_many_numbers_go_with_a_vector_and_few_stay():
+    rng, matrix = np.random.default_rng(0), made(900, 12)
+    numbers = rng.normal(size=(900, 66)) @ rng.normal(size=(66, 66)) + 5.0
+    names = [f"x{j}" for j in range(66)]
+    frame = {**dict(zip(names, numbers.T, strict=True)), "v": matrix}
+    found = FeatureTransform.fit(frame, names, vectors=["v"])
+    assert [block.kind for block in found.blocks] == 66 * ["numbers"] + ["vector"]
+    wide = np.column_stack([(numbers - numbers.mean(0)) / numbers.std(0), matrix])
+    expected, _ = reduced(wide, wide, [slice(66, None)])
+    np.testing.assert_allclose(found.apply(frame), expected, atol=SINGLE * np.abs(expected).max())
+    few = FeatureTransform.fit(frame, names[:64], vectors=["v"])
+    alone = FeatureTransform.fit(frame, [], vectors=["v"])
+    assert few.numeric == tuple(names[:64]) and few.reduction == alone.reduction
+    assert np.array_equal(few.apply(frame)[:, 64:], alone.apply(frame))
 
 
 def test_products_of_very_many_columns_are_in_single_precision(monkeypatch):
@@ -105,14 +114,15 @@ def test_more_than_64_features_are_reduced_but_those_apart():
     assert FeatureTransform.fit(frame, [*names, "y"], apart=["y"]).reduction is None
 
 
-def test_constant_and_repeated_columns_have_no_part():
+def test_constant_dead_and_repeated_columns_have_no_part():
     matrix = made(200, 20)
+    matrix[:, 7] = 1e-6 * matrix[:, 7] - 1e-6 * matrix[:, 7].mean()
     matrix[:, 3] = 7.0
     matrix[:, 5] = matrix[:, 4]
     found = FeatureTransform.fit({"v": matrix}, [], vectors=["v"])
-    assert found.reduction.size == 18  # of 25 allowed
+    assert found.reduction.size == 17  # of 25 allowed
     other = matrix.copy()
-    other[:, 3] = -1.0
+    other[:, [3, 7]] = -1.0
     assert np.array_equal(found.apply({"v": other}), found.apply({"v": matrix}))
     shares = found.reduction.shares()
     assert shares["v"] == pytest.approx(1.0, rel=ROUNDING)
@@ -121,10 +131,10 @@ def test_constant_and_repeated_columns_have_no_part():
 
 
 def test_parts_of_blocks_add_up():
-    frame = {"a": np.random.default_rng(0).normal(size=300), "v": made(300, 9), "w": made(300, 5)}
-    found = FeatureTransform.fit(frame, ["a"], vectors=["v", "w"]).reduction
+    frame = {"v": made(300, 9), "w": made(300, 5)}
+    found = FeatureTransform.fit(frame, [], vectors=["v", "w"]).reduction
     parts = found.projectors()
-    assert list(parts) == ["a", "v", "w"]
+    assert list(parts) == ["v", "w"]
     np.testing.assert_allclose(sum(parts.values()), np.eye(found.size), atol=1e-12)
 
 
@@ -145,8 +155,13 @@ def test_convert_takes_only_what_was_reduced_alike():
     assert found.convert(features, found) is features
     with pytest.raises(ValueError, match="not reduced to the same"):
         found.convert(features, other)
+    assert np.array_equal(
+        FeatureTransform.fit(frame, ["a"]).convert(features, other)[:, 0], found.apply(frame)[:, 0]
+    )
+    many = {f"x{j}": made(300, 1, j)[:, 0] for j in range(70)}
+    wide = FeatureTransform.fit(many, list(many))
     with pytest.raises(ValueError, match="reduced it along with others"):
-        FeatureTransform.fit(frame, ["a"]).convert(features, other)
+        FeatureTransform.fit(many, ["x3"]).convert(wide.apply(many), wide)
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_several_blocks(tmp_path):
     np.save(tmp_path / "b.npy", made(N, 4, 3))
     files = [tmp_path / "a.npy", f"c={tmp_path / 'b.npy'}"]
     found = read_duels(with_embedding(ITEMS, files), DUELS)
+    assert found.transform.numeric == ("price",)
     assert [tuple(b) for b in found.transform.blocks] == [
-        ("price", "numbers", 1),
         ("a", "vector", WIDTH),
         ("c", "vector", 4),
     ]
