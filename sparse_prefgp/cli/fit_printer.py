@@ -138,6 +138,9 @@ def _print_stream(console: Output, holdout: StreamHoldout) -> None:
     how = f"the last {held}" if holdout.split == "last rows" and rows else held
     by = "" if holdout.split == "last rows" else f", by {holdout.split}"
     console.print(Text(f"{holdout.train!r}; held out{by}: {how}"))
+    transform = holdout.train.transform
+    if transform is not None and transform.reduced is not None:
+        console.print(Text(f"Features made of {transform.reduced}"))
 
 
 def _print_data(console: Output, holdout: Holdout, show_columns: bool) -> None:

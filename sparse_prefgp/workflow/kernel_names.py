@@ -176,6 +176,12 @@ class KernelChoice:
                         f"The kernel {self} names the column {name!r}, which is the same for all "
                         "training items; leave it out."
                     )
+                if transform.reduced is not None and name in transform.reduced.names:
+                    raise ValueError(
+                        f"The kernel {self} names {name!r}, which was reduced ({transform.reduced})"
+                        f"; leave the name out, for a kernel of all features, or name directions, "
+                        f"such as {transform.reduced.reduction.names[0]}."
+                    )
                 raise ValueError(_no_column(name, known))
 
     @property

@@ -1082,7 +1082,7 @@ CASES: dict[str, Case] = {
         "worth --model {}/with_vectors --unit e", ("'e' was reduced along with others",)
     ),
     "a kernel of a vector": Case(
-        EMBEDDING + " --kernel matern52(e)", ("'e'", "which is not a feature")
+        EMBEDDING + " --kernel matern52(e)", ("names 'e', which was reduced (vector e (3)", "pc_1")
     ),
     "update by minus one step": Case(UPDATE + " --max-iterations -1", ("iterations is -1",)),
 }

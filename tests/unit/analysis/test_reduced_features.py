@@ -130,6 +130,21 @@ def test_new_items_and_a_saved_model(curved, tmp_path):
         spg.rank(again, new.drop(columns="e"))
 
 
+def test_a_streamed_model_keeps_its_directions(tmp_path):
+    pytest.importorskip("pyarrow")
+    DUELS.to_parquet(tmp_path / "d.parquet")
+    stream = spg.stream_duels(tmp_path / "d.parquet", TABLE)
+    kernel = gpflow.kernels.Matern52(lengthscales=4.0)
+    model = spg.StreamedGP(stream, kernel, inducing_variable=stream.items.features[:20])
+    model.infer()
+    spg.save(model, tmp_path / "m")
+    again = spg.load(tmp_path / "m")
+    assert again.duels.transform == stream.transform
+    new = TABLE.iloc[:4].assign(item_id=["a", "b", "c", "d"])
+    frames = [spg.rank(one, new).frame for one in (model, again)]
+    pd.testing.assert_frame_equal(*frames)
+
+
 def test_a_named_column_and_a_context_stay_apart(tmp_path):
     duels = DUELS.assign(surface=rng.choice(["clay", "grass"], len(DUELS)))
     table = spg.read_table(TABLE, duels, context=["surface"]).keeping_apart(["price"])

@@ -7,7 +7,14 @@ import pandas as pd
 import pytest
 
 from sparse_prefgp.data.vectors import vector_rows
-from sparse_prefgp.io import read_duels, read_items, read_table
+from sparse_prefgp.io import (
+    read_choice_table,
+    read_choices,
+    read_duels,
+    read_items,
+    read_table,
+    stream_duels,
+)
 from sparse_prefgp.io.vectors import with_embedding
 from tests.unit.data.test_reduction import made
 
@@ -99,6 +106,38 @@ def test_the_only_block_of_a_model_needs_no_name(tmp_path, expected):
     both = {"e": VECTORS, "f": VECTORS}
     with pytest.raises(ValueError, match="'f' are none of the model's, which has 'e'"):
         with_embedding(ITEMS, both, like=expected.transform)
+
+
+def test_a_stream_has_the_features_of_a_table(tmp_path, expected):
+    pytest.importorskip("pyarrow")
+    DUELS.to_parquet(tmp_path / "d.parquet")
+    found = stream_duels(tmp_path / "d.parquet", with_embedding(ITEMS, {"e": VECTORS}))
+    assert found.transform == expected.transform
+    assert np.array_equal(found.items.features, expected.items)
+    duels = DUELS.assign(surface=np.where(np.arange(N - 1) % 2, "clay", "grass"))
+    duels.to_parquet(tmp_path / "s.parquet")
+    items = with_embedding(ITEMS, {"e": VECTORS})
+    placed = stream_duels(tmp_path / "s.parquet", items, context=["surface"])
+    table = read_duels(ITEMS, duels, context=["surface"], embedding={"e": VECTORS})
+    assert placed.transform.reduction.size == table.transform.reduction.size == N // 8
+    assert placed.transform.feature_names == table.transform.feature_names
+    np.testing.assert_allclose(placed.items.features, table.items, atol=1e-6)
+
+
+def test_choices_described_by_vectors_and_none_of_these():
+    rng = np.random.default_rng(0)
+    rows = [(s, int(j == 0), k) for s in range(60) for j, k in enumerate(rng.permutation(N)[:3])]
+    table = pd.DataFrame(rows, columns=["choice_set", "chosen", "item_id"])
+    described = table.drop(columns="item_id").assign(e=list(VECTORS[table["item_id"]]))
+    found = read_choices(None, described)
+    assert found.num_items == table["item_id"].nunique() and found.transform.vectors == ("e",)
+    named = table.assign(item_id=[IDS[k] for k in table["item_id"]])
+    by_id = read_choices(ITEMS, named, embedding={"e": VECTORS})
+    assert by_id.transform.vectors == ("e",) and by_id.num_items == N
+    named.loc[0, "item_id"] = "nothing"
+    with_none = read_choice_table(ITEMS, named, embedding={"e": VECTORS}, none="nothing")
+    usual = vector_rows(with_none.items["e"]).chunk(N, N + 1)[0]
+    np.testing.assert_allclose(usual, VECTORS.mean(0), rtol=1e-6)
 
 
 def test_what_moves_rows_keeps_vectors():
