@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +34,10 @@ from sparse_prefgp.covariances import (
     LowRankOverItems,
     LowRankOverSets,
     LowRankPlusBlocks,
+    LowRankWithEffects,
 )
 from sparse_prefgp.covariances.finite import feature_part, finite_parts
+from sparse_prefgp.covariances.item_effect import ItemEffect, beside_effects
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,
@@ -139,8 +141,12 @@ class InducingApproximation(SummedApproximation):
         return graph.one_by_one() if self.over == "duels" else graph
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
-        basis, graph = whitened(problem), problem.graph
-        effect = pair_effect(problem.kernel)
+        graph, effect = problem.graph, pair_effect(problem.kernel)
+        if effect is None and graph.noises is None and self.over != "duels":
+            apart = beside_effects(problem.kernel, graph)
+            if apart is not None:
+                return self._beside_effects(problem._replace(kernel=apart[0]), apart[1])
+        basis = whitened(problem)
         if effect is not None:
             return self._over_pairs(problem, basis, tf.convert_to_tensor(effect.variance))
         if graph.noises is not None and self.over == "duels":
@@ -157,6 +163,23 @@ class InducingApproximation(SummedApproximation):
                 stacklevel=2,
             )
         return self.over_duels(problem, basis, layout.chunk)
+
+    def _beside_effects(self, problem: DuelProblem, effect: ItemEffect) -> DuelPrior:
+        """The prior of duels whose items have effects, which are integrated out.
+
+        :param problem: without them.
+        """
+        basis, graph = whitened(problem), problem.graph
+        variance = tf.convert_to_tensor(effect.variance)
+        features = basis.features(as_float(graph.rows))
+        covariance = LowRankWithEffects(features, graph, variance, self.single_precision)
+        explained = squared_distances(graph, features)
+        prior = self._complete(problem, basis, covariance, explained)
+
+        def with_effects(inputs: tf.Tensor) -> tf.Tensor:
+            return tf.concat([basis.features(inputs), effect.own_features(graph, inputs)], 1)
+
+        return replace(prior, features=with_effects)
 
     def _over_pairs(self, problem: DuelProblem, basis: Whitened, effects: tf.Tensor) -> DuelPrior:
         """The prior of duels whose pairs have effects of their own, of this variance."""
@@ -339,8 +362,7 @@ def whitened(
         return [kernel.own_features(graph, inputs) for kernel in own]
 
     def features(inputs: tf.Tensor) -> tf.Tensor:
-        rows = inputs[..., : problem.num_features] if own else inputs
-        found = solved_rows(factor, with_inducing(inducing, part, rows))
+        found = solved_rows(factor, with_inducing(inducing, part, _seen(problem, inputs)))
         return tf.concat([found, *own_features(inputs)], 1) if own else found
 
     def pairs(losers: tf.Tensor, winners: tf.Tensor) -> tf.Tensor:
@@ -351,14 +373,21 @@ def whitened(
     return Whitened(factor, jitter, size, features, pairs)
 
 
+def _seen(problem: DuelProblem, rows: tf.Tensor) -> tf.Tensor:
+    """What inducing inputs see of rows (N, ...): the features, (N, D)."""
+    apart = bool(finite_parts(problem.kernel))
+    if problem.graph is not None:
+        apart = apart or not problem.graph.layout.plain
+    return rows[..., : problem.num_features] if apart else rows
+
+
 def related_to_pairs(problem: DuelProblem, losers: tf.Tensor, winners: tf.Tensor) -> tf.Tensor:
     """K_uz, (m, t), for the rows (t, D) of both ends of each duel."""
     if problem.compiled is not None:
         return problem.compiled.related(losers, winners)
     inducing, kernel = problem.inducing_variable, problem.kernel
     part = feature_part(kernel)
-    if finite_parts(kernel):
-        losers, winners = (rows[..., : problem.num_features] for rows in (losers, winners))
+    losers, winners = (_seen(problem, rows) for rows in (losers, winners))
     return with_inducing(inducing, part, losers) - with_inducing(inducing, part, winners)
 
 

@@ -15,8 +15,9 @@ from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import IntArray
 
-# So many item effects are inducing variables of their own: those of the most compared items.
-MAX_ITEM_EFFECTS = 1000
+# Matrices between all items with effects are held, of up to so many items.
+MAX_ITEM_EFFECTS = 5000
+_HELD = 8
 
 
 class ItemEffect(FiniteKernel):
@@ -26,11 +27,9 @@ class ItemEffect(FiniteKernel):
     an effect of its own, k(i, j) = variance where i and j are the same item, else 0. An item that
     the model does not know has an effect too, with its prior variance.
 
-    `Exact()` takes it as it is. Approximations with inducing inputs let the effects of the most
-    compared items, up to 1,000, be inducing variables of their own; the effects of all others
-    count among what the inducing variables leave unexplained. `VFE`, `TightVFE` and
-    `HeteroscedasticVFE` count that against the evidence, so that above 1,000 compared items they
-    learn a variance near zero, of which `optimise` warns; `FITC` and `Exact` do not.
+    No approximation touches it: beside inducing inputs the effects of all compared items are
+    integrated out in closed form (docs/method.md, section 3), at O(n³) a sweep for n of them, at
+    most 5,000. What inducing inputs leave unexplained is then of the other terms alone.
 
     The last column of its input is the item's number; `PreferenceGP` adds that column by itself.
 
@@ -40,6 +39,9 @@ class ItemEffect(FiniteKernel):
     def __init__(self, variance: Any = 1.0, name: str | None = None) -> None:
         super().__init__(active_dims=slice(-1, None), name=name)
         self.variance = gpflow.Parameter(variance, transform=gpflow.utilities.positive())
+        # Of a model that was saved when only the effects of so many items were known by inducing
+        # variables, and all others unexplained; None is all.
+        self.most: int | None = None
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         apart = gpflow.utilities.ops.difference_matrix(X, X2)[..., 0]
@@ -49,7 +51,7 @@ class ItemEffect(FiniteKernel):
         return tf.fill(tf.shape(X)[:-1], tf.squeeze(self.variance))
 
     def num_own(self, graph: DuelGraph) -> int:
-        return len(items_with_effects(graph))
+        return len(items_with_effects(graph, self.most))
 
     def num_all(self, graph: DuelGraph) -> int:
         """How many items were compared."""
@@ -57,7 +59,8 @@ class ItemEffect(FiniteKernel):
 
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         number, _ = self.slice(inputs, None)
-        same = number == tf.constant(items_with_effects(graph), number.dtype)[None, :]
+        numbers = items_with_effects(graph, self.most)
+        same = number == tf.constant(numbers, number.dtype)[None, :]
         return tf.sqrt(self.variance) * tf.cast(same, number.dtype)
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
@@ -66,13 +69,60 @@ class ItemEffect(FiniteKernel):
         return tf.where(one[..., 0] == other[..., 0], zero, 2.0 * self.variance)
 
 
-def items_with_effects(graph: DuelGraph) -> np.ndarray:
-    """Numbers of the items whose effects are inducing variables: the most compared ones."""
+def known_effects(kernel: gpflow.kernels.Kernel) -> int | None:
+    """Of how many items a kernel knows the effects: a model that was saved before; None is all."""
+    return next((part.most for part in parts_of(kernel) if isinstance(part, ItemEffect)), None)
+
+
+def know_effects(kernel: gpflow.kernels.Kernel, most: int | None) -> None:
+    """Let a kernel know the effects of so many items, the most compared ones; None is all."""
+    for part in parts_of(kernel):
+        if isinstance(part, ItemEffect):
+            part.most = most
+
+
+def items_with_effects(graph: DuelGraph, most: int | None) -> np.ndarray:
+    """Numbers of the items whose effects are known: those compared, or the most compared ones."""
     column = graph.rows[:, graph.layout.number]
     numbers, first, row = np.unique(column, return_index=True, return_inverse=True)
+    if most is None or len(numbers) <= most:
+        return numbers
     compared = np.bincount(row.reshape(-1), graph.comparisons)
     order = np.lexsort((first, -compared))
-    return np.sort(numbers[order[:MAX_ITEM_EFFECTS]])
+    return np.sort(numbers[order[:most]])
+
+
+def beside_effects(
+    kernel: gpflow.kernels.Kernel, graph: DuelGraph
+) -> tuple[gpflow.kernels.Kernel, ItemEffect] | None:
+    """The other terms of a kernel on rows, and its effects of items; None without, or where not
+    all effects are known."""
+    parts = parts_of(kernel)
+    effect = next((part for part in parts if isinstance(part, ItemEffect)), None)
+    if effect is None or effect.num_own(graph) < effect.num_all(graph):
+        return None
+    others = [part for part in parts if part is not effect]
+    return others[0] if len(others) == 1 else gpflow.kernels.Sum(others), effect
+
+
+def check_number(kernel: gpflow.kernels.Kernel, graph: DuelGraph, name: str) -> None:
+    """Refuse more effects of items than matrices between them can be held for.
+
+    :param name: of the approximation.
+    :raises ValueError: more than 5,000.
+    """
+    effect = next((part for part in parts_of(kernel) if isinstance(part, ItemEffect)), None)
+    if effect is None or effect.most is not None:
+        return
+    number = effect.num_all(graph)
+    if number > MAX_ITEM_EFFECTS:
+        gibibytes = _HELD * 8 * number**2 / 2**30
+        raise ValueError(
+            f"ItemEffect has effects of {number:,} compared items, between which {name} would hold "
+            f"{_HELD} matrices of {number:,} × {number:,} numbers, {gibibytes:.1f} GiB, where at "
+            f"most {MAX_ITEM_EFFECTS:,} items may have effects; leave the effects out, or keep the "
+            "duels of fewer items."
+        )
 
 
 def item_effects(kernel: gpflow.kernels.Kernel) -> list[ItemEffect | ItemTimes]:

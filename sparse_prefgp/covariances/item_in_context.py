@@ -50,7 +50,7 @@ class ItemTimes(FiniteKernel):
     `Exact()` takes any kernel. Approximations with inducing inputs take `SameLevel`, whose effects
     of the most compared items in their contexts, up to 1,000, are inducing variables of their own,
     and `Linear`, whose slopes of the most compared items are; the others count among what the
-    inducing variables leave unexplained, as with `ItemEffect`.
+    inducing variables leave unexplained.
 
     The last column of its input is the item's number; `PreferenceGP` adds that column by itself.
 

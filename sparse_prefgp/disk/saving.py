@@ -15,7 +15,7 @@ from sparse_prefgp.approximations import (
     PITC,
     Approximation,
 )
-from sparse_prefgp.covariances.item_effect import item_effects
+from sparse_prefgp.covariances.item_effect import item_effects, know_effects
 from sparse_prefgp.covariances.projected import points_of
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
@@ -40,6 +40,9 @@ from sparse_prefgp.models.preference_gp import PreferenceGP
 from sparse_prefgp.models.protocols import Saves
 from sparse_prefgp.models.streaming.model import StreamedGP
 from sparse_prefgp.models.streaming.rebuilding import rebuilt
+
+# Of how many items beside inducing inputs a model knew the effects when files did not say it.
+_EFFECTS_BEFORE = 1000
 
 
 def save(model: Saves, path: str | os.PathLike[str]) -> None:
@@ -102,6 +105,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     decoded = decoder.module(description["kernel"])
     # Before effects were of items, each row had one of its own.
     of_rows = "effects_of" not in data and bool(item_effects(decoded))
+    know_effects(decoded, data.get("effects_known", _EFFECTS_BEFORE))
     duels = Duels.from_events(
         arrays["items"],
         events_of_arrays(data, arrays),

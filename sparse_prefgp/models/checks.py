@@ -12,9 +12,11 @@ import numpy as np
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import (
+    check_number,
     context_kernels,
     held_effects,
     item_effects,
+    numbered_kernel,
     unheld_kernels,
 )
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
@@ -120,10 +122,13 @@ def check_about_sets(about: AboutSets, margin: Any) -> None:
         )
 
 
-def check_effects(kernel: gpflow.kernels.Kernel, approximation: Approximation) -> None:
+def check_effects(
+    kernel: gpflow.kernels.Kernel, approximation: Approximation, graph: DuelGraph
+) -> None:
     """What inducing inputs cannot explain, and is not of finitely many features.
 
-    :raises ValueError: nothing else in the kernel, or effects in a context by another kernel.
+    :raises ValueError: nothing else in the kernel, effects in a context by another kernel, or
+        effects of too many items.
     """
     if not approximation.needs_inducing:
         return
@@ -138,6 +143,7 @@ def check_effects(kernel: gpflow.kernels.Kernel, approximation: Approximation) -
             f"variables of {approximation.name} hold; use Exact() (--approximation exact), or "
             "ItemTimes of SameLevel or Linear (item*column, item*linear(column))."
         )
+    check_number(numbered_kernel(kernel, graph.layout.features), graph, approximation.name)
 
 
 def check_pair_effects(graph: DuelGraph, approximation: Approximation) -> None:

@@ -12,7 +12,7 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp import approximations, engines
-from sparse_prefgp.covariances.item_effect import numbered_kernel
+from sparse_prefgp.covariances.item_effect import known_effects, numbered_kernel
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.events import KINDS, TIE, WIN, Answers, Codes, Events
 from sparse_prefgp.engines import InferenceResult, Status
@@ -121,6 +121,8 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             "item_rows": None if duels.item_rows is None else "item_rows",
             # Before, effects were of rows.
             "effects_of": "items",
+            # Before, at most 1,000 of them; None is all.
+            "effects_known": known_effects(model.kernel),
             **described_columns(duels),
         },
     }

@@ -214,7 +214,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.cut_scale = scale_parameter(duels, cuts_by_group, noise_by_group)
         self._check_link(engine or ParallelEP())
         check_sets(full, engine or ParallelEP(), self.margin)
-        check_effects(kernel, approximation)
+        check_effects(kernel, approximation, full)
         if pairs is not None:
             check_pair_effects(full, approximation)
         if approximation.needs_inducing and inducing_variable is None:

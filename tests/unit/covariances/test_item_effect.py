@@ -1,5 +1,6 @@
 """Item effects: the kernel, and models that hold one, against dense arithmetic."""
 
+from functools import partial
 from typing import Any
 
 import gpflow
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.covariances import item_effect
+from sparse_prefgp.covariances.item_effect import know_effects
 from sparse_prefgp.io import read_table
 from sparse_prefgp.models.checks import lost_effects
 from sparse_prefgp.workflow.holdout import (
@@ -109,11 +111,10 @@ def test_inducing_inputs_at_all_items_are_exact(
         np.testing.assert_allclose(mine, theirs, atol=FIXED_POINT)
 
 
-def test_effects_beyond_the_limit_join_the_residual(
-    duels: spg.Duels, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sparse_prefgp.covariances.item_effect.MAX_ITEM_EFFECTS", 4)
-    sparse = model(duels, approximation=spg.FITC(), inducing_variable=duels.items[:3])
+def test_effects_that_a_saved_model_did_not_know_join_the_residual(duels: spg.Duels) -> None:
+    kernel = with_effect()
+    know_effects(kernel, 4)
+    sparse = model(duels, kernel, approximation=spg.FITC(), inducing_variable=duels.items[:3])
     assert "3 inducing inputs and 4 of 9 item effects" in str(sparse)
     most = np.argsort(-sparse.graph.comparisons, kind="stable")[:4]
     _, variance = sparse.predict_f(numbered(duels))
@@ -124,6 +125,91 @@ def test_effects_beyond_the_limit_join_the_residual(
             assert float(variance[item, 0]) < float(unknown[item, 0]) - 0.01
         else:
             assert float(variance[item, 0]) == pytest.approx(float(unknown[item, 0]), rel=IDENTITY)
+
+
+APPROXIMATIONS = {
+    "VFE": spg.VFE,
+    "FITC": spg.FITC,
+    "DTC": spg.DTC,
+    "TightVFE": spg.TightVFE,
+    "TightVFE rank": partial(spg.TightVFE, "rank"),
+    "TightVFE logdet": partial(spg.TightVFE, "logdet"),
+    "PriorPower": spg.PriorPower,
+    "HeteroscedasticVFE": spg.HeteroscedasticVFE,
+}
+
+
+def told_by(ours: spg.PreferenceGP, inputs: np.ndarray) -> dict[str, np.ndarray]:
+    """Evidence, its gradient, sites and predictions of all kinds."""
+    with tf.GradientTape() as tape:
+        loss = ours.training_loss()
+    slopes = tape.gradient(loss, ours.trainable_variables)
+    won, rest = inputs[:3], inputs[3:6]
+    return {
+        "gradient": np.concatenate([np.ravel(slope) for slope in slopes]),
+        "sites": np.concatenate(ours.sites()),
+        "evidence": np.array([ours.log_evidence(), ours.lower_bound()]),
+        "joint": np.concatenate([np.ravel(x) for x in ours.predict_f(inputs, full_cov=True)]),
+        "marginal": np.concatenate(ours.predict_f(inputs)),
+        "difference": np.stack(ours.predict_difference(won, rest)),
+        "duel": ours.predict_duel(won, rest).numpy(),
+    }
+
+
+@pytest.mark.parametrize("name", APPROXIMATIONS)
+def test_effects_integrated_out_are_those_that_are_inducing_values(
+    duels: spg.Duels, name: str
+) -> None:
+    inputs = np.concatenate([numbered(duels), [[0.3, 0.1, -1.0]]])
+    out, kept = (
+        told_by(
+            model(
+                duels,
+                approximation=APPROXIMATIONS[name](over=over),
+                inducing_variable=duels.items[:3],
+            ),
+            inputs,
+        )
+        for over in ("items", "duels")
+    )
+    for what, found in out.items():
+        np.testing.assert_allclose(found, kept[what], rtol=0, atol=IDENTITY, err_msg=what)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        spg.ParallelEP(tolerance=1e-12),
+        spg.SequentialEP(tolerance=1e-12),
+        spg.PartitionedEP(tolerance=1e-12),
+        spg.Laplace(tolerance=1e-12),
+        spg.Variational(tolerance=1e-12),
+    ],
+    ids=lambda engine: type(engine).__name__,
+)
+def test_engines_agree_with_exact_inference(duels: spg.Duels, engine: Any) -> None:
+    z = np.unique(duels.items, axis=0)
+    sparse = spg.PreferenceGP(
+        duels, with_effect(), approximation=spg.VFE(), inducing_variable=z, engine=engine
+    )
+    if isinstance(engine, spg.PartitionedEP):
+        engine = TIGHT
+    exact = spg.PreferenceGP(duels, with_effect(), approximation=spg.Exact(), engine=engine)
+    inputs = np.concatenate([numbered(duels), [[0.3, 0.1, -1.0]]])
+    ours, other = told_by(sparse, inputs), told_by(exact, inputs)
+    for what in ("evidence", "joint", "marginal", "difference", "duel"):
+        np.testing.assert_allclose(ours[what], other[what], rtol=0, atol=IDENTITY, err_msg=what)
+    size = len(ours["sites"])
+    np.testing.assert_allclose(ours["sites"], other["sites"][:size], rtol=0, atol=IDENTITY)
+
+
+def test_more_effects_than_matrices_are_held_for_are_refused(
+    duels: spg.Duels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_effect, "MAX_ITEM_EFFECTS", 8)
+    with pytest.raises(ValueError, match=r"effects of 9 compared items, .* VFE would hold .* GiB"):
+        model(duels, approximation=spg.VFE(), inducing_variable=duels.items[:3])
+    assert np.isfinite(model(duels, approximation=spg.Exact()).log_evidence())
 
 
 def test_an_unknown_item_has_an_effect_of_its_own(duels: spg.Duels) -> None:
@@ -233,11 +319,9 @@ def test_item_effect_alone_is_a_model_of_the_items(duels: spg.Duels) -> None:
 
 
 @pytest.mark.slow
-def test_effects_that_an_approximation_loses_are_told(
-    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
-) -> None:
-    """With more effects than may be inducing variables VFE takes their variance away."""
-    monkeypatch.setattr(item_effect, "MAX_ITEM_EFFECTS", 15)
+def test_no_approximation_takes_the_effects_away(recwarn: pytest.WarningsRecorder) -> None:
+    """Their variance is learned beside two inducing inputs; a saved model that knew only some of
+    the effects loses it, and says so."""
     rng = np.random.default_rng(0)
     n, t = 60, 900
     x, effect = rng.normal(size=(n, 1)), rng.normal(size=n)
@@ -245,33 +329,35 @@ def test_effects_that_an_approximation_loses_are_told(
     ahead = (x[:, 0] + effect)[pairs] @ [1.0, -1.0] + rng.normal(size=t) > 0.0
     duels = spg.Duels(x, np.where(ahead, *pairs.T), np.where(ahead, *pairs.T[::-1]))
 
-    def learned(approximation: Any) -> tuple[float, list[str]]:
+    def learned(approximation: Any, most: int | None = None) -> tuple[float, list[str]]:
         kernel = gpflow.kernels.Linear() + spg.ItemEffect(1.0)
-        fitted = spg.PreferenceGP(duels, kernel, approximation=approximation)
+        know_effects(kernel, most)
+        z = None if not approximation.needs_inducing else x[:2]
+        fitted = spg.PreferenceGP(duels, kernel, approximation=approximation, inducing_variable=z)
         recwarn.clear()
         spg.optimise(fitted, 30)
         told = [str(each.message) for each in recwarn]
         assert [lost_effects(fitted)] == (told or [None])
         return float(kernel.kernels[1].variance.numpy()), told
 
-    variance, told = learned(spg.VFE())
+    exact, told = learned(spg.Exact())
+    assert exact > 0.3 and not told
+    for approximation in (spg.VFE(), spg.FITC(), spg.TightVFE(), spg.HeteroscedasticVFE()):
+        variance, told = learned(approximation)
+        assert variance == pytest.approx(exact, rel=1e-3) and not told
+    variance, told = learned(spg.VFE(), 15)
     assert variance < 0.01
     assert "Of 60 item effects only the 15 of the most compared" in told[0]
-    assert "--approximation fitc" in told[0] and "--approximation exact" in told[0]
-    for approximation in (spg.FITC(), spg.Exact()):
-        variance, told = learned(approximation)
-        assert variance > 0.3 and not told
-    monkeypatch.setattr(item_effect, "MAX_ITEM_EFFECTS", 60)
-    variance, told = learned(spg.VFE())
-    assert variance > 0.3 and not told
 
 
-def test_what_exact_item_effects_cost(duels: spg.Duels, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(item_effect, "MAX_ITEM_EFFECTS", 1)
-    told = lost_effects(model(duels, approximation=spg.VFE(), inducing_variable=duels.items[:1]))
+def test_what_exact_item_effects_cost(duels: spg.Duels) -> None:
+    kernel = with_effect()
+    know_effects(kernel, 1)
+    told = lost_effects(
+        model(duels, kernel, approximation=spg.VFE(), inducing_variable=duels.items[:1])
+    )
     # Nine items against one effect and one inducing input: (9 / 2)².
     assert told is not None and "in 20 times the time and with 0.0 GiB" in told
-    told = lost_effects(
-        model(duels, approximation=spg.VFE(), inducing_variable=duels.items[[0, 1, 2, 3, 5]])
-    )
+    five = duels.items[[0, 1, 2, 3, 5]]
+    told = lost_effects(model(duels, kernel, approximation=spg.VFE(), inducing_variable=five))
     assert told is not None and "in about the time" in told

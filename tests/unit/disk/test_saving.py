@@ -20,6 +20,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 import sparse_prefgp as spg
+from sparse_prefgp.covariances.item_effect import know_effects, known_effects
+from sparse_prefgp.disk import saving
 from sparse_prefgp.disk.model_folder import DESCRIPTION, checksum
 from sparse_prefgp.engines import Status
 from sparse_prefgp.models import codec
@@ -612,3 +614,30 @@ def test_mean_functions(name: str, duels: spg.Duels, tmp_path: Path) -> None:
         spg.register_kernel(Own)
     spg.save(model, tmp_path)
     assert_same(model, spg.load(tmp_path))
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_model_of_before_goes_on_with_the_effects_that_it_knew(
+    duels: spg.Duels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    kernel = gpflow.kernels.Matern52() + spg.ItemEffect(0.8)
+    know_effects(kernel, 5)
+    model = spg.PreferenceGP(duels, kernel, approximation=spg.FITC(), inducing_variable=Z)
+    inputs = model.item_inputs()
+    before = *model.predict_f(inputs, full_cov=True), model.log_evidence()
+    spg.save(model, tmp_path / "model")
+    if not written:  # as files were before they said it
+        monkeypatch.setattr(saving, "_EFFECTS_BEFORE", 5)
+        path = tmp_path / "model" / DESCRIPTION
+        description = json.loads(path.read_text())
+        del description["duels"]["effects_known"]
+        description["checksum"] = checksum(description)
+        path.write_text(json.dumps(description))
+    loaded = spg.load(tmp_path / "model")
+    assert known_effects(loaded.kernel) == 5
+    after = *loaded.predict_f(inputs, full_cov=True), loaded.log_evidence()
+    for mine, theirs in zip(before, after, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    know_effects(kernel, None)
+    now = spg.PreferenceGP(duels, kernel, approximation=spg.FITC(), inducing_variable=Z)
+    assert np.abs(now.predict_f(inputs)[0] - loaded.predict_f(inputs)[0]).max() > 0.01

@@ -1,0 +1,260 @@
+"""Low rank over items, beside an independent effect of every item that is never approximated.
+
+z = A (B u + F e) with A the differences of duels, u ~ N(0, I) whitened inducing values, F which
+item each row is of, and effects e ~ N(0, s² I). The sites see e through the graph Laplacian
+S = F'A'TAF alone, so that e is integrated out in closed form: with
+
+    G = I + s² S    U = G⁻¹ F'A'TAB    B~ = B - s² F U    b = G⁻¹ F'(A's - A'TAB E u)
+
+    Lambda = B~'A'TA B~ + s² U'U        h = B~'A's
+    E z = A (B~ E u + s² F G⁻¹ F'A's)   Cov z = A (B~ P⁻¹ B~' + s² F G⁻¹ F') A'
+    E e = s² b                          Cov e = s² G⁻¹ + s⁴ U P⁻¹ U'
+
+and ½ log|P| over z gains ½ log|G|. This is the Woodbury identity with the diagonal taken first
+(Lambda in the symmetric form of Joseph, in which no digits cancel); no other covariance between
+the items than G⁻¹ is held. O(n³ + n² m + t m) a sweep for n items that have effects.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from scipy.linalg import lapack
+
+from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState
+from sparse_prefgp.covariances.low_rank import LowRankOverItems
+from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
+from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, Links, differences
+from sparse_prefgp.data.graph import incidence_transpose as back
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.linalg import add_to_diagonal, by_numpy, constant_matmul
+
+
+class _Links(ChunkLinks):
+    """Between items, laid out in advance."""
+
+    passing = False
+
+
+class ItemsOfRows:
+    """Which item with an effect each row of a graph is of, and duels as links between items."""
+
+    def __init__(self, graph: DuelGraph) -> None:
+        column = graph.rows[:, graph.layout.number]
+        self.numbers, of_row = np.unique(column, return_inverse=True)
+        """Of the items, ascending."""
+        self._of_row = of_row.reshape(-1)
+        # Rows of duels with something said of them, or of contexts, are more than items.
+        ends = self._of_row[graph.winners], self._of_row[graph.losers]
+        self.links = _Links(len(self.numbers), *ends)
+
+    @classmethod
+    def of_graph(cls, graph: DuelGraph) -> ItemsOfRows:
+        """Those of a graph whose rows have the numbers of the items."""
+        return graph.once("items of rows", lambda: cls(graph))
+
+    def spread(self, values: tf.Tensor) -> tf.Tensor:
+        """F values, (n, ...) of the items as those of the rows."""
+        return tf.gather(values, self._of_row)
+
+    def summed(self, values: tf.Tensor) -> tf.Tensor:
+        """F' values, of rows (n, k) summed over each item."""
+        return tf.math.unsorted_segment_sum(values, self._of_row, len(self.numbers))
+
+
+class Own(NamedTuple):
+    """What the sites make of the effects."""
+
+    inverse: tf.Tensor
+    """G⁻¹, (n, n)."""
+    half_log_det: tf.Tensor
+    """½ log|G|."""
+    crossed: tf.Tensor
+    """U, (n, m)."""
+    features: tf.Tensor
+    """B~, (rows, m)."""
+    mean: tf.Tensor
+    """s² F G⁻¹ F'A's, (rows,), the mean of the effects where u is 0."""
+    variance: tf.Tensor
+    """Diagonal of A F G⁻¹ F'A', (t,)."""
+
+
+class LowRankWithEffects(LowRank):
+    """`features` is B, (rows, m), over the rows of a graph; the effects are those of its items.
+
+    :param variance: s², a scalar.
+    :param single_precision: as of `LowRankOverItems`; what is n × n is not.
+    """
+
+    def __init__(
+        self,
+        features: tf.Tensor,
+        graph: DuelGraph,
+        variance: tf.Tensor,
+        single_precision: bool = False,
+    ) -> None:
+        self.features, self._variance = features, variance
+        self._graph, self._items = graph, ItemsOfRows.of_graph(graph)
+        self._single = single_precision
+        self._constant, self._scale = tf.stop_gradient(features), tf.stop_gradient(variance)
+
+    # Conditioning.
+
+    def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Own:
+        items, graph = self._items, self._graph
+        inverse, half_log_det = _inverted(self._scale, items.links.laplacian.dense(precision))
+        seen = items.summed(graph.laplacian.matmul(precision, self._constant))
+        crossed = constant_matmul(inverse, seen)
+        mean = tf.linalg.matvec(inverse, back(items.links, shift))
+        return Own(
+            inverse,
+            half_log_det,
+            crossed,
+            self._constant - self._scale * items.spread(crossed),
+            self._scale * items.spread(mean),
+            _between(inverse, items.links),
+        )
+
+    def _given(self, own: Own) -> _GivenEffects:
+        return _GivenEffects(self.features, own.features, self._graph, self._single)
+
+    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Own) -> Sums:
+        product, natural = self._given(own).seen(precision, shift)
+        own_part = constant_matmul(own.crossed, own.crossed, transpose_a=True)
+        return Sums(product + self._scale * own_part, natural)
+
+    def own_half_log_det(self, own: Own) -> tf.Tensor:
+        return own.half_log_det
+
+    def marginals_under(self, u: InducingPosterior, own: Own) -> tuple[tf.Tensor, tf.Tensor]:
+        given = self._given(own)
+        mean, explained = given.explained(u)
+        variance = explained + self._scale * own.variance
+        return mean + differences(self._graph, own.mean), variance
+
+    def surrogate_under(
+        self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior, own: Own
+    ) -> tf.Tensor:
+        # With the mean m of z: d/dB = A'(s - T m) (E u)' - A'TA B~ P⁻¹, and
+        # d/ds² = ½ (|b|² - tr G⁻¹S + |U chol(P)⁻ᵀ|²), tr G⁻¹S = sum tau_i times the variance of a
+        # duel under G⁻¹.
+        items = self._items
+        left = shift - precision * differences(self._graph, own.mean)
+        total = self._given(own).slope(precision, left, u)
+        mean, _ = self._given(own).explained(u)
+        unseen = left - precision * mean
+        # b = F'A'(s - T E z): what the sites say that the posterior mean does not yet.
+        said = back(items.links, unseen)
+        scaled = constant_matmul(own.crossed, u.inverse, transpose_b=True)
+        slope = tf.reduce_sum(said**2) + tf.reduce_sum(scaled**2)
+        slope -= tf.reduce_sum(precision * own.variance)
+        return total + tf.stop_gradient(0.5 * slope) * self._variance
+
+    def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        total = LowRankOverItems(self.features, self._graph).quadratic(left, right)
+        each = [back(self._items.links, values) for values in (left, right)]
+        return total + self._variance * tf.reduce_sum(each[0] * each[1])
+
+    # Prediction: of u and e / s, whose features are those of u and s where an item is the same.
+
+    def _joint(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
+        """Covariance and mean of both, (m + n, m + n) and (m + n,)."""
+        u, own = self.conditioned(precision, shift)
+        root = tf.sqrt(self._scale)
+        half = constant_matmul(own.crossed, u.inverse, transpose_b=True)
+        crossed = -root * constant_matmul(half, u.inverse)
+        of_effects = own.inverse + self._scale * constant_matmul(half, half, transpose_b=True)
+        covariance = tf.concat(
+            [
+                tf.concat([u.covariance, tf.transpose(crossed)], 1),
+                tf.concat([crossed, of_effects], 1),
+            ],
+            0,
+        )
+        summed = back(self._items.links, shift)
+        effects = tf.linalg.matvec(own.inverse, summed)
+        effects -= tf.linalg.matvec(own.crossed, u.mean[:, 0])
+        return SequentialState(covariance, tf.concat([u.mean[:, 0], root * effects], 0))
+
+    def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+        covariance, mean = self._joint(precision, shift)
+        return PosteriorTerms(mean, add_to_diagonal(-covariance, tf.ones([], mean.dtype)))
+
+    # One site after the other, O((m + n)²) each.
+
+    def start(self, precision: tf.Tensor, shift: tf.Tensor) -> SequentialState:
+        return self._joint(precision, shift)
+
+    def column(self, state: SequentialState, site: tf.Tensor) -> Column:
+        winners, losers = self._graph.edges
+        features = self._constant[losers[site]] - self._constant[winners[site]]
+        m, root = self._constant.shape[1], tf.sqrt(self._scale)
+        won, lost = (ends[site] + m for ends in self._items.links.edges)
+        covariance = tf.linalg.matvec(state.covariance[:, :m], features)
+        covariance += root * (state.covariance[:, lost] - state.covariance[:, won])
+
+        def of_site(values: tf.Tensor) -> tf.Tensor:
+            own = root * (values[lost] - values[won])
+            return tf.reduce_sum(features * values[:m]) + own
+
+        return Column(covariance, mean=of_site(state.mean), variance=of_site(covariance))
+
+    def left_out(self, precision: tf.Tensor, shift: tf.Tensor, site: tf.Tensor) -> None:
+        return None
+
+
+class _GivenEffects(LowRankOverItems):
+    """What is left of u where the effects are integrated out: B~ in place of B, but for slopes."""
+
+    def __init__(
+        self, features: tf.Tensor, left: tf.Tensor, graph: Links, single_precision: bool
+    ) -> None:
+        super().__init__(left, graph, single_precision)
+        self.features = features
+
+    def seen(self, precision: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """B~'A'TA B~ and B~'A's."""
+        natural = tf.matmul(self._constant, self._summed(shift), transpose_a=True)
+        return self._product(precision), natural
+
+    def explained(self, u: InducingPosterior) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of A B~ u, (t,)."""
+        return self._project(u.mean), self._squared_lengths(u.inverse)
+
+    def slope(self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior) -> tf.Tensor:
+        """A scalar whose derivative in B is `A'(shift - TA B~ E u) (E u)' - A'TA B~ P⁻¹`."""
+        return self._linear(precision, shift, u.covariance, u.mean)
+
+
+def _inverted(scale: tf.Tensor, laplacian: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """G⁻¹, (n, n), and ½ log|G| for G = I + scale laplacian; NaN where G is not finite."""
+    n = laplacian.shape[0]
+
+    def factorise(laplacian: FloatArray, scale: FloatArray) -> FloatArray:
+        whole = np.multiply(laplacian, scale, order="F")
+        whole[range(n), range(n)] += 1.0
+        if not np.all(np.isfinite(whole)):
+            return np.full((n, n), np.nan)
+        factor, failed = lapack.dpotrf(whole, lower=1, overwrite_a=1)
+        return np.full((n, n), np.nan) if failed else factor.T
+
+    def invert(upper: FloatArray) -> FloatArray:
+        if not np.isfinite(upper[0, 0]):
+            return np.full((n, n), np.nan)
+        found, _ = lapack.dpotri(upper.T, lower=1)
+        half = found.T  # upper triangle
+        return np.triu(half) + np.triu(half, 1).T
+
+    upper = by_numpy(factorise, laplacian, scale, shape=[n, n])
+    half_log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(upper)))
+    return by_numpy(invert, upper, shape=[n, n]), half_log_det
+
+
+def _between(matrix: tf.Tensor, links: Links) -> tf.Tensor:
+    """Diagonal of A matrix A', (t,), for a symmetric matrix."""
+    winners, losers = links.edges
+    own = tf.linalg.diag_part(matrix)
+    shared = tf.gather_nd(matrix, tf.stack([winners, losers], 1))
+    return tf.gather(own, winners) + tf.gather(own, losers) - 2.0 * shared
