@@ -538,6 +538,8 @@ def _effects(duels: KnownDuels, numbers: IntArray, rows: ItemRows | None) -> Int
 
 def _compared_as_they_are(duels: KnownDuels, features: FloatArray, numbers: IntArray) -> BoolArray:
     """Which rows are training items with the features that they had then, (n,)."""
+    if features is duels.items:
+        return duels.comparisons > 0
     known = np.flatnonzero(numbers >= 0)
     found = np.zeros(len(features), dtype=bool)
     there = duels.comparisons[numbers[known]] > 0
