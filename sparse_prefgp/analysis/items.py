@@ -31,6 +31,8 @@ from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Standardised values of one raw value, read or computed twice, differ by less.
 ROUNDING = 1e-9
+# Scores of a reduction, which are rounded to single precision.
+SINGLE = 1e-6
 
 
 class LabelledDuels(NamedTuple):

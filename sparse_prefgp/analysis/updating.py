@@ -20,6 +20,7 @@ from sparse_prefgp.analysis.alternatives import (
 from sparse_prefgp.analysis.contexts import has_contexts, met
 from sparse_prefgp.analysis.items import (
     ROUNDING,
+    SINGLE,
     ItemSet,
     LabelledDuels,
     feature_columns,
@@ -388,7 +389,10 @@ def _refuse_changed(old: Duels, found: ItemSet) -> None:
     known = np.flatnonzero(found.numbers >= 0)
     ours = old.items[found.numbers[known]]
     theirs = found.inputs[known, : old.num_features]
-    bad = np.argwhere(np.abs(ours - theirs) > ROUNDING * (1.0 + np.abs(ours)))
+    tolerance = np.full(old.num_features, ROUNDING)
+    if old.transform is not None and old.transform.reduced is not None:
+        tolerance[-old.transform.reduced.size :] = SINGLE  # rounded, and so by chance up or down
+    bad = np.argwhere(np.abs(ours - theirs) > tolerance * (1.0 + np.abs(ours)))
     if len(bad) == 0:
         return
     i, j = (int(k) for k in bad[0])
@@ -416,6 +420,8 @@ def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
             on = np.flatnonzero(features[start : start + len(levels)])
             return repr(levels[int(on[0])]) if len(on) else "an unknown level"
         start += len(levels)
+    if transform.reduced is not None:
+        return f"{features[column]:.4g} along {transform.feature_names[column]}"
     raise AssertionError(f"column {column} is beyond the recorded features")
 
 

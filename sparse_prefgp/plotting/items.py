@@ -191,8 +191,11 @@ def inducing_inputs(
 
 def _numeric_columns(duels: Duels) -> IntArray:
     """Columns of the features that are no 0 or 1 of a level."""
-    number = duels.num_features
-    return np.arange(number if duels.transform is None else len(duels.transform.numeric))
+    number, transform = duels.num_features, duels.transform
+    if transform is None:
+        return np.arange(number)
+    directions = 0 if transform.reduced is None else transform.reduced.size
+    return np.append(np.arange(len(transform.numeric)), np.arange(number - directions, number))
 
 
 def inducing_points(model: PreferenceGP) -> FloatArray | None:

@@ -182,11 +182,12 @@ def fit(
     :param options: fields of `FitSettings`, such as `split="items"`, `kernel="se"`,
         `approximation="fitc"`, `inducing=64`, `test_fraction=0`, `stream=True`. Along with settings
         too: `choices` or `rankings`, in place of `duels`, as for `read_choices` and
-        `read_rankings`; `ties`, a table of tied pairs; `features`, `ignore` and `context`, columns
-        as for `read_duels`; `weight`, the column that says as how many duels each counts;
-        `noise_by`, the column that says who judged, so that each has a noise and, of ties and
-        grades, cuts of its own; `covariate`, columns, and `lean_by`, the column that says who
-        leans by one of them; `grade`, the column of grades, and `grades`, their levels.
+        `read_rankings`; `ties`, a table of tied pairs; `embedding`, vectors of the items, and
+        `features`, `ignore` and `context`, columns, as for `read_duels`; `weight`, the column that
+        says as how many duels each counts; `noise_by`, the column that says who judged, so that
+        each has a noise and, of ties and grades, cuts of its own; `covariate`, columns, and
+        `lean_by`, the column that says who leans by one of them; `grade`, the column of grades, and
+        `grades`, their levels.
     :return: The model, how it was optimised, scores, figures and notes.
     :raises ValueError: an option that there is not, or given along with settings; what
         `FitSettings`, the readers, `split_duels` and `optimise` raise; a folder that holds

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp import plotting
 from sparse_prefgp.analysis.items import feature_parts, resolve_items
 from sparse_prefgp.plotting.features import feature_relevance
 from tests.tolerances import ROUNDING
@@ -102,6 +103,17 @@ def test_relevances_are_of_raw_columns(curved):
     assert max(values[1], values[3]) < min(values[0], values[2])
 
 
+def test_pictures_of_directions_alone(curved):
+    pytest.importorskip("matplotlib")
+    table = TABLE.drop(columns=["price", "colour"])
+    duels = spg.read_duels(table, DUELS)
+    model = spg.PreferenceGP(duels, curved.kernel, inducing_variable=duels.items[:9].copy())
+    assert feature_relevance(model)[0] == ("e", "g")
+    model.inducing_variable.Z.assign(100.0 * duels.items[:9])
+    texts = [t.get_text() for t in plotting.inducing_inputs(model).get_legend().get_texts()]
+    assert any("9 of 9 outside the range" in text for text in texts)
+
+
 def test_items_far_away_and_levels_never_seen(curved):
     far = pd.concat([TABLE.iloc[:3], TABLE.iloc[:2]], ignore_index=True)
     far["item_id"] = ["i0", "a", "b", "c", "d"]
@@ -126,6 +138,9 @@ def test_new_items_and_a_saved_model(curved, tmp_path):
     grown, report = spg.update(again, more, new)
     assert report.new_items == 4
     assert np.array_equal(grown.duels.items[N:], curved.duels.items[:4])
+    changed = TABLE.iloc[5:7].assign(e=[E[5], E[6] + 0.1])
+    with pytest.raises(ValueError, match=r"item 'i6' .* along pc_1, but the model knows it with"):
+        spg.update(again, more.assign(winner="i6"), changed)
     with pytest.raises(ValueError, match="have no vectors 'e'"):
         spg.rank(again, new.drop(columns="e"))
 
