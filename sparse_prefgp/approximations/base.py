@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances import Covariance, LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
-from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
+from sparse_prefgp.covariances.projected import num_features_of
 from sparse_prefgp.data.graph import DuelGraph, Links, differences
 from sparse_prefgp.factors.links import logistic_noise
 from sparse_prefgp.factors.noise import duel_noise
@@ -54,10 +54,7 @@ class DuelProblem(NamedTuple):
     def num_features(self) -> int:
         """D, of the inducing inputs, or of what they are projected from."""
         assert self.inducing_variable is not None
-        projection = projection_of(self.kernel)
-        if isinstance(self.inducing_variable, ProjectedPoints) and projection is not None:
-            return int(projection.W.shape[0])
-        return int(self.inducing_variable.Z.shape[-1])
+        return num_features_of(self.inducing_variable)
 
     @property
     def noise(self) -> tf.Tensor:

@@ -83,7 +83,22 @@ class Projected(gpflow.kernels.Kernel):
 
 
 class ProjectedPoints(gpflow.inducing_variables.InducingPoints):
-    """Inducing inputs (m, q) among the directions of the one `Projected` kernel on the features."""
+    """Inducing inputs (m, q) among the directions of the one `Projected` kernel on the features.
+
+    :param Z: (m, q).
+    :param num_features: D, of the items.
+    """
+
+    def __init__(self, Z: Any, num_features: int, name: str | None = None) -> None:
+        super().__init__(Z, name=name)
+        self.num_features = num_features
+
+
+def num_features_of(inducing: gpflow.inducing_variables.InducingPoints) -> int:
+    """D, of the items that inducing inputs are like, or from which their directions are made."""
+    if isinstance(inducing, ProjectedPoints):
+        return inducing.num_features
+    return int(inducing.Z.shape[-1])
 
 
 def projection_of(kernel: gpflow.kernels.Kernel) -> Projected | None:
@@ -98,7 +113,14 @@ def seen_by_inducing(kernel: gpflow.kernels.Kernel, rows: np.ndarray) -> np.ndar
     return rows if projection is None else np.asarray(projection.project(rows).numpy())
 
 
-def points_of(kernel: gpflow.kernels.Kernel, z: Any) -> gpflow.inducing_variables.InducingPoints:
-    """Inducing inputs that were made in the units of `seen_by_inducing`."""
-    kind = gpflow.inducing_variables.InducingPoints
-    return (kind if projection_of(kernel) is None else ProjectedPoints)(z)
+def points_of(
+    kernel: gpflow.kernels.Kernel, z: Any, num_features: int
+) -> gpflow.inducing_variables.InducingPoints:
+    """Inducing inputs that were made in the units of `seen_by_inducing`.
+
+    :param z: numbers, or the parameter that holds them.
+    :param num_features: D, of the items.
+    """
+    if projection_of(kernel) is None:
+        return gpflow.inducing_variables.InducingPoints(z)
+    return ProjectedPoints(z, num_features)

@@ -117,7 +117,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     )
     points = None
     if inducing is not None:
-        points = points_of(decoded, decoder.parameter(inducing))
+        points = points_of(decoded, decoder.parameter(inducing), duels.num_features)
     noise = decoder.parameter(description["noise_variance"])
     margin, ratio, scale, share = (
         None if description.get(name) is None else decoder.parameter(description[name])

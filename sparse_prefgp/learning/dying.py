@@ -17,6 +17,7 @@ import numpy as np
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
 from sparse_prefgp.covariances.kernels import variance_of
 from sparse_prefgp.models import PreferenceGP
+from sparse_prefgp.models.streaming import StreamedGP
 
 # A term with less variance is dead; one of so many variances or fewer kills none.
 DEAD, FEW = 1e-6, 16
@@ -40,25 +41,35 @@ class Death:
 
     def told(self, gain: float, unit: str) -> str:
         """One sentence, after a restart that gained so much log evidence."""
-        number = max(int(np.size(kernel.variance.numpy())) for kernel in self.others)
         kept = (
             f"which is better by {gain:,.1f} nats and is kept"
             if gain > 0.0
             else f"which is worse by {-gain:,.1f} nats, so that the first result is kept"
         )
+        return f"{self._what(unit)}; the fit was started again without the linear term, {kept}."
+
+    def advised(self, unit: str) -> str:
+        """One sentence where nothing was begun again."""
+        return (
+            f"{self._what(unit)}; give the linear term one variance, or fit without it and compare "
+            "the log evidence."
+        )
+
+    def _what(self, unit: str) -> str:
+        number = max(int(np.size(kernel.variance.numpy())) for kernel in self.others)
         return (
             f"The variance of {' and '.join(self.died)} ended below {DEAD:g} next to a linear term "
-            f"with {number} variances, which may be a local optimum under {unit}; the fit was "
-            f"started again without the linear term, {kept}."
+            f"with {number} variances, which may be a local optimum under {unit}"
         )
 
 
-def death_in(model: PreferenceGP) -> Death | None:
+def death_in(model: PreferenceGP | StreamedGP) -> Death | None:
     """What died in a model that was optimised; None where nothing did, or may have had reason to.
 
     Only of approximations that pay for what is unexplained.
     """
-    if not model.approximation.is_bound:
+    approximation = model.approximation
+    if not (approximation.is_bound and approximation.needs_inducing):
         return None
     terms = [part for part in parts_of(model.kernel) if not isinstance(part, FiniteKernel)]
     others = tuple(

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances.kernels import as_float, pair_difference_variance
+from sparse_prefgp.covariances.projected import Projected
 from sparse_prefgp.models.posterior import in_chunks
 from sparse_prefgp.models.protocols import Learns
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
@@ -44,10 +45,12 @@ def limits_of(model: Learns) -> tuple[str, ...]:
 
 def small_lengthscales(model: Learns) -> tuple[str, ...]:
     """Trainable lengthscales below 1e-4 of the spread of their feature, without a limit above 0."""
-    spread = _spread(model)
+    spread, elsewhere = _spread(model), _of_directions(model.kernel)
     found = []
     for kernel in _leaves(model.kernel):
         if not isinstance(kernel, gpflow.kernels.Stationary) or not kernel.lengthscales.trainable:
+            continue
+        if id(kernel) in elsewhere:
             continue
         parameter = kernel.lengthscales
         columns = np.arange(len(spread))[kernel.active_dims]
@@ -150,6 +153,12 @@ def _leaves(kernel: gpflow.kernels.Kernel) -> list[gpflow.kernels.Kernel]:
     ]
 
 
+def _of_directions(kernel: gpflow.kernels.Kernel) -> set[int]:
+    """Ids of the kernels that see learned directions, and not features."""
+    projections = [part for part in (kernel, *kernel.submodules) if isinstance(part, Projected)]
+    return {id(inner) for part in projections for inner in part.submodules}
+
+
 def _leaf_parameters(kernel: gpflow.kernels.Kernel) -> dict[str, gpflow.Parameter]:
     return {k: v for k, v in vars(kernel).items() if isinstance(v, gpflow.Parameter)}
 
@@ -166,6 +175,8 @@ def _elements(
     values, names = model.features
     number = values.shape[1]
     columns: Sequence[int] = range(number)
+    if kernel is not None and id(kernel) in _of_directions(model.kernel):
+        return text
     if kernel is not None:
         columns = np.arange(number)[kernel.active_dims] if number else columns
     if at.ndim != 1 or len(at) != len(columns) or kernel is None:

@@ -92,7 +92,7 @@ def optimise(
 
     Where a term of the kernel died under a bound next to a linear term with more than 16 variances,
     a warning says so, and one more start begins without that linear term; the better result is
-    kept (`learning/dying.py`). In memory.
+    kept (`learning/dying.py`). Of a `StreamedGP` it only says so.
 
     :param max_iterations: of L-BFGS, for each start; 200, or 100 for a `StreamedGP`.
     :param free_scale: let kernel variance and noise variance both move; duels determine only
@@ -524,6 +524,10 @@ class _InChunks(_Run):
                 f"{REMEDIES}."
             )
         inference = model.infer(restart=True, progress=settings.progress)
+        death, ends = death_in(model), limits_of(model)
+        if death is not None:
+            ends = (*ends, death.advised(model.approximation.name))
+            warnings.warn(ends[-1], stacklevel=4)
         return self._report(
             inference,
             model.log_evidence(),
@@ -533,7 +537,7 @@ class _InChunks(_Run):
             history=first_leg.history,
             gradients=settings.gradients,
             rebuilt=model.rebuilt[self._rebuilt_before :],
-            limits=limits_of(model),
+            limits=ends,
             **more,
         )
 

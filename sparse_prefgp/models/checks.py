@@ -20,7 +20,7 @@ from sparse_prefgp.covariances.item_effect import (
     unheld_kernels,
 )
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
-from sparse_prefgp.covariances.projected import ProjectedPoints, points_of, projection_of
+from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
 from sparse_prefgp.data.events import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.models.inducing_inputs import check_count
@@ -211,14 +211,14 @@ def _gibibytes(n: int) -> float:
 def inducing_points(
     approximation: Approximation,
     given: Any,
-    columns: int,
+    num_features: int,
     items: np.ndarray | None = None,
     kernel: gpflow.kernels.Kernel | None = None,
 ) -> gpflow.inducing_variables.InducingPoints | None:
     """Inducing inputs that were given, checked; None where the approximation has none.
 
     :param given: (m, D) numbers, or the `InducingPoints` to take, or None.
-    :param columns: D.
+    :param num_features: D.
     :param items: of which there are at least as many distinct ones; None for a stream.
     :param kernel: whose projection of the features they lie in, if it is one: then (m, q), or (m,
         D) to be projected.
@@ -238,17 +238,15 @@ def inducing_points(
             "array."
         )
     points = given if isinstance(given, gpflow.inducing_variables.InducingPoints) else None
-    projection = None if kernel is None else projection_of(kernel)
+    projection, columns = None if kernel is None else projection_of(kernel), num_features
     try:
         z = np.asarray(given if points is None else points.Z.numpy(), dtype=float)
     except (TypeError, ValueError):
         raise ValueError("inducing_variable must be an (m, D) array of numbers.") from None
     if projection is not None:
-        whole, columns = columns, projection.num_directions
-        if z.ndim == 2 and z.shape[1] == whole != columns:
-            z, points = projection.project(z).numpy(), None
-        elif not isinstance(points, ProjectedPoints):
-            points = None
+        columns = projection.num_directions
+        if z.ndim == 2 and z.shape[1] == num_features != columns:
+            z = projection.project(z).numpy()
         items = None if items is None else projection.project(items).numpy()
     if z.ndim != 2 or z.shape[1] != columns:
         raise ValueError(f"inducing_variable must be (m, {columns}) like the items, not {z.shape}.")
@@ -261,9 +259,11 @@ def inducing_points(
             "inducing_variable has equal rows, which make its kernel matrix singular; "
             "pass np.unique(Z, axis=0)."
         )
-    if points is not None:
-        return points
-    return gpflow.inducing_variables.InducingPoints(z) if kernel is None else points_of(kernel, z)
+    if projection is None or isinstance(points, ProjectedPoints):
+        return gpflow.inducing_variables.InducingPoints(z) if points is None else points
+    found = ProjectedPoints(z, num_features)
+    gpflow.set_trainable(found, points is None or points.Z.trainable)
+    return found
 
 
 def noise_parameter(noise_variance: float) -> gpflow.Parameter:

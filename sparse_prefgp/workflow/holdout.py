@@ -331,20 +331,28 @@ class StreamHoldout:
         """First inducing inputs, k-means centres of training rows; rng as for `Training`."""
         rng = np.random.default_rng(self.settings.seed) if rng is None else rng
         rows, _ = self.train.sample(_SAMPLE, rng).distinct_rows()
+        if self.settings.kernel_choice.is_projected:
+            rows = covariances.projected.seen_by_inducing(self.kernel(), rows)
         return models.kmeans_inputs(
             rows, number_of_inducing(len(rows), self.settings.inducing), rng
         )
 
+    def kernel(self) -> covariances.Kernel:
+        """That of the settings as it starts."""
+        train, groups = self.train, groups_of(self.train)
+        return self.settings.kernel_choice.build(train.num_features, groups, groups, self._starts)
+
+    @cached_property
+    def _starts(self) -> _Starts:
+        seed = self.settings.seed
+        return _Starts(lambda: self.train.sample(_SAMPLE, np.random.default_rng(seed)), seed)
+
     def model(self, inputs: Any) -> streaming.StreamedGP:
         """The model of the settings before anything is learned."""
         settings, train = self.settings, self.train
-        rng = np.random.default_rng(settings.seed)
-        starts = _Starts(lambda: train.sample(_SAMPLE, rng), settings.seed)
         model = streaming.StreamedGP(
             train,
-            settings.kernel_choice.build(
-                train.num_features, groups_of(train), groups_of(train), starts
-            ),
+            self.kernel(),
             approximation=settings.approximation_choice.build(settings.seed),
             inducing_variable=inputs,
             engine=engines.PartitionedEP(

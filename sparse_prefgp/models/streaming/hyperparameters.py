@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
+from sparse_prefgp.covariances.projected import num_features_of, points_of
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.models.codec import Decoder, Encoder
 from sparse_prefgp.models.outcomes import GroupRatios
@@ -62,7 +63,7 @@ class Hyperparameters(gpflow.Module):
         """What the columns of a row are."""
         covariates = 0 if self.covariate_variance is None else self.covariate_variance.shape[0]
         return RowLayout(
-            int(self.inducing_variable.Z.shape[-1]),
+            num_features_of(self.inducing_variable),
             covariates=int(covariates),
             judged=self.lean_variance is not None,
         )
@@ -105,6 +106,7 @@ class Hyperparameters(gpflow.Module):
             else encoder.module(function, "The mean function"),
             "noise_variance": encoder.parameter(self.noise_variance, "the noise variance"),
             "inducing": encoder.parameter(self.inducing_variable.Z, "the inducing inputs"),
+            "num_features": num_features_of(self.inducing_variable),
             "margin": None if self.margin is None else encoder.parameter(self.margin, "the margin"),
             "cut_steps": [encoder.parameter(x, "a step of the cuts") for x in self.cut_steps],
             "covariate_variance": None
@@ -144,11 +146,15 @@ class Description(NamedTuple):
                 "cut_scale",
             )
         )
+        kernel = decoder.module(self.names["kernel"])
+        z = decoder.parameter(self.names["inducing"])
+        # Files of before have inducing inputs like the items.
+        points = points_of(kernel, z, self.names.get("num_features", int(z.shape[-1])))
         return Hyperparameters(
-            decoder.module(self.names["kernel"]),
+            kernel,
             None if function is None else decoder.module(function),
             decoder.parameter(self.names["noise_variance"]),
-            gpflow.inducing_variables.InducingPoints(decoder.parameter(self.names["inducing"])),
+            points,
             margin,
             cut_steps=tuple(decoder.parameter(x) for x in self.names.get("cut_steps", ())),
             covariate_variance=covariate,

@@ -18,9 +18,10 @@ from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, Summed
 from sparse_prefgp.approximations.inducing import whitened
 from sparse_prefgp.covariances.coefficients import Leans
 from sparse_prefgp.covariances.item_effect import item_effects
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.kernels import between_inducing
 from sparse_prefgp.covariances.low_rank_base import terms_of
 from sparse_prefgp.covariances.pair_effect import pair_effect
+from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, joined
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
@@ -240,8 +241,10 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         if seen.group_names is not None:
             duels = duels.judged_by(seen.group_names)
         if inducing_variable is None:
-            inducing_variable = _first_inputs(duels)
-        points = inducing_points(approximation, inducing_variable, duels.num_features)
+            inducing_variable = _first_inputs(duels, kernel)
+        points = inducing_points(
+            approximation, inducing_variable, duels.num_features, kernel=kernel
+        )
         assert points is not None  # every approximation that is a sum has some
         self.inducing_variable = points
         # Neither of these is a parameter, nor does tf.Module look for any in them.
@@ -354,9 +357,10 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             is not above so many times its noise.
         :raises ValueError: a loaded model.
         """
-        stream, z = self._stream("sample_wins"), as_float(self.inducing_variable.Z)
+        stream = self._stream("sample_wins")
+        prior = np.diag(between_inducing(self.inducing_variable, self.kernel))
         noise = 2.0 * float(self.noise_variance.numpy())
-        if 2.0 * np.max(self.kernel(z, full_cov=False)) < above * noise:
+        if 2.0 * np.max(prior) < above * noise:
             none = np.zeros((0, self.duels.num_features))
             return SampledWins(none, none, np.zeros(0))
         duels = stream.sample(size, rng)
@@ -585,7 +589,7 @@ def _check_approximation(approximation: Approximation) -> SummedApproximation:
     return approximation
 
 
-def _first_inputs(duels: StreamedDuels) -> FloatArray:
+def _first_inputs(duels: StreamedDuels, kernel: gpflow.kernels.Kernel) -> FloatArray:
     rng = np.random.default_rng(0)
-    rows, _ = duels.sample(_PLACED_BY, rng).distinct_rows()
+    rows = seen_by_inducing(kernel, duels.sample(_PLACED_BY, rng).distinct_rows()[0])
     return kmeans_inputs(rows, number_of_inducing(len(rows)), rng)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import gpflow
 import numpy as np
+import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
@@ -66,7 +69,11 @@ def test_a_restart_without_the_linear_term_finds_the_better_optimum() -> None:
 
 def test_nothing_dies_where_nothing_is_paid_for_or_few_variances_are_free() -> None:
     duels, _ = bent_duels(20, 60, 100)
-    for approximation, variance in ((spg.FITC(), np.ones(20)), (spg.VFE(), 1.0)):
+    for approximation, variance in (
+        (spg.FITC(), np.ones(20)),
+        (spg.Exact(), np.ones(20)),
+        (spg.VFE(), 1.0),
+    ):
         kernel = gpflow.kernels.Linear(variance=variance) + gpflow.kernels.Matern52(variance=1e-9)
         model = spg.PreferenceGP(duels, kernel, approximation=approximation)
         assert death_in(model) is None
@@ -75,3 +82,19 @@ def test_nothing_dies_where_nothing_is_paid_for_or_few_variances_are_free() -> N
     assert found is not None and found.died == ("Matern52",)
     gpflow.set_trainable(dead.kernels[1], False)
     assert death_in(spg.PreferenceGP(duels, dead, approximation=spg.VFE())) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gradients", ["chunks", "subset"])
+def test_of_duels_in_chunks_it_is_said(tmp_path: Path, gradients: str) -> None:
+    duels, _ = bent_duels(17, 30, 60)
+    items = pd.DataFrame(duels.items).rename(columns=str).assign(item_id=range(duels.num_items))
+    table = pd.DataFrame({"winner": duels.winners, "loser": duels.losers})
+    table.to_parquet(tmp_path / "duels.parquet", index=False)
+    kernel = gpflow.kernels.Linear(variance=np.ones(17)) + gpflow.kernels.Matern52(variance=1e-9)
+    stream = spg.stream_duels(tmp_path / "duels.parquet", items)
+    model = spg.StreamedGP(stream, kernel, approximation=spg.VFE())
+    with pytest.warns(UserWarning, match="ended below 1e-06 .* with 17 variances.*one variance"):
+        report = spg.optimise(model, 1, gradients=gradients)
+    assert any("ended below" in sentence for sentence in report.limits)
+    assert not report.restarted

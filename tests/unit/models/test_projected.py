@@ -7,14 +7,16 @@ from pathlib import Path
 
 import gpflow
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
 import sparse_prefgp as spg
 from sparse_prefgp.analysis.projection import median_distance
 from sparse_prefgp.covariances.projected import ProjectedPoints
+from sparse_prefgp.plotting.features import feature_relevance
 from tests.cases import random_duels
-from tests.tolerances import GRADIENT, IDENTITY
+from tests.tolerances import FIXED_POINT, GRADIENT, IDENTITY, PARTS, SOLVER
 
 D, Q = 5, 2
 DRAWN = random_duels(3, items=14, duels=40, features=D)
@@ -137,6 +139,127 @@ def test_inducing_inputs_lie_among_the_directions() -> None:
         spg.PreferenceGP(DUELS, kernel(), approximation=spg.VFE(), inducing_variable=np.eye(3))
     with pytest.raises(ValueError, match="among its directions"):
         spg.greedy_em(by_itself, 20, rng=np.random.default_rng(0))
+
+
+def test_inputs_that_are_held_stay_held() -> None:
+    for z in (Z, np.random.default_rng(9).normal(size=(6, D))):
+        held = gpflow.inducing_variables.InducingPoints(z)
+        gpflow.set_trainable(held, False)
+        made = spg.PreferenceGP(DUELS, kernel(), approximation=spg.VFE(), inducing_variable=held)
+        assert not made.inducing_variable.Z.trainable
+
+
+@pytest.mark.parametrize("name", ["VFE", "FITC"])
+def test_directions_of_some_features(name: str) -> None:
+    """With columns after the features, which effects of items add."""
+    seen, w, z = [3, 4], W[:2], Z
+    ours: gpflow.kernels.Kernel = spg.Projected(gpflow.kernels.Matern52(), w, active_dims=seen)
+    theirs: gpflow.kernels.Kernel = gpflow.kernels.Matern52()
+    duels = spg.Duels(DUELS.items[:, seen] @ w, DUELS.winners, DUELS.losers, DUELS.counts)
+    for effects in (False, True):
+        if effects:
+            ours, theirs = ours + spg.ItemEffect(0.4), theirs + spg.ItemEffect(0.4)
+        found = [
+            spg.PreferenceGP(d, k, approximation=MADE[name](), inducing_variable=z).log_evidence()
+            for d, k in ((DUELS, ours), (duels, theirs))
+        ]
+        assert found[0] == pytest.approx(found[1], rel=IDENTITY)
+
+
+def test_lengthscales_of_directions_are_no_features() -> None:
+    inner = gpflow.kernels.Matern52(lengthscales=[1.0, 1e-6])
+    made = spg.Projected(inner, W)
+    gpflow.set_trainable(inner.lengthscales, True)
+    model = spg.PreferenceGP(DUELS, made, approximation=spg.VFE(), inducing_variable=Z)
+    assert "feature" not in " ".join(spg.optimise(model, 1).limits)
+
+
+def test_contributions_are_those_of_the_directions_by_their_weights() -> None:
+    """In each direction the path has a mean slope, which the directions hand on to features."""
+    ours, theirs = model("VFE", effects=True), by_hand("VFE", effects=True)
+    first, second = DUELS.items[0], DUELS.items[1]
+    found = spg.explain(ours, first, second)
+    among = spg.explain(theirs, first @ W, second @ W).frame.set_index("feature")["contribution"]
+    step = (first - second) @ W
+    slopes = [among[f"column {k}"] / step[k] for k in range(Q)]
+    expected = (first - second) * (W @ slopes)
+    assert found.method == "integrated path" and found.converged
+    frame = found.frame.set_index("feature")
+    for j in range(D):
+        assert frame.loc[f"column {j}", "contribution"] == pytest.approx(expected[j], abs=1e-6)
+    assert found.difference == pytest.approx(frame["contribution"].sum(), abs=1e-6)
+
+
+def test_directions_of_one_feature_explain_exactly() -> None:
+    made = spg.Projected(gpflow.kernels.Matern52(), [[1.5]], active_dims=[0])
+    model = spg.PreferenceGP(DUELS, made, approximation=spg.Exact())
+    assert spg.explain(model, DUELS.items[0], DUELS.items[1]).method.startswith("exact")
+
+
+def test_relevance_is_that_of_swaps() -> None:
+    ours, theirs = model("VFE"), by_hand("VFE")
+    _, values = feature_relevance(ours)
+    rows = np.unique(DUELS.events.sides)
+    first, second = (DUELS.items[rows[k]] for k in np.nonzero(~np.eye(len(rows), dtype=bool)))
+    before = theirs.predict_f(first @ W)[0]
+    for j in range(D):
+        swapped = first.copy()
+        swapped[:, j] = second[:, j]
+        change = np.asarray(theirs.predict_f(swapped @ W)[0] - before)
+        assert values[j] == pytest.approx(np.sqrt(0.5 * np.mean(change**2)), rel=1e-6)
+
+
+def streamed(folder: Path, z: np.ndarray | None) -> spg.StreamedGP:
+    items = pd.DataFrame(DRAWN.items).rename(columns=str).assign(item_id=range(len(DRAWN.items)))
+    table = pd.DataFrame(
+        {"winner": DUELS.winners, "loser": DUELS.losers, "count": np.asarray(DUELS.counts)}
+    )
+    table.to_parquet(folder / "duels.parquet", index=False, row_group_size=11)
+    stream = spg.stream_duels(folder / "duels.parquet", items)
+    engine = spg.PartitionedEP(parts=3, tolerance=SOLVER)
+    return spg.StreamedGP(
+        stream, kernel(), approximation=spg.VFE(), inducing_variable=z, engine=engine, chunk=13
+    )
+
+
+@pytest.mark.slow
+def test_duels_in_chunks_are_those_of_memory(tmp_path: Path) -> None:
+    parts = streamed(tmp_path, Z)
+    table = spg.read_duels(
+        pd.DataFrame(DRAWN.items).rename(columns=str).assign(item_id=range(len(DRAWN.items))),
+        tmp_path / "duels.parquet",
+    )
+    whole = spg.PreferenceGP(
+        table,
+        kernel(),
+        approximation=spg.VFE(),
+        inducing_variable=Z,
+        engine=spg.ParallelEP(tolerance=SOLVER),
+    )
+    with tf.GradientTape() as tape:
+        value = whole.maximum_log_likelihood_objective()
+    w = whole.kernel.W.unconstrained_variable
+    slope = tape.gradient(value, w)
+    found, slopes = parts.evidence_and_gradient()
+    assert found == pytest.approx(float(value), rel=PARTS)
+    here = [v is parts.kernel.W.unconstrained_variable for v in parts.trainable_variables]
+    np.testing.assert_allclose(slopes[here.index(True)], slope, atol=FIXED_POINT)
+
+
+@pytest.mark.slow
+def test_a_subset_moves_the_inputs_of_the_stream_and_saves_them(tmp_path: Path) -> None:
+    made = streamed(tmp_path, None)
+    assert made.inducing_variable.Z.shape[1] == Q
+    before = made.inducing_variable.Z.numpy().copy()
+    report = spg.optimise(made, 3, gradients="subset", subset=30)
+    assert report.log_evidence > report.log_evidence_start
+    assert not np.allclose(made.inducing_variable.Z, before)
+    spg.save(made, tmp_path / "model")
+    again = spg.load(tmp_path / "model")
+    assert isinstance(again.inducing_variable, ProjectedPoints)
+    new = np.random.default_rng(8).normal(size=(5, D))
+    for a, b in zip(made.predict_f(new), again.predict_f(new), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_what_is_no_projection_is_refused() -> None:
