@@ -297,7 +297,7 @@ class FeatureTransform:
                 raise ValueError(
                     f"The model has reduced {shortened(names)} to {self.reduced.reduction.size} "
                     "directions, and the items were not reduced to the same ones; give them as a "
-                    "raw table, or make them with transform=model.duels.transform."
+                    "raw table, or use to_duels(transform=model.duels.transform) of read_table."
                 )
             columns.append(features[:, ends[-1] :])
         return _joined(columns, len(features))
@@ -478,7 +478,7 @@ def vectors_in(frame: Any, name: str, where: Callable[[int], str]) -> VectorRows
     :param where: how a message names row i.
     :raises ValueError: no such column, or one of something else.
     """
-    if name not in list(frame.keys()):
+    if name not in frame:
         raise ValueError(
             f"The items have no vectors {name!r}, which the model was fitted to; give them, as a "
             f"column of lists or with --embedding {name}=FILE.npy (spg.with_embedding(items, "
@@ -613,11 +613,10 @@ def text_column(
 
 
 def _column(frame: Any, name: str) -> Any:
-    columns = list(frame.keys())
-    if name not in columns:
+    if name not in frame:
         raise ValueError(
             f"The feature column {name!r} is missing; add it (columns found: "
-            f"{', '.join(map(str, columns))})."
+            f"{', '.join(map(str, frame.keys()))})."
         )
     raw = frame[name]
     return np.asarray(raw) if isinstance(raw, (list, tuple)) else raw
