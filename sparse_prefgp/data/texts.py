@@ -1,0 +1,333 @@
+"""Features of texts: statistics of their surface, and leading directions of their words.
+
+Learned from training texts, and applied to others by what was kept: which words were common, the
+vocabulary with its weights, and the directions (latent semantic analysis: Deerwester, Dumais,
+Furnas, Landauer & Harshman 1990).
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.lazy import late
+
+feature_extraction = late("sklearn.feature_extraction.text")
+linalg = late("scipy.sparse.linalg")
+
+DIRECTIONS = 32
+MIN_TEXTS, MAX_SHARE = 3, 0.5  # in how many texts a word must be to count for the directions
+LONG_WORD = 7  # letters
+RARE_TEXTS = 1  # a word in no more texts than this is rare
+# Up to so many numbers the matrix of texts and words is decomposed as a whole.
+_WHOLE = 20_000_000
+
+# Scripts without blanks between words: each of their letters is a word.
+_ALONE = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+)
+_WORD = re.compile(rf"[{_ALONE}]|(?:(?![{_ALONE}])[^\W\d_])+(?:'(?:(?![{_ALONE}])[^\W\d_])+)?")
+_TAG = re.compile(r"<(?:[a-zA-Z/][^<>]*|!--.*?--)>", re.DOTALL)
+_SHARES = {
+    "share_first_person_sg": "i me my mine myself i'm i've i'd i'll",
+    "share_first_person_pl": "we us our ours ourselves we're we've we'd we'll",
+    "share_second_person": "you your yours yourself yourselves you're you've you'd you'll",
+    "share_modal": "can could may might must shall should will would ought cannot can't won't",
+    "share_negation": "no not never none nothing nobody neither nor nowhere cannot can't "
+    "couldn't don't doesn't didn't isn't aren't wasn't weren't won't wouldn't shouldn't haven't "
+    "hasn't hadn't",
+    "share_connective": "because therefore thus hence so since however although though but if "
+    "while moreover furthermore consequently",
+}
+_LISTS = {name: frozenset(words.split()) for name, words in _SHARES.items()}
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in lower case; of scripts without blanks, the letters."""
+    return _WORD.findall(text.lower().replace("’", "'"))
+
+
+def without_markup(text: str) -> str:
+    """The text without HTML tags and with its entities as letters."""
+    if "<" in text:
+        text = _TAG.sub(" ", text)
+    return html.unescape(text) if "&" in text else text
+
+
+def common_words(words: Sequence[Sequence[str]]) -> frozenset[str]:
+    """Those in more than one of some texts."""
+    spread = Counter(word for found in words for word in set(found))
+    return frozenset(word for word, number in spread.items() if number > RARE_TEXTS)
+
+
+def surface(text: str, words: Sequence[str], common: frozenset[str]) -> dict[str, float]:
+    """Statistics of one text by name.
+
+    :param words: what `words_of` makes of it.
+    :param common: words that are not rare.
+    """
+    n = max(len(words), 1)
+    written = _WORD.findall(text)
+    sentences = max(len(re.findall(r"[.!?]+(?=\s|$)", text.strip())), 1)
+    letters = sum(map(len, words)) / n
+    return {
+        "log_words": np.log1p(len(words)),
+        "log_sentences": np.log1p(sentences),
+        "words_per_sentence": n / sentences,
+        "chars_per_word": letters,
+        "type_token_ratio": len(set(words)) / n,
+        "share_long_words": sum(len(word) >= LONG_WORD for word in words) / n,
+        "share_rare_words": sum(word not in common for word in words) / n,
+        # Automated readability index: Senter & Smith 1967.
+        "grade_level": 4.71 * letters + 0.5 * n / sentences - 21.43,
+        **{name: sum(word in known for word in words) / n for name, known in _LISTS.items()},
+        "share_uppercase_words": sum(len(w) > 1 and w.isupper() for w in written) / n,
+        "starts_capital": float(text.lstrip()[:1].isupper()),
+        "commas_per_word": text.count(",") / n,
+        "questions_per_sentence": text.count("?") / sentences,
+        "exclamations_per_sentence": text.count("!") / sentences,
+        "quotes_per_word": len(re.findall(r"[\"“”]", text)) / n,
+        "digits_share": sum(character.isdigit() for character in text) / max(len(text), 1),
+        "has_url": float(bool(re.search(r"https?://|www\.", text))),
+        "log_paragraphs": np.log(max(len([line for line in text.splitlines() if line.strip()]), 1)),
+        "parentheses_per_word": text.count("(") / n,
+    }
+
+
+STATISTICS = tuple(surface("", [], frozenset()))
+
+
+@dataclass(frozen=True, eq=False)
+class WordDirections:
+    """The leading directions of centred tf-idf weights of words."""
+
+    words: tuple[str, ...]
+    """w of them, in the order of the columns."""
+    idf: FloatArray
+    """(w,) the weight of each word."""
+    centre: FloatArray
+    """(w,) mean of the weights over the training texts."""
+    directions: FloatArray
+    """(w, r) orthonormal; the largest entry of each is positive."""
+
+    @classmethod
+    def fit(cls, words: Sequence[Sequence[str]]) -> WordDirections:
+        """Of texts as lists of words: of words in at least three and at most half of them.
+
+        There are at most 32 directions, fewer where texts or words are, and none where no word is
+        in enough texts and in few enough.
+        """
+        vectorizer = feature_extraction.TfidfVectorizer(
+            analyzer=_as_they_are, min_df=min(MIN_TEXTS, len(words)), max_df=MAX_SHARE
+        )
+        try:
+            weights = vectorizer.fit_transform(words)
+        except ValueError:  # no word is in enough texts and in few enough
+            return cls((), np.zeros(0), np.zeros(0), np.zeros((0, 0)))
+        centre = np.asarray(weights.mean(axis=0)).reshape(-1)
+        values, right = _leading(weights, centre)
+        right = right[values > 1e-9 * values[0]]
+        # Singular vectors have no sign of their own.
+        largest = right[np.arange(len(right)), np.abs(right).argmax(axis=1)]
+        found = (right * np.sign(largest)[:, None]).T
+        return cls(
+            tuple(map(str, vectorizer.get_feature_names_out())),
+            np.asarray(vectorizer.idf_, dtype=np.float64),
+            centre,
+            np.ascontiguousarray(found, dtype=np.float64),
+        )
+
+    @property
+    def size(self) -> int:
+        """r."""
+        return int(self.directions.shape[1])
+
+    def scores(self, words: Sequence[Sequence[str]]) -> FloatArray:
+        """(n, r) of texts as lists of words."""
+        if not self.size:
+            return np.zeros((len(words), 0))
+        weights = self._vectorizer.transform(words)
+        return np.asarray(weights @ self.directions - self.centre @ self.directions)
+
+    @cached_property
+    def _vectorizer(self) -> Any:
+        found = feature_extraction.TfidfVectorizer(analyzer=_as_they_are, vocabulary=self.words)
+        found.idf_ = self.idf
+        return found
+
+
+def _as_they_are(words: Sequence[str]) -> Sequence[str]:
+    return words
+
+
+def _leading(weights: Any, centre: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Singular values (r,) and right vectors (r, w) of sparse weights (n, w) less their mean."""
+    n, width = weights.shape
+    kept = min(DIRECTIONS, n, width)
+    if n * width <= _WHOLE or kept == min(n, width):
+        _, values, right = np.linalg.svd(weights.toarray() - centre, full_matrices=False)
+        return values[:kept], right[:kept]
+    # The centred matrix is never there: products with it are those with the sparse one, less rest.
+    ones = np.ones(n)
+    operator = linalg.LinearOperator(
+        (n, width),
+        matvec=lambda x: weights @ x.reshape(-1) - ones * (centre @ x.reshape(-1)),
+        rmatvec=lambda y: weights.T @ y.reshape(-1) - centre * y.sum(),
+        dtype=np.float64,
+    )
+    start = np.random.default_rng(0).standard_normal(min(n, width))
+    _, values, right = linalg.svds(operator, k=kept, v0=start)
+    return values[::-1], right[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class TextTransform:
+    """Texts as features: statistics, each standardised, and directions with one scale."""
+
+    common: tuple[str, ...]
+    """Words in more than one training text; others are rare."""
+    statistics: tuple[str, ...]
+    """Names of those that vary over the training texts."""
+    mean: FloatArray
+    """(k,) of each of these."""
+    scale: FloatArray
+    """(k,) standard deviation of each."""
+    spread: float
+    """What all scores along directions are divided by: their variances are 1 on average."""
+    directions: WordDirections
+
+    @classmethod
+    def fit(cls, texts: Sequence[str]) -> TextTransform:
+        """Learn from training texts.
+
+        :raises ValueError: texts that do not differ in anything.
+        """
+        plain = [without_markup(text) for text in texts]
+        words = [words_of(text) for text in plain]
+        common = common_words(words)
+        values = _statistics(plain, words, common)
+        mean, scale = values.mean(0), values.std(0)
+        varies = np.ptp(values, axis=0) > 1e-12 * np.maximum(1.0, np.abs(values).max(0))
+        directions = WordDirections.fit(words)
+        scores = directions.scores(words)
+        spread = float(np.sqrt(scores.var(0).mean())) if directions.size else 1.0
+        if not varies.any() and not directions.size:
+            raise ValueError(
+                "The texts do not differ in any word or statistic, so the items cannot be told "
+                "apart; give texts that differ."
+            )
+        return cls(
+            tuple(sorted(common)),
+            tuple(name for name, kept in zip(STATISTICS, varies, strict=True) if kept),
+            mean[varies],
+            scale[varies],
+            spread,
+            directions,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the features: those of the statistics, then `lsa_01`, `lsa_02`, …"""
+        return (*self.statistics, *(f"lsa_{j + 1:02d}" for j in range(self.directions.size)))
+
+    def apply(self, texts: Sequence[str]) -> FloatArray:
+        """Features (n, k + r) of texts; words that are new count in statistics alone."""
+        plain = [without_markup(text) for text in texts]
+        words = [words_of(text) for text in plain]
+        kept = [STATISTICS.index(name) for name in self.statistics]
+        values = _statistics(plain, words, self._common)[:, kept]
+        scores = self.directions.scores(words) / self.spread
+        return np.concatenate([(values - self.mean) / self.scale, scores], axis=1)
+
+    def word_weights(self, slopes: FloatArray) -> list[tuple[str, float]]:
+        """What the directions say of each word, the largest sizes first.
+
+        :param slopes: (k + r,) how fast something rises with each feature.
+        :return: word, and how fast it rises with the tf-idf weight of that word.
+        """
+        along = self.directions.directions @ (slopes[len(self.statistics) :] / self.spread)
+        order = np.argsort(-np.abs(along), kind="stable")
+        return [(self.directions.words[i], float(along[i])) for i in order]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; the rest is in `arrays`."""
+        return {
+            "common": list(self.common),
+            "statistics": list(self.statistics),
+            "spread": self.spread,
+            "words": list(self.directions.words),
+        }
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by name."""
+        return {
+            "mean": self.mean,
+            "scale": self.scale,
+            "idf": self.directions.idf,
+            "centre": self.directions.centre,
+            "directions": self.directions.directions,
+        }
+
+    @classmethod
+    def from_dict(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> TextTransform:
+        """The inverse of `to_dict` and `arrays`."""
+        return cls(
+            tuple(values["common"]),
+            tuple(values["statistics"]),
+            arrays["mean"],
+            arrays["scale"],
+            float(values["spread"]),
+            WordDirections(
+                tuple(values["words"]), arrays["idf"], arrays["centre"], arrays["directions"]
+            ),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TextTransform):
+            return NotImplemented
+        mine, theirs = self.arrays(), other.arrays()
+        return self.to_dict() == other.to_dict() and all(
+            np.array_equal(mine[name], theirs[name]) for name in mine
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.common, self.statistics, self.directions.words))
+
+    @cached_property
+    def _common(self) -> frozenset[str]:
+        return frozenset(self.common)
+
+
+def said_of_texts(texts: Sequence[str], where: Callable[[int], str]) -> list[str]:
+    """What to know of texts before features are made of them, one sentence each."""
+    found = []
+    marked: BoolArray = np.array([without_markup(text) != text for text in texts], dtype=bool)
+    empty: BoolArray = np.array([not words_of(without_markup(text)) for text in texts], dtype=bool)
+    for which, what in ((marked, "HTML tags or entities, which are left out"), (empty, "no words")):
+        number = int(which.sum())
+        if number:
+            first = where(int(np.flatnonzero(which)[0]))
+            have = "text has" if number == 1 else "texts have"
+            found.append(f"{number:,} {have} {what} (the first in {first}).")
+    return found
+
+
+def _statistics(
+    texts: Sequence[str], words: Sequence[Sequence[str]], common: frozenset[str]
+) -> FloatArray:
+    rows = [
+        list(surface(text, found, common).values())
+        for text, found in zip(texts, words, strict=True)
+    ]
+    return np.array(rows, dtype=np.float64).reshape(len(texts), len(STATISTICS))
