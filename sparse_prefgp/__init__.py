@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.io import read_table as read_table
     from sparse_prefgp.io import stream_duels as stream_duels
     from sparse_prefgp.io import with_embedding as with_embedding
+    from sparse_prefgp.io import with_texts as with_texts
     from sparse_prefgp.learning.checkpoint import Checkpoint as Checkpoint
     from sparse_prefgp.learning.checkpoint import Interrupted as Interrupted
     from sparse_prefgp.learning.greedy import greedy_em as greedy_em

@@ -47,6 +47,7 @@ class Tables:
     unranked_last: bool = same_as(Sources, "unranked_last")
     none: str | None = same_as(Sources, "none")
     embedding: Sequence[str] | None = same_as(Sources, "embedding")
+    text: Sequence[str] = same_as(Sources, "text")
     features: Sequence[str] | None = same_as(Sources, "features")
     ignore: Sequence[str] = same_as(Sources, "ignore")
     context: Sequence[str] = same_as(Sources, "context")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparse_prefgp.io.vectors import items_given, paths_of
+from sparse_prefgp.io.texts import items_given
+from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
 

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,13 @@ from sparse_prefgp.data.duels import IMPUTATION_HINT
 from sparse_prefgp.data.reduction import (
     MOST_FEATURES,
     NUMBERS,
+    TEXT,
     VECTOR,
     InputBlock,
     Part,
     Reduction,
 )
+from sparse_prefgp.data.texts import TextTransform
 from sparse_prefgp.data.vectors import VectorRows, stacked, vector_rows
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.lazy import late
@@ -57,6 +59,8 @@ class FeatureTransform:
     """Those of the numeric columns that hold dates, in days since 1970-01-01."""
     reduced: Reduced | None = None
     """What is reduced, and how; None where every feature stands for itself."""
+    texts: tuple[TextColumn, ...] = ()
+    """Columns of texts, whose features follow the levels."""
 
     @classmethod
     def fit(
@@ -67,6 +71,7 @@ class FeatureTransform:
         where: Callable[[int], str] | None = None,
         *,
         vectors: Sequence[str] = (),
+        texts: Sequence[str] = (),
         apart: Sequence[str] = (),
         items: int | None = None,
     ) -> FeatureTransform:
@@ -77,6 +82,7 @@ class FeatureTransform:
         :param categorical: columns to encode, read as text.
         :param where: how a message names row i.
         :param vectors: columns of vectors, in a mapping (n, E) arrays.
+        :param texts: columns of texts, of which features are made.
         :param apart: numeric and categorical columns that are features of their own however many
             there are.
         :param items: how many items the rows are of, by default n; 8 for each direction.
@@ -84,6 +90,7 @@ class FeatureTransform:
             or columns of which none varies.
         """
         found = cls._of_columns(frame, numeric, categorical, where)
+        found = found._with_texts(frame, texts)
         features = found.feature_names
         if found.dropped and not features and not vectors:
             raise ValueError(
@@ -99,7 +106,7 @@ class FeatureTransform:
             inputs = NO_FEATURES
         where = _plain_row if where is None else where
         reduced = Reduced.fit(frame, inputs, vectors, where, items)
-        rest = found._without([*inputs.numeric, *inputs.categorical])
+        rest = found._without(inputs.raw_columns)
         return replace(rest, dropped=found.dropped, reduced=reduced)
 
     @classmethod
@@ -155,6 +162,15 @@ class FeatureTransform:
             tuple(dates),
         )
 
+    def _with_texts(self, frame: Any, texts: Sequence[str]) -> FeatureTransform:
+        """With features of columns of texts; those that do not differ are dropped."""
+        found = {name: TextTransform.fit(texts_in(frame, name)) for name in texts}
+        return replace(
+            self,
+            texts=tuple(TextColumn(name, one) for name, one in found.items() if one.names),
+            dropped=(*self.dropped, *(name for name, one in found.items() if not one.names)),
+        )
+
     def _without(self, names: Sequence[str]) -> FeatureTransform:
         """The part of what stands for itself that is not of these raw columns."""
         numbers = [j for j, name in enumerate(self.numeric) if name not in names]
@@ -166,6 +182,7 @@ class FeatureTransform:
             tuple(self.categorical[j] for j in coded),
             tuple(self.categories[j] for j in coded),
             dates=tuple(name for name in self.dates if name not in names),
+            texts=tuple(one for one in self.texts if one.column not in names),
         )
 
     @property
@@ -176,8 +193,9 @@ class FeatureTransform:
             for name, levels in zip(self.categorical, self.categories, strict=True)
             for level in levels
         )
+        said = (f"{one.column}: {name}" for one in self.texts for name in one.transform.names)
         directions = () if self.reduced is None else self.reduced.reduction.names
-        return (*self.numeric, *coded, *directions)
+        return (*self.numeric, *coded, *said, *directions)
 
     @property
     def reduction(self) -> Reduction | None:
@@ -193,7 +211,7 @@ class FeatureTransform:
     def raw_columns(self) -> tuple[str, ...]:
         """All raw columns that features are made of."""
         inner = () if self.reduced is None else self.reduced.names
-        return (*self.numeric, *self.categorical, *inner)
+        return (*self.numeric, *self.categorical, *(one.column for one in self.texts), *inner)
 
     @property
     def numeric_columns(self) -> tuple[str, ...]:
@@ -214,8 +232,15 @@ class FeatureTransform:
         """
         pairs = zip(self.categorical, self.categories, strict=True)
         levels = (name for name, levels in pairs for _ in levels)
+        said = (one.column for one in self.texts for _ in one.transform.names)
         directions = () if self.reduced is None else (self.reduced.label,) * self.reduced.size
-        return (*self.numeric, *levels, *directions)
+        return (*self.numeric, *levels, *said, *directions)
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """All raw columns of texts, reduced or not."""
+        inner = () if self.reduced is None else self.reduced.inputs.texts
+        return tuple(one.column for one in (*self.texts, *inner))
 
     @property
     def vectors(self) -> tuple[str, ...]:
@@ -240,6 +265,8 @@ class FeatureTransform:
         for name, levels in zip(self.categorical, self.categories, strict=True):
             text = text_column(frame, name, where)
             columns.append(_one_hot(name, levels, text, stacklevel=3))
+        for one in self.texts:
+            columns.append(one.transform.apply(texts_in(frame, one.column)))
         if self.reduced is not None:
             columns.append(self.reduced.apply(frame, _plain_row if where is None else where))
         return _joined(columns, len(frame))
@@ -291,6 +318,18 @@ class FeatureTransform:
                 )
             text = np.array(theirs, dtype=object)[block.argmax(1)]
             columns.append(_one_hot(name, levels, text, stacklevel=3))
+        start, at = int(ends[-1]), {}
+        for one in made_by.texts:
+            at[one] = start
+            start += len(one.transform.names)
+        for mine in self.texts:
+            if mine not in at:
+                raise ValueError(
+                    f"The model has made features of the texts of {mine.column!r}, and the items "
+                    "do not have the same ones; give them as a raw table, or make them with "
+                    "transform=model.duels.transform."
+                )
+            columns.append(features[:, at[mine] : at[mine] + len(mine.transform.names)])
         if self.reduced is not None:
             if self.reduced != made_by.reduced:
                 names = ", ".join(dict.fromkeys(block.name for block in self.blocks))
@@ -299,7 +338,7 @@ class FeatureTransform:
                     "directions, and the items were not reduced to the same ones; give them as a "
                     "raw table, or use to_duels(transform=model.duels.transform) of read_table."
                 )
-            columns.append(features[:, ends[-1] :])
+            columns.append(features[:, start:])
         return _joined(columns, len(features))
 
     def _place(self, name: str, columns: tuple[str, ...]) -> int:
@@ -332,13 +371,21 @@ class FeatureTransform:
             "dropped": list(self.dropped),
             "dates": list(self.dates),
         }
+        if self.texts:
+            plain["texts"] = [
+                {"column": one.column, **one.transform.to_dict()} for one in self.texts
+            ]
         if self.reduced is not None:
             plain["reduced"] = self.reduced.to_dict()
         return plain
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What belongs to `to_dict` besides, by names that begin with `transform_`; often none."""
-        return {} if self.reduced is None else self.reduced.arrays()
+        found = {} if self.reduced is None else self.reduced.arrays()
+        for k, one in enumerate(self.texts):
+            each = one.transform.arrays().items()
+            found |= {f"{_PREFIX}text{k}_{name}": array for name, array in each}
+        return found
 
     @classmethod
     def from_dict(
@@ -360,6 +407,13 @@ class FeatureTransform:
                 tuple(values["dropped"]),
                 tuple(values.get("dates", ())),
                 None if reduced is None else Reduced.from_dict(reduced, arrays or {}),
+                tuple(
+                    TextColumn(
+                        one["column"],
+                        TextTransform.from_dict(one, _beginning(f"{_PREFIX}text{k}_", arrays)),
+                    )
+                    for k, one in enumerate(values.get("texts", ()))
+                ),
             )
         except KeyError as error:
             raise ValueError(
@@ -392,6 +446,7 @@ class Reduced:
         widths = [(name, 1) for name in inputs.numeric]
         widths += [(n, len(x)) for n, x in zip(inputs.categorical, inputs.categories, strict=True)]
         blocks = [InputBlock(name, NUMBERS, width) for name, width in widths]
+        blocks += [InputBlock(x.column, TEXT, len(x.transform.names)) for x in inputs.texts]
         blocks += [
             InputBlock(name, VECTOR, part.width)
             for name, part in zip(vectors, parts[len(parts) - len(vectors) :], strict=True)
@@ -402,7 +457,7 @@ class Reduced:
     @property
     def names(self) -> tuple[str, ...]:
         """The raw columns."""
-        return (*self.inputs.numeric, *self.inputs.categorical, *self.vectors)
+        return (*self.inputs.raw_columns, *self.vectors)
 
     @property
     def size(self) -> int:
@@ -443,19 +498,38 @@ class Reduced:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """As of a `FeatureTransform`."""
-        return {f"{_PREFIX}{name}": array for name, array in self.reduction.arrays().items()}
+        inner = self.inputs.arrays().items()
+        return {
+            **{f"{_PREFIX}{name}": array for name, array in self.reduction.arrays().items()},
+            **{f"{_PREFIX}inputs_{name}": array for name, array in inner},
+        }
 
     @classmethod
     def from_dict(
         cls, values: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
     ) -> Reduced:
         """The inverse."""
-        mine = {name.removeprefix(_PREFIX): array for name, array in arrays.items()}
+        mine = _beginning(_PREFIX, arrays)
         return cls(
-            FeatureTransform.from_dict(values["inputs"]),
+            FeatureTransform.from_dict(values["inputs"], _beginning("inputs_", mine)),
             tuple(values["vectors"]),
             Reduction.from_dict(values["reduction"], mine),
         )
+
+
+class TextColumn(NamedTuple):
+    """A column of texts, and what makes features of it."""
+
+    column: str
+    transform: TextTransform
+
+
+def _beginning(
+    prefix: str, arrays: Mapping[str, npt.NDArray[Any]] | None
+) -> dict[str, npt.NDArray[Any]]:
+    """The arrays whose names begin so, by the rest of their names."""
+    each = (arrays or {}).items()
+    return {name.removeprefix(prefix): array for name, array in each if name.startswith(prefix)}
 
 
 _PREFIX = "transform_"
@@ -468,8 +542,17 @@ def _parts(
     """What is reduced, side by side: each input column group (n, some), then the vectors."""
     wide = inputs.apply(frame, where)
     sizes = [1] * len(inputs.numeric) + [len(levels) for levels in inputs.categories]
+    sizes += [len(one.transform.names) for one in inputs.texts]
     found: list[Part] = list(np.split(wide, np.cumsum(sizes)[:-1], axis=1)) if sizes else []
     return found + [vectors_in(frame, name, where) for name in vectors]
+
+
+def texts_in(frame: Any, name: str) -> list[str]:
+    """A column of n texts; missing ones are empty.
+
+    :raises ValueError: the column is missing.
+    """
+    return ["" if _is_missing(value) else str(value) for value in _column(frame, name)]
 
 
 def vectors_in(frame: Any, name: str, where: Callable[[int], str]) -> VectorRows:

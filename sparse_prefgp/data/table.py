@@ -55,6 +55,8 @@ class DuelTable:
     """Of which item each row is, and in which context; None where each is an item."""
     vectors: tuple[str, ...] = ()
     """Names of the columns of `items` that hold vectors, which are features."""
+    texts: tuple[str, ...] = ()
+    """Names of the columns of `items` that hold texts, of which features are made."""
     apart: tuple[str, ...] = ()
     """Numeric and categorical columns that stay features of their own where others are reduced,
     besides those of the context.
@@ -117,13 +119,13 @@ class DuelTable:
     @property
     def has_features(self) -> bool:
         """Whether anything but their duels is known of the items."""
-        return bool(self.numeric or self.categorical or self.vectors)
+        return bool(self.numeric or self.categorical or self.vectors or self.texts)
 
     @property
     def only_contexts(self) -> bool:
         """Whether all features are columns of the context, which tell no two items apart."""
         columns = () if self.item_rows is None else self.item_rows.columns
-        found = {*self.numeric, *self.categorical, *self.vectors}
+        found = {*self.numeric, *self.categorical, *self.vectors, *self.texts}
         return self.has_features and set(columns) >= found
 
     @property
@@ -239,6 +241,7 @@ class DuelTable:
             self.categorical,
             lambda i: self.row_names(int(training[i])),
             vectors=self.vectors,
+            texts=self.texts,
             apart=(*in_context, *self.apart),
             items=items,
         )
@@ -267,7 +270,7 @@ class DuelTable:
     def __repr__(self) -> str:
         return (
             f"DuelTable(num_items={self.num_items}, num_rows={self.num_rows}, "
-            f"features={[*self.numeric, *self.categorical, *self.vectors]})"
+            f"features={[*self.numeric, *self.categorical, *self.vectors, *self.texts]})"
         )
 
 

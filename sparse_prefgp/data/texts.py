@@ -207,10 +207,7 @@ class TextTransform:
 
     @classmethod
     def fit(cls, texts: Sequence[str]) -> TextTransform:
-        """Learn from training texts.
-
-        :raises ValueError: texts that do not differ in anything.
-        """
+        """Learn from training texts; of those that differ in nothing there are no features."""
         plain = [without_markup(text) for text in texts]
         words = [words_of(text) for text in plain]
         common = common_words(words)
@@ -220,11 +217,6 @@ class TextTransform:
         directions = WordDirections.fit(words)
         scores = directions.scores(words)
         spread = float(np.sqrt(scores.var(0).mean())) if directions.size else 1.0
-        if not varies.any() and not directions.size:
-            raise ValueError(
-                "The texts do not differ in any word or statistic, so the items cannot be told "
-                "apart; give texts that differ."
-            )
         return cls(
             tuple(sorted(common)),
             tuple(name for name, kept in zip(STATISTICS, varies, strict=True) if kept),
@@ -303,6 +295,12 @@ class TextTransform:
 
     def __hash__(self) -> int:
         return hash((self.common, self.statistics, self.directions.words))
+
+    def __repr__(self) -> str:
+        return (
+            f"TextTransform({len(self.statistics)} statistics, {self.directions.size} directions "
+            f"of {len(self.directions.words):,} words)"
+        )
 
     @cached_property
     def _common(self) -> frozenset[str]:

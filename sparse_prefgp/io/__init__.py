@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.io.reading import read_table as read_table
     from sparse_prefgp.io.streams import StreamedDuels as StreamedDuels
     from sparse_prefgp.io.streams import stream_duels as stream_duels
+    from sparse_prefgp.io.texts import with_texts as with_texts
     from sparse_prefgp.io.vectors import with_embedding as with_embedding
 
 __getattr__, __dir__ = public(__name__)

@@ -42,8 +42,9 @@ from sparse_prefgp.io.files import (
 )
 from sparse_prefgp.io.judgements import COUNT, Roles, covariates_in, placed, said_by
 from sparse_prefgp.io.reading import table_of
+from sparse_prefgp.io.texts import Encoder, items_given
 from sparse_prefgp.io.values import YES_AND_NO, flags_of
-from sparse_prefgp.io.vectors import items_given, with_vectors
+from sparse_prefgp.io.vectors import with_vectors
 from sparse_prefgp.support.arrays import IntArray
 
 CHOICE_SET, CHOSEN, OPTION, PERSON = "choice_set", "chosen", "option", "person"
@@ -79,8 +80,16 @@ class SetColumns:
     these columns are the features, numbers and texts as there, however few they are."""
     embedding: Any = None
     """Vectors of the items next to their table, see `with_embedding`."""
+    text: str | Sequence[str] = ()
+    """Columns of the items that hold texts, see `with_texts`."""
+    text_features: Encoder | None = None
+    """What makes vectors of them besides, see `with_texts`."""
     as_duels: bool = False
     """Whether each pair of which the answer says who is better becomes a duel of its own."""
+
+    def with_items(self, items: Source | None) -> Any:
+        """A table of items with what was given along with it."""
+        return items_given(items, self.embedding, text=self.text, text_features=self.text_features)
 
     @property
     def roles(self) -> Roles:
@@ -128,7 +137,8 @@ def read_choice_table(
     :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `weights`,
         `groups`, `context` and `item` as in `read_table`; `covariates`, columns of the long form;
         `none`, the id of "none of these", where the items have no such row; `embedding`, vectors
-        of the items next to their table, see `with_embedding`; and `as_duels`, to
+        of the items next to their table, see `with_embedding`; `text` and `text_features`, columns
+        of texts, see `with_texts`; and `as_duels`, to
         read a choice as duels of the chosen option with each of the others, which understates the
         uncertainty, as a warning says. Of options that describe themselves, a row whose attributes
         are all empty is "none of these".
@@ -139,7 +149,7 @@ def read_choice_table(
         option only, or with an item twice; a value of `chosen` that is neither 0 nor 1.
     """
     said = SetColumns(**columns)
-    items = items_given(items, said.embedding)
+    items = said.with_items(items)
     table, wide = _loaded(choices, "choices", said, (choice_set, chosen), item_id, options)
     if wide is None:
         form = _long_form(table, items, said, "choice", (choice_set, chosen), item_id)
@@ -188,7 +198,7 @@ def read_best_worst_table(
     :raises ValueError: what `read_choice_table` raises; an option that is best and worst.
     """
     said = SetColumns(**columns)
-    items = items_given(items, said.embedding)
+    items = said.with_items(items)
     known = choice_set, best, worst
     table, wide = _loaded(answers, "answers", said, known, item_id, options)
     if wide is None:
@@ -259,7 +269,7 @@ def read_ranking_table(
         one item only, a rank that is missing.
     """
     said = SetColumns(**columns)
-    items = items_given(items, said.embedding)
+    items = said.with_items(items)
 
     def wide_of(header: Sequence[str]) -> tuple[list[str], list[str]]:
         places = numbered(header, rank)
@@ -504,6 +514,7 @@ def _long_form(
                 numeric=list(said.like.numeric_columns),
                 categorical=list(said.like.categorical_columns),
                 vectors=said.like.vectors,
+                texts=said.like.text_columns,
             )
         form = _Form(table, columns, named)
     rows = np.arange(len(item))

@@ -58,6 +58,8 @@ class ItemColumns:
     """Finds them."""
     vectors: tuple[str, ...] = ()
     """The columns that hold vectors, which are features."""
+    texts: tuple[str, ...] = ()
+    """The columns that hold texts, of which features are made."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +113,15 @@ def item_columns(items: Table, answers: Table, names: FeatureNames) -> ItemColum
                 )
     wanted = list(dict.fromkeys([*wanted, *items.beside]))
     used = [c for c in wanted if c not in (*ignored, *names.never, names.item)]
-    items, vectors = with_vectors(items, used)
-    numeric, categorical = feature_kinds(items, [c for c in used if c not in vectors])
-    if len(numeric) == 1 and not categorical and not vectors:
+    texts = tuple(c for c in used if c in items.texts)
+    items, vectors = with_vectors(items, [c for c in used if c not in texts])
+    plain = [c for c in used if c not in (*vectors, *texts)]
+    numeric, categorical = feature_kinds(items, plain)
+    if len(numeric) == 1 and not categorical and not vectors and not texts:
         _refuse_id(items, numeric[0], named=features is not None)
     ids, lookup = items.ids()
     known_ids = Ids(lookup, items.name)
-    return ItemColumns(items, others, numeric, categorical, ids, known_ids, vectors)
+    return ItemColumns(items, others, numeric, categorical, ids, known_ids, vectors, texts)
 
 
 def _refuse_id(items: Table, name: str, named: bool) -> None:
@@ -266,5 +270,6 @@ def _check_levels(table: Table, name: str, column: Any) -> None:
         return
     raise ValueError(
         f"The text column {name!r} of {table.name} has {reason}, so it is not a feature; leave it "
-        f"out {table.omit.format(name)}, or encode it as numbers."
+        f"out {table.omit.format(name)}, or, if these are texts, let features be made of them with "
+        f"--text {name} (text={name!r})."
     )

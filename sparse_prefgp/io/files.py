@@ -35,6 +35,8 @@ class Table:
     """Whether numbers may have decimal commas."""
     beside: tuple[str, ...] = ()
     """Columns that were given next to the table, and so are features whichever of its own are."""
+    texts: tuple[str, ...] = ()
+    """Columns that were said to hold texts."""
 
     def require(self, column: str) -> None:
         """Refuse a table without this column."""

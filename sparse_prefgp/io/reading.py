@@ -23,8 +23,8 @@ from sparse_prefgp.io.judgements import (
     load_duels,
     placed,
 )
+from sparse_prefgp.io.texts import Encoder, items_given
 from sparse_prefgp.io.values import levels_of
-from sparse_prefgp.io.vectors import items_given
 from sparse_prefgp.support.arrays import FloatArray
 
 
@@ -45,6 +45,8 @@ def read_table(
     item: str | None = None,
     covariates: Sequence[str] = (),
     embedding: Any = None,
+    text: str | Sequence[str] = (),
+    text_features: Encoder | None = None,
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -79,19 +81,24 @@ def read_table(
         items, each winner less loser, or `winner_x` and `loser_x` for `x`; such as 1 where the
         winner was shown first and -1 where the loser was. A model learns a coefficient of each.
     :param embedding: vectors of the items next to their table, see `with_embedding`.
+    :param text: columns of the items that hold texts, see `with_texts`.
+    :param text_features: makes vectors (n, E) of n texts, which join the features that are made of
+        them anyway; see `with_texts`.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text
         column with more than 50 levels or one level per row; no feature but an id; a flag of a tie
         that is neither 0 nor 1; a weight that is not positive; a missing group; a context that is
         no column of the duels, or one of the items too; an item column that is not in the table,
-        or empty in a row; vectors of different lengths or not finite; what `with_embedding` raises.
+        or empty in a row; vectors of different lengths or not finite; what `with_embedding`
+        and `with_texts` raise.
     """
     names = column_names(covariates, "covariates")
     roles = Roles(counts, weights, groups, *_grades(grade, grades), tuple(names))
     item_table = None
-    if items is not None or embedding is not None:
-        item_table = load_items(items_given(items, embedding))
+    items = items_given(items, embedding, text=text, text_features=text_features)
+    if items is not None:
+        item_table = load_items(items)
     table = load_duels(duels)
     if ties is not None and grade is not None:
         raise ValueError(
@@ -142,6 +149,7 @@ def table_of(
         row_names,
         set_column,
         vectors=columns.vectors,
+        texts=columns.texts,
     )
 
 
@@ -161,6 +169,8 @@ def read_duels(
     item: str | None = None,
     covariates: Sequence[str] = (),
     embedding: Any = None,
+    text: str | Sequence[str] = (),
+    text_features: Encoder | None = None,
 ) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
@@ -186,6 +196,8 @@ def read_duels(
         item=item,
         covariates=covariates,
         embedding=embedding,
+        text=text,
+        text_features=text_features,
     ).to_duels()
 
 

@@ -84,12 +84,6 @@ def with_embedding(items: Source | None, embedding: Any, like: Any = None) -> Ta
     return replace(table, frame=frame, beside=beside)
 
 
-def items_given(items: Source | None, embedding: Any = None, like: Any = None) -> Any:
-    """Items unchanged, or with vectors if there are any; arguments of `with_embedding`."""
-    nothing = embedding is None or (isinstance(embedding, list | tuple) and not embedding)
-    return items if nothing else with_embedding(items, embedding, like)
-
-
 def paths_of(embedding: Any) -> tuple[Path, ...]:
     """The files among what was given."""
     if isinstance(embedding, Mapping):

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from sparse_prefgp import data, io
-from sparse_prefgp.io.vectors import items_given, paths_of
+from sparse_prefgp.io.texts import items_given
+from sparse_prefgp.io.vectors import paths_of
 from sparse_prefgp.support.options import names, option
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -108,6 +109,15 @@ class Sources:
         metavar="FILE",
     )
     """As `with_embedding` takes them."""
+    text: Sequence[str] = option(
+        "Columns of the items that hold texts: a,b. Features are made of them.",
+        default=(),
+        kind=str,
+        parse=names,
+    )
+    """As `with_texts` takes them."""
+    text_features: Any = option(None, default=None)
+    """A function that makes vectors of texts besides, see `with_texts`."""
     features: Sequence[str] | None = option(
         "Use only these columns: a,b,c.", default=None, kind=str, parse=names
     )
@@ -269,7 +279,7 @@ class Sources:
         told |= {flag: True for flag in flags if getattr(self, flag)}
         options = {key: value for key, value in told.items() if value is not None}
         return readers[name](
-            items_given(_items_frame(self.items), self.embedding),
+            self._items_given(),
             _pairs_frame(getattr(self, name)),
             features=None if self.features is None else list(self.features),
             ignore=list(self.ignore),
@@ -340,14 +350,24 @@ class Sources:
 
     def _items_of_stream(self) -> Any:
         """Arrays of items stay arrays, unless they have vectors besides."""
-        if self.embedding is None:
+        if self.embedding is None and not self.text:
             return self.items
-        return items_given(_items_frame(self.items), self.embedding)
+        return self._items_given()
+
+    def _items_given(self) -> Any:
+        return items_given(
+            _items_frame(self.items),
+            self.embedding,
+            text=self.text,
+            text_features=self.text_features,
+        )
 
     def _refuse_columns(self) -> None:
         names = (
             "items",
             "embedding",
+            "text",
+            "text_features",
             "features",
             "ignore",
             "ties",

@@ -132,6 +132,7 @@ def placed(raw: RawItems, source: Source) -> InContexts:
             *kinds,
             where,
             vectors=columns.vectors,
+            texts=columns.texts,
             apart=names,
             items=len(np.unique(met.base)),
         )

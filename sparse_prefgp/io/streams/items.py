@@ -73,7 +73,12 @@ class ItemTable:
         table, columns = found.columns.table, found.columns
         frame = table.frame[columns.others]
         transform = FeatureTransform.fit(
-            frame, columns.numeric, columns.categorical, table.row, vectors=columns.vectors
+            frame,
+            columns.numeric,
+            columns.categorical,
+            table.row,
+            vectors=columns.vectors,
+            texts=columns.texts,
         )
         path = isinstance(items, str | os.PathLike)
         origin = (os.path.abspath(items), features, tuple(ignore), others, item) if path else None
@@ -187,7 +192,7 @@ def raw_items(
     here = table.frame.columns
     ignore = [n for n in column_names(ignore, "ignore") if n in here or n not in others]
     found = item_columns(table, table, FeatureNames(features, ignore, item=item))
-    if not (found.numeric or found.categorical or found.vectors):
+    if not (found.numeric or found.categorical or found.vectors or found.texts):
         raise ValueError(
             f"{table.name} has no feature column, which duels read in chunks need; add one, or "
             "read the duels whole."

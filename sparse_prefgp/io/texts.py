@@ -1,0 +1,94 @@
+"""Columns of items that hold texts, and items with all that was given along with them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sparse_prefgp.data.features import require_pandas, texts_in
+from sparse_prefgp.data.texts import said_of_texts
+from sparse_prefgp.data.vectors import VectorRows, as_column, checked_matrix
+from sparse_prefgp.io.files import Source, Table, column_names, load_items
+from sparse_prefgp.io.vectors import with_embedding
+
+Encoder = Callable[[list[str]], Any]
+
+
+def with_texts(
+    items: Source | None, text: str | Sequence[str], encode: Encoder | None = None
+) -> Table:
+    """Items of which some columns are texts, for whatever takes items.
+
+    Features are made of them when a model is fitted: statistics of their surface and directions of
+    their words, see `data/texts.py`. Missing texts are empty ones.
+
+    :param items: path or data frame, as `read_duels` takes it.
+    :param text: names of the columns.
+    :param encode: makes vectors (n, E) of n texts, which become a block of features named `x
+        vectors` for a column `x`. A saved model does not know it: items that it is asked about need
+        the vectors too, `with_texts(items, text, encode)`.
+    :raises ValueError: no items; a column that is missing or holds numbers; what `encode` returns
+        is no (n, E) array of numbers.
+    """
+    names = column_names(text, "text")
+    if items is None:
+        raise ValueError(
+            f"The texts {', '.join(map(repr, names))} are columns of the items, but no table of "
+            "items was given; give one with an id and the texts."
+        )
+    table = load_items(items)
+    found: dict[str, Any] = {}
+    for name in names:
+        table.require(name)
+        column = table.frame[name]
+        pd = require_pandas()
+        if pd.api.types.is_numeric_dtype(column.dtype) and not column.isna().all():
+            raise ValueError(
+                f"The column {name!r} of {table.name} holds numbers, such as {column.iloc[0]}, and "
+                "no texts; leave it out of --text (text=), to be a feature as it is."
+            )
+        texts = texts_in(table.frame, name)
+        for said in said_of_texts(texts, table.row):
+            warnings.warn(f"Of the texts {name!r}, {said}", stacklevel=3)
+        if encode is not None:
+            made = checked_matrix(encode(texts), f"what text_features made of {name!r}")
+            if len(made) != len(texts):
+                raise ValueError(
+                    f"text_features made {len(made):,} vectors of {len(texts):,} texts of "
+                    f"{name!r}; return one for each, in their order."
+                )
+            found[f"{name} vectors"] = as_column(VectorRows(made), table.frame.index)
+    return replace(
+        table,
+        frame=table.frame.assign(**found),
+        texts=(*table.texts, *(name for name in names if name not in table.texts)),
+        beside=(*table.beside, *names, *found),
+    )
+
+
+def items_given(
+    items: Source | None,
+    embedding: Any = None,
+    like: Any = None,
+    *,
+    text: str | Sequence[str] = (),
+    text_features: Encoder | None = None,
+) -> Any:
+    """Items unchanged, or with vectors and texts if there are any.
+
+    :param items: as for `read_duels`.
+    :param embedding: as for `with_embedding`.
+    :param like: the same.
+    :param text: as for `with_texts`.
+    :param text_features: its `encode`.
+    :raises ValueError: what these two raise.
+    """
+    if not (embedding is None or (isinstance(embedding, list | tuple) and not embedding)):
+        items = with_embedding(items, embedding, like)
+    if text_features is not None and not text:
+        raise ValueError(
+            "text_features was given, but no column of texts for it; name one, text='…'."
+        )
+    return with_texts(items, text, text_features) if text else items
