@@ -32,7 +32,7 @@ def with_texts(
     :raises ValueError: no items; a column that is missing or holds numbers; what `encode` returns
         is no (n, E) array of numbers.
     """
-    names = column_names(text, "text")
+    names = column_names([text] if isinstance(text, str) else text, "text")
     if items is None:
         raise ValueError(
             f"The texts {', '.join(map(repr, names))} are columns of the items, but no table of "
