@@ -715,6 +715,11 @@ CASES: dict[str, Case] = {
     "more directions than features": Case(
         FIT + " --kernel projected(matern52,40)", ("40 directions", "from 1 to")
     ),
+    "a text column that is missing": Case(FIT + " --text nothing", ("no column 'nothing'",)),
+    "texts that are numbers": Case(FIT + " --text height", ("'height'", "holds numbers", "--text")),
+    "texts without items": Case(
+        "fit --duels duels.csv --out out --text said", ("'said'", "no table of items")
+    ),
     "no number of directions": Case(
         FIT + " --kernel projected(matern52,many)", ("'many'", "number of directions")
     ),

@@ -1,0 +1,212 @@
+"""Features of texts: learned from training texts, applied to others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sparse_prefgp as spg
+from sparse_prefgp.data import texts
+from sparse_prefgp.data.texts import TextTransform, WordDirections, without_markup, words_of
+from tests.tolerances import ROUNDING
+
+WORDS = np.array("apple pear plum fig grape melon berry quince lemon lime date olive".split())
+
+
+def written(n: int, seed: int = 0) -> list[str]:
+    """Texts of which some share words, with sentences and marks that differ."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(n):
+        topic = rng.permutation(len(WORDS))[:5]
+        said = rng.choice(WORDS[topic], rng.integers(3, 15))
+        found.append(" ".join(said).capitalize() + rng.choice([".", "!", "? Yes.", ", no"]))
+    return found
+
+
+TRAINING = [*written(59), "Zyxxy apple plum."]
+FITTED = TextTransform.fit(TRAINING)
+
+
+def test_training_texts_have_standard_statistics_and_directions_of_one_scale() -> None:
+    found = FITTED.apply(TRAINING)
+    k = len(FITTED.statistics)
+    assert found.shape == (60, len(FITTED.names))
+    np.testing.assert_allclose(found[:, :k].mean(0), 0.0, atol=1e-9)
+    np.testing.assert_allclose(found[:, :k].std(0), 1.0)
+    assert found[:, k:].var(0).mean() == pytest.approx(1.0)
+    assert found[:, k:].std(0).max() > 1.3 * found[:, k:].std(0).min(), "their sizes differ"
+    assert "has_url" not in FITTED.statistics, "none has one"
+
+
+def test_directions_are_those_of_slow_weights() -> None:
+    """tf-idf with smooth idf and rows of unit length, by hand."""
+    words = [words_of(text) for text in TRAINING]
+    names = sorted({word for found in words for word in found})
+    counts = np.array([[found.count(name) for name in names] for found in words], dtype=float)
+    spread = (counts > 0).sum(0)
+    kept = (spread >= 3) & (spread <= 30)
+    weights = counts[:, kept] * (np.log(61.0 / (1.0 + spread[kept])) + 1.0)
+    weights /= np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-300)
+    left, values, _ = np.linalg.svd(weights - weights.mean(0), full_matrices=False)
+    rank = FITTED.directions.size
+    assert list(FITTED.directions.words) == [n for n, k in zip(names, kept, strict=True) if k]
+    np.testing.assert_allclose(
+        np.abs(FITTED.directions.scores(words)), np.abs(left * values)[:, :rank], atol=1e-9
+    )
+
+
+def test_many_texts_are_decomposed_without_a_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    words = [[f"w{k}" for k in rng.zipf(1.5, 12) % 90] for _ in range(300)]
+    whole = WordDirections.fit(words)
+    monkeypatch.setattr(texts, "_WHOLE", 10)
+    sparse = WordDirections.fit(words)
+    assert whole.size == sparse.size == 32
+    np.testing.assert_allclose(sparse.scores(words), whole.scores(words), atol=1e-6)
+
+
+def test_new_texts_are_seen_with_training_eyes() -> None:
+    new = ["Apple pear", "xyzzy plugh", "apple pear"]
+    found = FITTED.apply(new)
+    rare = list(FITTED.names).index("share_rare_words")
+    assert found[1, rare] > found[0, rare]
+    k = len(FITTED.statistics)
+    np.testing.assert_allclose(found[0, k:], found[2, k:], atol=ROUNDING)
+    unknown = -FITTED.directions.centre @ FITTED.directions.directions / FITTED.spread
+    np.testing.assert_allclose(found[1, k:], unknown, atol=ROUNDING)
+
+
+def test_written_and_read_again_to_the_bit() -> None:
+    plain = json.loads(json.dumps(FITTED.to_dict()))
+    again = TextTransform.from_dict(plain, FITTED.arrays())
+    assert again == FITTED and hash(again) == hash(FITTED)
+    new = written(9, 3)
+    np.testing.assert_array_equal(again.apply(new), FITTED.apply(new))
+    assert TextTransform.fit(TRAINING[:30]) != FITTED
+
+
+def test_markup_is_left_out_and_less_than_stays() -> None:
+    assert without_markup("a <b class='x'>c</b> &amp; d<!-- e -->").split() == ["a", "c", "&", "d"]
+    assert without_markup("1 < 2 and 3 > 2") == "1 < 2 and 3 > 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Größe ça", ["größe", "ça"]),
+        ("я не знаю", ["я", "не", "знаю"]),
+        ("我喜欢", ["我", "喜", "欢"]),
+        ("العربية جيدة", ["العربية", "جيدة"]),
+        ("don’t 12 _x_", ["don't", "x"]),
+        ("", []),
+    ],
+)
+def test_words_of_many_languages(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_any_text_has_finite_features(some: list[str]) -> None:
+    assert np.isfinite(FITTED.apply(some)).all()
+    fitted = TextTransform.fit(some)
+    assert np.isfinite(fitted.apply([*some, "another"])).all()
+
+
+def test_a_long_text_takes_linear_time() -> None:
+    found = FITTED.apply(["word <x " * 12_500, "apple " * 20_000, "<" * 100_000])
+    assert np.isfinite(found).all()
+
+
+def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(5)
+    items = pd.DataFrame({"item_id": [f"t{k}" for k in range(60)], "said": TRAINING})
+    good = np.array([text.lower().count("apple") - text.count("!") for text in TRAINING])
+    pairs = np.array([rng.choice(60, 2, replace=False) for _ in range(400)])
+    ahead = good[pairs[:, 0]] - good[pairs[:, 1]] + 0.5 * rng.normal(size=400) > 0
+    ids = items["item_id"].to_numpy()
+    duels = np.where(ahead[:, None], pairs, pairs[:, ::-1])
+    return items, pd.DataFrame(ids[duels], columns=["winner", "loser"])
+
+
+def test_texts_become_features_that_are_kept_in_the_model(tmp_path: Path) -> None:
+    items, duels = tables()
+    found = spg.fit(items, duels, text=["said"], max_iterations=10, out=tmp_path / "out")
+    assert found.settings.kernel == "linear+iso(matern52)"
+    scores = found.figures["held_out"]
+    assert scores["model"]["nlp_nats"] < scores["coin"]["nlp_nats"] - 0.1
+    again = spg.load(tmp_path / "out")
+    assert not list((tmp_path / "out").rglob("*.pkl"))
+    new = pd.DataFrame({"item_id": ["a", "b"], "said": ["Apple apple apple fig.", "Melon lime!"]})
+    ours, theirs = (spg.rank(model, items=new).frame for model in (found.model, again))
+    pd.testing.assert_frame_equal(ours, theirs)
+    assert list(ours["item_id"]) == ["a", "b"]
+    with pytest.raises(ValueError, match="'said' is missing"):
+        spg.rank(again, items=new.rename(columns={"said": "other"}))
+    more = pd.DataFrame({"winner": ["a", "t1"], "loser": ["b", "b"]})
+    updated, report = spg.update(again, more, items=new)
+    assert report.new_items == 2 and updated.duels.num_items == 62
+
+
+def test_vectors_of_texts_by_a_function_of_the_user() -> None:
+    items, duels = tables()
+
+    def encode(some: list[str]) -> np.ndarray:
+        return np.array([[text.lower().count(word) for word in WORDS] for text in some], float)
+
+    made = spg.read_duels(items, duels, text="said", text_features=encode)
+    assert made.transform is not None
+    assert made.transform.vectors == ("said vectors",) and made.transform.text_columns == ("said",)
+    model = spg.PreferenceGP(made, _linear())
+    new = pd.DataFrame({"item_id": ["a", "b"], "said": ["Apple fig.", "Melon!"]})
+    with pytest.raises(ValueError, match="said vectors"):
+        spg.rank(model, items=new)
+    assert len(spg.rank(model, items=spg.with_texts(new, "said", encode)).frame) == 2
+    with pytest.raises(ValueError, match="59 vectors of 60 texts"):
+        spg.read_duels(items, duels, text="said", text_features=lambda some: np.eye(59))
+    with pytest.raises(ValueError, match="no column of texts"):
+        spg.read_duels(items, duels, text_features=encode, ignore=["said"])
+
+
+def _linear() -> object:
+    import gpflow
+
+    return gpflow.kernels.Linear(variance=0.1)
+
+
+def test_what_is_said_of_odd_texts() -> None:
+    items, duels = tables()
+    odd = items.assign(said=["", "<p>apple</p>", None, *items["said"][3:]])
+    with pytest.warns(UserWarning, match=r"2 texts have no words \(the first in .*row"):
+        table = spg.read_table(odd, duels, text="said")
+    assert table.texts == ("said",) and table.has_features
+    with pytest.raises(ValueError, match="--text said"):
+        spg.read_table(items, duels)
+    with pytest.raises(ValueError, match="holds numbers"):
+        spg.read_table(items.assign(said=range(60)), duels, text="said")
+    with pytest.raises(ValueError, match="no column 'x'"):
+        spg.read_table(items, duels, text="x")
+    with pytest.raises(ValueError, match="no table of items"):
+        spg.read_table(None, duels, text="said")
+    with pytest.raises(ValueError, match="constant"):
+        spg.read_duels(items.assign(said="the same"), duels, text="said")
+
+
+def test_two_columns_of_texts_are_reduced_together() -> None:
+    items, duels = tables()
+    two = items.assign(title=written(60, 7))
+    made = spg.read_duels(two, duels, text=["said", "title"])
+    transform = made.transform
+    assert transform is not None and made.has_features
+    again = spg.data.features.FeatureTransform.from_dict(
+        json.loads(json.dumps(transform.to_dict())), transform.arrays()
+    )
+    np.testing.assert_array_equal(again.apply(two), transform.apply(two))
+    np.testing.assert_array_equal(again.convert(made.items, transform), made.items)
