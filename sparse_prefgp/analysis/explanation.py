@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import gpflow
@@ -33,6 +33,8 @@ STEPS, MOST_STEPS = 32, 4096
 # Of the larger of the utility difference and its standard deviation.
 RELATIVE_TOLERANCE = 1e-6
 FEATURES_SHOWN = 20
+# Of the words behind texts, so many are shown for each direction, and kept in JSON.
+WORDS_SHOWN, WORDS_KEPT = 8, 100
 RAW_DIGITS = 12
 # In place of the number of a raw feature, for what several have made.
 _OF_SEVERAL = -1
@@ -73,6 +75,10 @@ class Explanation:
     """How many variances rounding had made negative; their sd is 0."""
     tie_probability: float | None = None
     """Probability of a tie; None for a model without a margin."""
+    words: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    """For each column of texts its words, those that tell most first, with how fast expected
+    utility rises with the weight (tf-idf) of each, on average between the two items.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and strings, ready for JSON; NaN becomes None."""
@@ -89,6 +95,10 @@ class Explanation:
             "steps": self.steps,
             "converged": self.converged,
             "negative_variances": self.negative_variances,
+            "words": {
+                name: [list(one) for one in found[:WORDS_KEPT]]
+                for name, found in self.words.items()
+            },
             "contributions": [
                 {name: _plain(value) for name, value in row.items()}
                 for row in self.frame.to_dict("records")
@@ -150,6 +160,11 @@ class Explanation:
             lines.append(
                 f"and {nothing} that {agreeing(nothing, 'contributes', 'contribute')} nothing"
             )
+        for name, found in self.words.items():
+            for sign, what in ((1.0, "raise"), (-1.0, "lower")):
+                chosen = [word for word, slope in found if sign * slope > 0.0][:WORDS_SHOWN]
+                if chosen:
+                    lines.append(f"{name} that {what} it here: {', '.join(chosen)}")
         return "\n".join(lines)
 
 
@@ -221,6 +236,13 @@ def explain(
         means, variances = np.append(means, more_mean), np.append(variances, more_variance)
         known = [_acquaintance(model.duels, int(number)) for number in numbers]
         rows.append((_effect_name(model), known[0], known[1]))
+    said = () if model.duels.transform is None else model.duels.transform.texts
+    words = {}
+    if said:
+        slopes = _slopes(model, sides, steps)
+        for text in said:
+            own = np.flatnonzero(np.isin(feature_columns(model.duels), text.made_of))
+            words[text.words] = text.transform.word_weights(slopes[own])
     frame = require_pandas().DataFrame(rows, columns=["feature", "first", "second"])
     frame["contribution"] = means + 0.0
     frame["sd"] = np.sqrt(np.maximum(variances, 0.0))
@@ -239,6 +261,7 @@ def explain(
         converged=converged,
         negative_variances=int(variance < 0.0) + int((variances < 0.0).sum()),
         tie_probability=None if model.margin is None else float(tied),
+        words=words,
     )
 
 
@@ -316,6 +339,12 @@ def _value(duels: KnownDuels, name: str, entries: FloatArray) -> Hashable:
         # Standardising keeps about so many digits; the others would be noise.
         decimals = RAW_DIGITS - math.floor(math.log10(abs(mean) + scale))
         return round(float(entries[0] * scale + mean), decimals) + 0.0  # never -0.0
+    for text in transform.texts:
+        if name == text.words:
+            return ""
+        if name in text.made_of:
+            j = text.made_of.index(name)
+            return float(entries[0] * text.transform.scale[j] + text.transform.mean[j]) + 0.0
     levels = transform.categories[transform.categorical.index(name)]
     if not entries.any():
         return UNKNOWN_LEVEL
@@ -410,6 +439,11 @@ def _path(
 
 def _integrated(model: Predicts, sides: FloatArray, changed: FloatArray, steps: int) -> FloatArray:
     """(first - second) × the integral of the gradient of E f from second to first, by feature."""
+    return np.asarray((changed - sides[1]) @ _slopes(model, sides, steps))
+
+
+def _slopes(model: Predicts, sides: FloatArray, steps: int) -> FloatArray:
+    """(D,) the mean gradient of E f on the straight line from second to first."""
     node, weight = np.polynomial.legendre.leggauss(steps)
     step = sides[0] - sides[1]
     points = sides[1] + (0.5 * (node + 1.0))[:, None] * step
@@ -425,7 +459,7 @@ def _integrated(model: Predicts, sides: FloatArray, changed: FloatArray, steps: 
             f"integrated path with the kernel {type(model.kernel).__name__}; use a kernel that is "
             "additive over the features."
         )
-    return np.asarray((changed - sides[1]) @ (0.5 * weight @ gradient))
+    return np.asarray(0.5 * weight @ gradient)
 
 
 # ---- additivity --------------------------------------------------------------------------------

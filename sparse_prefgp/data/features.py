@@ -228,11 +228,11 @@ class FeatureTransform:
     @property
     def columns_made_of(self) -> tuple[str, ...]:
         """The raw column that each of the D output columns is made of, one name for all that are
-        made by the reduction.
+        made by the reduction; of texts the statistic, and one name for all directions of words.
         """
         pairs = zip(self.categorical, self.categories, strict=True)
         levels = (name for name, levels in pairs for _ in levels)
-        said = (one.column for one in self.texts for _ in one.transform.names)
+        said = (name for one in self.texts for name in one.made_of)
         directions = () if self.reduced is None else (self.reduced.label,) * self.reduced.size
         return (*self.numeric, *levels, *said, *directions)
 
@@ -522,6 +522,17 @@ class TextColumn(NamedTuple):
 
     column: str
     transform: TextTransform
+
+    @property
+    def made_of(self) -> tuple[str, ...]:
+        """What each feature is made of: a statistic, or the words."""
+        statistics = (f"{self.column}: {name}" for name in self.transform.statistics)
+        return (*statistics, *(self.words,) * self.transform.directions.size)
+
+    @property
+    def words(self) -> str:
+        """What the directions of its words are called together."""
+        return f"{self.column}: words"
 
 
 def _beginning(

@@ -210,3 +210,18 @@ def test_two_columns_of_texts_are_reduced_together() -> None:
     )
     np.testing.assert_array_equal(again.apply(two), transform.apply(two))
     np.testing.assert_array_equal(again.convert(made.items, transform), made.items)
+
+
+def test_explanations_speak_of_statistics_and_words() -> None:
+    items, duels = tables()
+    model = spg.fit(items, duels, text="said", max_iterations=10, test_fraction=0).model
+    new = pd.DataFrame({"item_id": ["a", "b"], "said": ["Apple apple fig.", "Melon lime!"]})
+    found = spg.explain(model, "a", "b", items=new)
+    assert {"said: words", "said: exclamations_per_sentence"} <= set(found.frame["feature"])
+    assert found.residual == pytest.approx(0.0, abs=1e-5)
+    (column, words), *_ = found.words.items()
+    assert column == "said: words" and dict(words)["apple"] > 0.0
+    assert "said: words that raise it here" in str(found)
+    shown = found.frame.set_index("feature").loc["said: exclamations_per_sentence"]
+    assert (shown["first"], shown["second"]) == (pytest.approx(0.0, abs=1e-9), pytest.approx(1.0))
+    assert found.to_dict()["words"]["said: words"][0][0] == words[0][0]
