@@ -27,7 +27,7 @@ class ItemEffect(FiniteKernel):
     an effect of its own, k(i, j) = variance where i and j are the same item, else 0. An item that
     the model does not know has an effect too, with its prior variance.
 
-    No approximation touches it: beside inducing inputs the effects of all compared items are
+    No approximation touches it: next to inducing inputs the effects of all compared items are
     integrated out in closed form (docs/method.md, section 3), at O(n³) a sweep for n of them, at
     most 5,000. What inducing inputs leave unexplained is then of the other terms alone.
 

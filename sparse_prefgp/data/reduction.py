@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from sparse_prefgp.data.vectors import VectorRows, refuse_not_finite, rows_at_a_time
 from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.machine import free_memory
+
+linalg = late("scipy.linalg")
 
 # Above so many features they are reduced, to at most so many directions, of which each needs so
 # many items.
@@ -375,7 +377,7 @@ def _places(blocks: Sequence[InputBlock]) -> list[tuple[InputBlock, slice]]:
 def _leading(matrix: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
     """The largest eigenvalues of a symmetric matrix and their vectors, the largest first."""
     size = len(matrix)
-    values, vectors = scipy.linalg.eigh(
+    values, vectors = linalg.eigh(
         matrix, subset_by_index=[size - most, size - 1], overwrite_a=True, check_finite=False
     )
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]

@@ -41,7 +41,7 @@ from sparse_prefgp.models.protocols import Saves
 from sparse_prefgp.models.streaming.model import StreamedGP
 from sparse_prefgp.models.streaming.rebuilding import rebuilt
 
-# Of how many items beside inducing inputs a model knew the effects when files did not say it.
+# Of how many items next to inducing inputs a model knew the effects when files did not say it.
 _EFFECTS_BEFORE = 1000
 
 

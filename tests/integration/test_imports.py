@@ -131,6 +131,7 @@ LATE = {
     "analysis/metrics.py": {"scipy.stats", "sklearn.metrics"},
     "data/duels.py": {"scipy.sparse", "scipy.sparse.csgraph"},
     "data/features.py": {"sklearn.preprocessing"},
+    "data/reduction.py": {"scipy.linalg"},
     "data/texts.py": {"scipy.sparse.linalg", "sklearn.feature_extraction.text"},
     "data/vectors.py": {"sparse_prefgp.data.vector_column"},
     "datasets/fetching.py": {"requests"},
