@@ -29,6 +29,7 @@ from sparse_prefgp.approximations.layout import choose_layout
 from sparse_prefgp.approximations.pair_residual import PairResidual
 from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.covariances import (
+    FeaturesBesideEffects,
     LowRank,
     LowRankOverDuels,
     LowRankOverItems,
@@ -43,6 +44,7 @@ from sparse_prefgp.covariances.kernels import (
     between_inducing,
     with_inducing,
 )
+from sparse_prefgp.covariances.low_rank_effects import ItemsOfRows
 from sparse_prefgp.covariances.pair_effect import looks_of_pairs, pair_effect, shared_effects
 from sparse_prefgp.covariances.residual import (
     SETS,
@@ -176,10 +178,10 @@ class InducingApproximation(SummedApproximation):
         explained = squared_distances(graph, features)
         prior = self._complete(problem, basis, covariance, explained)
 
-        def with_effects(inputs: tf.Tensor) -> tf.Tensor:
-            return tf.concat([basis.features(inputs), effect.own_features(graph, inputs)], 1)
-
-        return replace(prior, features=with_effects)
+        beside = FeaturesBesideEffects(
+            basis.features, ItemsOfRows.of_graph(graph), graph.layout.number, tf.sqrt(variance)
+        )
+        return replace(prior, features=beside.whole, beside=beside)
 
     def _over_pairs(self, problem: DuelProblem, basis: Whitened, effects: tf.Tensor) -> DuelPrior:
         """The prior of duels whose pairs have effects of their own, of this variance."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances.low_rank import LowRankOverItems as LowRankOverItems
     from sparse_prefgp.covariances.low_rank_base import LowRank as LowRank
     from sparse_prefgp.covariances.low_rank_blocks import LowRankPlusBlocks as LowRankPlusBlocks
+    from sparse_prefgp.covariances.low_rank_effects import (
+        FeaturesBesideEffects as FeaturesBesideEffects,
+    )
     from sparse_prefgp.covariances.low_rank_effects import LowRankWithEffects as LowRankWithEffects
     from sparse_prefgp.covariances.low_rank_sets import LowRankOverSets as LowRankOverSets
     from sparse_prefgp.covariances.pair_effect import PairEffect as PairEffect

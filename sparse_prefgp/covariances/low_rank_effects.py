@@ -17,16 +17,17 @@ the items than G⁻¹ is held. O(n³ + n² m + t m) a sweep for n items that hav
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
-from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, Links, differences
+from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, Laplacian, Links, differences
 from sparse_prefgp.data.graph import incidence_transpose as back
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.linalg import add_to_diagonal, by_numpy, constant_matmul
@@ -50,6 +51,13 @@ class ItemsOfRows:
         ends = self._of_row[graph.winners], self._of_row[graph.losers]
         self.links = _Links(len(self.numbers), *ends)
 
+    @property
+    def laplacian(self) -> Laplacian:
+        """F'A'diag(weights) A F of any weights of duels."""
+        found = self.links.laplacian
+        assert isinstance(found, Laplacian)
+        return found
+
     @classmethod
     def of_graph(cls, graph: DuelGraph) -> ItemsOfRows:
         """Those of a graph whose rows have the numbers of the items."""
@@ -67,18 +75,64 @@ class ItemsOfRows:
 class Own(NamedTuple):
     """What the sites make of the effects."""
 
-    inverse: tf.Tensor
-    """G⁻¹, (n, n)."""
+    upper: tf.Tensor
+    """G⁻¹, (n, n), its upper triangle."""
     half_log_det: tf.Tensor
     """½ log|G|."""
     crossed: tf.Tensor
     """U, (n, m)."""
+    summed: tf.Tensor
+    """G⁻¹ F'A's, (n,)."""
     features: tf.Tensor
     """B~, (rows, m)."""
     mean: tf.Tensor
     """s² F G⁻¹ F'A's, (rows,), the mean of the effects where u is 0."""
     variance: tf.Tensor
     """Diagonal of A F G⁻¹ F'A', (t,)."""
+
+
+class FeaturesBesideEffects(NamedTuple):
+    """The features that `LowRankWithEffects.predict` names, without their zeros."""
+
+    of_u: Callable[[tf.Tensor], tf.Tensor]
+    """Maps inputs (N, ...) to their features for u, (N, m)."""
+    items: ItemsOfRows
+    column: int
+    """Of the number of the item in an input."""
+    scale: tf.Tensor
+    """s."""
+
+    def whole(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Both side by side, (N, m + n)."""
+        place, known = self._known(inputs)
+        effects = tf.one_hot(place, len(self.items.numbers), dtype=known.dtype)
+        return tf.concat([self.of_u(inputs), known[:, None] * effects], 1)
+
+    def told(
+        self, terms: PosteriorTerms, *sides: tuple[float, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean a w and a R a' of sums of inputs (N, ...), each times its factor, (N,) each."""
+        of_u = tf.add_n([factor * self.of_u(inputs) for factor, inputs in sides])
+        ends = [(factor, *self._known(inputs)) for factor, inputs in sides]
+        m = of_u.shape[1]
+        mean = tf.linalg.matvec(of_u, terms.weights[:m])
+        explained = tf.reduce_sum(tf.matmul(of_u, terms.reduction[:m, :m]) * of_u, -1)
+        for factor, place, known in ends:
+            mean += factor * known * tf.gather(terms.weights[m:], place)
+            crossed = tf.gather(terms.reduction[m:, :m], place)
+            explained += 2.0 * factor * known * tf.reduce_sum(of_u * crossed, -1)
+            for other_factor, other, other_known in ends:
+                both = tf.gather_nd(terms.reduction, tf.stack([place + m, other + m], 1))
+                explained += factor * known * other_factor * other_known * both
+        return mean, explained
+
+    def _known(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Which effect each input has, (N,), and s, or 0 where it is not known."""
+        number = inputs[:, self.column]
+        numbers = tf.constant(self.items.numbers, number.dtype)
+        place = tf.minimum(tf.searchsorted(numbers, number), len(self.items.numbers) - 1)
+        known = tf.gather(numbers, place) == number
+        return place, self.scale * tf.cast(known, number.dtype)
 
 
 class LowRankWithEffects(LowRank):
@@ -104,17 +158,18 @@ class LowRankWithEffects(LowRank):
 
     def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Own:
         items, graph = self._items, self._graph
-        inverse, half_log_det = _inverted(self._scale, items.links.laplacian.dense(precision))
+        upper, half_log_det = _inverted(self._scale, items.laplacian, precision)
         seen = items.summed(graph.laplacian.matmul(precision, self._constant))
-        crossed = constant_matmul(inverse, seen)
-        mean = tf.linalg.matvec(inverse, back(items.links, shift))
+        both = _times(upper, tf.concat([seen, back(items.links, shift)[:, None]], 1))
+        crossed, mean = both[:, :-1], both[:, -1]
         return Own(
-            inverse,
+            upper,
             half_log_det,
             crossed,
+            mean,
             self._constant - self._scale * items.spread(crossed),
             self._scale * items.spread(mean),
-            _between(inverse, items.links),
+            _between(upper, items.links),
         )
 
     def _given(self, own: Own) -> _GivenEffects:
@@ -165,7 +220,7 @@ class LowRankWithEffects(LowRank):
         root = tf.sqrt(self._scale)
         half = constant_matmul(own.crossed, u.inverse, transpose_b=True)
         crossed = -root * constant_matmul(half, u.inverse)
-        of_effects = own.inverse + self._scale * constant_matmul(half, half, transpose_b=True)
+        of_effects = _whole(own.upper) + self._scale * constant_matmul(half, half, transpose_b=True)
         covariance = tf.concat(
             [
                 tf.concat([u.covariance, tf.transpose(crossed)], 1),
@@ -173,9 +228,7 @@ class LowRankWithEffects(LowRank):
             ],
             0,
         )
-        summed = back(self._items.links, shift)
-        effects = tf.linalg.matvec(own.inverse, summed)
-        effects -= tf.linalg.matvec(own.crossed, u.mean[:, 0])
+        effects = own.summed - tf.linalg.matvec(own.crossed, u.mean[:, 0])
         return SequentialState(covariance, tf.concat([u.mean[:, 0], root * effects], 0))
 
     def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
@@ -228,33 +281,51 @@ class _GivenEffects(LowRankOverItems):
         return self._linear(precision, shift, u.covariance, u.mean)
 
 
-def _inverted(scale: tf.Tensor, laplacian: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """G⁻¹, (n, n), and ½ log|G| for G = I + scale laplacian; NaN where G is not finite."""
-    n = laplacian.shape[0]
+def _inverted(
+    scale: tf.Tensor, laplacian: Laplacian, weights: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The upper triangle of G⁻¹, (n, n), 0 below, and ½ log|G| for G = I + scale times a Laplacian
+    of these weights; NaN where G is not finite or not positive definite."""
+    pairs, n = laplacian.pairs, laplacian.num_rows
 
-    def factorise(laplacian: FloatArray, scale: FloatArray) -> FloatArray:
-        whole = np.multiply(laplacian, scale, order="F")
-        whole[range(n), range(n)] += 1.0
-        if not np.all(np.isfinite(whole)):
-            return np.full((n, n), np.nan)
-        factor, failed = lapack.dpotrf(whole, lower=1, overwrite_a=1)
-        return np.full((n, n), np.nan) if failed else factor.T
+    def invert(pair: FloatArray, degree: FloatArray, scale: FloatArray) -> FloatArray:
+        found = np.zeros((n + 1, n))
+        whole = found[:n]
+        whole[pairs[:, 0], pairs[:, 1]] = -scale * pair
+        whole[range(n), range(n)] = 1.0 + scale * degree
+        failed = not (np.all(np.isfinite(pair)) and np.isfinite(scale))
+        if not failed:  # in place: LAPACK takes the rows for columns, and the upper for the lower
+            factor, failed = lapack.dpotrf(whole.T, lower=1, clean=0, overwrite_a=1)
+        if failed:
+            return np.full((n + 1, n), np.nan)
+        found[n, 0] = np.sum(np.log(np.diagonal(factor)))
+        inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        assert np.shares_memory(inverse, found)
+        return found
 
-    def invert(upper: FloatArray) -> FloatArray:
-        if not np.isfinite(upper[0, 0]):
-            return np.full((n, n), np.nan)
-        found, _ = lapack.dpotri(upper.T, lower=1)
-        half = found.T  # upper triangle
-        return np.triu(half) + np.triu(half, 1).T
+    found = by_numpy(invert, *laplacian.entries(weights), scale, shape=[n + 1, n])
+    return found[:n], found[n, 0]
 
-    upper = by_numpy(factorise, laplacian, scale, shape=[n, n])
-    half_log_det = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(upper)))
-    return by_numpy(invert, upper, shape=[n, n]), half_log_det
+
+def _times(upper: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
+    """A symmetric matrix, of which the upper triangle is there, times dense (n, k)."""
+
+    def multiply(upper: FloatArray, dense: FloatArray) -> FloatArray:
+        found: FloatArray = blas.dsymm(1.0, upper.T, dense.T, side=1, lower=1).T
+        return found
+
+    return by_numpy(multiply, upper, dense, shape=list(dense.shape))
+
+
+def _whole(upper: tf.Tensor) -> tf.Tensor:
+    """A symmetric matrix of its upper triangle, with 0 below."""
+    return upper + tf.linalg.set_diag(tf.transpose(upper), tf.zeros_like(upper[0]))
 
 
 def _between(matrix: tf.Tensor, links: Links) -> tf.Tensor:
-    """Diagonal of A matrix A', (t,), for a symmetric matrix."""
+    """Diagonal of A matrix A', (t,), for a symmetric matrix, of its upper triangle."""
     winners, losers = links.edges
     own = tf.linalg.diag_part(matrix)
-    shared = tf.gather_nd(matrix, tf.stack([winners, losers], 1))
+    ends = tf.minimum(winners, losers), tf.maximum(winners, losers)
+    shared = tf.gather_nd(matrix, tf.stack(ends, 1))
     return tf.gather(own, winners) + tf.gather(own, losers) - 2.0 * shared

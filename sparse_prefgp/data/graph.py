@@ -544,15 +544,26 @@ class Laplacian:
                 tf.constant(order, tf.int32),
             )
 
-    def _pairs_and_degrees(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Summed weights of each pair, and of all pairs of each row."""
+    @property
+    def num_rows(self) -> int:
+        """n."""
+        return self._num_rows
+
+    @cached_property
+    def pairs(self) -> np.ndarray:
+        """The ends of each pair that meets, the lower first, (P, 2)."""
+        found: np.ndarray = self._upper.numpy()
+        return found
+
+    def entries(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Summed weights of each pair, (P,), and of all pairs of each row, the diagonal of W."""
         pair = weights if self._distinct else self._site_pairs.sums(weights)[: self._num_pairs]
         return pair, self._lower_ends.sums(pair) + self._higher_ends.sums(pair)
 
     def _values(self, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Where the stored entries of W are, and what they are, in CSR order."""
         indices, order = self._whole
-        pair, degree = self._pairs_and_degrees(weights)
+        pair, degree = self.entries(weights)
         return indices, tf.gather(tf.concat([-pair, degree, -pair], 0), order)
 
     def matmul(self, weights: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
@@ -564,7 +575,7 @@ class Laplacian:
 
         For `dense' W dense = dense' H + H' dense`.
         """
-        pair, degree = self._pairs_and_degrees(weights)
+        pair, degree = self.entries(weights)
         above = _sparse_product(self._upper, pair, [self._num_rows] * 2, dense)
         return 0.5 * degree[:, None] * dense - above
 

@@ -11,6 +11,7 @@ import gpflow
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.covariances import FeaturesBesideEffects
 from sparse_prefgp.covariances.base import PosteriorTerms
 from sparse_prefgp.covariances.kernels import kernel_matrix, pair_difference_variance
 from sparse_prefgp.covariances.pic import pic_terms
@@ -35,12 +36,17 @@ class Posterior:
     terms: PosteriorTerms
     pairs: PairPosterior | None = None
     """Of the effects of pairs, which differences have and utilities have not."""
+    beside: FeaturesBesideEffects | None = None
+    """`features` without their zeros, where most of them are effects of one item each."""
 
     def marginal(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance side by side, (N, 2), for inputs (N, D)."""
+        variance = self.kernel(inputs, full_cov=False)
+        if self.beside is not None:
+            mean, explained = self.beside.told(self.terms, (1.0, inputs))
+            return tf.stack([mean + self._prior_mean(inputs), variance - explained], -1)
         a = self.features(inputs)
-        variance = self.kernel(inputs, full_cov=False) - self._explained(a)
-        return tf.stack([self._mean(a, inputs), variance], -1)
+        return tf.stack([self._mean(a, inputs), variance - self._explained(a)], -1)
 
     def joint(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N,) and covariance (N, N) for inputs (N, D)."""
@@ -52,21 +58,28 @@ class Posterior:
         """Mean and variance of f(x) - f(x'), (N, 2), for stacked pairs (N, 2, D), with the effect
         of the pair where pairs have some."""
         first, second = inputs[:, 0], inputs[:, 1]
-        ahead, behind = self.features(first), self.features(second)
         variance = pair_difference_variance(self.kernel, first, second)
-        variance -= self._explained(ahead - behind)
-        mean = self._mean(ahead, first) - self._mean(behind, second)
-        if self.pairs is not None:
-            more = self.pairs.added(inputs, ahead - behind)
-            mean, variance = mean + more[0], variance + more[1]
+        if self.beside is not None:
+            mean, explained = self.beside.told(self.terms, (1.0, first), (-1.0, second))
+            mean += self._prior_mean(first) - self._prior_mean(second)
+            variance -= explained
+        else:
+            ahead, behind = self.features(first), self.features(second)
+            variance -= self._explained(ahead - behind)
+            mean = self._mean(ahead, first) - self._mean(behind, second)
+            if self.pairs is not None:
+                more = self.pairs.added(inputs, ahead - behind)
+                mean, variance = mean + more[0], variance + more[1]
         same = tf.reduce_all(first == second, -1)
         return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
 
     def _mean(self, a: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        mean = tf.linalg.matvec(a, self.terms.weights)
-        if self.mean_function is not None:
-            mean += self.mean_function(inputs)[:, 0]
-        return mean
+        return tf.linalg.matvec(a, self.terms.weights) + self._prior_mean(inputs)
+
+    def _prior_mean(self, inputs: tf.Tensor) -> tf.Tensor:
+        if self.mean_function is None:
+            return tf.zeros_like(inputs[:, 0])
+        return self.mean_function(inputs)[:, 0]
 
     def _explained(self, a: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.matmul(a, self.terms.reduction) * a, -1)

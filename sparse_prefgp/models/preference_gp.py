@@ -110,7 +110,9 @@ class Solved:
         counted = totals(self.sites, prior.factors.counts)
         terms = prior.covariance.predict(*counted)
         pairs = pair_posterior(problem, prior, terms, *counted)
-        return Posterior(problem.kernel, problem.mean_function, prior.features, terms, pairs)
+        return Posterior(
+            problem.kernel, problem.mean_function, prior.features, terms, pairs, prior.beside
+        )
 
     @cached_property
     def log_evidence(self) -> float:
