@@ -1,11 +1,11 @@
 """Arguments of debates that nobody voted on: what `fit` takes by itself, next to a linear probit.
 
-`ukp_convincing`: debate // 2 mod 4 is the fold; votes of the other folds are fitted to, and all gold
-pairs of the fold are scored.
+`ukp_convincing`: debate // 2 mod 4 is the fold; votes of the other folds are fitted to, and all
+gold pairs of the fold are scored.
 
-    python experiments/embeddings/arguments.py --columns              the 56 columns of the items
-    python experiments/embeddings/arguments.py --text                 features made of the texts
-    python experiments/embeddings/arguments.py --text --vectors FILE  and vectors, a row for each item
+    python experiments/embeddings/arguments.py --columns              the columns of the items
+    python experiments/embeddings/arguments.py --text                 features of the texts
+    python experiments/embeddings/arguments.py --text --vectors FILE  and vectors of the items
 """
 
 from __future__ import annotations
