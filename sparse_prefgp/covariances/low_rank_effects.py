@@ -11,20 +11,21 @@ S = F'A'TAF alone, so that e is integrated out in closed form: with
     E e = s² b                          Cov e = s² G⁻¹ + s⁴ U P⁻¹ U'
 
 and ½ log|P| over z gains ½ log|G|. This is the Woodbury identity with the diagonal taken first
-(Lambda in the symmetric form of Joseph, in which no digits cancel); no other covariance between
-the items than G⁻¹ is held. O(n³ + n² m + t m) a sweep for n items that have effects.
+(Lambda in the symmetric form of Joseph, in which no digits cancel); of G⁻¹ a sweep wants little
+(`graph_inverse.py`). O(n³ + n² m + t m) a sweep for n items that have effects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from scipy.linalg import blas, lapack
 
 from sparse_prefgp.covariances.base import Column, PosteriorTerms, SequentialState
+from sparse_prefgp.covariances.graph_inverse import GraphInverse
 from sparse_prefgp.covariances.low_rank import LowRankOverItems
 from sparse_prefgp.covariances.low_rank_base import InducingPosterior, LowRank, Sums
 from sparse_prefgp.data.graph import ChunkLinks, DuelGraph, Laplacian, Links, differences
@@ -58,6 +59,11 @@ class ItemsOfRows:
         assert isinstance(found, Laplacian)
         return found
 
+    @cached_property
+    def inverse(self) -> GraphInverse:
+        """G⁻¹ of any weights."""
+        return GraphInverse(self.laplacian.pairs, len(self.numbers))
+
     @classmethod
     def of_graph(cls, graph: DuelGraph) -> ItemsOfRows:
         """Those of a graph whose rows have the numbers of the items."""
@@ -75,8 +81,6 @@ class ItemsOfRows:
 class Own(NamedTuple):
     """What the sites make of the effects."""
 
-    upper: tf.Tensor
-    """G⁻¹, (n, n), its upper triangle."""
     half_log_det: tf.Tensor
     """½ log|G|."""
     crossed: tf.Tensor
@@ -157,19 +161,32 @@ class LowRankWithEffects(LowRank):
     # Conditioning.
 
     def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Own:
-        items, graph = self._items, self._graph
-        upper, half_log_det = _inverted(self._scale, items.laplacian, precision)
+        items, graph, m = self._items, self._graph, self._constant.shape[1]
         seen = items.summed(graph.laplacian.matmul(precision, self._constant))
-        both = _times(upper, tf.concat([seen, back(items.links, shift)[:, None]], 1))
+        columns = tf.concat([seen, back(items.links, shift)[:, None]], 1)
+        laplacian, inverse = items.laplacian, items.inverse
+        n, pairs = laplacian.num_rows, len(laplacian.pairs)
+
+        def select(
+            columns: FloatArray, pair: FloatArray, degree: FloatArray, scale: FloatArray
+        ) -> FloatArray:
+            found = inverse.selected(pair, degree, float(scale), columns)
+            rest = np.array([found.half_log_det, 0.0])
+            return np.concatenate([found.product.reshape(-1), found.between, rest])
+
+        size = n * (m + 1) + pairs + 2
+        found = by_numpy(select, columns, *laplacian.entries(precision), self._scale, shape=[size])
+        both = tf.reshape(found[: n * (m + 1)], [n, m + 1])
         crossed, mean = both[:, :-1], both[:, -1]
+        # Last of all is 0, of duels of an item with itself.
+        between = tf.concat([found[n * (m + 1) : -2], found[-1:]], 0)
         return Own(
-            upper,
-            half_log_det,
+            found[-2],
             crossed,
             mean,
             self._constant - self._scale * items.spread(crossed),
             self._scale * items.spread(mean),
-            _between(upper, items.links),
+            tf.gather(between, laplacian.pair_of_site),
         )
 
     def _given(self, own: Own) -> _GivenEffects:
@@ -220,7 +237,14 @@ class LowRankWithEffects(LowRank):
         root = tf.sqrt(self._scale)
         half = constant_matmul(own.crossed, u.inverse, transpose_b=True)
         crossed = -root * constant_matmul(half, u.inverse)
-        of_effects = _whole(own.upper) + self._scale * constant_matmul(half, half, transpose_b=True)
+        laplacian, inverse = self._items.laplacian, self._items.inverse
+
+        def invert(pair: FloatArray, degree: FloatArray, scale: FloatArray) -> FloatArray:
+            return inverse.whole(pair, degree, float(scale))
+
+        n = laplacian.num_rows
+        whole = by_numpy(invert, *laplacian.entries(precision), self._scale, shape=[n, n])
+        of_effects = whole + self._scale * constant_matmul(half, half, transpose_b=True)
         covariance = tf.concat(
             [
                 tf.concat([u.covariance, tf.transpose(crossed)], 1),
@@ -279,53 +303,3 @@ class _GivenEffects(LowRankOverItems):
     def slope(self, precision: tf.Tensor, shift: tf.Tensor, u: InducingPosterior) -> tf.Tensor:
         """A scalar whose derivative in B is `A'(shift - TA B~ E u) (E u)' - A'TA B~ P⁻¹`."""
         return self._linear(precision, shift, u.covariance, u.mean)
-
-
-def _inverted(
-    scale: tf.Tensor, laplacian: Laplacian, weights: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The upper triangle of G⁻¹, (n, n), 0 below, and ½ log|G| for G = I + scale times a Laplacian
-    of these weights; NaN where G is not finite or not positive definite."""
-    pairs, n = laplacian.pairs, laplacian.num_rows
-
-    def invert(pair: FloatArray, degree: FloatArray, scale: FloatArray) -> FloatArray:
-        found = np.zeros((n + 1, n))
-        whole = found[:n]
-        whole[pairs[:, 0], pairs[:, 1]] = -scale * pair
-        whole[range(n), range(n)] = 1.0 + scale * degree
-        failed = not (np.all(np.isfinite(pair)) and np.isfinite(scale))
-        if not failed:  # in place: LAPACK takes the rows for columns, and the upper for the lower
-            factor, failed = lapack.dpotrf(whole.T, lower=1, clean=0, overwrite_a=1)
-        if failed:
-            return np.full((n + 1, n), np.nan)
-        found[n, 0] = np.sum(np.log(np.diagonal(factor)))
-        inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-        assert np.shares_memory(inverse, found)
-        return found
-
-    found = by_numpy(invert, *laplacian.entries(weights), scale, shape=[n + 1, n])
-    return found[:n], found[n, 0]
-
-
-def _times(upper: tf.Tensor, dense: tf.Tensor) -> tf.Tensor:
-    """A symmetric matrix, of which the upper triangle is there, times dense (n, k)."""
-
-    def multiply(upper: FloatArray, dense: FloatArray) -> FloatArray:
-        found: FloatArray = blas.dsymm(1.0, upper.T, dense.T, side=1, lower=1).T
-        return found
-
-    return by_numpy(multiply, upper, dense, shape=list(dense.shape))
-
-
-def _whole(upper: tf.Tensor) -> tf.Tensor:
-    """A symmetric matrix of its upper triangle, with 0 below."""
-    return upper + tf.linalg.set_diag(tf.transpose(upper), tf.zeros_like(upper[0]))
-
-
-def _between(matrix: tf.Tensor, links: Links) -> tf.Tensor:
-    """Diagonal of A matrix A', (t,), for a symmetric matrix, of its upper triangle."""
-    winners, losers = links.edges
-    own = tf.linalg.diag_part(matrix)
-    ends = tf.minimum(winners, losers), tf.maximum(winners, losers)
-    shared = tf.gather_nd(matrix, tf.stack(ends, 1))
-    return tf.gather(own, winners) + tf.gather(own, losers) - 2.0 * shared

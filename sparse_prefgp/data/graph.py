@@ -520,6 +520,8 @@ class Laplacian:
             pairs = pairs[1:]
             pair_of_site = np.where(proper, pair_of_site - 1, len(pairs))
         low, high = np.divmod(pairs, num_rows)
+        self.pair_of_site = pair_of_site
+        """(t,) number of the pair of each site, P where it is of a row with itself."""
         self._distinct = np.array_equal(pair_of_site, np.arange(len(pairs)))
         self._num_rows = num_rows
         self._num_pairs = len(pairs)
