@@ -224,6 +224,16 @@ ARCHIVE = FIT + " --embedding {}/e.npz"
 LISTS = FIT.replace("items.csv", "items.parquet")
 RANK_VECTORS = "rank --model {}/with_vectors --items {}/items.csv"
 IDS = [f"i{i}" for i in range(N)]
+
+
+def many_items(folder: Path) -> None:
+    """6,000 items, each of which meets the next."""
+    items = "".join(f"i{i},{i % 7}\n" for i in range(6000))
+    duels = "".join(f"i{i},i{i + 1}\n" for i in range(5999))
+    (folder / "items.csv").write_text("item_id,height\n" + items, encoding="utf-8")
+    (folder / "duels.csv").write_text("winner,loser\n" + duels, encoding="utf-8")
+
+
 CASES: dict[str, Case] = {
     # Tables of items and duels, through fit.
     "items missing": Case(
@@ -1088,6 +1098,11 @@ CASES: dict[str, Case] = {
     ),
     "a kernel of a vector": Case(
         EMBEDDING + " --kernel matern52(e)", ("names 'e', which was reduced (vector e (3)", "pc_1")
+    ),
+    "effects of too many items": Case(
+        FIT + " --kernel linear+item --approximation vfe",
+        ("compared items", "GiB", "at most 5,000", "leave the effects out"),
+        many_items,
     ),
     "update by minus one step": Case(UPDATE + " --max-iterations -1", ("iterations is -1",)),
 }
