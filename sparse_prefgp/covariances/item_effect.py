@@ -18,6 +18,9 @@ from sparse_prefgp.support.arrays import IntArray
 # Matrices between all items with effects are held, of up to so many items.
 MAX_ITEM_EFFECTS = 5000
 _HELD = 8
+# Effects that are inducing values of duels in blocks, which hold features of every duel: those of
+# the most compared items. The others are in the residual of the blocks.
+MAX_IN_BLOCKS = 1000
 
 
 class ItemEffect(FiniteKernel):
@@ -51,7 +54,7 @@ class ItemEffect(FiniteKernel):
         return tf.fill(tf.shape(X)[:-1], tf.squeeze(self.variance))
 
     def num_own(self, graph: DuelGraph) -> int:
-        return len(items_with_effects(graph, self.most))
+        return len(items_with_effects(graph, self._most(graph)))
 
     def num_all(self, graph: DuelGraph) -> int:
         """How many items were compared."""
@@ -59,9 +62,13 @@ class ItemEffect(FiniteKernel):
 
     def own_features(self, graph: DuelGraph, inputs: tf.Tensor) -> tf.Tensor:
         number, _ = self.slice(inputs, None)
-        numbers = items_with_effects(graph, self.most)
+        numbers = items_with_effects(graph, self._most(graph))
         same = number == tf.constant(numbers, number.dtype)[None, :]
         return tf.sqrt(self.variance) * tf.cast(same, number.dtype)
+
+    def _most(self, graph: DuelGraph) -> int | None:
+        """How many effects are known besides what blocks of duels share; None is all."""
+        return MAX_IN_BLOCKS if self.most is None and graph.blocks is not None else self.most
 
     def difference_variance(self, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
         (one, _), (other, _) = self.slice(first, None), self.slice(second, None)

@@ -143,7 +143,8 @@ def check_effects(
             f"variables of {approximation.name} hold; use Exact() (--approximation exact), or "
             "ItemTimes of SameLevel or Linear (item*column, item*linear(column))."
         )
-    check_number(numbered_kernel(kernel, graph.layout.features), graph, approximation.name)
+    if not approximation.has_blocks:
+        check_number(numbered_kernel(kernel, graph.layout.features), graph, approximation.name)
 
 
 def check_pair_effects(graph: DuelGraph, approximation: Approximation) -> None:

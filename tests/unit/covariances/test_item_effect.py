@@ -212,6 +212,19 @@ def test_more_effects_than_matrices_are_held_for_are_refused(
     assert np.isfinite(model(duels, approximation=spg.Exact()).log_evidence())
 
 
+def test_blocks_share_the_effects_that_are_no_inducing_values(
+    duels: spg.Duels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One block is exact inference, however few effects are inducing values."""
+    monkeypatch.setattr(item_effect, "MAX_IN_BLOCKS", 4)
+    monkeypatch.setattr(item_effect, "MAX_ITEM_EFFECTS", 8)
+    blocks = spg.PITC(np.zeros(duels.num_duels, int))
+    ours = model(duels, approximation=blocks, inducing_variable=duels.items[:3])
+    assert "4 of 9 item effects" in str(ours)
+    exact = model(duels, approximation=spg.Exact())
+    assert ours.log_evidence() == pytest.approx(exact.log_evidence(), abs=FIXED_POINT)
+
+
 def test_an_unknown_item_has_an_effect_of_its_own(duels: spg.Duels) -> None:
     ours = model(duels)
     mean, variance = ours.predict_f(duels.items[:1])
