@@ -14,6 +14,8 @@ from sparse_prefgp.analysis.linear_losses import LinearLoss, cross_validate, new
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import BoolArray, FloatArray
 
+# Of a Newton step of the cross-validation: t D², beyond which some duels stand for all.
+MOST_WORK = 5e8
 WIDTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
@@ -47,7 +49,8 @@ class LinearProbit:
     ) -> LinearProbit:
         """Fit to duels; the prior width is chosen by cross-validation on these duels alone.
 
-        Cost is O(t D^2) a Newton step.
+        Cost is O(t D^2) a Newton step. The width is chosen on as many duels, at random, as keep
+        t D^2 at 5 10^8, which are all 2 10^6 of 16 features and 30,000 of 128.
 
         :param differences: (t, D) standardised features of the winner minus those of the loser.
         :param counts: (t,) how often each duel was seen; default all 1.
@@ -70,8 +73,13 @@ class LinearProbit:
         best = grid[0] if len(grid) == 1 else 1.0
         loss = _ProbitLoss(x, weight)
         if len(grid) > 1 and len(x) > 1:
+            most = max(1000, int(MOST_WORK / x.shape[1] ** 2))
+            some = loss
+            if len(x) > most:
+                rows = np.sort(generator.choice(len(x), most, replace=False))
+                some = _ProbitLoss(x[rows], weight[rows])
             losses = cross_validate(
-                loss, [width**-2 for width in grid], min(folds, len(x)), generator
+                some, [width**-2 for width in grid], min(folds, len(x)), generator
             )
             table = tuple(zip(grid, losses, strict=True))
             best = min(table, key=lambda row: row[1])[0]

@@ -137,3 +137,15 @@ def test_real_duels_with_people_held_out(data_dir):
         nats.append(score(log_probabilities=log_p, counts=test.counts)["nlp_nats"])
     # A linear logistic model gets 0.456 to 0.492 depending on the people drawn.
     assert 0.45 < np.mean(nats) < 0.50
+
+
+def test_the_width_is_chosen_on_some_of_many_duels(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 4))
+    x *= np.sign(x @ [1.0, 0.5, 0.0, -1.0] + rng.normal(size=3000))[:, None]
+    whole = LinearProbit.fit(x)
+    monkeypatch.setattr("sparse_prefgp.analysis.baselines.MOST_WORK", 16_000)
+    some = LinearProbit.fit(x)
+    assert [width for width, _ in some.cross_validation] == [w for w, _ in whole.cross_validation]
+    assert some.cross_validation != whole.cross_validation
+    np.testing.assert_allclose(some.weights, whole.weights, rtol=0.05, atol=0.02)
