@@ -1,8 +1,8 @@
 """Which of two short texts is funnier, for texts that nobody compared: `fit` next to a probit.
 
 `humour`: a fifth of the texts, `default_rng(0).uniform(size=4030) < 0.2`, is held out; duels
-between two of these are scored, duels between two others fitted to. Features are made of text and category;
-`bws_score` is made of the duels and left out.
+between two of these are scored, duels between two others fitted to. Features are made of text and
+category; `bws_score` is made of the duels and left out.
 
     python experiments/embeddings/humour_new.py
 """
