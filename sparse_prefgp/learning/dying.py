@@ -2,8 +2,9 @@
 
 Under a bound that pays for what inducing inputs leave unexplained, nearly all variance of a
 stationary term is such at first, and the fastest way to shed it is to shrink the variance. Alone
-the term recovers. Next to a linear term with a variance for each of many features it does not:
-those explain the duels meanwhile, and the slope in the logarithm of a variance vanishes with it.
+the term recovers. Next to a linear term of many features, above all one with a variance for each,
+it may not: that explains the duels meanwhile, and the slope in the logarithm of a variance vanishes
+with it.
 So the evidence ends in a local optimum (docs/embeddings.md).
 """
 
@@ -19,8 +20,10 @@ from sparse_prefgp.covariances.kernels import variance_of
 from sparse_prefgp.models import PreferenceGP
 from sparse_prefgp.models.streaming import StreamedGP
 
-# A term with less variance is dead; one of so many variances or fewer kills none.
-DEAD, FEW = 1e-6, 16
+# A term with less variance is dead: to duels, whose noise has variance 1, it is nothing, and so is
+# its slope, whatever the step at which the optimiser gave up. Next to a linear term of so many
+# features or fewer it had reason to die.
+DEAD, FEW = 1e-4, 16
 # What the variances of the other term begin at instead: so little that nothing brings them back.
 NEARLY_NONE = 1e-8
 
@@ -32,7 +35,9 @@ class Death:
     died: tuple[str, ...]
     """Their classes."""
     others: tuple[gpflow.kernels.Linear, ...]
-    """Linear terms with many variances."""
+    """Linear terms of many features."""
+    width: int
+    """Of how many features, at most."""
 
     def begin_without_others(self) -> None:
         """Leave next to nothing of the other terms."""
@@ -50,16 +55,12 @@ class Death:
 
     def advised(self, unit: str) -> str:
         """One sentence where nothing was begun again."""
-        return (
-            f"{self._what(unit)}; give the linear term one variance, or fit without it and compare "
-            "the log evidence."
-        )
+        return f"{self._what(unit)}; fit without the linear term and compare the log evidence."
 
     def _what(self, unit: str) -> str:
-        number = max(int(np.size(kernel.variance.numpy())) for kernel in self.others)
         return (
             f"The variance of {' and '.join(self.died)} ended below {DEAD:g} next to a linear term "
-            f"with {number} variances, which may be a local optimum under {unit}"
+            f"of {self.width} features, which may be a local optimum under {unit}"
         )
 
 
@@ -77,7 +78,7 @@ def death_in(model: PreferenceGP | StreamedGP) -> Death | None:
         for part in terms
         if type(part) is gpflow.kernels.Linear
         and part.variance.trainable
-        and int(np.size(part.variance.numpy())) > FEW
+        and _width(model, part) > FEW
     )
     died = tuple(
         type(part).__name__
@@ -86,4 +87,11 @@ def death_in(model: PreferenceGP | StreamedGP) -> Death | None:
         and part.trainable_variables
         and variance_of(part)[1] < DEAD
     )
-    return Death(died, others) if died and others else None
+    if not died or not others:
+        return None
+    return Death(died, others, max(_width(model, part) for part in others))
+
+
+def _width(model: PreferenceGP | StreamedGP, kernel: gpflow.kernels.Kernel) -> int:
+    """How many features a term sees."""
+    return len(np.arange(model.duels.num_features)[kernel.active_dims])

@@ -90,7 +90,7 @@ def optimise(
     that is not finite) is backed off from and counted. A start whose first parameters fail is a
     line of the report; only where that is so of every start there is nothing to report.
 
-    Where a term of the kernel died under a bound next to a linear term with more than 16 variances,
+    Where a term of the kernel died under a bound next to a linear term of more than 16 features,
     a warning says so, and one more start begins without that linear term; the better result is
     kept (`learning/dying.py`). Of a `StreamedGP` it only says so.
 
