@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +36,17 @@ _WHOLE = 20_000_000
 _ALONE = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 )
-_WORD = re.compile(rf"[{_ALONE}]|(?:(?![{_ALONE}])[^\W\d_])+(?:'(?:(?![{_ALONE}])[^\W\d_])+)?")
-_TAG = re.compile(r"<(?:[a-zA-Z/][^<>]*|!--.*?--)>", re.DOTALL)
+# Accents and vowel signs, which belong to the letter before them but are no letters.
+_MARKS = "".join(
+    mark for mark in map(chr, range(0x300, 0xFE30)) if unicodedata.category(mark) in ("Mn", "Mc")
+)
+_LETTER = rf"(?![{_ALONE}])[^\W\d_]"
+_LETTERS = rf"{_LETTER}(?:{_LETTER}|(?![{_ALONE}])[{_MARKS}])*"
+_WORD = re.compile(rf"[{_ALONE}]|{_LETTERS}(?:'{_LETTERS})?")
+_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]+(?=\s|$)")
+_TAG = re.compile(r"<[a-zA-Z/][^<>]*>")
+_TAG_OR_COMMENT = re.compile(r"<(?:[a-zA-Z/][^<>]*|!--.*?--)>", re.DOTALL)
+_LONG_ENTITY = re.compile(r"&#([0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
 _SHARES = {
     "share_first_person_sg": "i me my mine myself i'm i've i'd i'll",
     "share_first_person_pl": "we us our ours ourselves we're we've we'd we'll",
@@ -59,8 +69,17 @@ def words_of(text: str) -> list[str]:
 def without_markup(text: str) -> str:
     """The text without HTML tags and with its entities as letters."""
     if "<" in text:
-        text = _TAG.sub(" ", text)
-    return html.unescape(text) if "&" in text else text
+        # Comments are looked for where one can end, or else each start is looked at to the end.
+        end = text.rfind("-->") + 3 if "-->" in text else 0
+        text = _TAG_OR_COMMENT.sub(" ", text[:end]) + _TAG.sub(" ", text[end:])
+    return html.unescape(_LONG_ENTITY.sub(_shorter, text)) if "&" in text else text
+
+
+def _shorter(entity: re.Match[str]) -> str:
+    """Without leading zeros; of a number beyond all letters, the sign for an unknown one."""
+    digits = entity[1].lstrip("xX0")
+    kind = "x" if entity[1][0] in "xX" else ""
+    return f"&#{kind}{digits or 0};" if len(digits) < 8 else "\ufffd"
 
 
 def common_words(words: Sequence[Sequence[str]]) -> frozenset[str]:
@@ -77,7 +96,7 @@ def surface(text: str, words: Sequence[str], common: frozenset[str]) -> dict[str
     """
     n = max(len(words), 1)
     written = _WORD.findall(text)
-    sentences = max(len(re.findall(r"[.!?]+(?=\s|$)", text.strip())), 1)
+    sentences = max(len(_SENTENCE_END.findall(text.strip())), 1)
     letters = sum(map(len, words)) / n
     return {
         "log_words": np.log1p(len(words)),

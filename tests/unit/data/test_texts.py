@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import sparse_prefgp as spg
 from sparse_prefgp.data import texts
 from sparse_prefgp.data.texts import TextTransform, WordDirections, without_markup, words_of
+from tests.reference.slow_texts import slow_sentences, slow_without_tags, slow_words
 from tests.tolerances import ROUNDING
 
 WORDS = np.array("apple pear plum fig grape melon berry quince lemon lime date olive".split())
@@ -104,6 +105,9 @@ def test_markup_is_left_out_and_less_than_stays() -> None:
         ("я не знаю", ["я", "не", "знаю"]),
         ("我喜欢", ["我", "喜", "欢"]),
         ("العربية جيدة", ["العربية", "جيدة"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("cafe\u0301 noir", ["cafe\u0301", "noir"]),
+        ("שָׁלוֹם", ["שָׁלוֹם"]),
         ("don’t 12 _x_", ["don't", "x"]),
         ("", []),
     ],
@@ -120,8 +124,42 @@ def test_any_text_has_finite_features(some: list[str]) -> None:
     assert np.isfinite(fitted.apply([*some, "another"])).all()
 
 
-def test_a_long_text_takes_linear_time() -> None:
-    found = FITTED.apply(["word <x " * 12_500, "apple " * 20_000, "<" * 100_000])
+@given(st.text(st.sampled_from("ab'’ 1_.!?\n\u0301\u093fह我ก") | st.characters(), max_size=30))
+@settings(max_examples=200, deadline=None)
+def test_words_and_sentences_are_those_found_one_character_at_a_time(text: str) -> None:
+    assert words_of(text) == slow_words(text)
+    found = texts.surface(text, words_of(text), frozenset())["log_sentences"]
+    assert found == np.log1p(slow_sentences(text))
+
+
+@given(st.text(st.sampled_from("<>!-/a \n"), max_size=30))
+@settings(max_examples=300, deadline=None)
+def test_tags_and_comments_are_those_found_one_character_at_a_time(text: str) -> None:
+    assert without_markup(text) == slow_without_tags(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("&#65;&#x41;&amp;", "AA&"),
+        ("&#0000000065;b", "Ab"),
+        ("&#x0000000041", "A"),
+        ("&#" + "0" * 5_000 + "65;", "A"),
+        ("&#" + "9" * 5_000 + "; a", "\ufffd a"),
+        ("&#x" + "F" * 5_000, "\ufffd"),
+    ],
+)
+def test_entities_of_any_length_are_letters(text: str, letters: str) -> None:
+    assert without_markup(text) == letters
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["word <x " * 12_500, "apple " * 20_000, "<" * 100_000, "<!--" * 25_000, "." * 100_000 + "x"],
+    ids=["tags", "words", "less than", "comments", "stops"],
+)
+def test_a_long_text_takes_linear_time(text: str) -> None:
+    found = FITTED.apply([text])
     assert np.isfinite(found).all()
 
 
