@@ -1,4 +1,4 @@
-"""Low rank over items, beside an independent effect of every item that is never approximated.
+"""Low rank over items, next to an independent effect of every item that is never approximated.
 
 z = A (B u + F e) with A the differences of duels, u ~ N(0, I) whitened inducing values, F which
 item each row is of, and effects e ~ N(0, s² I). The sites see e through the graph Laplacian
