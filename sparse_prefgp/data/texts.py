@@ -38,7 +38,9 @@ _ALONE = (
 )
 # Accents and vowel signs, which belong to the letter before them but are no letters.
 _MARKS = "".join(
-    mark for mark in map(chr, range(0x300, 0xFE30)) if unicodedata.category(mark) in ("Mn", "Mc")
+    mark
+    for mark in map(chr, (*range(0x300, 0x1F000), *range(0xE0100, 0xE01F0)))
+    if unicodedata.category(mark) in ("Mn", "Mc")
 )
 _LETTER = rf"(?![{_ALONE}])[^\W\d_]"
 _LETTERS = rf"{_LETTER}(?:{_LETTER}|(?![{_ALONE}])[{_MARKS}])*"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +133,13 @@ def test_words_and_sentences_are_those_found_one_character_at_a_time(text: str) 
     assert words_of(text) == slow_words(text)
     found = texts.surface(text, words_of(text), frozenset())["log_sentences"]
     assert found == np.log1p(slow_sentences(text))
+
+
+def test_every_mark_stays_with_its_letter() -> None:
+    alone = re.compile(f"[{texts._ALONE}]")
+    for mark in map(chr, range(sys.maxunicode + 1)):
+        if unicodedata.category(mark) in ("Mn", "Mc") and not alone.match(mark):
+            assert words_of(f"k{mark}k") == [f"k{mark}k"], hex(ord(mark))
 
 
 @given(st.text(st.sampled_from("<>!-/a \n"), max_size=30))
