@@ -217,7 +217,8 @@ def explain(
     won, tied, _ = model.predict_outcome(inputs[:1], inputs[1:]).numpy()[0]
 
     parts = feature_parts(model.duels)
-    points_at = np.stack([part.taken_over(sides[1], sides[0]) for part in parts])
+    taken = [part.taken_over(sides[1], sides[0]) for part in parts]
+    points_at = np.array(taken).reshape(len(parts), d)
     means, variances = _one_by_one(model, sides, points_at)
     method, points, tolerance, converged = EXACT, None, None, True
     if not _is_additive(model, columns):

@@ -268,8 +268,10 @@ def _check_levels(table: Table, name: str, column: Any) -> None:
         reason = f"a level of its own in each of its {n} rows"
     else:
         return
+    remedy = "encode it as numbers"
+    if table.id_column is not None:
+        remedy = f"let features be made of texts with --text {name} (text={name!r})"
     raise ValueError(
         f"The text column {name!r} of {table.name} has {reason}, so it is not a feature; leave it "
-        f"out {table.omit.format(name)}, or, if these are texts, let features be made of them with "
-        f"--text {name} (text={name!r})."
+        f"out {table.omit.format(name)}, or {remedy}."
     )

@@ -55,7 +55,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = CliRunner().invoke(app, ["fit", *map(str, files + more)])
     assert result.exit_code == 0, result.output
     np.save(folder / "e.npy", rng.normal(size=(N, 3)))
-    files += ["--embedding", folder / "e.npy"]
+    files += ["--embedding", folder / "e.npy", "--kernel", "linear"]
     more[1] = folder / "with_vectors"
     result = CliRunner().invoke(app, ["fit", *map(str, files + more)])
     assert result.exit_code == 0, result.output
