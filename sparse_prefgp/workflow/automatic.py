@@ -40,15 +40,9 @@ FOLDS = 3
 # The kernel `linear` is the linear probit itself, with its weights' prior learned.
 KERNELS = ("linear", "linear+se", "linear+matern52", "se", "matern32", "matern52")
 ADDITIVE_KERNEL = "additive-matern52"
-# Above so many features it is not known beforehand whether each needs a lengthscale of its own.
+# Above so many features none has a lengthscale of its own.
 FEW = 16
-MANY_KERNELS = (
-    "linear",
-    "linear+iso(matern52)",
-    "iso(matern52)",
-    "linear+matern52",
-    "projected(matern52, 4)",
-)
+MANY_KERNELS = ("linear", "linear+iso(se)", "linear+iso(matern52)", "iso(se)", "iso(matern52)")
 MANY_DEFAULT = "linear+iso(matern52)"
 # What is compared for features that were reduced, and with what each does best.
 WIDE_APPROXIMATIONS = {"iso(matern52)": "prior-power:0.5"}
@@ -167,8 +161,8 @@ def wide_candidates(
 def settled(table: Any, settings: FitSettings) -> FitSettings:
     """The settings with the kernel that the features ask for, where none was named.
 
-    Up to 16 features: as ever. Above `auto`; in chunks one lengthscale, and one variance of the
-    linear term.
+    Up to 16 features: as ever. Above: one lengthscale, and one variance of the linear term; and
+    `auto` for features that were reduced to directions, unless the fit is in chunks.
 
     :param table: what `Sources.read` gives, a table or a stream.
     """
@@ -178,9 +172,12 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
         return replace(settings, kernel=MANY_DEFAULT) if table.num_features > FEW else settings
     if not table.has_features or table.only_contexts:
         return settings
-    if not _are_many(table):
-        return settings
-    return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
+    if _reduces(table):
+        return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
+    transform = table.transform_of(np.unique(table.events.sides))
+    if len(transform.feature_names) > FEW:
+        return replace(settings, kernel=MANY_DEFAULT)
+    return settings
 
 
 def choose(
@@ -199,8 +196,8 @@ def choose(
     The held-out duels of `settings` are never looked at. The training duels are split again in the
     same manner: three folds over duels, items or groups, over duels too where a column says what is
     held out; for a time split the last third of the training duels is scored after a fit to those
-    before. Of more than 16 features, five folds over items, as what is learned of directions is to
-    hold for new items; folds end when 2,000 duels were scored, and fits after 15 steps.
+    before. Of features that were reduced, five folds over items, as what is learned of directions
+    is to hold for new items; folds end when 2,000 duels were scored, and fits after 15 steps.
 
     :param table: all duels. Ties are left out of the comparison, and groups share one noise in it.
     :param settings: the split, the seed, m, whether inducing inputs stay, the noise, the least gain
@@ -231,7 +228,7 @@ def choose(
             "All training duels are ties, so there is no winner to compare candidates by; name a "
             "kernel and an approximation."
         )
-    wide = is_auto(kernel) and _are_many(train)
+    wide = is_auto(kernel) and _reduces(train)
     if approximation is None:
         approximation = AUTO if wide else DEFAULT_APPROXIMATION
     folds, by, most = FOLDS, settings.split, COMPARE_ITERATIONS
@@ -281,12 +278,11 @@ def choose(
     return Automatic(settings, comparison, reason)
 
 
-def _are_many(table: DuelTable) -> bool:
-    """Whether there are more than 16 features, or some that are reduced to directions."""
+def _reduces(table: DuelTable) -> bool:
+    """Whether the features are reduced to directions."""
     if table.vectors:
         return True
-    transform = table.transform_of(np.unique(table.events.sides))
-    return transform.reduction is not None or len(transform.feature_names) > FEW
+    return table.transform_of(np.unique(table.events.sides)).reduction is not None
 
 
 def _parts_items(table: DuelTable, folds: int, seed: int) -> bool:

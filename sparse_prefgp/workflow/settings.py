@@ -104,14 +104,13 @@ class FitSettings:
         "with one lengthscale, as iso(se), of learned directions, as projected(matern52, 4), or "
         "sums and products of these, such as linear+se or item+item*surface (an effect of each "
         "item, and one in each context); auto compares some on the training duels. By default "
-        "linear+matern52, above 16 features and for vectors auto (with --stream "
-        "linear+iso(matern52)), "
+        "linear+matern52, above 16 features linear+iso(matern52), above 64 and for vectors auto, "
         "or item for items without features.",
         default=None,
     )
-    """By name; None is `linear+matern52`, above 16 features and for vectors `auto` (in chunks
-    `linear+iso(matern52)`), or `item` for items without features. `auto` is chosen with the
-    training duels alone, see `choose`.
+    """By name; None is `linear+matern52`, above 16 features `linear+iso(matern52)`, for features
+    that are reduced to directions `auto`, or `item` for items without features. `auto` is chosen
+    with the training duels alone, see `choose`.
     """
     inducing: int | str | None = option(
         "Number of inducing inputs; 128, or all distinct items if fewer. auto takes as many as "
