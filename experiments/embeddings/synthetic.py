@@ -6,8 +6,10 @@
 
 Items X = h B + 0.3 noise with 16 hidden directions, utilities tanh(1.5 h0) + h1 h2 / 2 + h3 / 2,
 noise 0.7 a side; a fifth of the items is held out, and the duels between two of these are scored.
-`truth` has the true utilities. `--ard` adds a linear term with a variance for each standardised
-feature and a Matern 5/2 kernel with a lengthscale for each, which `fit` takes up to 16 features.
+`truth` has the true utilities. A few hundred held-out duels say little, so that `expected` is the
+mean over 60,000 pairs of held-out items of what a duel between them costs, by its true probability.
+`--ard` adds a linear term with a variance for each standardised feature and a Matern 5/2 kernel
+with a lengthscale for each, which `fit` takes up to 16 features.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import gpflow
@@ -24,6 +27,7 @@ from scipy.stats import norm
 
 import sparse_prefgp as spg
 
+Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
 NOISE = 0.7
 # Items and pairs drawn, by the least width.
 SIZES = {768: (20_000, 100_000), 256: (5000, 25_000), 0: (2000, 10_000)}
@@ -50,8 +54,26 @@ def drawn(width: int, seed: int) -> tuple[np.ndarray, ...]:
     return x, utility, held, np.take_along_axis(both, order[:, ::-1], axis=1)
 
 
+def expected(utility: np.ndarray, held: np.ndarray) -> Callable[[Predict], float]:
+    """The score of a function of the places of two lots of items, by the true probabilities."""
+    pairs = np.random.default_rng(7).choice(np.flatnonzero(held), size=(60_000, 2))
+    ahead, behind = pairs[pairs[:, 0] != pairs[:, 1]].T
+    true = norm.cdf((utility[ahead] - utility[behind]) / (NOISE * np.sqrt(2.0)))
+
+    def score(predict: Predict) -> float:
+        p = predict(ahead, behind)
+        return float(-np.mean(true * np.log(p) + (1.0 - true) * np.log1p(-p)))
+
+    return score
+
+
 def with_ard(
-    x: np.ndarray, held: np.ndarray, train: np.ndarray, test: np.ndarray, steps: int
+    x: np.ndarray,
+    held: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    steps: int,
+    score: Callable[[Predict], float],
 ) -> str:
     """Nats of the kernel with so many variances and lengthscales, and whether it began again."""
     x = (x - x[~held].mean(0)) / x[~held].std(0)
@@ -62,10 +84,15 @@ def with_ard(
     z = spg.kmeans_inputs(duels.distinct_rows()[0], 128, np.random.default_rng(0))
     model = spg.PreferenceGP(duels, kernel, approximation=spg.VFE(), inducing_variable=z)
     report = spg.optimise(model, steps)
-    nats = -np.mean(np.log(model.predict_duel(x[test[:, 0]], x[test[:, 1]])))
+
+    def predict(ahead: np.ndarray, behind: np.ndarray) -> np.ndarray:
+        return model.predict_duel(x[ahead], x[behind]).numpy()
+
+    nats = -np.mean(np.log(predict(*test.T)))
     first = report.starts[0].log_evidence / len(train)
     again = f", {first:.4f} before it began again" if report.restarted else ""
-    return f"{nats:.4f}, evidence {report.log_evidence / len(train):.4f} a duel{again}"
+    evidence = f"evidence {report.log_evidence / len(train):.4f} a duel{again}"
+    return f"{nats:.4f}, expected {score(predict):.4f}, {evidence}"
 
 
 def main() -> None:
@@ -90,7 +117,12 @@ def one(width: int, seed: int, given: argparse.Namespace) -> None:
     ahead = utility[test[:, 0]] - utility[test[:, 1]]
     truth = -norm.logcdf(ahead / (NOISE * np.sqrt(2.0))).mean()
     print(f"{width} features, seed {seed}: {len(train):,} duels, {len(test):,} held out")
-    print(f"  truth {truth:.4f}", flush=True)
+    score = expected(utility, held)
+    print(
+        f"  truth {truth:.4f}, expected "
+        f"{score(lambda a, b: norm.cdf((utility[a] - utility[b]) / (NOISE * np.sqrt(2.0)))):.4f}",
+        flush=True,
+    )
     items = pd.DataFrame({"item_id": range(len(x))})
     if width > 64:
         items["vector"] = list(x.astype(np.float32))
@@ -106,9 +138,14 @@ def one(width: int, seed: int, given: argparse.Namespace) -> None:
         fit = fitted.figures["fit"]
         if not k:
             print(f"  linear probit {fitted.scores['linear_probit']['nlp_nats']:.4f}")
+        rows = fitted.model.duels.transform.apply(items)
+
+        def predict(ahead: np.ndarray, behind: np.ndarray) -> np.ndarray:
+            return fitted.model.predict_duel(rows[ahead], rows[behind]).numpy()  # noqa: B023
+
         print(
             f"  {fit['kernel']}/{fit['approximation']} "
-            f"{fitted.scores['model']['nlp_nats']:.4f}, evidence "
+            f"{fitted.scores['model']['nlp_nats']:.4f}, expected {score(predict):.4f}, evidence "
             f"{fitted.report.log_evidence / len(train):.4f} a duel, "
             f"{time.perf_counter() - begun:.0f} s ({time.process_time() - processor:.0f} s of "
             f"processor time, {fitted.report.seconds:.0f} s the fit itself)",
@@ -116,7 +153,7 @@ def one(width: int, seed: int, given: argparse.Namespace) -> None:
         )
     if given.ard:
         begun = time.perf_counter()
-        found = with_ard(x, held, train, test, given.steps)
+        found = with_ard(x, held, train, test, given.steps, score)
         print(f"  ARD {found}, {time.perf_counter() - begun:.0f} s", flush=True)
 
 
