@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import cast
 
 from sparse_prefgp.data.splits import item_parts
+from sparse_prefgp.datasets.kamishima import Sushi, sushi
 from sparse_prefgp.datasets.loading import fetch, load
 from sparse_prefgp.datasets.registry import DataSet, RemoteFile, describe, names
 from sparse_prefgp.datasets.sets import DuelSet, RegressionSet
@@ -18,6 +19,7 @@ __all__ = [
     "DuelSet",
     "RegressionSet",
     "RemoteFile",
+    "Sushi",
     "TargetDuels",
     "abalone",
     "boston",
@@ -38,6 +40,7 @@ __all__ = [
     "pyrim",
     "sarcos_test",
     "snelson1d",
+    "sushi",
     "tennis_atp",
     "train_choice",
     "triazines",
