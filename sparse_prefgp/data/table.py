@@ -13,6 +13,7 @@ from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
+from sparse_prefgp.data.people import PeopleTable
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
@@ -60,6 +61,10 @@ class DuelTable:
     apart: tuple[str, ...] = ()
     """Numeric and categorical columns that stay features of their own where others are reduced,
     besides those of the context.
+    """
+    people: PeopleTable | None = None
+    """What is known of the people whose preferences the duels are; None for no more than their
+    names, or not even that.
     """
 
     @property

@@ -41,6 +41,7 @@ from sparse_prefgp.io.files import (
     load_items,
 )
 from sparse_prefgp.io.judgements import COUNT, Roles, covariates_in, placed, said_by
+from sparse_prefgp.io.people import people_of
 from sparse_prefgp.io.reading import table_of
 from sparse_prefgp.io.texts import Encoder, items_given
 from sparse_prefgp.io.values import YES_AND_NO, flags_of
@@ -84,6 +85,10 @@ class SetColumns:
     """Columns of the items that hold texts, see `with_texts`."""
     text_features: Encoder | None = None
     """What makes vectors of them besides, see `with_texts`."""
+    person: str | None = None
+    """As in `read_table`, the same in all rows of a set."""
+    people: Any = None
+    """As in `read_table`."""
     as_duels: bool = False
     """Whether each pair of which the answer says who is better becomes a duel of its own."""
 
@@ -94,7 +99,7 @@ class SetColumns:
     @property
     def roles(self) -> Roles:
         """What said something of each answer."""
-        return Roles(weights=self.weights, groups=self.groups)
+        return Roles(weights=self.weights, groups=self.groups, person=self.person)
 
     @property
     def reserved(self) -> set[str]:
@@ -135,13 +140,13 @@ def read_choice_table(
     :param chosen: names of these columns.
     :param options: names of the columns of the wide form that hold options.
     :param columns: fields of `SetColumns`: `features`, `ignore`, `never_features`, `weights`,
-        `groups`, `context` and `item` as in `read_table`; `covariates`, columns of the long form;
-        `none`, the id of "none of these", where the items have no such row; `embedding`, vectors
-        of the items next to their table, see `with_embedding`; `text` and `text_features`, columns
-        of texts, see `with_texts`; and `as_duels`, to
-        read a choice as duels of the chosen option with each of the others, which understates the
-        uncertainty, as a warning says. Of options that describe themselves, a row whose attributes
-        are all empty is "none of these".
+        `groups`, `context`, `item`, `person` and `people` as in `read_table`; `covariates`, columns
+        of the long form; `none`, the id of "none of these", where the items have no such row;
+        `embedding`, vectors of the items next to their table, see `with_embedding`; `text` and
+        `text_features`, columns of texts, see `with_texts`; and `as_duels`, to read a choice as
+        duels of the chosen option with each of the others, which understates the uncertainty, as a
+        warning says. Of options that describe themselves, a row whose attributes are all empty is
+        "none of these".
     :return: One row per choice, in the order of their first rows; its context has every column that
         is the same throughout each choice. With `as_duels` one row per duel; `set_column` names the
         choice then, so that splits keep it whole.
@@ -387,7 +392,11 @@ class _Form:
         )
         common = tuple(name for name in kept if name in self.attributes)
         features = {*found.numeric, *found.categorical}
-        found = replace(found, shared=tuple(name for name in common if name in features))
+        found = replace(
+            found,
+            shared=tuple(name for name in common if name in features),
+            people=people_of(said.people, events.person),
+        )
         return placed(found, self.columns.table, said.context, said.item)
 
     def _expanded(self, answers: Answers) -> Events:

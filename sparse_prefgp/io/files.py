@@ -55,20 +55,24 @@ class Table:
         if len(self.frame) == 0:
             raise ValueError(f"There are no {rows} in {self.name}; give at least one row.")
 
-    def ids(self) -> tuple[tuple[Hashable, ...], dict[str, int]]:
-        """The ids in row order, and the row of each id as text."""
+    def ids(self, what: str = "item") -> tuple[tuple[Hashable, ...], dict[str, int]]:
+        """The ids in row order, and the row of each id as text.
+
+        :param what: what a row is.
+        :raises ValueError: an id that is missing, or there twice, with its row.
+        """
         texts = [id_text(value) for value in self.frame[self.id_column]]
         lookup: dict[str, int] = {}
         for i, text in enumerate(texts):
             if not text:
                 raise ValueError(
                     f"The id (column {self.id_column!r}) is missing in {self.row(i)}; give every "
-                    "item an id."
+                    f"{what} an id."
                 )
             if text in lookup:
                 raise ValueError(
-                    f"The item id {text!r} in {self.row(i)} was used before, in "
-                    f"{self.row(lookup[text])}; give every item its own id."
+                    f"The {what} id {text!r} in {self.row(i)} was used before, in "
+                    f"{self.row(lookup[text])}; give every {what} its own id."
                 )
             lookup[text] = i
         return plain_ids(texts), lookup

@@ -60,6 +60,8 @@ class Roles:
     """Names of the grades from worst to best; None for whole numbers."""
     covariates: tuple[str, ...] = ()
     """What tells the sides of a duel apart besides its items."""
+    person: str | None = None
+    """Whose preference it is."""
 
     @property
     def count_column(self) -> str:
@@ -70,7 +72,7 @@ class Roles:
     def named(self) -> tuple[str, ...]:
         """The columns that have to be there for every row of a table, whatever it holds."""
         counts = self.counts if isinstance(self.counts, str) else None
-        named = (counts, self.weights, self.groups, self.grade)
+        named = (counts, self.weights, self.groups, self.grade, self.person)
         return tuple(name for name in named if name is not None)
 
 
@@ -144,7 +146,7 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
 
     :param rows: (e,) the row of each event; by default each row is one.
     :raises ValueError: no such column; a count that is not whole and positive, or a weight that is
-        not positive, or a judge that is missing, with its row.
+        not positive, or a judge or a person that is missing, with its row.
     """
     for name in roles.named:
         table.require(name)
@@ -162,13 +164,16 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         counts = counts_of(table.frame[name], name, table.row)
     check_total(counts, table.row)
     counts = counts[which]
-    weights, judge = None, None
+    weights, judge, person = None, None, None
     if roles.weights is not None:
         each = weights_of(table.frame[roles.weights], roles.weights, table.row)
         weights = each[which] * counts
     if roles.groups is not None:
         judge = Codes.of(labels_in(table, roles.groups)[which].tolist(), roles.groups)
-    said = replace(events, counts=counts, weights=weights, judge=judge)
+    if roles.person is not None:
+        person = Codes.of(labels_in(table, roles.person, "person")[which].tolist(), roles.person)
+        warn_of_spellings(person)
+    said = replace(events, counts=counts, weights=weights, judge=judge, person=person)
     if not roles.covariates:
         return said
     values = covariates_in(table, roles.covariates)[which]
@@ -264,6 +269,20 @@ def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.
     """
     table.require(column)
     return labels_of(table.frame[column], column, table.row, what)
+
+
+def warn_of_spellings(people: Codes) -> None:
+    """Say of people whose names differ in case alone that they are taken for several."""
+    first: dict[str, Hashable] = {}
+    for name in people.names:
+        other = first.setdefault(str(name).casefold(), name)
+        if other != name:
+            warnings.warn(
+                f"The people {str(other)!r} and {str(name)!r} (column {people.column!r}) differ in "
+                "case alone and are taken for two; write both alike if they are one.",
+                stacklevel=2,
+            )
+            return
 
 
 def followed_by_ties(duels: Table, source: Source) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from sparse_prefgp.io.judgements import (
     load_duels,
     placed,
 )
+from sparse_prefgp.io.people import people_of
 from sparse_prefgp.io.texts import Encoder, items_given
 from sparse_prefgp.io.values import levels_of
 from sparse_prefgp.support.arrays import FloatArray
@@ -47,6 +49,8 @@ def read_table(
     embedding: Any = None,
     text: str | Sequence[str] = (),
     text_features: Encoder | None = None,
+    person: str | None = None,
+    people: Source | None = None,
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -84,17 +88,21 @@ def read_table(
     :param text: columns of the items that hold texts, see `with_texts`.
     :param text_features: makes vectors (n, E) of n texts, which join the features that are made of
         them anyway; see `with_texts`.
+    :param person: name of a column of the duels: whose preference each is, so that a model may
+        learn a taste of each person (`PreferenceGP(taste=)`).
+    :param people: features of the people: path or data frame, a row for each, whose id is the
+        column `person_id`, else the first.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text
         column with more than 50 levels or one level per row; no feature but an id; a flag of a tie
         that is neither 0 nor 1; a weight that is not positive; a missing group; a context that is
         no column of the duels, or one of the items too; an item column that is not in the table,
-        or empty in a row; vectors of different lengths or not finite; what `with_embedding`
-        and `with_texts` raise.
+        or empty in a row; vectors of different lengths or not finite; a person that is missing, or
+        without a row in the table of people; what `with_embedding` and `with_texts` raise.
     """
     names = column_names(covariates, "covariates")
-    roles = Roles(counts, weights, groups, *_grades(grade, grades), tuple(names))
+    roles = Roles(counts, weights, groups, *_grades(grade, grades), tuple(names), person)
     item_table = None
     items = items_given(items, embedding, text=text, text_features=text_features)
     if items is not None:
@@ -118,6 +126,7 @@ def read_table(
     flags = [kind.column for kind in FLAGGED.values()]
     used = [WINNER, LOSER, roles.count_column, *flags]
     found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
+    found = replace(found, people=people_of(people, events.person))
     return placed(found, columns.table, context, item)
 
 
@@ -171,6 +180,8 @@ def read_duels(
     embedding: Any = None,
     text: str | Sequence[str] = (),
     text_features: Encoder | None = None,
+    person: str | None = None,
+    people: Source | None = None,
 ) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
@@ -198,6 +209,8 @@ def read_duels(
         embedding=embedding,
         text=text,
         text_features=text_features,
+        person=person,
+        people=people,
     ).to_duels()
 
 

@@ -1,0 +1,65 @@
+"""Tables of people: an id and features, one row a person."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparse_prefgp.data.events import Codes
+from sparse_prefgp.data.people import PeopleTable
+from sparse_prefgp.io.columns import feature_kinds
+from sparse_prefgp.io.files import Source, Table, load
+from sparse_prefgp.support.words import id_text
+
+PERSON_ID = "person_id"
+PEOPLE_REMEDY = "from the table of people"
+
+
+def load_people(source: Source) -> Table:
+    """A table of people, whose id is the column `person_id`, else the first.
+
+    :raises ValueError: what `load` raises; no rows.
+    """
+    table = load(source, "people", lambda header: [_person_id(header)])
+    table.refuse_empty("people")
+    return replace(table, id_column=_person_id(list(table.frame.columns)), omit=PEOPLE_REMEDY)
+
+
+def _person_id(columns: list[str]) -> str:
+    return PERSON_ID if PERSON_ID in columns or not columns else columns[0]
+
+
+def people_of(source: Source | None, people: Codes | None) -> PeopleTable | None:
+    """Features of people, of each of whom there has to be a row.
+
+    :param people: whose preferences the duels are; None where nobody said.
+    :raises ValueError: features without people; what `load_people` and the columns raise; no
+        features; a person without a row.
+    """
+    if source is None:
+        return None
+    if people is None:
+        raise ValueError(
+            "A table of people was given, but no column of the duels says whose preference each "
+            "is; name it (--person, person=)."
+        )
+    table = load_people(source)
+    others = [column for column in table.frame.columns if column != table.id_column]
+    names, lookup = table.ids("person")
+    if not others:
+        raise ValueError(
+            f"{table.name} has no column but the id {table.id_column!r}; add features of the "
+            "people, or leave the table out."
+        )
+    folded = {text.casefold(): text for text in lookup}
+    for name in people.names:
+        text = id_text(name)
+        if text in lookup:
+            continue
+        other = folded.get(text.casefold())
+        spelt = "" if other is None else f", which spells {other!r}; write both alike"
+        raise ValueError(
+            f"The person {text!r} (column {people.column!r} of the duels) has no row in "
+            f"{table.name}{spelt or '; add one, or leave the table of people out'}."
+        )
+    numeric, categorical = feature_kinds(replace(table, id_column=None), others)
+    return PeopleTable(table.frame[others], names, tuple(numeric), tuple(categorical), table.row)

@@ -1,0 +1,107 @@
+"""Whose preference a duel is, and what is known of the people."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas")
+
+import pandas as pd
+
+import sparse_prefgp as spg
+from sparse_prefgp.io import read_choice_table, read_ranking_table, read_table
+
+ITEMS = pd.DataFrame({"item_id": list("abcd"), "size": [1.0, 2.0, 4.0, 3.0]})
+DUELS = pd.DataFrame(
+    {
+        "winner": list("aabac"),
+        "loser": list("bbcbd"),
+        "worker": ["Ann", "Bob", "Ann", "Ann", "Cy"],
+    }
+)
+PEOPLE = pd.DataFrame(
+    {
+        "person_id": ["Cy", "Bob", "Ann", "Dan"],
+        "age": [30, 40, 20, 90],
+        "town": ["x", "y", "x", "y"],
+    }
+)
+
+
+def test_duels_of_people():
+    duels = spg.read_duels(ITEMS, DUELS, person="worker")
+    person = duels.events.person
+    assert person.names == ("Ann", "Bob", "Cy")
+    assert person.column == "worker"
+    # Equal duels are one within a person alone.
+    np.testing.assert_array_equal(person.numbers, [0, 1, 0, 2])
+    np.testing.assert_array_equal(duels.counts, [2, 1, 1, 1])
+    assert spg.read_duels(ITEMS, DUELS).events.person is None
+
+
+def test_sets_and_rankings_of_people():
+    rankings = pd.DataFrame(
+        {"rank_1": ["a", "b"], "rank_2": ["b", "c"], "rank_3": ["c", "d"], "who": [7, 8]}
+    )
+    table = read_ranking_table(ITEMS, rankings, person="who")
+    assert table.events.person.names == (7, 8)
+    choices = pd.DataFrame(
+        {
+            "choice_set": [1, 1, 1, 2, 2],
+            "item_id": list("abcad"),
+            "chosen": [1, 0, 0, 0, 1],
+            "who": ["Ann"] * 3 + ["Bob"] * 2,
+        }
+    )
+    table = read_choice_table(ITEMS, choices, person="who", people=PEOPLE)
+    assert table.events.person.labels.tolist() == ["Ann", "Bob"]
+    assert table.people.names == ("Cy", "Bob", "Ann", "Dan")
+    choices.loc[1, "who"] = "Bob"
+    with pytest.raises(ValueError, match="'who' of the choices frame differs within a set"):
+        read_choice_table(ITEMS, choices, person="who")
+
+
+def test_features_of_people_are_those_of_the_training_people():
+    table = read_table(ITEMS, DUELS, person="worker", people=PEOPLE)
+    found = table.people.features(("Ann", "Cy"))
+    assert found.feature_names[0] == "age"
+    np.testing.assert_allclose(found.of(["Ann", "Cy"])[:, 0], [-1.0, 1.0])
+    again = table.people.features(("Bob",), found.transform)
+    np.testing.assert_array_equal(again.values, found.values)
+    with pytest.raises(ValueError, match="person 'Eve' has no features"):
+        found.of(["Eve"])
+
+
+@pytest.mark.parametrize(
+    ("people", "words"),
+    [
+        (PEOPLE[1:], "'Cy' .column 'worker' of the duels. has no row in the people frame; add one"),
+        (PEOPLE.replace("Ann", "ann"), "no row in the people frame, which spells 'ann'"),
+        (PEOPLE.replace("Dan", "Ann"), "The person id 'Ann' in row 3 .* was used before"),
+        (PEOPLE[["person_id"]], "has no column but the id 'person_id'"),
+        (PEOPLE.assign(age=[1, 2, None, 3]), "Column 'age' has a missing value .* in row 2"),
+        (PEOPLE[:0], "There are no people"),
+    ],
+)
+def test_people_that_cannot_be_read(people, words):
+    with pytest.raises(ValueError, match=words):
+        read_table(ITEMS, DUELS, person="worker", people=people)
+
+
+def test_people_of_duels_of_nobody():
+    with pytest.raises(ValueError, match="no column of the duels says whose preference each is"):
+        read_table(ITEMS, DUELS, people=PEOPLE)
+    with pytest.raises(ValueError, match=r"The person .column 'worker'. is missing in row 1"):
+        read_table(ITEMS, DUELS.assign(worker=["Ann", None, "B", "C", "D"]), person="worker")
+    with pytest.raises(ValueError, match="no column 'rater'"):
+        read_table(ITEMS, DUELS, person="rater")
+
+
+def test_names_that_differ_in_case_alone():
+    with pytest.warns(UserWarning, match="'Ann' and 'ann' .* taken for two"):
+        table = read_table(ITEMS, DUELS.replace("Cy", "ann"), person="worker")
+    assert len(table.events.person.names) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_table(ITEMS, DUELS, person="worker")
