@@ -34,7 +34,12 @@ NO_ROLES = Roles()
 
 def columns_of_roles(roles: Roles) -> tuple[tuple[str, str], ...]:
     """The columns that roles name, each with what it holds; covariates apart, which may be two."""
-    named = ((roles.weights, "weights"), (roles.grade, "grades"), (roles.groups, "judges"))
+    named = (
+        (roles.weights, "weights"),
+        (roles.grade, "grades"),
+        (roles.groups, "judges"),
+        (roles.person, "people"),
+    )
     return tuple((name, what) for name, what in named if name is not None)
 
 
@@ -61,6 +66,8 @@ class StreamBlock(NamedTuple):
     """Columns of covariates, in the order of `Source.covariate_columns`."""
     contexts: tuple[tuple[Any, ...], ...] = ((), ())
     """Columns of the context of winners, and of losers."""
+    people: Any = None
+    """The column of whose preference it is, None where there is none."""
 
 
 class Coded(NamedTuple):

@@ -112,16 +112,26 @@ class DatasetRows:
             roles = self.roles
             weights = None if roles.weights is None else batch[roles.weights]
             flags = tuple(batch.get(str(kind.column)) for kind in FLAGGED.values())
-            grades, judges = (
+            grades, judges, people = (
                 None if name is None else _texts(batch[name])
-                for name in (roles.grade, roles.groups)
+                for name in (roles.grade, roles.groups, roles.person)
             )
             said = tuple(batch[name] for each in self.covariate_columns for name in each)
             pairs = tuple(zip(*self.context_pairs, strict=True)) or ((), ())
             contexts = tuple(tuple(_texts(batch[name]) for name in names) for names in pairs)
             sides = batch[WINNER], batch[LOSER]
             counts = batch.get(COUNT)
-            yield StreamBlock(*sides, counts, weights, flags, None, grades, judges, said, contexts)
+            yield StreamBlock(
+                *sides,
+                counts,
+                weights,
+                flags,
+                grades=grades,
+                judges=judges,
+                covariates=said,
+                contexts=contexts,
+                people=people,
+            )
 
     def _batched(self, size: int, skip: int = 0, take: int = -1) -> Iterator[dict[str, Any]]:
         try:

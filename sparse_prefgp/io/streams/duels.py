@@ -16,7 +16,7 @@ from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, joined, regular
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.parsing import Judges, parsed
+from sparse_prefgp.io.streams.parsing import Labels, parsed
 from sparse_prefgp.io.streams.scan import READ_ROWS, Scan, Totals, totals_of
 from sparse_prefgp.support.arrays import IntArray, runs
 
@@ -262,9 +262,13 @@ class StreamedDuels:
         first, last = bisect_right(starts, self.start) - 1, bisect_left(starts, self.stop)
         position, sizes = starts[first], np.diff(starts[first : last + 1]).tolist()
         read = self.source.read(position, starts[last], max(sizes))
-        judges = Judges(self.scan.judge_column, [id_text(x) for x in self.scan.judges or ()])
+        scan = self.scan
+        judges = Labels(scan.judge_column, "group", [id_text(x) for x in scan.judges or ()])
+        people = Labels(scan.person_column, "person", [id_text(x) for x in scan.people or ()])
         for block, rows in enumerate(regular(read, sizes), start=first):
-            chunk, digest = parsed(self.source, self.items, self.transform, rows, position, judges)
+            chunk, digest = parsed(
+                self.source, self.items, self.transform, rows, position, judges, people
+            )
             length = len(chunk.events)
             if digest != self.scan.digests[block]:
                 raise ValueError(
@@ -275,7 +279,15 @@ class StreamedDuels:
             low, high = max(self.start - position, 0), min(self.stop - position, length)
             position += length
             if low < high:
-                yield self._judged(chunk.take(slice(low, high), 0))
+                yield self._named(self._judged(chunk.take(slice(low, high), 0)))
+
+    def _named(self, chunk: Chunk) -> Chunk:
+        """With the names of all people of the stream."""
+        person, names = chunk.events.person, self.scan.people
+        if person is None or names is None:
+            return chunk
+        events = replace(chunk.events, person=Codes(person.numbers, names, person.column))
+        return chunk._replace(events=events)
 
     def _judged(self, chunk: Chunk) -> Chunk:
         """With the numbers that the judges have here."""

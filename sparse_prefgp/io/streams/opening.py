@@ -40,6 +40,7 @@ def stream_duels(
     covariates: Sequence[str] = (),
     context: Sequence[str] = (),
     item: str | None = None,
+    person: str | None = None,
     standardise: bool | FeatureTransform = True,
     progress: Report | None = None,
 ) -> StreamedDuels:
@@ -67,6 +68,7 @@ def stream_duels(
     :param context: columns of the duels that become features, as of `read_duels`; found by a pass
         of its own. Each item in each context is then a row in memory.
     :param item: column of the items that says which item a row is of, as of `read_duels`.
+    :param person: column of the duels: whose preference each is, as of `read_duels`.
     :param standardise: subtract the mean and divide by the standard deviation of inline features,
         which is recorded in `transform`; or do so by a transform that was recorded, with its
         features. Tables of items always are, arrays never.
@@ -74,12 +76,12 @@ def stream_duels(
     :raises ValueError: a file that is missing, empty or not Parquet; neither schema; ids without
         items, or items without ids; an unknown id, an item against itself, a feature that is not
         finite, a count that is not whole and positive, a tie that is neither 0 nor 1, a weight that
-        is not positive, a covariate that is not finite, a group that is missing (each with its
-        row); no duels; a covariate that is the same in all duels; columns ties, weight or weights
-        that are neither named nor ignored; `Duels` with items given once more.
+        is not positive, a covariate that is not finite, a group or a person that is missing (each
+        with its row); no duels; a covariate that is the same in all duels; columns ties, weight or
+        weights that are neither named nor ignored; `Duels` with items given once more.
     """
     names = tuple(column_names(covariates, "covariates"))
-    roles = Roles(None, weights, groups, grade, _levels(grade, grades), names)
+    roles = Roles(None, weights, groups, grade, _levels(grade, grades), names, person)
     for column, what in columns_of_roles(roles):
         if column in (*SIDES, COUNT, TIE):
             raise ValueError(
@@ -166,7 +168,7 @@ def _refuse_columns(given: dict[str, Any], roles: Roles, context: Sequence[str])
     """`Duels` have their items, the features of these, and what is said of duels already."""
     given |= {"context": context or None}
     given |= {"weights": roles.weights, "grade": roles.grade, "groups": roles.groups}
-    given |= {"covariates": roles.covariates or None}
+    given |= {"covariates": roles.covariates or None, "person": roles.person}
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"Duels in memory have their own items; leave {name}= out.")

@@ -137,9 +137,9 @@ class ParquetRows:
     def _rows(self, batch: Any) -> StreamBlock:
         counts, *flags = (batch.column(c) if c in self.columns else None for c in (COUNT, *_FLAGS))
         roles = self.roles
-        weights, grades, judges = (
+        weights, grades, judges, people = (
             None if name is None else batch.column(name)
-            for name in (roles.weights, roles.grade, roles.groups)
+            for name in (roles.weights, roles.grade, roles.groups, roles.person)
         )
         said = tuple(batch.column(name) for each in self.covariate_columns for name in each)
         won, lost = (
@@ -149,7 +149,7 @@ class ParquetRows:
         )
         sides = tuple(zip(*self.context_pairs, strict=True)) or ((), ())
         contexts = tuple(tuple(map(batch.column, names)) for names in sides)
-        more = None, grades, judges, said, contexts
+        more = None, grades, judges, said, contexts, people
         return StreamBlock(won, lost, counts, weights, tuple(flags), *more)
 
     def where(self, row: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,13 @@ def parsed(
     transform: FeatureTransform | None,
     rows: StreamBlock,
     position: int,
-    judges: Judges,
+    judges: Labels,
+    people: Labels,
 ) -> tuple[Chunk, int]:
     """Rows as arrays, checked, and a checksum of them; `position` is that of the first.
 
     :param judges: who judged the rows before; those of these rows are added.
+    :param people: the same of whose preferences they are.
     :raises ValueError: naming the row.
     """
 
@@ -82,18 +85,18 @@ def parsed(
         answer = _graded(source.roles, rows.grades, flags, where)
         kind = kinds_of_grades(answer)
     levels = None if answer is None else answer.numbers
-    judge, said = None, None
-    if rows.judges is not None:
-        judge = judges.of(rows.judges, where)
+    judge = None if rows.judges is None else judges.of(rows.judges, where)
+    person = None if rows.people is None else people.of(rows.people, where)
+    said = None
     if rows.covariates:
         names = [name for each in source.covariate_columns for name in each]
         columns = dict(zip(names, map(_array, rows.covariates), strict=True))
         said = differences_of(source.covariate_columns, columns, where)
-    who = None if judge is None else judge.numbers
+    who = [None if codes is None else codes.numbers for codes in (judge, person)]
     sets: list[npt.NDArray[Any]] = []
     if rows.said is not None and rows.said.has_sets:
         sets = [rows.said.sides, rows.said.offsets, *rows.said.said()]
-    for array in (*sides, counts, kind, weights, levels, who, said, *sets):
+    for array in (*sides, counts, kind, weights, levels, *who, said, *sets):
         if array is not None:
             digest = zlib.crc32(array.tobytes(), digest)
     if transform is not None and items is None:
@@ -117,18 +120,20 @@ def parsed(
         covariates=said,
         covariate_names=() if said is None else source.roles.covariates,
     )
-    return Chunk(position, events, features), digest
+    return Chunk(position, replace(events, person=person), features), digest
 
 
-class Judges:
-    """Who judged, numbered in the order of their first appearance over all rows of a stream.
+class Labels:
+    """Who judged, or whose preference it is, numbered in the order of their first appearance over
+    all rows of a stream.
 
     :param column: that says so.
+    :param what: a label is, for messages.
     :param names: of those who are known already, as texts.
     """
 
-    def __init__(self, column: str | None, names: Sequence[str] = ()) -> None:
-        self.column = column
+    def __init__(self, column: str | None, what: str, names: Sequence[str] = ()) -> None:
+        self.column, self._what = column, what
         self._numbers = {name: i for i, name in enumerate(names)}
 
     @property
@@ -137,14 +142,14 @@ class Judges:
         return tuple(self._numbers)
 
     def of(self, values: Any, where: Callable[[int], str]) -> Codes:
-        """Who judged each of some rows.
+        """The label of each of some rows.
 
         :raises ValueError: a label that is missing, with its row.
         """
         coded = Coded.of(values)
         places, texts, missing = coded.places, coded.texts, coded.missing()
         if missing is not None:
-            raise missing_label(str(self.column), where(missing), "group")
+            raise missing_label(str(self.column), where(missing), self._what)
         used = np.unique(places, return_index=True)
         for place in places[np.sort(used[1])]:  # in the order of the rows
             self._numbers.setdefault(texts[place], len(self._numbers))

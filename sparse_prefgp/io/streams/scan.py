@@ -13,9 +13,10 @@ from sparse_prefgp.data.duels import check_covariates
 from sparse_prefgp.data.events import NO_SETS, AboutSets, Codes
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import plain_ids
+from sparse_prefgp.io.judgements import warn_of_spellings
 from sparse_prefgp.io.streams.blocks import Chunk, Source, ahead, regular
 from sparse_prefgp.io.streams.items import ItemTable
-from sparse_prefgp.io.streams.parsing import Judges, parsed
+from sparse_prefgp.io.streams.parsing import Labels, parsed
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 Report = Callable[[int, int], None]
@@ -66,6 +67,11 @@ class Scan:
     """(J, K + 1) how often each judge said each level, as `Events.judge_levels`."""
     sets: AboutSets = NO_SETS
     """What a model has to know of answers about sets."""
+    people: tuple[Hashable, ...] | None = None
+    """Whose preferences the events are, in the order of their first appearance; None where all
+    are taken for one."""
+    person_column: str | None = None
+    """The column that says so."""
 
 
 class Totals(NamedTuple):
@@ -95,12 +101,13 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     if source.inline is not None:
         every = max(_READ_NUMBERS // len(source.inline), 1)
     rows, digests = 0, list[int]()
-    sums, judges = _Sums(items), Judges(source.roles.groups)
+    sums, judges = _Sums(items), Labels(source.roles.groups, "group")
+    people = Labels(source.roles.person, "person")
     pieces = [range(a, b, every) for a, b in pairwise(source.edges)]
     starts = (*(start for piece in pieces for start in piece), total)
     sizes = np.diff(starts).tolist()
     for block in ahead(regular(source.read(0, total, every), sizes)):
-        chunk, digest = parsed(source, items, None, block, rows, judges)
+        chunk, digest = parsed(source, items, None, block, rows, judges, people)
         digests.append(digest)
         rows += len(chunk.events)
         sums.add(chunk)
@@ -116,6 +123,10 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     if sums.judge is not None:
         names = sums.judge.names if source.roles.groups is None else plain_ids(judges.texts)
         found = replace(found, judges=names, judge_column=sums.judge.column, judged=sums.judged)
+    if sums.person is not None:
+        names = sums.person.names if source.roles.person is None else plain_ids(people.texts)
+        found = replace(found, people=names, person_column=sums.person.column)
+        warn_of_spellings(sums.person._replace(names=names))
     if items is not None:
         return found
     moments = sums.moments
@@ -151,6 +162,7 @@ class _Sums:
         self.ends: FloatArray | None = None
         self.judge: Codes | None = None
         self.judged: IntArray | None = None
+        self.person: Codes | None = None
         self.sets = NO_SETS
 
     def check_covariates(self) -> None:
@@ -169,6 +181,7 @@ class _Sums:
         self.ties += 0.0 if events.ties is None else float(events.counts[events.ties].sum())
         self.rows += len(events)
         self.sets = self.sets.plus(events.about_sets)
+        self.person = events.person
         levels = events.judge_levels
         if levels is not None:
             self.judge = events.judge

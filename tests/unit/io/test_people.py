@@ -105,3 +105,46 @@ def test_names_that_differ_in_case_alone():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read_table(ITEMS, DUELS, person="worker")
+
+
+@pytest.fixture(params=["files", "dataset", "memory"])
+def streamed(request, tmp_path):
+    if request.param == "memory":
+        return spg.stream_duels(spg.read_duels(ITEMS, DUELS, person="worker"))
+    x = ITEMS[["size"]].to_numpy()
+    rows = DUELS.assign(
+        **{side: DUELS[side].map(list("abcd").index) for side in ("winner", "loser")}
+    )
+    if request.param == "files":
+        for k, part in enumerate((rows[:2], rows[2:])):
+            part.to_parquet(tmp_path / f"{k}.parquet", index=False)
+        return spg.stream_duels(tmp_path, x, person="worker")
+    tf = pytest.importorskip("tensorflow")
+    columns = {name: column.to_numpy().astype(object) for name, column in rows.items()}
+    columns |= {side: rows[side].to_numpy() for side in ("winner", "loser")}
+    return spg.stream_duels(tf.data.Dataset.from_tensor_slices(columns), x, person="worker")
+
+
+def test_people_of_streams(streamed):
+    assert streamed.scan.people == ("Ann", "Bob", "Cy")
+    assert streamed.scan.person_column == "worker"
+    labels = [
+        label for chunk in streamed.chunks(2) for label in chunk.events.person.labels.tolist()
+    ]
+    assert sorted(set(labels)) == ["Ann", "Bob", "Cy"]
+    assert all(chunk.events.person.names == ("Ann", "Bob", "Cy") for chunk in streamed.chunks(2))
+    duels = streamed.take(np.arange(1, streamed.num_rows))
+    assert sorted(duels.events.person.names)[-2:] == ["Bob", "Cy"]
+    part = streamed.part(1, streamed.num_rows)
+    assert next(part.chunks(9)).events.person.labels[0] == "Bob"
+    if not hasattr(streamed.source, "duels"):
+        assert labels == DUELS["worker"].tolist()
+
+
+def test_a_stream_without_a_person(tmp_path):
+    frame = DUELS.assign(worker=["Ann", None, "B", "C", "D"])
+    frame.to_parquet(tmp_path / "duels.parquet", index=False)
+    with pytest.raises(ValueError, match=r"The person .* is missing in row 1 of duels.parquet"):
+        spg.stream_duels(tmp_path / "duels.parquet", ITEMS, person="worker")
+    with pytest.raises(ValueError, match="no column 'rater', where people were to be"):
+        spg.stream_duels(tmp_path / "duels.parquet", ITEMS, person="rater")
