@@ -20,6 +20,7 @@ from sparse_prefgp.data.events import (
     by_appearance,
     kinds_of_grades,
 )
+from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
@@ -69,12 +70,16 @@ class Duels:
         items: its value on the winner's side less that on the loser's, such as 1 where the winner
         was shown first and -1 where the loser was. A model learns a coefficient of each.
     :param covariate_names: C names of them.
+    :param people: (t,) labels, text or whole numbers: whose preference each duel is. Equal duels of
+        two people stay two; `PreferenceGP(taste=)` learns a taste of each person.
+    :param people_features: what is known of the people: (P, S) numbers in the order in which they
+        first appear, a mapping from their names to S numbers each, or `PeopleFeatures`.
     :raises ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners
         and losers of unequal length; indices that are not integers or are out of range; unknown
         ids; integers where `item_ids` holds other integers; a duel of an item with itself; counts
         that are not whole and positive, or too large; ids or names of the wrong length; ties,
-        weights, groups or grades of the wrong length or kind; grades that are not among the levels;
-        grades and ties at once.
+        weights, groups, people or grades of the wrong length or kind; grades that are not among the
+        levels; grades and ties at once; features of nobody, or of some of the people.
     """
 
     items: FloatArray
@@ -104,6 +109,8 @@ class Duels:
     """Of which item each row of `items` is, and in which context, as recorded by `read_duels`; None
     where each is an item.
     """
+    people_features: PeopleFeatures | None
+    """What is known of the people besides their preferences; None for nothing."""
 
     def __init__(
         self,
@@ -122,11 +129,14 @@ class Duels:
         levels: Sequence[str] | None = None,
         covariates: npt.ArrayLike | None = None,
         covariate_names: Sequence[str] | None = None,
+        people: npt.ArrayLike | None = None,
+        people_features: Any = None,
     ) -> None:
-        more = _Judgements(ties, weights, groups, grades, levels, covariates, covariate_names)
+        said = ties, weights, groups, grades, levels, covariates, covariate_names, people
+        more = _Judgements(*said)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=False)
-        self._hold(named, _given(named, *sides, counts, more), None)
+        self._hold(named, _given(named, *sides, counts, more), None, people_features)
 
     @classmethod
     def from_rows(
@@ -146,15 +156,18 @@ class Duels:
         levels: Sequence[str] | None = None,
         covariates: npt.ArrayLike | None = None,
         covariate_names: Sequence[str] | None = None,
+        people: npt.ArrayLike | None = None,
+        people_features: Any = None,
     ) -> Duels:
         """Duels whose winners and losers are known to be row indices, whatever the ids are.
 
         :raises ValueError: what `Duels` raises.
         """
-        more = _Judgements(ties, weights, groups, grades, levels, covariates, covariate_names)
+        said = ties, weights, groups, grades, levels, covariates, covariate_names, people
+        more = _Judgements(*said)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=True)
-        return cls._of(named, _given(named, *sides, counts, more), None)
+        return cls._of(named, _given(named, *sides, counts, more), None, people_features)
 
     @classmethod
     def from_events(
@@ -167,6 +180,7 @@ class Duels:
         feature_names: Sequence[str] | None = None,
         transform: FeatureTransform | None = None,
         item_rows: ItemRows | None = None,
+        people_features: Any = None,
     ) -> Duels:
         """Duels from a table of events between rows of `items`.
 
@@ -174,21 +188,26 @@ class Duels:
         :param events: as given; equal ones are merged here.
         :param item: (n,) which item each row is of, whole numbers; by default each row is one.
         :param item_rows: names of these items, and the context of each row.
+        :param people_features: as of `Duels`.
         :raises ValueError: what `Duels` raises; events without sides, or of a row that is not
             there.
         """
         named = _Named.of(items, item_ids, feature_names, transform)
-        duels = cls._of(named, _checked_events(events, named), item)
+        duels = cls._of(named, _checked_events(events, named), item, people_features)
         object.__setattr__(duels, "item_rows", item_rows)
         return duels
 
     @classmethod
-    def _of(cls, named: _Named, given: Events, item: npt.ArrayLike | None) -> Duels:
+    def _of(
+        cls, named: _Named, given: Events, item: npt.ArrayLike | None, people_features: Any
+    ) -> Duels:
         duels = cls.__new__(cls)
-        duels._hold(named, given, item)
+        duels._hold(named, given, item, people_features)
         return duels
 
-    def _hold(self, named: _Named, given: Events, item: npt.ArrayLike | None) -> None:
+    def _hold(
+        self, named: _Named, given: Events, item: npt.ArrayLike | None, people_features: Any
+    ) -> None:
         """Merge equal events, in the order of their first appearance."""
         given = given.in_order()
         first, number = given.alike()
@@ -212,6 +231,7 @@ class Duels:
         object.__setattr__(self, "feature_names", named.feature_names)
         object.__setattr__(self, "transform", named.transform)
         object.__setattr__(self, "item_rows", None)
+        object.__setattr__(self, "people_features", _of_people(people_features, self.events))
 
     @property
     def given(self) -> Events:
@@ -321,6 +341,21 @@ class Duels:
     def group_column(self) -> str | None:
         """The column of a table that said who judged; None without one."""
         return None if self.events.judge is None else self.events.judge.column
+
+    @property
+    def people(self) -> IntArray | None:
+        """(num_pairs,) the number of whose preference each is; None where all are one."""
+        return None if self.events.person is None else self.events.person.numbers
+
+    @property
+    def people_names(self) -> tuple[Hashable, ...] | None:
+        """The people by number; None without."""
+        return None if self.events.person is None else self.events.person.names
+
+    @property
+    def person_column(self) -> str | None:
+        """The column of a table that said whose preference each is; None without one."""
+        return None if self.events.person is None else self.events.person.column
 
     @classmethod
     def from_pairs(
@@ -492,6 +527,7 @@ class Duels:
             reduced=None
             if self.transform is None or self.transform.reduced is None
             else str(self.transform.reduced),
+            people=None if self.people_names is None else len(self.people_names),
         )
 
     def _equal_features(self, first: IntArray, second: IntArray) -> BoolArray:
@@ -584,21 +620,22 @@ def _given(
 ) -> Events:
     """The events of duels as given."""
     number = _checked_counts(counts, len(won))
-    tied, weight, group, names = judgements.checked(len(won))
+    tied, weight, group, person = judgements.checked(len(won))
     kind = None if tied is None else np.where(tied, TIE, WIN)
     answer = judgements.answers(len(won))
     covariates, covariate_names = judgements.checked_covariates(len(won))
-    return Events.between(
+    events = Events.between(
         won,
         lost,
         number,
         kind=kind if answer is None else kinds_of_grades(answer),
         weights=None if weight is None else weight * number,
-        judge=None if group is None or names is None else Codes(group, names),
+        judge=group,
         answer=answer,
         covariates=covariates,
         covariate_names=covariate_names,
     )
+    return replace(events, person=person)
 
 
 def _checked_events(events: Events, named: _Named) -> Events:
@@ -674,6 +711,7 @@ class _Judgements(NamedTuple):
     levels: Sequence[str] | None = None
     covariates: npt.ArrayLike | None = None
     covariate_names: Sequence[str] | None = None
+    people: npt.ArrayLike | None = None
 
     def checked_covariates(self, t: int) -> tuple[FloatArray | None, tuple[str, ...]]:
         """(t, C), None without, and their names.
@@ -731,16 +769,11 @@ class _Judgements(NamedTuple):
 
     def checked(
         self, t: int
-    ) -> tuple[
-        BoolArray | None,
-        FloatArray | None,
-        IntArray | None,
-        tuple[Hashable, ...] | None,
-    ]:
-        """Ties, None without any; weights, None where all are 1; groups as numbers, and names."""
+    ) -> tuple[BoolArray | None, FloatArray | None, Codes | None, Codes | None]:
+        """Ties, None without any; weights, None where all are 1; groups; people."""
         tied, weight = self._ties(t), self._weights(t)
-        group, names = self._groups(t)
-        return tied, weight, group, names
+        group = _labelled(self.groups, "groups", "group", t)
+        return tied, weight, group, _labelled(self.people, "people", "person", t)
 
     def _ties(self, t: int) -> BoolArray | None:
         if self.ties is None:
@@ -772,23 +805,39 @@ class _Judgements(NamedTuple):
             )
         return None if np.all(weight == 1.0) else weight
 
-    def _groups(self, t: int) -> tuple[IntArray | None, tuple[Hashable, ...] | None]:
-        if self.groups is None:
-            return None, None
-        given = _per_duel(self.groups, "groups", t)
-        names: dict[Hashable, int] = {}
-        for i, label in enumerate(given.tolist()):
-            if not isinstance(label, str | int) or isinstance(label, bool):
-                whole = isinstance(label, float) and label.is_integer()
-                if not whole:
-                    raise ValueError(
-                        f"The group of duel {i} is {shortened(label)}; name each by a text or a "
-                        "whole number."
-                    )
-                label = int(label)
-            names.setdefault(label, len(names))
-        numbers = np.array([names[_label(label)] for label in given.tolist()], dtype=np.int64)
-        return numbers, tuple(names)
+
+def _labelled(given: npt.ArrayLike | None, name: str, what: str, t: int) -> Codes | None:
+    """Labels of duels, numbered in the order of their first appearance; None for none.
+
+    :param what: one of them is.
+    :raises ValueError: more or fewer than duels; one that is neither a text nor a whole number.
+    """
+    if given is None:
+        return None
+    labels = _per_duel(given, name, t).tolist()
+    for i, label in enumerate(labels):
+        whole = isinstance(label, float) and label.is_integer()
+        if not (isinstance(label, str | int) or whole) or isinstance(label, bool):
+            raise ValueError(
+                f"The {what} of duel {i} is {shortened(label)}; name each by a text or a whole "
+                "number."
+            )
+    return Codes.of([_label(label) for label in labels])
+
+
+def _of_people(given: Any, events: Events) -> PeopleFeatures | None:
+    """Features of the people of some events, checked.
+
+    :raises ValueError: what `PeopleFeatures.given` raises; features of nobody.
+    """
+    if given is None:
+        return None
+    if events.person is None:
+        raise ValueError(
+            "people_features were given, but the duels are nobody's; name the person of each "
+            "(people=), or leave them out."
+        )
+    return PeopleFeatures.given(given, events.person.names)
 
 
 def _label(value: Any) -> Hashable:
@@ -814,7 +863,8 @@ class DuelsSummary:
     equal features; `components` counts the connected parts of the comparison graph among the rows
     that were compared (information only). Of answers about sets, called `noun`, `set_sizes` are the
     fewest and the most alternatives, and pairs are those of which an answer says who is better.
-    `reduced` says what was reduced to directions; None where nothing was.
+    `reduced` says what was reduced to directions; None where nothing was. `people` is whose
+    preferences they are, None where all are one.
     """
 
     num_items: int
@@ -834,6 +884,7 @@ class DuelsSummary:
     noun: str = "duels"
     set_sizes: tuple[int, int] | None = None
     reduced: str | None = None
+    people: int | None = None
 
     def _sizes(self) -> list[tuple[str, str]]:
         if self.set_sizes is None:
@@ -869,6 +920,7 @@ class DuelsSummary:
             *self._sizes(),
             *([("of these tied", f"{self.ties:,}")] if self.ties else []),
             *([("groups", f"{self.groups:,}")] if self.groups is not None else []),
+            *([("people", f"{self.people:,}")] if self.people is not None else []),
             ("distinct ordered pairs", f"{self.ordered_pairs:,}"),
             ("distinct unordered pairs", f"{self.unordered_pairs:,}"),
             ("contradicted pairs", f"{self.contradicted_pairs:,}"),

@@ -1,18 +1,19 @@
-"""Features of the people whose preferences are learned, as read and as models use them."""
+"""Features of the people whose preferences are learned."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparse_prefgp.data.features import FeatureTransform
-from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.words import id_text, shortened
+
+if TYPE_CHECKING:
+    from sparse_prefgp.data.features import FeatureTransform
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,49 @@ class PeopleFeatures:
     """(S,)."""
     transform: FeatureTransform | None = None
     """How they were made of raw columns; None where they were given as numbers."""
+
+    @classmethod
+    def given(cls, values: Any, names: Sequence[Hashable]) -> PeopleFeatures:
+        """Of numbers.
+
+        :param values: features of people: a mapping from their names, or an array (P, S) in the
+            order of `names`.
+        :param names: of the people of the duels, each of whom needs features.
+        :raises ValueError: another shape, a number that is not finite, a person without features.
+        """
+        if isinstance(values, PeopleFeatures):
+            values.of(names)
+            return values
+        whose = tuple(values) if isinstance(values, Mapping) else tuple(names)
+        rows = list(values.values()) if isinstance(values, Mapping) else values
+        try:
+            array = np.asarray(rows, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.empty(0)
+        if array.ndim != 2 or len(array) != len(whose) or not array.size:
+            raise ValueError(
+                f"people_features has the shape {np.shape(array)} for {len(whose)} people; give "
+                "(P, S) numbers in the order in which people first appear, or a mapping from their "
+                "names to S numbers each."
+            )
+        for i, j in np.argwhere(~np.isfinite(array))[:1]:
+            raise ValueError(
+                f"people_features has {array[i, j]} for the person {shortened(whose[i])}; give "
+                "finite numbers."
+            )
+        array.setflags(write=False)
+        found = cls(whose, array, tuple(f"feature {j}" for j in range(array.shape[1])))
+        found.of(names)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, numbers and strings, ready for JSON; floats keep every bit."""
+        return {
+            "names": list(self.names),
+            "values": self.values.tolist(),
+            "feature_names": list(self.feature_names),
+            "transform": None if self.transform is None else self.transform.to_dict(),
+        }
 
     @cached_property
     def _rows(self) -> Mapping[str, int]:
@@ -44,40 +88,3 @@ class PeopleFeatures:
                 "people (people=, --people), or of none."
             )
         return np.asarray(self.values[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class PeopleTable:
-    """A table of people as it was read."""
-
-    frame: Any
-    """Data frame with P rows and every column but the id."""
-    names: tuple[Hashable, ...]
-    """(P,) ids, in row order."""
-    numeric: tuple[str, ...]
-    """Names of the numeric columns."""
-    categorical: tuple[str, ...]
-    """Names of the columns of categories."""
-    row_names: RowNames
-    """How a message names each row."""
-
-    def features(
-        self, training: Sequence[Hashable], transform: FeatureTransform | None = None
-    ) -> PeopleFeatures:
-        """Features of all people of the table.
-
-        :param training: the people of whom means, standard deviations and levels are learned.
-        :param transform: use this recorded one instead.
-        :raises ValueError: what `FeatureTransform.fit` and `apply` raise.
-        """
-        if transform is None:
-            wanted = {id_text(name) for name in training}
-            rows = np.flatnonzero([id_text(name) in wanted for name in self.names])
-            transform = FeatureTransform.fit(
-                self.frame.iloc[rows],
-                self.numeric,
-                self.categorical,
-                lambda i: self.row_names(int(rows[i])),
-            )
-        values = transform.apply(self.frame, self.row_names)
-        return PeopleFeatures(self.names, values, transform.feature_names, transform)

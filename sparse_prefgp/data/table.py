@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +13,48 @@ from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import FeatureTransform, require_pandas
-from sparse_prefgp.data.people import PeopleTable
+from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.row_names import RowNames
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+from sparse_prefgp.support.words import id_text
+
+
+@dataclass(frozen=True, eq=False)
+class PeopleTable:
+    """A table of people as it was read."""
+
+    frame: Any
+    """Data frame with P rows and every column but the id."""
+    names: tuple[Hashable, ...]
+    """(P,) ids, in row order."""
+    numeric: tuple[str, ...]
+    """Names of the numeric columns."""
+    categorical: tuple[str, ...]
+    """Names of the columns of categories."""
+    row_names: RowNames
+    """How a message names each row."""
+
+    def features(
+        self, training: Sequence[Hashable], transform: FeatureTransform | None = None
+    ) -> PeopleFeatures:
+        """Features of all people of the table.
+
+        :param training: the people of whom means, standard deviations and levels are learned.
+        :param transform: use this recorded one instead.
+        :raises ValueError: what `FeatureTransform.fit` and `apply` raise.
+        """
+        if transform is None:
+            wanted = {id_text(name) for name in training}
+            rows = np.flatnonzero([id_text(name) in wanted for name in self.names])
+            transform = FeatureTransform.fit(
+                self.frame.iloc[rows],
+                self.numeric,
+                self.categorical,
+                lambda i: self.row_names(int(rows[i])),
+                apart=(*self.numeric, *self.categorical),
+            )
+        values = transform.apply(self.frame, self.row_names)
+        return PeopleFeatures(self.names, values, transform.feature_names, transform)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,6 +230,7 @@ class DuelTable:
         *,
         transform: FeatureTransform | None = None,
         only_compared: bool = False,
+        people_features: PeopleFeatures | None = None,
     ) -> Duels:
         """Validated duels of some rows, with standardised features.
 
@@ -199,6 +239,8 @@ class DuelTable:
             levels. Default: the items in `rows`, or every item when `rows` is left out.
         :param transform: use this recorded transform instead of learning one.
         :param only_compared: leave out items that are in none of the kept duels.
+        :param people_features: use these recorded ones instead of learning means, standard
+            deviations and levels from the people of the kept duels.
         :raises ValueError: no duels, no feature that varies, a feature that is missing or not a
             number, or both `standardise_on` and `transform`.
         """
@@ -220,14 +262,19 @@ class DuelTable:
         position = np.zeros(self.num_items, dtype=np.int64)
         position[kept] = np.arange(len(kept))
         features = transform.apply(self.items.iloc[kept], lambda i: self.row_names(int(kept[i])))
+        events = self.events.take(index)
+        people = None
+        if self.people is not None and events.person is not None:
+            people = people_features or self.people.features(events.person.used().names)
         return Duels.from_events(
             features,
-            self.events.take(index).onto(position),
+            events.onto(position),
             item=None if self.base_items is None else self.base_items[kept],
             item_ids=[self.item_ids[i] for i in kept],
             feature_names=transform.feature_names,
             transform=transform,
             item_rows=None if self.item_rows is None else self.item_rows.select(kept),
+            people_features=people,
         )
 
     def transform_of(self, training: IntArray) -> FeatureTransform:
@@ -309,6 +356,7 @@ class _OwnUnits(DuelTable):
             feature_names=old.feature_names,
             transform=old.transform,
             item_rows=old.item_rows,
+            people_features=old.people_features,
         )
 
 

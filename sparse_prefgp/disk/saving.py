@@ -20,6 +20,7 @@ from sparse_prefgp.covariances.projected import points_of
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.disk.folders import replaced_folder
 from sparse_prefgp.disk.model_folder import check_replaceable, model_files, read_model
 from sparse_prefgp.engines import (
@@ -101,7 +102,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     ids, transform = data["item_ids"], data["transform"]
     if ids is not None:
         ids = _from_bytes(arrays[ids])
-    named = data.get("item_rows")
+    named, of_people = data.get("item_rows"), data.get("people_features")
     decoded = decoder.module(description["kernel"])
     # Before effects were of items, each row had one of its own.
     of_rows = "effects_of" not in data and bool(item_effects(decoded))
@@ -114,6 +115,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         item_ids=ids,
         feature_names=data["feature_names"],
         transform=None if transform is None else FeatureTransform.from_dict(transform, arrays),
+        people_features=None if of_people is None else _people(_from_bytes(arrays[of_people])),
     )
     points = None
     if inducing is not None:
@@ -161,6 +163,16 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
     inference["status"] = Status[inference["status"]]
     model.restore(arrays["site_nu"], arrays["site_tau"], InferenceResult(**inference))
     return model
+
+
+def _people(values: dict[str, Any]) -> PeopleFeatures:
+    made = values["transform"]
+    return PeopleFeatures(
+        tuple(values["names"]),
+        np.array(values["values"], dtype=np.float64).reshape(len(values["names"]), -1),
+        tuple(values["feature_names"]),
+        None if made is None else FeatureTransform.from_dict(made),
+    )
 
 
 def _from_bytes(array: Any) -> Any:

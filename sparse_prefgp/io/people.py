@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparse_prefgp.data.events import Codes
-from sparse_prefgp.data.people import PeopleTable
+from sparse_prefgp.data.table import PeopleTable
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.files import Source, Table, load
 from sparse_prefgp.support.words import id_text

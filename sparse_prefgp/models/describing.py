@@ -92,6 +92,8 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         arrays["item_ids"] = ids_as_array(duels.item_ids)
     if duels.item_rows is not None:
         arrays["item_rows"] = as_bytes(duels.item_rows.to_dict())
+    if duels.people_features is not None:
+        arrays["people_features"] = as_bytes(duels.people_features.to_dict())
     if model.approximation.labels is not None:
         whole["approximation"]["fields"]["blocks"] = list(model.approximation.labels)
     description = {
@@ -117,7 +119,9 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             "groups": None if duels.group_names is None else list(duels.group_names),
             "group_column": duels.group_column,
             "covariates": list(duels.covariate_names),
-            "people": None if duels.events.person is None else list(duels.events.person.names),
+            "people": None if duels.people_names is None else list(duels.people_names),
+            "person_column": duels.person_column,
+            "people_features": None if duels.people_features is None else "people_features",
             "item_rows": None if duels.item_rows is None else "item_rows",
             # Before, effects were of rows.
             "effects_of": "items",
@@ -266,7 +270,10 @@ def events_of_arrays(data: dict[str, Any], arrays: dict[str, np.ndarray]) -> Eve
     counts, each = arrays["counts"], arrays.get("weights")
     labels = {
         name: None if data.get(name) is None else Codes(arrays[name], tuple(data[name]), column)
-        for name, column in (("groups", data.get("group_column")), ("people", None))
+        for name, column in (
+            ("groups", data.get("group_column")),
+            ("people", data.get("person_column")),
+        )
     }
     if "sides" in arrays:
         sides = arrays["sides"]

@@ -71,6 +71,10 @@ def test_features_of_people_are_those_of_the_training_people():
     np.testing.assert_array_equal(again.values, found.values)
     with pytest.raises(ValueError, match="person 'Eve' has no features"):
         found.of(["Eve"])
+    duels = table.to_duels([0, 4])
+    np.testing.assert_array_equal(duels.people_features.values, found.values)
+    test = table.to_duels([1], transform=duels.transform, people_features=duels.people_features)
+    np.testing.assert_array_equal(test.people_features.of(["Bob"]), found.of(["Bob"]))
 
 
 @pytest.mark.parametrize(
