@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import LbfgsInvHessProduct, minimize
 
 from sparse_prefgp.learning.objective import Objective
-from sparse_prefgp.learning.settling import WINDOW, Settling
+from sparse_prefgp.learning.settling import Settling, window
 from sparse_prefgp.support.arrays import FloatArray
 
 MEMORY = 10
@@ -168,8 +168,8 @@ class LbfgsState:
             why = _GRADIENT
         elif before - here <= SMALL_CHANGE * max(abs(before), abs(here), 1.0):
             why = _CHANGE
-        elif len(self.values) > WINDOW:
-            why = settling.settled(self.values[-1 - WINDOW] - here, self.promised)
+        elif len(self.values) > (last := window(len(self.position))):
+            why = settling.settled(self.values[-1 - last] - here, self.promised, last)
         if why == _CHANGE and self.is_steep:
             return replace(self, ended=_STEEP)
         return replace(self, ended=why, converged=bool(why))

@@ -175,7 +175,6 @@ class InMemory(_Flat):
         started = time.perf_counter()
         model, variables = self.model, self._variables
         model.engine = self._loose  # what is traced has the engine of the moment in it
-        sites = [each.copy() for each in model.sites()]
 
         @tf.function(autograph=False)
         def loss_and_gradient() -> tuple[tf.Tensor, tf.Tensor]:
@@ -184,14 +183,7 @@ class InMemory(_Flat):
                 loss = model.training_loss()
             return loss, flat_gradient(tape, loss, variables)
 
-        swept = model.total_sweeps()
-        try:
-            loss_and_gradient()  # tracing alone leaves part of the compiling to the first call
-        except tf.errors.InvalidArgumentError:
-            pass  # the evaluation that follows counts it
-        # That call is in no account.
-        model.start_from(*sites)
-        self._sweeps_before += model.total_sweeps() - swept
+        loss_and_gradient.get_concrete_function()  # some of the compiling is left to the first call
         self._compiled = loss_and_gradient
         self.compile_seconds += time.perf_counter() - started
         return loss_and_gradient

@@ -110,12 +110,13 @@ def optimise(
     :param polish: exact iterations after those on the subset, 0 by default.
     :param rng: perturbs the starts, begun by seed 0 by default; or draws the subset.
     :param progress: called after each chunk of a stream, in this process.
-    :param least_gain: a start has settled, and ends, when its last ten iterations together brought
-        less than this in log evidence and log prior, in nats a duel (a duel counts as often as its
-        count and weight say; in a stream, as its count), and the quadratic model of L-BFGS promises
-        no more than that up to the optimum. Scores of new duels hardly move after that, though a
-        plateau cannot be told from an end; evidences may be off by it times the duels and more.
-        None continues to the optimum, or to the limit.
+    :param least_gain: a start has settled, and ends, when its last ten iterations (or as many as
+        there are parameters, at least three, where these are fewer) together brought less than
+        this in log evidence and log prior, in nats a duel (a duel counts as often as its count and
+        weight say; in a stream, as its count), and the quadratic model of L-BFGS promises no more
+        than that up to the optimum. Scores of new duels hardly move after that, though a plateau
+        cannot be told from an end; evidences may be off by it times the duels and more. None
+        continues to the optimum, or to the limit.
     :param checkpoint: where to keep what a killed run can resume from, and whether to resume; a
         path alone starts over, unless what is there belongs to another run, which is refused. A
         resumed run is a warm start from the parameters reached: sites begin at zero, iterations

@@ -1,30 +1,39 @@
-"""When a run has settled: its last ten iterations together brought next to nothing."""
+"""When a run has settled: its last iterations together brought next to nothing."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-# Iterations over which it is said what they brought together.
-WINDOW = 10
+# Iterations over which it is said what they brought together, at most and at least.
+WINDOW, SHORT = 10, 3
+
+
+def window(parameters: int) -> int:
+    """Ten iterations, or as many as there are numbers to learn where these are fewer.
+
+    After so many the quadratic model of L-BFGS has seen every direction that there is.
+    """
+    return max(SHORT, min(WINDOW, parameters))
 
 
 @dataclass(frozen=True)
 class Settling:
-    """What ten iterations must bring for a run to continue."""
+    """What a window of iterations must bring for a run to continue."""
 
     least_gain: float | None
     """In nats a duel; None: a run continues to an optimum or its limit."""
     duels: float
     """How many the objective is about, as often as they count."""
 
-    def settled(self, gained: float, promised: float) -> str:
+    def settled(self, gained: float, promised: float, iterations: int = WINDOW) -> str:
         """Why the run ends now; empty while it runs.
 
         A step that is still promised more is waited for: slow iterations are not always the last.
 
-        :param gained: nats by the last ten iterations, NaN before there are so many.
+        :param gained: nats by the last iterations, NaN before there are so many.
         :param promised: nats up to the optimum of the quadratic model of the optimiser.
+        :param iterations: how many the last ones are.
         """
         if self.least_gain is None or math.isnan(gained):
             return ""
@@ -32,6 +41,6 @@ class Settling:
         if gained >= enough or promised >= enough:
             return ""
         return (
-            f"settled: the last {WINDOW} iterations together brought {gained / self.duels:.1e} "
+            f"settled: the last {iterations} iterations together brought {gained / self.duels:.1e} "
             "nats a duel"
         )

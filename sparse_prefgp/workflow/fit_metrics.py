@@ -111,7 +111,9 @@ def fit_figures(holdout: Holdout | StreamHoldout, model: Any, report: Any) -> di
         "inducing": None
         if model.inducing_variable is None
         else int(model.inducing_variable.num_inducing),
-        "fixed_inducing": settings.fixed_inducing,
+        "fixed_inducing": settings.fixed_inducing
+        if model.inducing_variable is None
+        else not any(p.trainable for p in model.inducing_variable.parameters),
         "noise_variance": settings.noise_variance,
         "margin": None if model.margin is None else float(model.margin.numpy()),
         "cuts": None if model.duels.levels is None else model.cuts.numpy().tolist(),

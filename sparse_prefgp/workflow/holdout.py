@@ -163,7 +163,18 @@ class Training:
             lean_by_group=settings.lean_by_group,
         )
         _fix(model, settings)
+        if self._covered(model):
+            gpflow.set_trainable(model.inducing_variable, False)
         return model
+
+    def _covered(self, model: models.PreferenceGP) -> bool:
+        """Whether inducing inputs are all the distinct items, and so the best ones of a bound."""
+        points = model.inducing_variable
+        if points is None or not self.approximation.is_bound:
+            return False
+        if covariances.projected.projection_of(model.kernel) is not None:
+            return False  # where the items are is learned
+        return bool(points.num_inducing == len(self.train.distinct_rows()[0]))
 
     def learning(self, watch: FitCallbacks, rng: np.random.Generator) -> dict[str, Any]:
         """What `optimise` is given for duels in memory."""

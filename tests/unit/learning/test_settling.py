@@ -14,7 +14,7 @@ import pytest
 import sparse_prefgp as spg
 from sparse_prefgp.learning.checkpoint import Checkpoint, Interrupted
 from sparse_prefgp.learning.optimise import OptimisationReport, Progress, optimise
-from sparse_prefgp.learning.settling import Settling
+from sparse_prefgp.learning.settling import Settling, window
 
 # Coarse enough for a small problem to settle before it has converged.
 COARSE = 2e-3
@@ -65,6 +65,11 @@ def test_the_rule() -> None:
         "settled: the last 10 iterations together brought 9.0e-06 nats a duel"
     )
     assert not Settling(None, 1000.0).settled(0.0, 0.0)
+    assert rule.settled(0.009, 0.0, 5).startswith("settled: the last 5 iterations")
+
+
+def test_the_last_iterations_are_no_more_than_there_are_parameters() -> None:
+    assert [window(n) for n in (1, 3, 7, 10, 5000)] == [3, 3, 7, 10, 10]
 
 
 @pytest.mark.slow

@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 import sparse_prefgp as spg
 from sparse_prefgp.cli.app import app
+from sparse_prefgp.workflow.holdout import Training
 from sparse_prefgp.workflow.reporting import FITTING, HOLDING, LOADING, PLACING, READING, SCORING
+from sparse_prefgp.workflow.settings import FitSettings
 from tests.tolerances import FIXED_POINT
 
 pytest.importorskip("pandas")
@@ -58,6 +60,31 @@ def check_same(mine: Any, theirs: Any, at: str = "") -> None:
         assert mine == pytest.approx(theirs, rel=FIXED_POINT, abs=FIXED_POINT), at
     else:
         assert mine == theirs, at
+
+
+@pytest.mark.parametrize(
+    ("approximation", "kernel", "inducing", "held"),
+    [
+        ("vfe", "se", N, True),
+        ("vfe", "se", N - 1, False),
+        ("vfe", "projected(se, 1)", N, False),  # where items are is learned
+        ("fitc", "se", N, False),  # no bound, so that others may look better
+    ],
+)
+def test_inducing_inputs_that_are_all_items_stay(
+    frames: tuple[pd.DataFrame, pd.DataFrame],
+    approximation: str,
+    kernel: str,
+    inducing: int,
+    held: bool,
+) -> None:
+    items, duels = frames
+    table = spg.read_table(items, duels.drop(columns="tie"))
+    settings = FitSettings(kernel=kernel, approximation=approximation, inducing=inducing)
+    training = Training(settings, table.to_duels(), inducing)
+    model = training.model(training.first_inputs())
+    trained = [p.trainable for p in model.inducing_variable.parameters]
+    assert trained and not any(trained) if held else all(trained)
 
 
 @pytest.mark.slow
