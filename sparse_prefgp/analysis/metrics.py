@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,14 +55,13 @@ def score(
     """
     p, log_p, weights = _checked(probabilities, counts, log_probabilities)
     total = float(weights.sum())
-    gap = [one.duels * abs(one.confidence - one.accuracy) for one in _bins(p, weights)]
     nlp = float(-(weights @ log_p) / total)
     return {
         "accuracy": float(weights @ _right(p) / total),
         "nlp_nats": nlp + 0.0,  # no minus sign on a perfect zero
         "nlp_bits": nlp / float(np.log(2.0)) + 0.0,
         "brier": float(weights @ (1.0 - p) ** 2 / total),
-        "calibration_error": float(sum(gap) / total),
+        "calibration_error": calibration_error(_bins(p, weights)),
         "duels": round(total),
     }
 
@@ -79,6 +79,16 @@ class CalibrationBin:
     """Their mean confidence, or probability."""
     accuracy: float
     """The share that was right (p of one half is half right), or was chosen."""
+
+
+def calibration_error(bins: Sequence[CalibrationBin]) -> float:
+    """Mean gap between confidence and accuracy; NaN without bins.
+
+    :param bins: as `calibration_bins` makes them.
+    """
+    total = sum(one.duels for one in bins)
+    gaps = sum(one.duels * abs(one.confidence - one.accuracy) for one in bins)
+    return float(gaps / total) if total else float("nan")
 
 
 def calibration_bins(
@@ -403,13 +413,11 @@ def score_choices(
     best = p == p.max(1, keepdims=True)
     hit = np.where(best[rows, place], 1.0 / best.sum(1), 0.0)
     happened = np.arange(p.shape[1]) == place[:, None]
-    bins = _bins_of_choices(p, place, weights)
-    gap = sum(one.duels * abs(one.confidence - one.accuracy) for one in bins)
     return {
         **_mean_loss(-log_p[rows, place], weights, people),
         "hit_rate": float(weights @ hit / total),
         "brier": float(weights @ ((p - happened) ** 2).sum(1) / total),
-        "calibration_error": float(gap / sum(one.duels for one in bins)),
+        "calibration_error": calibration_error(_bins_of_choices(p, place, weights)),
         "choices": round(total),
     }
 

@@ -18,7 +18,12 @@ import numpy as np
 
 from sparse_prefgp import analysis
 from sparse_prefgp.analysis.baselines import LinearProbit
-from sparse_prefgp.analysis.metrics import CalibrationBin, abstention_curve, calibration_bins
+from sparse_prefgp.analysis.metrics import (
+    CalibrationBin,
+    abstention_curve,
+    calibration_bins,
+    calibration_error,
+)
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
@@ -97,13 +102,12 @@ class CandidateScore:
     @property
     def calibration_error(self) -> float:
         """Mean gap between confidence and accuracy; NaN where nothing is known."""
-        total = sum(one.duels for one in self.bins)
-        gaps = sum(one.duels * abs(one.confidence - one.accuracy) for one in self.bins)
-        return gaps / total if total else math.nan
+        return calibration_error(self.bins)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `candidate` is its kernel, approximation and m."""
         return {
+            "candidate": str(self.candidate),
             "kernel": self.candidate.kernel,
             "approximation": self.candidate.approximation,
             "inducing": self.inducing,
@@ -155,8 +159,7 @@ class Comparison:
         """A data frame with a row for each candidate, and the linear probit at its end."""
         pd = require_pandas()
         rows = [
-            {"candidate": str(score.candidate), **score.to_dict(), "chosen": self._chosen(score)}
-            for score in self.scores
+            {**score.to_dict(), "chosen": score.candidate == self.chosen} for score in self.scores
         ]
         nlp, error = self.linear_probit
         reference = {"candidate": self.rival, "status": "reference", "reason": ""}
@@ -195,9 +198,6 @@ class Comparison:
     @property
     def _key(self) -> str:
         return self.rival.replace(" ", "_")
-
-    def _chosen(self, score: CandidateScore) -> bool:
-        return score.candidate == self.chosen
 
     def __str__(self) -> str:
         lines = [f"{'candidate':<32} {'nlp nats':>9} {'± se':>7} {'behind':>8} {'± se':>7} status"]

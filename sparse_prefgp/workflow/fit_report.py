@@ -225,10 +225,8 @@ def _candidates(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
         values = [one.get("nlp_nats"), one.get("nlp_se"), one.get("calibration_error")]
         cells = [(_number(value), "") for value in values]
         cells += [(_number(right.get(share)), "") for share in ("1", "0.5", "0.1")]
-        name = f"{one['kernel']}/{one['approximation']}"
-        status = (
-            "chosen" if chosen["chosen"] and chosen["chosen"].startswith(name) else one["status"]
-        )
+        name = one["candidate"]
+        status = "chosen" if name == chosen["chosen"] else one["status"]
         rows.append((name, [*cells, (status, "")]))
     headings = (
         "nlp, nats",

@@ -163,7 +163,7 @@ def _add_candidates(add: Callable[..., None], candidates: Sequence[Mapping[str, 
     """What the candidates of a choice knew about themselves."""
     if not candidates:
         return
-    names = [f"{one['kernel']}/{one['approximation']}" for one in candidates]
+    names = [one["candidate"] for one in candidates]
     bins = [
         [analysis.metrics.CalibrationBin(**values) for values in one["reliability"]]
         for one in candidates

@@ -15,6 +15,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.data.events import CHOICE, Events
 from sparse_prefgp.learning.greedy import addition_gains
 from tests.reference.slow_sets import slope, slow_sets
+from tests.slopes import check_slopes
 from tests.tolerances import EVIDENCE, GRADIENT, IDENTITY, PARTS, ROUNDING
 
 PATH = Path(__file__).parents[2] / "data" / "events_cases.json"
@@ -205,19 +206,7 @@ ENGINES = {
 def test_slopes_of_every_row_and_engine(row: str, engine: str) -> None:
     model = model_of(ROWS[row], engine=ENGINES[engine])
     gpflow.set_trainable(model.noise_variance, engine != "logit")  # which has noise of its own
-    free = model.trainable_variables
-    with tf.GradientTape() as tape:
-        loss = model.training_loss()
-    for variable, found in zip(free, tape.gradient(loss, free), strict=True):
-        step = 1e-5 * np.ones(variable.shape) / np.sqrt(max(1, variable.numpy().size))
-        before, ends = variable.numpy(), []
-        for sign in (1.0, -1.0):
-            variable.assign(before + sign * step)
-            ends.append(-float(model.log_evidence()))
-        variable.assign(before)
-        np.testing.assert_allclose(
-            np.sum(found * step) * 2.0, ends[0] - ends[1], rtol=GRADIENT, atol=2e-5 * GRADIENT
-        )
+    check_slopes(model)
 
 
 def test_bounds_are_in_order() -> None:

@@ -27,7 +27,8 @@ from sparse_prefgp.data.events import (
     Events,
 )
 from tests.reference.slow_sets import rows_of, slow_sets
-from tests.tolerances import EVIDENCE, GRADIENT, IDENTITY, ROUNDING
+from tests.slopes import check_slopes
+from tests.tolerances import EVIDENCE, IDENTITY, ROUNDING
 
 PATH = Path(__file__).parents[2] / "data" / "events_cases.json"
 CASES = {case["name"]: case for case in json.loads(PATH.read_text())["cases"]}
@@ -295,20 +296,7 @@ def test_an_engine_of_single_copies_takes_over() -> None:
 def test_slopes_of_every_row(approximation: spg.Approximation) -> None:
     """Of all that a fit changes, against central differences of evidence found again."""
     model = mixed(approximation)
-    free = model.trainable_variables
-    with tf.GradientTape() as tape:
-        loss = model.training_loss()
-    for variable, slope in zip(free, tape.gradient(loss, free), strict=True):
-        step = 1e-5 * np.ones(variable.shape) / np.sqrt(max(1, variable.numpy().size))
-        before, ends = variable.numpy(), []
-        for sign in (1.0, -1.0):
-            variable.assign(before + sign * step)
-            ends.append(-float(model.log_evidence()))
-        variable.assign(before)
-        difference = ends[0] - ends[1]
-        np.testing.assert_allclose(
-            np.sum(slope * step) * 2.0, difference, rtol=GRADIENT, atol=2e-5 * GRADIENT
-        )
+    check_slopes(model)
 
 
 def test_bounds_are_in_order() -> None:
