@@ -80,8 +80,8 @@ def main() -> None:
     ranking = pd.read_csv(out)
     means = ranking.set_index("item_id").sort_index()["mean"].to_numpy()
     print(
-        f"rank: {seconds:.0f} s, peak {peak:.1f} GB; {len(ranking):,} means, whose correlation with "
-        f"the true utilities is {np.corrcoef(means, utility)[0, 1]:.3f}"
+        f"rank: {seconds:.0f} s, peak {peak:.1f} GB; correlation of "
+        f"{len(ranking):,} means with the true utilities {np.corrcoef(means, utility)[0, 1]:.3f}"
     )
 
 

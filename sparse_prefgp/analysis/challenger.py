@@ -292,15 +292,10 @@ def _checked_box(model: PreferenceGP, bounds: Any) -> FloatArray:
     d, transform = model.duels.num_features, model.duels.transform
     if not d:
         raise ValueError("The items have no features to bound; give a pool of items.")
-    if transform is not None and transform.categorical:
+    if transform is not None and transform.beyond_numbers is not None:
         raise ValueError(
-            f"The column {transform.categorical[0]!r} is categorical and has no range; give a pool "
-            "of items in place of bounds."
-        )
-    if transform is not None and transform.reduced is not None:
-        raise ValueError(
-            f"The features were reduced ({transform.reduced}), so that bounds of them say nothing; "
-            "give a pool of items in their place."
+            f"Some features are made of {transform.beyond_numbers}, which has no range; give a "
+            "pool of items in place of bounds."
         )
     try:
         box = np.asarray(bounds, dtype=float)
@@ -322,7 +317,7 @@ def _checked_box(model: PreferenceGP, bounds: Any) -> FloatArray:
 
 def _raw(model: PreferenceGP, features: FloatArray) -> dict[str, float] | None:
     transform = model.duels.transform
-    if transform is None or transform.categorical or transform.reduced is not None:
+    if transform is None or transform.beyond_numbers is not None:
         return None
     columns = zip(transform.numeric, transform.mean, transform.scale, features, strict=False)
     return {name: float(mean + scale * x) for name, mean, scale, x in columns}

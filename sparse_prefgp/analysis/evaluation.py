@@ -378,15 +378,10 @@ def _in_units_of(
     said["covariates"] = covariates_there(columns, own.covariate_names, str(duels))
     said["groups"] = _judged_by(model, columns, groups, str(duels))
     if not {*SIDES} <= {*columns} and items is None:
-        if own.transform is not None and own.transform.categorical:
+        if own.transform is not None and own.transform.beyond_numbers is not None:
             raise ValueError(
-                "The duels have features of both sides, which are numbers, but the model has the "
-                f"categorical feature {own.transform.categorical[0]!r}; give duels between items."
-            )
-        if own.transform is not None and own.transform.reduced is not None:
-            raise ValueError(
-                "The duels have features of both sides, but the model has reduced those of items "
-                f"({own.transform.reduced}); give duels between items."
+                "The duels have features of both sides, which are numbers, but some of the model "
+                f"are made of {own.transform.beyond_numbers}; give duels between items."
             )
         standardise = False if own.transform is None else own.transform
         more: dict[str, Any] = {"standardise": standardise, "ignore": ignore, **said}

@@ -237,6 +237,15 @@ class FeatureTransform:
         return (*self.numeric, *levels, *said, *directions)
 
     @property
+    def beyond_numbers(self) -> str | None:
+        """What features are made of that are no numbers of the items, the first; None without."""
+        if self.categorical:
+            return f"the categorical column {self.categorical[0]!r}"
+        if self.texts:
+            return f"the texts {self.texts[0].column!r}"
+        return None if self.reduced is None else f"directions of a reduction ({self.reduced})"
+
+    @property
     def text_columns(self) -> tuple[str, ...]:
         """All raw columns of texts, reduced or not."""
         inner = () if self.reduced is None else self.reduced.inputs.texts

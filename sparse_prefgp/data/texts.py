@@ -229,8 +229,7 @@ class TextTransform:
     @classmethod
     def fit(cls, texts: Sequence[str]) -> TextTransform:
         """Learn from training texts; of those that differ in nothing there are no features."""
-        plain = [without_markup(text) for text in texts]
-        words = [words_of(text) for text in plain]
+        plain, words = _read(texts)
         common = common_words(words)
         values = _statistics(plain, words, common)
         mean, scale = values.mean(0), values.std(0)
@@ -254,8 +253,7 @@ class TextTransform:
 
     def apply(self, texts: Sequence[str]) -> FloatArray:
         """Features (n, k + r) of texts; words that are new count in statistics alone."""
-        plain = [without_markup(text) for text in texts]
-        words = [words_of(text) for text in plain]
+        plain, words = _read(texts)
         kept = [STATISTICS.index(name) for name in self.statistics]
         values = _statistics(plain, words, self._common)[:, kept]
         scores = self.directions.scores(words) / self.spread
@@ -331,8 +329,9 @@ class TextTransform:
 def said_of_texts(texts: Sequence[str], where: Callable[[int], str]) -> list[str]:
     """What to know of texts before features are made of them, one sentence each."""
     found = []
-    marked: BoolArray = np.array([without_markup(text) != text for text in texts], dtype=bool)
-    empty: BoolArray = np.array([not words_of(without_markup(text)) for text in texts], dtype=bool)
+    plain, words = _read(texts)
+    marked: BoolArray = np.array([a != b for a, b in zip(plain, texts, strict=True)], dtype=bool)
+    empty: BoolArray = np.array([not each for each in words], dtype=bool)
     for which, what in ((marked, "HTML tags or entities, which are left out"), (empty, "no words")):
         number = int(which.sum())
         if number:
@@ -340,6 +339,12 @@ def said_of_texts(texts: Sequence[str], where: Callable[[int], str]) -> list[str
             have = "text has" if number == 1 else "texts have"
             found.append(f"{number:,} {have} {what} (the first in {first}).")
     return found
+
+
+def _read(texts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Texts without markup, and their words."""
+    plain = [without_markup(text) for text in texts]
+    return plain, [words_of(text) for text in plain]
 
 
 def _statistics(

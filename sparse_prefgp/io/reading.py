@@ -103,10 +103,8 @@ def read_table(
     """
     names = column_names(covariates, "covariates")
     roles = Roles(counts, weights, groups, *_grades(grade, grades), tuple(names), person)
-    item_table = None
     items = items_given(items, embedding, text=text, text_features=text_features)
-    if items is not None:
-        item_table = load_items(items)
+    item_table = None if items is None else load_items(items)
     table = load_duels(duels)
     if ties is not None and grade is not None:
         raise ValueError(

@@ -191,11 +191,11 @@ def inducing_inputs(
 
 def _numeric_columns(duels: Duels) -> IntArray:
     """Columns of the features that are no 0 or 1 of a level."""
-    number, transform = duels.num_features, duels.transform
+    columns, transform = np.arange(duels.num_features), duels.transform
     if transform is None:
-        return np.arange(number)
-    directions = 0 if transform.reduced is None else transform.reduced.size
-    return np.append(np.arange(len(transform.numeric)), np.arange(number - directions, number))
+        return columns
+    first = len(transform.numeric)
+    return np.delete(columns, np.arange(first, first + sum(map(len, transform.categories))))
 
 
 def inducing_points(model: PreferenceGP) -> FloatArray | None:

@@ -98,8 +98,16 @@ def automatic_candidates(
     :raises ValueError: an unknown name; items without features, or features that cannot be read.
     """
     refuse_without_features(table)
-    compared = np.unique(table.events.sides)
-    transform = table.transform_of(compared)
+    return _candidates(table, _transform(table), kernel, approximation, inducing)
+
+
+def _candidates(
+    table: DuelTable,
+    transform: FeatureTransform,
+    kernel: str,
+    approximation: str,
+    inducing: int | str | None,
+) -> tuple[Candidate, ...]:
     kernels: tuple[str, ...] = (kernel,)
     number = inducing if isinstance(inducing, int) else None
     if is_auto(kernel) and transform.reduction is not None:
@@ -111,7 +119,8 @@ def automatic_candidates(
         kernels = (*KERNELS, ADDITIVE_KERNEL) if several else KERNELS
     if not is_auto(approximation):
         return candidates_from(kernels, (approximation,), (number,))
-    distinct = len(np.unique(transform.apply(table.items.iloc[compared]), axis=0))
+    compared = table.items.iloc[np.unique(table.events.sides)]
+    distinct = len(np.unique(transform.apply(compared), axis=0))
     if inducing is None and distinct <= EXACT_ITEMS:
         return candidates_from(kernels, ("exact",))
     found = candidates_from(kernels, APPROXIMATIONS, (number,))
@@ -172,9 +181,9 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
         return replace(settings, kernel=MANY_DEFAULT) if table.num_features > FEW else settings
     if not table.has_features or table.only_contexts:
         return settings
-    if _reduces(table):
+    transform = _transform(table)
+    if transform.reduction is not None:
         return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
-    transform = table.transform_of(np.unique(table.events.sides))
     if len(transform.feature_names) > FEW:
         return replace(settings, kernel=MANY_DEFAULT)
     return settings
@@ -228,7 +237,8 @@ def choose(
             "All training duels are ties, so there is no winner to compare candidates by; name a "
             "kernel and an approximation."
         )
-    wide = is_auto(kernel) and _reduces(train)
+    transform = _transform(train)
+    wide = is_auto(kernel) and transform.reduction is not None
     if approximation is None:
         approximation = AUTO if wide else DEFAULT_APPROXIMATION
     folds, by, most = FOLDS, settings.split, COMPARE_ITERATIONS
@@ -238,7 +248,7 @@ def choose(
         folds, most = WIDE_FOLDS, WIDE_ITERATIONS
         by = "items" if _parts_items(train, folds, settings.seed) else by
     comparison = compare(
-        automatic_candidates(train, kernel, approximation, settings.inducing),
+        _candidates(train, transform, kernel, approximation, settings.inducing),
         train,
         CompareSettings(
             folds=folds,
@@ -278,11 +288,9 @@ def choose(
     return Automatic(settings, comparison, reason)
 
 
-def _reduces(table: DuelTable) -> bool:
-    """Whether the features are reduced to directions."""
-    if table.vectors:
-        return True
-    return table.transform_of(np.unique(table.events.sides)).reduction is not None
+def _transform(table: DuelTable) -> FeatureTransform:
+    """Of the items that are in a duel."""
+    return table.transform_of(np.unique(table.events.sides))
 
 
 def _parts_items(table: DuelTable, folds: int, seed: int) -> bool:

@@ -182,9 +182,10 @@ def fit(
     :param options: fields of `FitSettings`, such as `split="items"`, `kernel="se"`,
         `approximation="fitc"`, `inducing=64`, `test_fraction=0`, `stream=True`. Along with settings
         too: `choices` or `rankings`, in place of `duels`, as for `read_choices` and
-        `read_rankings`; `ties`, a table of tied pairs; `embedding`, vectors of the items, and
-        `features`, `ignore` and `context`, columns, as for `read_duels`; `weight`, the column that
-        says as how many duels each counts; `noise_by`, the column that says who judged, so that
+        `read_rankings`; `ties`, a table of tied pairs; `embedding`, vectors of the items, `text`,
+        columns of texts, `text_features`, what makes vectors of them, and `features`, `ignore` and
+        `context`, columns, as for `read_duels`; `weight`, the column that says as how many duels
+        each counts; `noise_by`, the column that says who judged, so that
         each has a noise and, of ties and grades, cuts of its own; `covariate`, columns, and
         `lean_by`, the column that says who leans by one of them; `grade`, the column of grades, and
         `grades`, their levels.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gpflow
@@ -15,6 +16,7 @@ from sparse_prefgp.analysis import hallucination
 from sparse_prefgp.analysis.challenger import ACQUISITIONS, maximised
 from sparse_prefgp.analysis.hallucination import believed, hallucinations
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
+from sparse_prefgp.plotting.items import _numeric_columns
 from sparse_prefgp.sampling import sample_posterior
 from tests.cases import incidence, random_duels
 from tests.reference import slow_suggestion as slow
@@ -269,8 +271,28 @@ def test_a_categorical_column_has_no_range() -> None:
     items = pd.DataFrame({"item_id": [1, 2, 3], "size": [1.0, 2.0, 4.0], "colour": ["r", "g", "r"]})
     duels = pd.DataFrame({"winner": [1, 2], "loser": [2, 3]})
     model = spg.PreferenceGP(spg.read_duels(items, duels), gpflow.kernels.SquaredExponential())
-    with pytest.raises(ValueError, match="'colour' is categorical and has no range"):
+    with pytest.raises(ValueError, match="categorical column 'colour', which has no range"):
         spg.hallucination_believer(model, bounds=np.zeros((3, 2)), rng=rng())
+
+
+def test_what_is_made_of_texts_has_no_range(tmp_path: Path) -> None:
+    said = ["one two three", "two three four, five", "six"]
+    items = pd.DataFrame({"item_id": [1, 2, 3], "size": [1.0, 2.0, 4.0], "said": said})
+    duels = pd.DataFrame({"winner": [1, 2], "loser": [2, 3]})
+    model = spg.PreferenceGP(
+        spg.read_duels(items, duels, text="said"), gpflow.kernels.SquaredExponential()
+    )
+    d = model.duels.num_features
+    with pytest.raises(ValueError, match="made of the texts 'said', which has no range"):
+        spg.hallucination_believer(model, bounds=np.zeros((d, 2)), rng=rng())
+    found = spg.hallucination_believer(model, pool=items, rng=rng())
+    assert found.challenger_raw is None  # features of a text are not what it says
+    # A statistic of a text is a number, whose range a picture of inducing inputs looks at.
+    assert _numeric_columns(model.duels).tolist() == list(range(d))
+    sides = {f"{side}_{name}": [0.0] for side in ("winner", "loser") for name in ("size", "said")}
+    pd.DataFrame(sides).to_parquet(tmp_path / "sides.parquet")
+    with pytest.raises(ValueError, match="some of the model are made of the texts 'said'"):
+        spg.evaluate(model, tmp_path)
 
 
 @pytest.mark.slow
