@@ -78,7 +78,7 @@ def main() -> None:
     words = ["--model", str(model / "model"), "--embedding", vectors, "--out", str(out)]
     seconds, peak = run(["sparse-prefgp", "rank", *words])
     ranking = pd.read_csv(out)
-    means = ranking.set_index("item_id").sort_index()["mean"].to_numpy()
+    means = ranking.set_index("item_id").sort_index()["utility"].to_numpy()
     print(
         f"rank: {seconds:.0f} s, peak {peak:.1f} GB; correlation of "
         f"{len(ranking):,} means with the true utilities {np.corrcoef(means, utility)[0, 1]:.3f}"
