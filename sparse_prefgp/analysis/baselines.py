@@ -12,7 +12,7 @@ from scipy import special
 
 from sparse_prefgp.analysis.linear_losses import LinearLoss, cross_validate, newton
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.support.arrays import BoolArray, FloatArray
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 
 # Of a Newton step of the cross-validation: t D², beyond which some duels stand for all.
 MOST_WORK = 5e8
@@ -96,18 +96,16 @@ class LinearProbit:
 
         :raises ValueError: all duels are ties.
         """
-        doors = duels.events.pair_doors()
-        if not doors.decided.any():
+        sides, weights, event = decided(duels)
+        if not len(sides):
             raise ValueError(
                 "All duels are ties, from which a linear probit learns nothing; give some that one "
                 "side won."
             )
-        sides = doors.features[doors.decided]
-        weights = (duels.events.totals[doors.event] * doors.weight)[doors.decided]
         key, axis = sides[:, 0] * duels.num_items + sides[:, 1], None
         said = duels.covariates
         if said is not None:
-            said = said[doors.event][doors.decided]
+            said = said[event]
             key, axis = np.column_stack([key, said + 0.0]), 0
         _, first, row = np.unique(key, axis=axis, return_index=True, return_inverse=True)
         counts = np.bincount(row.reshape(-1), weights)
@@ -166,6 +164,18 @@ class Coin:
     ) -> FloatArray:
         """log(1/2) for each of the k rows of `differences`, (k,), whatever its covariates."""
         return np.full(len(np.asarray(differences)), np.log(0.5))
+
+
+def decided(duels: Duels) -> tuple[IntArray, FloatArray, IntArray]:
+    """Those of some duels that one side won.
+
+    :return: (t, 2) rows of winner and loser, (t,) weights, and (t,) the event that each is of.
+    :raises ValueError: answers about sets.
+    """
+    doors = duels.events.pair_doors()
+    event = doors.event[doors.decided]
+    weights = duels.events.totals[event] * doors.weight[doors.decided]
+    return doors.features[doors.decided], weights, event
 
 
 def _checked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparse_prefgp.analysis.baselines import LinearProbit
+from sparse_prefgp.analysis.baselines import LinearProbit, decided
 from sparse_prefgp.analysis.conditional_logit import conditional_logit
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.support.arrays import FloatArray
@@ -75,12 +75,11 @@ def _weights(duels: Duels, rng: np.random.Generator) -> FloatArray:
     """The direction in which utility rises, (D,), of any length."""
     if duels.events.has_sets:
         return np.asarray(conditional_logit(duels, rng=rng).coefficients, dtype=np.float64)
-    doors = duels.events.pair_doors()
-    decided = np.flatnonzero(doors.decided)
-    if len(decided) > _DUELS:
-        decided = np.sort(rng.choice(decided, _DUELS, replace=False))
-    if not len(decided):
+    sides, weights, _ = decided(duels)
+    if not len(sides):
         return np.zeros(duels.num_features)
-    won, lost = duels.items[doors.features[decided].T]
-    weights = (duels.events.totals[doors.event] * doors.weight)[decided]
+    if len(sides) > _DUELS:
+        some = np.sort(rng.choice(len(sides), _DUELS, replace=False))
+        sides, weights = sides[some], weights[some]
+    won, lost = duels.items[sides.T]
     return LinearProbit.fit(won - lost, weights, rng=rng, widths=_WIDTHS, folds=2).weights

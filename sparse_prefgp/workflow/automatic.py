@@ -181,8 +181,8 @@ def settled(table: Any, settings: FitSettings) -> FitSettings:
         return replace(settings, kernel=MANY_DEFAULT) if table.num_features > FEW else settings
     if not table.has_features or table.only_contexts:
         return settings
-    transform = _transform(table)
-    if transform.reduction is not None:
+    transform = None if table.vectors else _transform(table)  # vectors are always reduced
+    if transform is None or transform.reduction is not None:
         return replace(settings, kernel=MANY_DEFAULT if settings.stream else AUTO)
     if len(transform.feature_names) > FEW:
         return replace(settings, kernel=MANY_DEFAULT)

@@ -131,7 +131,7 @@ class Comparison:
     """Candidates, best first, and which one to take."""
 
     scores: tuple[CandidateScore, ...]
-    """Those with a score first, by it; then the others in the order of the list. chosen."""
+    """Those with a score first, by it; then the others in the order of the list."""
     chosen: Candidate | None
     best: Candidate | None
     """Taken by `rule`, and the one with the lowest score; None when every candidate failed."""

@@ -42,6 +42,12 @@ def test_the_kernel_of_a_fit_goes_by_the_features(
     assert settled(table(width, vector=vector), FitSettings(kernel="se")).kernel == "se"
 
 
+def test_the_kernel_for_vectors_needs_no_directions(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = table(3, vector=True)
+    monkeypatch.setattr(spg.io.DuelTable, "transform_of", None)  # takes seconds for large vectors
+    assert settled(made, FitSettings()).kernel == "auto"
+
+
 def test_streams_of_many_features_have_one_lengthscale() -> None:
     settings = FitSettings(stream=True)
     assert settled(table(100, vector=True), settings).kernel == "linear+iso(matern52)"

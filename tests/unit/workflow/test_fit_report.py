@@ -270,6 +270,17 @@ def test_both_fits_of_a_refit(render):
     assert "Inference of the fit to all duels did not converge: lost." in text
 
 
+def test_one_candidate_of_several_sizes_is_the_chosen_one(render):
+    made = figures()
+    names = ["se/vfe/8", "se/vfe/16", "se/vfe"]
+    scored = {"status": "ok", "nlp_nats": 0.4, "nlp_se": 0.1}
+    found = [{**scored, "candidate": name} for name in names]
+    made["automatic"] = {"candidates": found, "chosen": "se/vfe/16", "reason": "So it is."}
+    text = Page(render(made)).text
+    rows = [re.search(rf"{name} 0\.4000 .*? (ok|chosen)", text).group(1) for name in names]
+    assert rows == ["ok", "chosen", "ok"]
+
+
 def test_a_picture_that_is_missing(tmp_path):
     with pytest.raises(OSError, match=re.escape("gone.png")):
         render_report(FIGURES, [("gone.png", "Gone", "Gone.")], RANKING, tmp_path)
