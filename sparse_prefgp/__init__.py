@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning.initial import auto_inputs as auto_inputs
     from sparse_prefgp.learning.initial import initial_inputs as initial_inputs
     from sparse_prefgp.learning.optimise import optimise as optimise
+    from sparse_prefgp.learning.tastes import begin_tastes as begin_tastes
     from sparse_prefgp.learning.tensorboard import to_tensorboard as to_tensorboard
     from sparse_prefgp.models import PreferenceGP as PreferenceGP
     from sparse_prefgp.models import kmeans_inputs as kmeans_inputs

@@ -49,6 +49,8 @@ class DuelProblem(NamedTuple):
     """What replaces the kernel on pairs of rows, if anything."""
     cut_scale: tf.Tensor | None = None
     """(number of groups,), by what a group multiplies the cuts; None where all share them."""
+    taste: gpflow.kernels.Kernel | None = None
+    """Of what each person prefers besides what all do; None where all are one."""
 
     @property
     def num_features(self) -> int:

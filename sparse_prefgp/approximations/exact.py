@@ -16,6 +16,7 @@ from sparse_prefgp.approximations.base import (
     build_factors,
     sample_duels,
 )
+from sparse_prefgp.approximations.people import features_of_rows, over_people
 from sparse_prefgp.covariances import (
     Covariance,
     DenseOverColumns,
@@ -50,6 +51,8 @@ class Exact(Approximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph = problem.graph
+        if problem.taste is not None:
+            return over_people(problem, features_of_rows(problem))
         if self.over == "items" and graph.noises is not None:
             raise ValueError(
                 "Sets of alternatives share noises over the rows of their answers; leave "

@@ -27,6 +27,7 @@ from sparse_prefgp.approximations.base import (
 from sparse_prefgp.approximations.exact import check_over
 from sparse_prefgp.approximations.layout import choose_layout
 from sparse_prefgp.approximations.pair_residual import PairResidual
+from sparse_prefgp.approximations.people import FeaturesOfItems, LeftOfPeople, over_people
 from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.covariances import (
     FeaturesBesideEffects,
@@ -137,6 +138,15 @@ class InducingApproximation(SummedApproximation):
     def correction_of_sets(self, residual: SetResidual) -> tf.Tensor:
         """What is added to log Z where answers are about sets, a scalar."""
 
+    def correction_of_people(self, left: LeftOfPeople) -> tf.Tensor:
+        """What is added to log Z where people have tastes, a scalar.
+
+        :raises ValueError: nobody knows what that would be.
+        """
+        raise ValueError(
+            f"{self.name}() has no form for tastes of people; use Exact(), VFE() or FITC()."
+        )
+
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The same; in the form over duels copies of an answer about a set are apart: each has
         noises of its own."""
@@ -144,6 +154,11 @@ class InducingApproximation(SummedApproximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph, effect = problem.graph, pair_effect(problem.kernel)
+        if problem.taste is not None:
+            basis = whitened(problem)
+            shared = FeaturesOfItems(basis.features, basis.jitter)
+            added = self.correction_of_people if self.penalises_residual else None
+            return over_people(problem, shared, self.residual_share, added)
         if effect is None and graph.noises is None and self.over != "duels":
             apart = beside_effects(problem.kernel, graph)
             if apart is not None:

@@ -22,6 +22,7 @@ from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.residual import (
     BLOCKS,
     SharedNoise,
+    Tastes,
     Term,
     Unexplained,
     ends_apart,
@@ -159,10 +160,12 @@ class PITC(SummedApproximation):
         """What duels share besides the inducing values."""
         graph = problem.graph
         assert graph.blocks is not None
-        within = Unexplained(problem.kernel, graph, graph.blocks)
-        if graph.noises is None:
-            return (within,)
-        return within, SharedNoise(graph.noises, 0.5 * problem.noise)
+        terms: list[Term] = [Unexplained(problem.kernel, graph, graph.blocks)]
+        if problem.taste is not None and graph.people is not None:
+            terms.append(Tastes(problem.taste, graph, graph.people))
+        if graph.noises is not None:
+            terms.append(SharedNoise(graph.noises, 0.5 * problem.noise))
+        return tuple(terms)
 
 
 def _in_blocks(graph: DuelGraph, blocks: IntArray) -> DuelGraph:

@@ -94,6 +94,16 @@ class LowRankPlusBlocks(LowRank):
         places = np.concatenate([bucket.sites.reshape(-1) for bucket in buckets])
         self._place_of_site = np.argsort(places, kind="stable")[:num_sites]
 
+    @property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """How blocks and sites lie in them."""
+        return self._buckets
+
+    @property
+    def residuals(self) -> tuple[tf.Tensor, ...]:
+        """R~ of each bucket, (g, b, b)."""
+        return self._residuals
+
     # Between (t,) per site and (g, b, 1) per bucket.
 
     def _spread(self, values: tf.Tensor) -> list[tf.Tensor]:
@@ -145,7 +155,7 @@ class LowRankPlusBlocks(LowRank):
         total = tf.zeros([], u.mean.dtype)
         pieces = zip(self._features, self._residuals, own, strict=True)
         for features, residual, part in pieces:
-            weights, explained, scaled = _weights(part, u)
+            weights, explained, scaled = weights_of(part, u)
             by_features = weights * u.mean[:, 0] - _times(scaled, u.inverse)
             by_residual = tf.matmul(weights, weights, transpose_b=True) - explained
             total += tf.reduce_sum(tf.stop_gradient(by_features) * features)
@@ -181,7 +191,7 @@ class LowRankPlusBlocks(LowRank):
         bucket, slot, size = self._find(terms, groups)
         half, white, natural = (x[slot : slot + 1] for x in own[bucket][:3])
         alone = own[bucket]._replace(half=half, white=white, natural=natural)
-        weights, explained, scaled = _weights(alone, u)
+        weights, explained, scaled = weights_of(alone, u)
         return BlockUnderSites(
             terms,
             self._buckets[bucket].sites[slot, :size],
@@ -272,7 +282,7 @@ def _part(phi: tf.Tensor, r: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor) 
     )
 
 
-def _weights(part: _Part, u: InducingPosterior) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def weights_of(part: _Part, u: InducingPosterior) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """a = n - G Phi E u (g, b, 1), M = G - G Phi P⁻¹ Phi'G (g, b, b), G Phi chol(P)⁻ᵀ (g, b, m)."""
     half, white = part.half, part.white
     weights = part.natural - tf.matmul(half, _times(white, u.mean), transpose_a=True)

@@ -28,6 +28,8 @@ MAX_BLOCK = 5000
 BLOCKS = "blocks of PITC"
 # Of those within which noise is shared.
 SETS = "sets"
+# Of those with a taste of their own.
+PEOPLE = "people"
 
 
 class Term(Protocol):
@@ -89,6 +91,30 @@ class Unexplained(NamedTuple):
         related -= kernel_matrix(self.kernel, inputs, winners)
         left = related - tf.matmul(features, theirs, transpose_b=True)
         return left if self.share == 1.0 else self.share * left
+
+
+class Tastes(NamedTuple):
+    """What people prefer besides what all do: `A_u K_1 A_u'` within the sites of each of them."""
+
+    kernel: gpflow.kernels.Kernel
+    """Of one's own utility, on rows of the graph."""
+    graph: DuelGraph
+    groups: IntArray
+    name: str = PEOPLE
+
+    def within(self, bucket: Bucket, features: tf.Tensor) -> tf.Tensor:
+        rows = tf.gather(as_float(self.graph.rows), bucket.rows)
+        half = ends_apart(stacked_covariance(self.kernel, rows), bucket)
+        return ends_apart(tf.linalg.matrix_transpose(half), bucket)
+
+    def with_inputs(
+        self, inputs: tf.Tensor, features: tf.Tensor, sites: IntArray, theirs: tf.Tensor
+    ) -> tf.Tensor:
+        graph = self.graph
+        winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
+        return kernel_matrix(self.kernel, inputs, losers) - kernel_matrix(
+            self.kernel, inputs, winners
+        )
 
 
 class SharedNoise(NamedTuple):

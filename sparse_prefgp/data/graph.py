@@ -190,6 +190,8 @@ class DuelGraph(Links):
     """What the columns of a row are."""
     groups: np.ndarray | None = None
     """(t,) the number of the group of each site, None without groups."""
+    people: np.ndarray | None = None
+    """(t,) the number of whose preference each site is, None where all are one."""
     noises: Noises | None = None
     """Of which sides' noises the noise of each site is made; None where each has its own."""
     passing: bool = False
@@ -234,6 +236,7 @@ class DuelGraph(Links):
             events=events,
             event=None if single else doors.event,
             groups=None if events.judge is None else events.judge.numbers[doors.event],
+            people=None if events.person is None else events.person.numbers[doors.event],
             noises=noises_of(doors) if events.has_sets else None,
             **more,
         )
@@ -295,6 +298,7 @@ class DuelGraph(Links):
             event_of_duel=None,
             count_of_duel=None,
             groups=None if self.groups is None else self.groups[sites],
+            people=None if self.people is None else self.people[sites],
             blocks=None if self.blocks is None else self.blocks[sites],
             noises=None if self.noises is None else self.noises.taking(sites, owner),
         )

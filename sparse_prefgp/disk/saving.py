@@ -126,7 +126,8 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         for name in ("margin", "noise_ratio", "cut_scale", "tie_share")
     )
     steps = tuple(decoder.parameter(number) for number in description.get("cut_steps", ()))
-    kernel = decoded
+    kernel, own = decoded, description.get("taste")
+    taste = None if own is None else decoder.module(own)
     engine = value_of(description["engine"], ENGINES)
     mean_function = None if function is None else decoder.module(function)
 
@@ -145,6 +146,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
                 cuts_by_group=scale is not None,
                 tie_model=description.get("tie_model", BOX),
                 lean_by_group=description.get("lean_by_group"),
+                taste=taste,
             )
 
     model = build(_approximation(description["approximation"], arrays))

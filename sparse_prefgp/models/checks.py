@@ -20,6 +20,7 @@ from sparse_prefgp.covariances.item_effect import (
     unheld_kernels,
 )
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
+from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
 from sparse_prefgp.data.events import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
@@ -75,6 +76,33 @@ def check_parts(
             raise ValueError(
                 f"{label} gives {found} for two items instead of {shape}; a utility has one output."
             )
+
+
+def check_taste(taste: Any, kernel: gpflow.kernels.Kernel, duels: Any) -> None:
+    """Refuse tastes of nobody, and kernels that cannot be one's own.
+
+    :param duels: `Duels`.
+    :raises ValueError: see above; effects of pairs, which are of no person.
+    """
+    if taste is None:
+        return
+    if duels.people is None:
+        raise ValueError(
+            "taste was given, but the duels are nobody's; name the person of each "
+            "(Duels(…, people=…), read_duels(…, person=…)), or leave it out."
+        )
+    if not isinstance(taste, gpflow.kernels.Kernel):
+        raise ValueError(f"taste must be a GPflow kernel, not {type(taste).__name__}.")
+    if set(map(id, taste.parameters)) & set(map(id, kernel.parameters)):
+        raise ValueError(
+            "kernel and taste share parameters, which would tie what all prefer to what one does; "
+            "give taste a kernel of its own."
+        )
+    if pair_effect(taste) is not None or pair_effect(kernel) is not None:
+        raise ValueError(
+            "Effects of pairs and tastes of people have no form together; leave PairEffect out, or "
+            "taste."
+        )
 
 
 def check_sets(graph: DuelGraph, engine: Any, margin: Any) -> None:

@@ -17,7 +17,7 @@ from sparse_prefgp.factors.choices import answer_log_probability, choice_log_pro
 from sparse_prefgp.factors.noise import ONE_NOISE, NoiseRatios
 from sparse_prefgp.factors.orthants import POINTS, sobol_points
 from sparse_prefgp.models.outcomes import group_numbers, new_ratios
-from sparse_prefgp.models.posterior import Posterior, SetPosterior, in_chunks
+from sparse_prefgp.models.posterior import Posterior, SetPosterior
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
@@ -42,7 +42,14 @@ class ChoicePredictions:
         @property
         def row_layout(self) -> RowLayout: ...
 
+        @property
+        def people(self) -> tuple[Any, ...]: ...
+
         def posterior(self) -> Posterior: ...
+
+        def _person_numbers(self, people: Any, pairs: int) -> IntArray | None: ...
+
+        def _differences(self, pairs: Any, people: IntArray | None = None) -> tf.Tensor: ...
 
         def _inputs(self, values: Any, before: Any = 0) -> tf.Tensor: ...
 
@@ -185,12 +192,18 @@ class ChoicePredictions:
     def set_posterior(self, inputs: FloatArray, events: Events, groups: Any = None) -> SetPosterior:
         """What is known of the alternatives of sets between rows, whatever was answered.
 
+        With tastes those are of the person of each event; of somebody of whom nothing is known
+        where events are nobody's.
+
         :param inputs: (n, D) rows as the kernel takes them.
         :param groups: as for `predict_choice`; they matter where judges lean.
         """
         self._check_noise()
         at_rows, there = padded(events)
-        return self._known_of(*self._rows_of(inputs, events, at_rows, groups), there)
+        people = None
+        if self.people and events.person is not None:
+            people = self._person_numbers(events.person.labels, len(events))
+        return self._known_of(*self._rows_of(inputs, events, at_rows, groups), there, people)
 
     def look_noise(self, groups: Any, sets: int) -> tuple[FloatArray, FloatArray]:
         """Noise variances of the alternatives of sets, and their weights, (K, sets) each: that of
@@ -292,19 +305,29 @@ class ChoicePredictions:
         at = events.offsets[:-1, None] + np.where(np.arange(k) < sizes[:, None], np.arange(k), 0)
         return np.asarray(self._inputs(rows)), at
 
-    def _known_of(self, rows: FloatArray, places: IntArray, mask: BoolArray) -> SetPosterior:
-        """What is known of sets of rows (b, k): from differences of two alone, each pair once."""
+    def _known_of(
+        self,
+        rows: FloatArray,
+        places: IntArray,
+        mask: BoolArray,
+        people: IntArray | None = None,
+    ) -> SetPosterior:
+        """What is known of sets of rows (b, k): from differences of two alone, each pair once.
+
+        :param people: (b,) whose utilities they are, of a model with tastes.
+        """
         b, k = places.shape
         first, second = np.triu_indices(k, 1)
         pairs = np.stack([places[:, first], places[:, second]], -1).reshape(-1, 2)
         turned = pairs[:, 0] > pairs[:, 1]
-        each, number = np.unique(np.sort(pairs, 1), axis=0, return_inverse=True)
-        posterior = self.posterior()
+        keys = np.sort(pairs, 1)
+        if people is not None:
+            keys = np.column_stack([keys, np.repeat(people, len(first))])
+        each, number = np.unique(keys, axis=0, return_inverse=True)
         found = np.zeros((0, 2))
         if len(each):
-            found = in_chunks(
-                lambda part: posterior.difference(tf.gather(rows, part)), tf.constant(each)
-            ).numpy()
+            whose = None if people is None else each[:, 2]
+            found = self._differences(tf.gather(rows, each[:, :2]), whose).numpy()
         lead = np.where(turned, -1.0, 1.0) * found[number.reshape(-1), 0]
         spread = found[number.reshape(-1), 1]
         mean, apart = np.zeros((b, k)), np.zeros((b, k, k))

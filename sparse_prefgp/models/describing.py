@@ -78,6 +78,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     inducing = None
     if model.inducing_variable is not None:
         inducing = encoder.parameter(model.inducing_variable.Z, "the inducing inputs")
+    taste = None if model.taste is None else encoder.module(model.taste, "The kernel of tastes")
     duels, (nu, tau) = model.duels, model.sites()
     arrays = {
         **encoder.arrays,
@@ -99,6 +100,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
     description = {
         **whole,
         "kernel": kernel,
+        "taste": taste,
         "mean_function": function,
         "noise_variance": noise,
         "margin": margin,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import gpflow
@@ -16,6 +17,7 @@ from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
 from sparse_prefgp.models.outcomes import BOX, MARGIN_ONLY, cuts_of, group_numbers, new_ratios
 from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
+from sparse_prefgp.models.tastes import person_numbers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
 # Pairs times noises of one step of an average.
@@ -36,6 +38,13 @@ class DuelPredictions:
     cut_scale: gpflow.Parameter | None = None
     tie_model: str = BOX
     tie_share: gpflow.Parameter | None = None
+    # Of what each person prefers besides what all do; None where all are one.
+    taste: gpflow.kernels.Kernel | None = None
+
+    @property
+    def people(self) -> tuple[Hashable, ...]:
+        """The people whose tastes are known; none without tastes."""
+        return ()
 
     if TYPE_CHECKING:
 
@@ -78,7 +87,7 @@ class DuelPredictions:
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_duel(
-        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None
+        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None, people: Any = None
     ) -> tf.Tensor:
         """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,).
 
@@ -86,30 +95,31 @@ class DuelPredictions:
             by group. For None and unknown ones, of which a warning tells, the probability is
             averaged over the prior of the ratio of a group's noise (docs/method.md, section 14).
         :param covariates: as for `predict_difference`.
+        :param people: as for `predict_difference`.
         """
-        return tf.exp(self.predict_log_duel(Xa, Xb, groups, covariates))
+        return tf.exp(self.predict_log_duel(Xa, Xb, groups, covariates, people))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_log_duel(
-        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None
+        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None, people: Any = None
     ) -> tf.Tensor:
         """Log of `predict_duel`, finite however small the probability is, (N,).
 
         log Phi((E[f - f'] - margin) / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit
         ones the logistic function is averaged over N(E[f - f'], V[f - f']).
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, groups)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people)
         return self.log_win(mean, variance, groups)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
     def predict_outcome(
-        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None
+        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None, people: Any = None
     ) -> tf.Tensor:
         """Probabilities that each item of Xa (N, D) wins, ties or loses against Xb's, (N, 3).
 
         :param groups: as for `predict_duel`.
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, groups)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people)
         won, tied, lost = (
             self.log_win(mean, variance, groups),
             self.log_tie(mean, variance, groups),
@@ -125,7 +135,7 @@ class DuelPredictions:
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, L]")
     def predict_grades(
-        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None
+        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None, people: Any = None
     ) -> tf.Tensor:
         """Probability of each grade of Xa's items (N, D) over Xb's, worst first: (N, 2K + 1).
 
@@ -134,7 +144,7 @@ class DuelPredictions:
         :param groups: as for `predict_duel`.
         :raises ValueError: a model without cuts.
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, groups)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people)
         return tf.exp(self.log_grades(mean, variance, groups))
 
     def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
@@ -277,20 +287,48 @@ class DuelPredictions:
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(
-        self, Xa: Any, Xb: Any, covariates: Any = None, groups: Any = None
+        self, Xa: Any, Xb: Any, covariates: Any = None, groups: Any = None, people: Any = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each.
+
+        With tastes it is the utility of one person: of somebody of whom nothing is known, unless
+        `people` says of whom.
 
         :param covariates: (N, C) of the first less those of the second, where the model has any:
             then what they add is part of the difference. By default 0.
         :param groups: who judges, where judges lean by a covariate, as for `predict_duel`.
+        :param people: whose utility it is, for a model with tastes: a name for all pairs or (N,)
+            names, None and unknown ones, of which a warning tells, for somebody of whom nothing is
+            known.
         """
         if covariates is not None:
             who = groups if self.row_layout.judged else None
             Xa, Xb = self.in_duels(Xa, Xb, covariates, who)
         pairs = self._pairs(Xa, Xb)
-        both = in_chunks(self.posterior().difference, pairs)
+        both = self._differences(pairs, self._person_numbers(people, len(pairs)))
         return both[:, 0], both[:, 1]
+
+    def _person_numbers(self, people: Any, pairs: int) -> IntArray | None:
+        """(pairs,) of whose utility it is, -1 for somebody unknown; None where nobody said.
+
+        :raises ValueError: people for a model without tastes.
+        """
+        if people is None:
+            return None
+        names = self.people
+        if not names:
+            raise ValueError(
+                "people were given, but the model has one utility for all; make one with tastes "
+                "(PreferenceGP(…, taste=kernel), fit --person), or leave them out."
+            )
+        return person_numbers(people, pairs, names)
+
+    def _differences(self, pairs: tf.Tensor, people: IntArray | None = None) -> tf.Tensor:
+        """Mean and variance of f(a) - f(b) for stacked pairs (N, 2, D), (N, 2).
+
+        :param people: (N,) numbers of whose utility it is, of a model with tastes.
+        """
+        return in_chunks(self.posterior().difference, pairs)
 
     def scale_is_free(self) -> bool:
         """Whether kernel variance and noise are both trainable, though only their ratio counts."""

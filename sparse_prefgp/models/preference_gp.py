@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -47,6 +47,7 @@ from sparse_prefgp.models.checks import (
     check_pair_effects,
     check_parts,
     check_sets,
+    check_taste,
     inducing_points,
     noise_parameter,
     warn_of_cancelling,
@@ -59,6 +60,7 @@ from sparse_prefgp.models.outcomes import (
     MARGIN_ONLY,
     check_tie_model,
     margin_parameter,
+    places_of,
     ratio_parameter,
     scale_parameter,
     step_parameters,
@@ -73,8 +75,9 @@ from sparse_prefgp.models.posterior import (
 )
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
+from sparse_prefgp.models.tastes import KnownPeople
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
-from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
 
@@ -113,6 +116,19 @@ class Solved:
         return Posterior(
             problem.kernel, problem.mean_function, prior.features, terms, pairs, prior.beside
         )
+
+    @cached_property
+    def people(self) -> KnownPeople:
+        """Of a problem with tastes."""
+        counted = totals(self.sites, self.prior.factors.counts)
+        return KnownPeople(self.problem, self.prior, *counted)
+
+    @cached_property
+    def nobody(self) -> Posterior:
+        """q(f) of a person of whom nothing is known; of all where there are no tastes."""
+        if self.problem.taste is None:
+            return self.posterior
+        return self.people.nobody(self.posterior)
 
     @cached_property
     def log_evidence(self) -> float:
@@ -156,6 +172,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     :param tie_model: "box": a tie says that two utilities are close. "margin-only": ties tell
         nothing of the utilities, which are learned from the others alone; afterwards
         `learning.ties.fit_tie_margin`, by which `optimise` ends, finds the margin (docs/ties.md).
+    :param taste: the kernel of what each person of the duels (`Duels(people=)`) prefers besides
+        what all do: `f_u = g + h_u`, `g ~ GP(0, kernel)` shared and `h_u ~ GP(0, taste)`
+        independent between people, integrated out. None is one utility for all.
     :raises ValueError: a value that makes no sense, named in the message.
     """
 
@@ -176,6 +195,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         tie_model: str = BOX,
         covariate_variance: Any = None,
         lean_by_group: str | None = None,
+        taste: gpflow.kernels.Kernel | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(duels, Duels):
@@ -197,14 +217,16 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.covariate_variance = covariate_parameter(covariate_variance, duels)
         self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, duels), lean_by_group
         pairs = pair_effect(kernel)
-        numbered = bool(item_effects(kernel)) or pairs is not None
+        check_taste(taste, kernel, duels)
+        numbered = any(map(item_effects, [kernel, *([taste] if taste else [])]))
+        numbered = numbered or pairs is not None
         full = DuelGraph.from_duels(duels, numbered, lean_by_group is not None)
         if tie_model == MARGIN_ONLY:
             full = _without_ties(full)
         if approximation is None:
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
-        self.kernel = kernel
+        self.kernel, self.taste = kernel, taste
         self.mean_function = mean_function
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, duels)
@@ -224,7 +246,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.inducing_variable = inducing_points(
             approximation, inducing_variable, duels.num_features, duels.items, kernel
         )
-        graph = _used(full, approximation, engine or ParallelEP())
+        graph = _used(full, approximation, engine or ParallelEP(), taste is not None)
         # Neither these nor the sites are parameters, nor does tf.Module look for any in them.
         self._given = _Given(duels, approximation, full, graph)
         self._engine = engine or ParallelEP()
@@ -274,7 +296,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self._check_link(engine)
         check_sets(self.graph, engine, self.margin)
         if self.graph.noises is not None and engine.one_by_one != self._engine.one_by_one:
-            graph = _used(self.all_duels, self.approximation, engine)
+            graph = _used(self.all_duels, self.approximation, engine, self.taste is not None)
             self._given = replace(self._given, graph=graph)
             self._sites_memory = SitesMemory(graph.num_sites)
         self._engine, self._known = engine, None
@@ -383,6 +405,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             self.cuts if self.tie_model == BOX else None,
             self.has_logit_factors,
             cut_scale=None if self.cut_scale is None else tf.convert_to_tensor(self.cut_scale),
+            taste=None if self.taste is None else on_rows(self.taste, self.row_layout),
         )
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
@@ -423,6 +446,11 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.require_probit("The lower bound")
+        if self.taste is not None:
+            raise ValueError(
+                "A lower bound is of one utility for all, but the model has tastes of people; use "
+                "log_evidence() of VFE(), which is a bound but for the engine's own error."
+            )
         problem, prior, sites = at.problem, at.prior, at.sites
         if prior.blocks is not None and problem.graph.noises is None:
             values = prior.blocks.inducing_values(*totals(sites, prior.factors.counts))
@@ -441,9 +469,123 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         While a `tf.function` is traced, inference becomes part of the graph, so that the compiled
         prediction follows the parameters.
         """
+        if self._view is not None:
+            return self._view(self)
         if tf.executing_eagerly():
             return self._inferred().solution.posterior
         return self._traced().posterior
+
+    # People.
+
+    # Whose posterior it is; None for what all share.
+    _view: Callable[[PreferenceGP], Posterior] | None = None
+
+    @property
+    def people(self) -> tuple[Hashable, ...]:
+        """The people of the duels whose tastes are known; none without tastes."""
+        return (self.duels.people_names or ()) if self.taste is not None else ()
+
+    def of_person(self, person: Hashable | None) -> PreferenceGP:
+        """This model, its utility being that of one person.
+
+        A view: parameters and what inference found are those of this model, and all that asks for a
+        utility, a prediction or a posterior gets that of the person.
+
+        :param person: by name, as in `Duels(people=)`; None for somebody of whom nothing is known.
+        :raises ValueError: a model without tastes; a person that it does not know.
+        """
+        self._require_tastes()
+        if person is None:
+            return self._seen_by(lambda model: model._solved().nobody)
+        (number,) = places_of([person], self.people)
+        if number < 0:
+            shown = ", ".join(map(repr, self.people[:5]))
+            more = ", …" if len(self.people) > 5 else ""
+            raise ValueError(
+                f"The person {shortened(person)} is unknown to the model, whose people are {shown}"
+                f"{more}; give one of them, or meet the new one (model.meet(duels), "
+                "sparse-prefgp meet)."
+            )
+        return self._seen_by(lambda model: model._solved().people.person(int(number)))
+
+    def meet(self, duels: Duels) -> PreferenceGP:
+        """This model, its utility being that of a new person, of whom these duels are known.
+
+        Nothing is learned again: the sites of all others stay, and expectation propagation runs on
+        those of the new person alone.
+
+        :param duels: of the person, between items in the units of `duels.items`; their ids are not
+            looked at, and items that the model knows are those with the numbers of its own, where
+            items have effects.
+        :raises ValueError: a model without tastes; duels of several people; other features.
+        """
+        self._require_tastes()
+        names = duels.people_names
+        if names is not None and len(names) > 1:
+            raise ValueError(
+                f"The duels are of {len(names)} people, {names[0]!r} among them, but one is met at "
+                "a time; give those of one."
+            )
+        if duels.num_features != self.duels.num_features:
+            raise ValueError(
+                f"The duels have {duels.num_features} features, but the model has "
+                f"{self.duels.num_features}; give items in its units."
+            )
+        layout = self.row_layout
+        graph = DuelGraph.from_duels(duels, layout.numbered, layout.judged)
+        if graph.layout != layout:
+            raise ValueError(
+                "The duels have other covariates than those of the model; give the same."
+            )
+        graph = replace(graph.one_by_one(), people=np.zeros(graph.num_sites, np.int64))
+        posterior, point = self._solved().people.meet(graph, self.engine)
+        if not bool(point.found.change <= self.engine.tolerance):
+            warnings.warn(
+                f"Inference for the new person did not converge in {int(point.sweeps)} sweeps.",
+                stacklevel=2,
+            )
+        return self._seen_by(lambda model: posterior)
+
+    def tastes(self, Xnew: Any = None) -> FloatArray:
+        """Expected own utility of each person, beyond what all share: (P, N).
+
+        :param Xnew: (N, D) as for `predict_f`; the items of the model by default.
+        :raises ValueError: a model without tastes.
+        """
+        self._require_tastes()
+        inputs = self._inputs(self.item_inputs() if Xnew is None else Xnew)
+        return self._solved().people.tastes(inputs)
+
+    def _solved(self) -> Solved:
+        return self._inferred().solution
+
+    def _seen_by(self, view: Callable[[PreferenceGP], Posterior]) -> PreferenceGP:
+        found = copy.copy(self)
+        found._view = view
+        return found
+
+    def _require_tastes(self) -> None:
+        if self.taste is None:
+            raise ValueError(
+                "The model has one utility for all; make one with tastes of people "
+                "(PreferenceGP(…, taste=kernel), fit --person)."
+            )
+
+    def _differences(
+        self, pairs: tf.Tensor, people: IntArray | None = None
+    ) -> FloatArray | tf.Tensor:
+        if self.taste is None or self._view is not None or not tf.executing_eagerly():
+            return super()._differences(pairs, people)
+        nobody = self._solved().nobody
+        if people is None:
+            return in_chunks(nobody.difference, pairs)
+        found, known = np.empty((len(people), 2)), people >= 0
+        if known.any():
+            of_people = self._solved().people
+            found[known] = of_people.differences(tf.boolean_mask(pairs, known), people[known])
+        if not known.all():
+            found[~known] = in_chunks(nobody.difference, tf.boolean_mask(pairs, ~known))
+        return tf.constant(found)
 
     def posterior_in_block(self, block: Any) -> Posterior:
         """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).
@@ -628,6 +770,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             None if self.cuts is None or self.tie_model != BOX else tf.constant(self.cuts.numpy()),
             self.has_logit_factors,
             cut_scale=None if self.cut_scale is None else tf.constant(self.cut_scale.numpy()),
+            taste=copy.deepcopy(
+                None if self.taste is None else on_rows(self.taste, self.row_layout)
+            ),
         )
 
     def restore(self, nu: np.ndarray, tau: np.ndarray, result: InferenceResult) -> None:
@@ -711,8 +856,9 @@ def on_other_duels(
         model.cut_steps,
         model.covariate_variance,
         model.lean_variance,
+        model.taste,
     )
-    kernel, inducing, mean_function, noise, margin, steps, covariate, lean = (
+    kernel, inducing, mean_function, noise, margin, steps, covariate, lean, taste = (
         given if shared else copy.deepcopy(given)
     )
     made = PreferenceGP(
@@ -728,6 +874,7 @@ def on_other_duels(
         cuts_by_group=model.cut_scale is not None,
         tie_model=model.tie_model,
         lean_by_group=model.lean_by_group,
+        taste=taste,
     )
     # With their transforms, priors and whether they are trainable.
     made.noise_variance, made.margin = noise, margin
@@ -751,10 +898,15 @@ def keep_ratios(old: DuelGP[Any, Any], new: PreferenceGP) -> None:
         gpflow.set_trainable(after, before.trainable)
 
 
-def _used(full: DuelGraph, approximation: Approximation, engine: Engine) -> DuelGraph:
-    """The graph that inference works on."""
+def _used(
+    full: DuelGraph, approximation: Approximation, engine: Engine, in_blocks: bool
+) -> DuelGraph:
+    """The graph that inference works on.
+
+    :param in_blocks: rows of answers about sets are done in blocks, one for each person.
+    """
     graph = approximation.select(full)
-    return graph.one_by_one() if engine.one_by_one else graph
+    return graph.one_by_one() if engine.one_by_one or in_blocks else graph
 
 
 def _without_ties(graph: DuelGraph) -> DuelGraph:

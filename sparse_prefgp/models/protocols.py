@@ -164,6 +164,10 @@ class Predicts(Protocol):
     noise_ratio: gpflow.Parameter | None
     cut_scale: gpflow.Parameter | None
     tie_model: str
+    taste: gpflow.kernels.Kernel | None
+
+    @property
+    def people(self) -> tuple[Hashable, ...]: ...
 
     @property
     def duels(self) -> KnownDuels: ...
@@ -202,7 +206,7 @@ class Predicts(Protocol):
     def coefficients(self, level: float = 0.9) -> Any: ...
 
     def predict_difference(
-        self, Xa: Any, Xb: Any, covariates: Any = None, groups: Any = None
+        self, Xa: Any, Xb: Any, covariates: Any = None, groups: Any = None, people: Any = None
     ) -> tuple[tf.Tensor, tf.Tensor]: ...
 
     def predict_duel(self, Xa: Any, Xb: Any, groups: Any = None) -> tf.Tensor: ...
