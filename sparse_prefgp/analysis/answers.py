@@ -51,25 +51,46 @@ class HeldOutAnswers:
     """Empty: ties and grades are of duels."""
     grades: Scores = field(default_factory=dict)
     """The same."""
+    parts: Mapping[str, BoolArray] = field(default_factory=dict)
+    """Masks (rows,) of `known_people` and `new_people`; empty where nobody has a taste."""
 
-    def scores(self) -> dict[str, Scores]:
+    def scores(self, rows: BoolArray | None = None) -> dict[str, Scores]:
         """`choices`, of choices: the figures of `metrics.score_choices` for each predictor;
         `rankings`, of all other answers, those of `metrics.score_answers`; each where there are
-        any."""
+        any, of all rows or those of a mask."""
         found: dict[str, Scores] = {}
-        here = self.is_choice
+        kept = np.ones(len(self.counts), dtype=bool) if rows is None else rows
+        here, others = self.is_choice & kept, ~self.is_choice & kept
         if here.any():
             chosen, counts = np.zeros(int(here.sum()), np.int64), self.counts[here]
+            among = kept[self.is_choice]
             found[CHOICES] = {
-                name: score_choices(None, chosen, counts, log_probabilities=logs)
+                name: score_choices(None, chosen, counts, log_probabilities=logs[among])
                 for name, logs in self.shares.items()
             }
-        if not here.all():
+        if others.any():
             found[RANKINGS] = {
-                name: score_answers(logs[~here], self.counts[~here])
+                name: score_answers(logs[others], self.counts[others])
                 for name, logs in self.log_probabilities.items()
             }
         return found
+
+    def with_model(self, other: HeldOutAnswers, name: str) -> HeldOutAnswers:
+        """With what another model gave to the same answers, next after the model."""
+
+        def joined(ours: dict[str, FloatArray], theirs: dict[str, FloatArray]) -> Any:
+            rest = {key: logs for key, logs in ours.items() if key != MODEL}
+            return {MODEL: ours[MODEL], name: theirs[MODEL], **rest} if ours else {}
+
+        return replace(
+            self,
+            log_probabilities=joined(self.log_probabilities, other.log_probabilities),
+            shares=joined(self.shares, other.shares),
+        )
+
+    def part_scores(self) -> dict[str, dict[str, Scores]]:
+        """Scores of each part that has rows."""
+        return {name: self.scores(mask) for name, mask in self.parts.items() if mask.any()}
 
     def unseen_scores(self) -> dict[str, Scores]:
         """Sets are not told apart from those of training."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sparse_prefgp.analysis.alternatives import only_one, refuse_for_sets, refuse_options
 from sparse_prefgp.analysis.answers import evaluate_sets
@@ -22,6 +23,7 @@ from sparse_prefgp.analysis.items import (
     items_of,
     known_items,
 )
+from sparse_prefgp.analysis.people import person_column_in
 from sparse_prefgp.analysis.scoring import (
     COIN,
     LINEAR_PROBIT,
@@ -207,7 +209,12 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
             )
         groups = _judged_by(model, table.frame.columns, groups, table.name)
         given = found.read_duels(
-            table, groups, blocks=blocks, grade=graded, covariates=model.duels.covariate_names
+            table,
+            groups,
+            blocks=blocks,
+            grade=graded,
+            covariates=model.duels.covariate_names,
+            person=person_column_in(model, table.frame.columns),
         )
     events, labels, of_event = given.events, given.groups, given.blocks
     if labels is not None:
@@ -225,13 +232,18 @@ def _in_memory(model: Predicts, duels: Any, items: Any, columns: _Columns) -> _G
         unseen = unseen_pairs(training, *sides)
     named = np.unique(events.sides)
     return _Given(
-        rows_between(found.inputs, events, labels, of_event),
+        rows_between(found.inputs, events, labels, of_event, people_of(model, events)),
         events.num_events,
         0 if events.ties is None else int(events.counts[events.ties].sum()),
         lambda: found.select(named),
         unseen,
         in_blocks,
     )
+
+
+def people_of(model: Predicts, events: Events) -> npt.NDArray[np.object_] | None:
+    """Whose preference each event is, for a model with tastes."""
+    return events.person.labels if model.people and events.person is not None else None
 
 
 def _judged_by(

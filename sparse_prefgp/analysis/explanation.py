@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from sparse_prefgp.analysis.contexts import contexts_at, has_contexts, met, stated
 from sparse_prefgp.analysis.items import feature_columns, feature_parts, known_items
+from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.finite import finite_parts
 from sparse_prefgp.covariances.item_effect import context_columns, item_effects
 from sparse_prefgp.covariances.pair_effect import pair_effect
@@ -176,6 +177,7 @@ def explain(
     *,
     steps: int = STEPS,
     at: Any = None,
+    person: Hashable | list[Hashable] | None = None,
 ) -> Explanation:
     """What each feature adds to the expected utility of `first` over that of `second`.
 
@@ -198,6 +200,8 @@ def explain(
     :param items: where ids are looked up before the model's own items, as in `resolve_items`.
     :param at: for a model with contexts, that of both sides as text or a mapping, by the columns of
         a table of pairs: `surface=clay,first_home=1,second_home=0`.
+    :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
+        these people prefer on average; by default what all share.
     :param steps: Gauss-Legendre points on the path at first, doubled until the tolerance is met or
         there are 4,096.
     :raises ValueError: an unknown id, an item against itself, an array of the wrong length, `steps`
@@ -205,6 +209,7 @@ def explain(
     """
     if steps < 1:
         raise ValueError(f"steps is {steps}; give a whole number of at least 1.")
+    model = seen_by(model, person)
     if np.ndim(first) == 0 and np.ndim(second) == 0:
         first, second, items = _in_context(model, first, second, items, at)
     elif at is not None:

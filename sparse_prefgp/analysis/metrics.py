@@ -15,8 +15,10 @@ metrics = late("sklearn.metrics")
 stats = late("scipy.stats")
 
 # As tables for people call them.
+ONE_UTILITY = "one_utility"  # the same model without tastes of one's own
 PREDICTOR_NAMES = {
     "model": "model",
+    ONE_UTILITY: "one utility for all",
     "linear_probit": "linear probit",
     "coin": "coin",
     "constant_shares": "constant shares",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import special
 from sparse_prefgp.analysis.alternatives import only_one, predict_sets, refuse_options
 from sparse_prefgp.analysis.contexts import met
 from sparse_prefgp.analysis.items import ItemSet
+from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.io.judgements import covariates_in, labels_in, load_pairs, names_covariates
 from sparse_prefgp.models.outcomes import judge_column, known_labels
@@ -32,6 +34,7 @@ def predict(
     *,
     level: float = 0.95,
     groups: str | None = None,
+    person: Hashable | list[Hashable] | None = None,
     choices: Any = None,
     rankings: Any = None,
     best_worst: Any = None,
@@ -52,6 +55,10 @@ def predict(
     :param groups: name of the column of `pairs` that says who judges, for a model with noise by
         group or leans of groups; by default the column that leans were learned by, if it is
         there, else probabilities are averaged over the prior of a group's noise and lean.
+    :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
+        these people prefer on average; by default the column of `pairs`
+        that the model's people were read from says it, or else it is somebody of whom nothing is
+        known.
     :param choices: in place of pairs, sets of alternatives as `read_choices` takes them, of which
         nobody needs to have said what was chosen; then the result is that of
         `alternatives.predict_sets`: the probability of each alternative.
@@ -71,6 +78,7 @@ def predict(
         1), and what `resolve_items` raises.
     """
     level = level_of_interval(level)
+    model = seen_by(model, person)
     kind, source = only_one(pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst)
     if kind != "pairs":
         return predict_sets(model, kind, source, items, groups=groups, **options)
@@ -91,7 +99,10 @@ def predict(
     names, said = model.duels.covariate_names, None
     if names_covariates(table.frame.columns, names, sides):
         said = covariates_in(table, names, sides)
-    outcome = predicted(model, found, first, second, labels, said)
+    whose, asked = None, model.duels.person_column if model.people and person is None else None
+    if asked is not None and asked in table.frame.columns:
+        whose = labels_in(table, asked)
+    outcome = predicted(model, found, first, second, labels, said, whose)
     mean, variance = outcome.mean, outcome.variance
     negative = variance < 0.0
     sd = np.sqrt(np.where(negative, 0.0, variance))
@@ -159,11 +170,13 @@ def predicted(
     second: IntArray,
     groups: npt.NDArray[np.object_] | None = None,
     covariates: FloatArray | None = None,
+    people: npt.NDArray[np.object_] | None = None,
 ) -> Outcomes:
     """Predictions for pairs of rows of `items`, in bounded memory.
 
     :param groups: (N,) labels of who judges; a warning tells of unknown ones.
     :param covariates: (N, C) of the first less those of the second; None for 0.
+    :param people: (N,) whose utility it is, for a model with tastes; None for nobody yet.
     """
     count = len(first)
     levels = len(model.duels.levels or ())
@@ -184,7 +197,8 @@ def predicted(
                 a, b = (np.where(unknown, 0.0, side) for side in (a, b))
             leaning = who if model.row_layout.judged else None
             a, b = model.in_duels(a, b, covariates[part], leaning)
-        found = model.predict_difference(a, b)
+        whose = None if people is None else people[part]
+        found = model.predict_difference(a, b, people=whose)
         same &= covariates is None
         mean, variance = (as_float(np.where(same, 0.0, x.numpy())) for x in found)
         for values, more in zip(result, outcomes_of(model, mean, variance, who), strict=True):

@@ -22,6 +22,7 @@ import tensorflow as tf
 from scipy import special
 
 from sparse_prefgp.analysis.boards import board_of
+from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.models.posterior import Posterior
@@ -209,6 +210,7 @@ def rank(
     samples: int = 10_000,
     rng: np.random.Generator | None = None,
     at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
+    person: Hashable | list[Hashable] | None = None,
     progress: Report | None = None,
 ) -> Ranking:
     """Rank items by utility, with uncertainty.
@@ -243,6 +245,8 @@ def rank(
         them. "each": every item in every context seen is ranked on its own, by how far it is above
         the average of those that it can meet there. "last": at the last row
         of each item, in the order of the table of items.
+    :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
+        these people prefer on average; by default what all share.
     :param progress: called with how much is done and the total, now and then.
     :raises ValueError: an unknown order; `top_k` above the number of rows or of candidates, another
         number that makes no sense; no item with so many duels; what `resolve_items` raises.
@@ -256,6 +260,7 @@ def rank(
     candidates = whole_number("candidates", candidates, 1)
     samples = whole_number("samples", samples, MIN_SAMPLES)
     seed = seed_of(rng)
+    model = seen_by(model, person)
     board = board_of(model, items, at)
     found, inputs = board.items, board.inputs
     rows, row_of_item, multiplicity = distinct_rows(inputs)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +63,8 @@ class ScoredRows(NamedTuple):
     covariates: FloatArray | None = None
     """(k, C) of the winner less those of the loser; None where nothing is said of them."""
     covariate_names: tuple[str, ...] = ()
+    people: npt.NDArray[np.object_] | None = None
+    """(k,) labels of whose preference each is; None where nobody has a taste."""
 
 
 def rows_between(
@@ -70,11 +72,12 @@ def rows_between(
     events: Events,
     groups: npt.NDArray[np.object_] | None = None,
     blocks: npt.NDArray[np.object_] | None = None,
+    people: npt.NDArray[np.object_] | None = None,
 ) -> Iterator[ScoredRows]:
     """Events in memory, between rows of `inputs` (n, D), in bounded chunks."""
     for start in range(0, len(events), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        labels = (None if x is None else x[part] for x in (groups, blocks))
+        labels = (None if x is None else x[part] for x in (groups, blocks, people))
         yield _behind_doors(events.take(part), inputs, *labels)
 
 
@@ -83,6 +86,7 @@ def _behind_doors(
     table: FloatArray,
     groups: npt.NDArray[np.object_] | None = None,
     blocks: npt.NDArray[np.object_] | None = None,
+    people: npt.NDArray[np.object_] | None = None,
 ) -> ScoredRows:
     events = events.in_order()  # as the doors turn what is graded below 0, covariates too
     doors = events.pair_doors()
@@ -91,7 +95,8 @@ def _behind_doors(
     if len(doors.event) > len(events):
         counts = counts * doors.weight
     tied = ~doors.decided
-    groups, blocks = (None if x is None else x[doors.event] for x in (groups, blocks))
+    labels = (None if x is None else x[doors.event] for x in (groups, blocks, people))
+    groups, blocks, people = labels
     grades = None
     if events.answer is not None:
         level = np.abs(events.answer.numbers.astype(np.int64))
@@ -107,6 +112,7 @@ def _behind_doors(
         grades,
         None if said is None else said[doors.event],
         events.covariate_names,
+        people,
     )
 
 
@@ -167,6 +173,18 @@ class HeldOut:
     """Masks (rows,) of pairs that training did not have, `ordered` and `either_order`; empty where
     that is not known.
     """
+    parts: Mapping[str, BoolArray] = field(default_factory=dict)
+    """Masks (rows,) of `known_people` and `new_people`; empty where nobody has a taste."""
+
+    def with_model(self, other: HeldOut, name: str) -> HeldOut:
+        """With what another model gave to the same duels, next after the model."""
+        (first, logs), *rest = self.log_probabilities.items()
+        more = {first: logs, name: other.log_probabilities[MODEL], **dict(rest)}
+        return replace(self, log_probabilities=more)
+
+    def part_scores(self) -> dict[str, Scores]:
+        """Scores of each part that has rows."""
+        return {name: self.scores(mask) for name, mask in self.parts.items() if mask.any()}
 
     def scores(self, rows: BoolArray | None = None) -> Scores:
         """The scores of every predictor, over all rows or those of a mask; none without rows."""
@@ -294,6 +312,8 @@ def _differences(model: Predicts, rows: ScoredRows) -> tuple[Any, Any]:
     if said is not None:
         who = rows.groups if model.row_layout.judged else None
         won, lost = model.in_duels(won, lost, said, who)
+    if rows.people is not None:
+        return model.predict_difference(won, lost, people=rows.people)
     if rows.blocks is None:
         return model.predict_difference(won, lost)
     return holding_duels(model).predict_difference_in_blocks(won, lost, rows.blocks)

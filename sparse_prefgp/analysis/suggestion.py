@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from sparse_prefgp.analysis.challenger import best_of
 from sparse_prefgp.analysis.contexts import has_contexts
 from sparse_prefgp.analysis.hallucination import hallucinations
 from sparse_prefgp.analysis.items import ItemSet, numbered_inputs
+from sparse_prefgp.analysis.people import seen_by
 from sparse_prefgp.analysis.prediction import TIE, predicted
 from sparse_prefgp.analysis.ranking import JITTER_WORTH_A_NOTE
 from sparse_prefgp.covariances.kernels import as_float
@@ -163,6 +164,7 @@ def suggest(
     score: str = "bald",
     max_pairs: int = MAX_PAIRS,
     at: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
+    person: Hashable | list[Hashable] | None = None,
     rng: np.random.Generator,
     progress: Report | None = None,
 ) -> Suggestions:
@@ -190,6 +192,9 @@ def suggest(
         better one, "thompson", the best items of two joint draws of the utilities, and
         "hallucination", where `hallucination_believer` compares a challenger with the best, look
         for the best item.
+    :param person: whose utility it is, for a model with tastes: a name, or a list of names for what
+        these people prefer on average; by default what all share, of which
+        answers of anybody tell.
     :param max_pairs: how many pairs are looked at. Of more, "bald" and "variance" take some at
         random, "eubo" and "thompson" those of the items most likely to beat the best. A given list
         is looked at whole, but "thompson" draws the utilities of at most 1,000 items. Sets grow
@@ -204,6 +209,7 @@ def suggest(
         pairs itself; sets above two with another score than "bald", a list of pairs or contexts;
         and what `resolve_items` and `sample_posterior` raise.
     """
+    model = seen_by(model, person)
     model.require_probit("The choice of duels to ask next")
     if score not in SCORES:
         raise ValueError(f"score is {score!r}; give one of {', '.join(SCORES)}.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
 
 from sparse_prefgp.cli.command import command
 from sparse_prefgp.cli.console import Output, open_model
-from sparse_prefgp.cli.shared_options import SavedModel
+from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.workflow.settings import FitSettings
@@ -29,12 +30,15 @@ class ExplainOptions:
         "For a model with contexts, that of the pair: surface=clay, or first_home=1,second_home=0.",
         default=None,
     )
+    person: Sequence[str] = same_as(Shared, "person")
     simulations: int = option(
         "Without a pair: so often the votes are redrawn from the model.", default=200
     )
     seed: int = same_as(FitSettings, "seed")
 
     def __post_init__(self) -> None:
+        if self.person and self.first is None:
+            raise ValueError("--person was given without a pair; give --first and --second too.")
         if (self.first is None) != (self.second is None):
             given, missing = "--first", "--second"
             if self.first is None:
@@ -66,7 +70,12 @@ def explain(console: Output, saved: SavedModel, options: ExplainOptions) -> None
 
     with console.status("Explaining …"):
         explanation = explain_pair(
-            fitted, options.first, options.second, saved.items_of(fitted), at=options.at
+            fitted,
+            options.first,
+            options.second,
+            saved.items_of(fitted),
+            at=options.at,
+            person=person_of(options.person),
         )
     console.print(Text(str(explanation)))
     console.manners.emit(explanation.to_dict())

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from sparse_prefgp.analysis.metrics import PREDICTOR_NAMES
+from sparse_prefgp.analysis.metrics import ONE_UTILITY, PREDICTOR_NAMES
 from sparse_prefgp.cli.console import (
     UNSEEN_HEADINGS,
     Output,
@@ -28,12 +28,14 @@ from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.support.words import counted
 from sparse_prefgp.workflow import reporting as stages
 from sparse_prefgp.workflow.automatic import NUMBER_NOTE, Automatic
+from sparse_prefgp.workflow.fit_report import PEOPLE_PARTS, people_lines
 from sparse_prefgp.workflow.folder import COEFFICIENTS
 from sparse_prefgp.workflow.holdout import FitCallbacks, Holdout, StreamHoldout
 from sparse_prefgp.workflow.model_names import DEFAULT_ENGINE
 from sparse_prefgp.workflow.workflow import FitResult
 
 NAMES_SHOWN = 10
+NO_ARTICLE = ("equal_shares", ONE_UTILITY)
 
 
 class Printer:
@@ -59,8 +61,8 @@ class Printer:
             import_tensorflow(console)
         if stage == stages.PLACING and not isinstance(self._holdout, StreamHoldout):
             return console.status("Placing inducing inputs …")
-        if stage in (stages.FITTING, stages.REFITTING):
-            return self._bar(about, stage == stages.REFITTING)
+        if stage in (stages.FITTING, stages.ALIKE, stages.REFITTING):
+            return self._bar(about, stage)
         if stage == stages.SCORING:
             return console.status("Scoring the held-out duels …")
         if stage == stages.WRITING:
@@ -95,9 +97,9 @@ class Printer:
         """In yellow."""
         self._console.print(Text(f"Note: {text}", style="yellow"))
 
-    def _bar(self, holdout: Any, again: bool) -> AbstractContextManager[Any]:
+    def _bar(self, holdout: Any, stage: str) -> AbstractContextManager[Any]:
         return (
-            passes_bar(self._console) if holdout.streamed else _steps(self._console, holdout, again)
+            passes_bar(self._console) if holdout.streamed else _steps(self._console, holdout, stage)
         )
 
     def _print_written(self, names: Sequence[str]) -> None:
@@ -113,13 +115,17 @@ class Printer:
 
 
 @contextmanager
-def _steps(console: Output, holdout: Holdout, again: bool) -> Iterator[FitCallbacks]:
+def _steps(console: Output, holdout: Holdout, stage: str) -> Iterator[FitCallbacks]:
     """A bar over the steps of the optimiser."""
     settings = holdout.settings
     # As how many duels those of the evidence count, known before the model is there.
-    whole = holdout.everything if again else holdout.train
+    whole = holdout.everything if stage == stages.REFITTING else holdout.train
     duels = settings.approximation_choice.size or float(whole.effective_counts.sum())
-    label = f"Fitting to all {whole.events.noun}" if again else "Fitting"
+    label = {
+        stages.FITTING: "Fitting",
+        stages.ALIKE: "Fitting one utility for all",
+        stages.REFITTING: f"Fitting to all {whole.events.noun}",
+    }[stage]
     unit = whole.events.unit
     with progress_bar(console, label, settings.max_iterations, duels, unit) as bar:
         yield FitCallbacks(bar)
@@ -280,6 +286,7 @@ def _print_scores(
         for part, each in scores.items():
             rival = "conditional_logit" if "conditional_logit" in each else "equal_shares"
             _print_verdict(console, each, rival, "choice" if part == "choices" else "answer")
+        _print_people(console, figures)
         return
     title = "Held-out duels that one side won" if outcomes else "Held-out duels"
     if scores:
@@ -288,13 +295,33 @@ def _print_scores(
         console.print(outcomes_table(outcomes))
     if figures.get("held_out_grades"):
         console.print(grades_table(figures["held_out_grades"]))
-    unseen = figures.get("held_out_unseen_pairs")
+    # With tastes a pair is new where this person was not asked: those parts are of people.
+    unseen = {} if "held_out_people" in figures else figures.get("held_out_unseen_pairs")
     if unseen:
         parts = {UNSEEN_HEADINGS[name]: part for name, part in unseen.items()}
         console.print(scores_table("Of these, pairs never seen in training", parts))
     if scores:
         features = holdout.streamed or holdout.train.num_features > 0
         _print_verdict(console, scores, "linear_probit" if features else "coin")
+    _print_people(console, figures)
+
+
+def _print_people(console: Output, figures: Mapping[str, Any]) -> None:
+    """With tastes: known and new people apart, how much is personal, and who differs most."""
+    for name, part in figures.get("held_out_people", {}).items():
+        heading = PEOPLE_PARTS[name]
+        if "model" in part:
+            console.print(scores_table(heading, {"": part}))
+        else:
+            console.print(Text(heading, style="bold"))
+            for table in answers_tables(part):
+                console.print(table)
+        for each in [part] if "model" in part else part.values():
+            if ONE_UTILITY in each:
+                unit = "duel" if "model" in part else "answer"
+                _print_verdict(console, each, ONE_UTILITY, unit)
+    for line in people_lines(figures.get("people")):
+        console.print(Text(line))
 
 
 def _print_verdict(
@@ -304,7 +331,7 @@ def _print_verdict(
     word = "better" if gain >= 0 else "worse"
     console.print(
         Text(
-            f"The model is {word} than {'' if other == 'equal_shares' else 'the '}"
+            f"The model is {word} than {'' if other in NO_ARTICLE else 'the '}"
             f"{PREDICTOR_NAMES[other]} by {abs(gain):.4f} nats per {unit}."
         )
     )

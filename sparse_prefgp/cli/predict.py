@@ -19,7 +19,7 @@ from sparse_prefgp.cli.console import (
     open_model,
 )
 from sparse_prefgp.cli.output_options import check_file, write_file
-from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.data.vectors import vector_rows
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.fit_sources import Sources
@@ -49,6 +49,13 @@ class PredictOptions:
     overwrite: bool = same_as(Shared, "overwrite")
     show: int = option("How many pairs to print.", default=20, least=0)
     level: float = same_as(Shared, "level")
+    person: Sequence[str] = same_as(
+        Shared,
+        "person",
+        help="For a model with tastes, whose choices they are; repeatable, for what several people "
+        "prefer on average. By default the column of the pairs that the people were read from, "
+        "else a person of whom nothing is known.",
+    )
     noise_by: str | None = option(
         "Column of the pairs that says who judges, for a model with noise by group; the column of "
         "--lean-by is known.",
@@ -73,6 +80,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
             saved.items_of(fitted),
             level=options.level,
             groups=options.noise_by,
+            person=person_of(options.person),
             choices=options.choices,
             rankings=options.rankings,
             best_worst=options.best_worst,
@@ -93,6 +101,10 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
             f"its {100 * options.level:g} % interval."
         )
     )
+    if fitted.people and not options.person and fitted.duels.person_column not in frame:
+        console.print(
+            Text("Nobody is named, so it is somebody of whom nothing is known; give --person.")
+        )
     console.finish({"level": options.level, "pairs": frame.to_dict("records")}, options.out)
 
 

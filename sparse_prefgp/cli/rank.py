@@ -20,7 +20,7 @@ from sparse_prefgp.cli.console import (
     open_model,
 )
 from sparse_prefgp.cli.output_options import check_file, write_file
-from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.support.randomness import seeded
 from sparse_prefgp.support.words import counted
@@ -59,6 +59,7 @@ class RankOptions:
         parse=tuple,
     )
     level: float = same_as(Shared, "level")
+    person: Sequence[str] = same_as(Shared, "person")
     candidates: int = option("So many items are sampled jointly to find the best.", default=1000)
     samples: int = option("How many joint samples.", default=10_000)
     seed: int = same_as(FitSettings, "seed")
@@ -86,18 +87,20 @@ def rank(console: Output, saved: SavedModel, options: RankOptions) -> None:
             samples=options.samples,
             rng=seeded(options.seed),
             at=options.at,
+            person=person_of(options.person),
             progress=progress,
         )
     frame = ranking.frame
     if options.out is not None:
         write_file(options.out, frame.to_csv(index=False))
-    console.print(_table(ranking, options.show))
+    console.print(ranking_table(ranking, options.show))
     for note in ranking.notes():
         console.print(Text(note))
     console.finish(ranking.to_dict(), options.out)
 
 
-def _table(ranking: Ranking, show: int) -> Cells:
+def ranking_table(ranking: Ranking, show: int) -> Cells:
+    """The first rows of a ranking."""
     frame, total = ranking.frame.head(show), len(ranking.frame)
     top = f"top {ranking.top_k}"
     columns = {

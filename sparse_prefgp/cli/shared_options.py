@@ -55,9 +55,23 @@ class Shared:
         "--lean-by is known.",
         default=None,
     )
+    person: Sequence[str] = option(
+        "For a model with tastes, whose utility it is; repeatable, for what several people prefer "
+        "on average. By default what all share.",
+        default=(),
+        kind=list[str],
+        parse=tuple,
+    )
     grade: str | None = option(
         "Column of the duels with grades, for a model with grades, in its levels.", default=None
     )
     blocks: str | None = option(
         "Column of the duels that holds their blocks, for a model with pitc:COLUMN.", default=None
     )
+
+
+def person_of(names: Sequence[str]) -> Any:
+    """As functions of a model take it: a name, several of them, or nobody in particular."""
+    if not names:
+        return None
+    return names[0] if len(names) == 1 else list(names)

@@ -20,7 +20,7 @@ from sparse_prefgp.cli.console import (
     open_model,
 )
 from sparse_prefgp.cli.output_options import check_file, write_file
-from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.cli.shared_options import SavedModel, Shared, person_of
 from sparse_prefgp.support.options import option, same_as
 from sparse_prefgp.workflow.settings import FitSettings
 
@@ -71,6 +71,7 @@ class SuggestOptions:
     out: Path | None = option("Write the pairs here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     seed: int = same_as(FitSettings, "seed")
+    person: Sequence[str] = same_as(Shared, "person")
 
 
 @command()
@@ -93,6 +94,7 @@ def suggest(console: Output, saved: SavedModel, options: SuggestOptions) -> None
             score=options.score.value,
             max_pairs=options.max_pairs,
             at=options.at,
+            person=person_of(options.person),
             rng=np.random.default_rng(options.seed),
             progress=progress,
         )

@@ -21,6 +21,9 @@ from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.support.arrays import BoolArray, IntArray
 from sparse_prefgp.support.words import shortened
 
+# Below, no person is held out whole: it would be a large part of what is known.
+FEWEST_PEOPLE = 10
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -372,6 +375,34 @@ def split_duels(
                 f"{other} or another kind of split."
             )
     return _finished(_thinned(table, found, units, max_train, rng))
+
+
+def holding_out_people(
+    table: DuelTable, split: Split, share: float, rng: np.random.Generator
+) -> Split:
+    """The same split, with all events of some people in the test part too: these are new.
+
+    :param share: of the people with events in training, at least one of them, to hold out.
+    :param rng: draws them.
+    :return: `split` itself, where fewer than ten people have events in training.
+    """
+    person = table.events.person
+    assert person is not None
+    known = np.unique(person.numbers[split.train_rows])
+    if len(known) < FEWEST_PEOPLE or not len(split.test_rows):
+        return split
+    new = rng.permutation(known)[: max(1, round(share * len(known)))]
+    moved = np.isin(person.numbers[split.train_rows], new)
+    wording = (
+        f"{split.description.removesuffix('.')}, and all {int(moved.sum()):,} others of "
+        f"{len(new):,} of {len(known):,} people, who are new."
+    )
+    return replace(
+        split,
+        train_rows=split.train_rows[~moved],
+        test_rows=np.sort(np.concatenate([split.test_rows, split.train_rows[moved]])),
+        description=wording,
+    )
 
 
 def leave_one_out(

@@ -9,5 +9,6 @@ if TYPE_CHECKING:
     from sparse_prefgp.learning import initial as initial
     from sparse_prefgp.learning import optimise as optimise
     from sparse_prefgp.learning import report as report
+    from sparse_prefgp.learning import tastes as tastes
 
 __getattr__, __dir__ = public(__name__)

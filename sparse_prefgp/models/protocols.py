@@ -77,6 +77,9 @@ class KnownDuels(Protocol):
     def group_column(self) -> str | None: ...
 
     @property
+    def person_column(self) -> str | None: ...
+
+    @property
     def group_levels(self) -> IntArray | None: ...
 
     @property

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from sparse_prefgp.plotting.features import relevance as relevance
     from sparse_prefgp.plotting.items import inducing_inputs as inducing_inputs
     from sparse_prefgp.plotting.items import utilities as utilities
+    from sparse_prefgp.plotting.people import person as person
+    from sparse_prefgp.plotting.people import tastes as tastes
     from sparse_prefgp.plotting.quality import abstention as abstention
     from sparse_prefgp.plotting.quality import choice_reliability as choice_reliability
     from sparse_prefgp.plotting.quality import evidence as evidence

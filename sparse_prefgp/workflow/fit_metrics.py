@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparse_prefgp import covariances, models
+from sparse_prefgp import analysis, covariances, models
 from sparse_prefgp.data.contexts import ItemRows
 from sparse_prefgp.data.features import FeatureTransform
 from sparse_prefgp.io.files import id_text
@@ -15,6 +15,8 @@ from sparse_prefgp.workflow.holdout import Holdout, StreamHoldout, groups_of
 
 # A term of the kernel whose variance is below this share of the noise's plays no part in a fit.
 IDLE_SHARE = 1e-3
+# People furthest from the consensus who are named.
+FURTHEST = 5
 
 
 def data_figures(holdout: Holdout | StreamHoldout) -> dict[str, Any]:
@@ -230,3 +232,35 @@ def _of_groups(model: Any, parameter: Any, what: str) -> dict[str, Any] | None:
             for name, ratio, count in zip(names, ratios.tolist(), counts.tolist(), strict=True)
         },
     }
+
+
+def people_figures(model: models.PreferenceGP) -> dict[str, Any]:
+    """What `metrics.json` says of the people of a model with tastes."""
+    frame, found = analysis.people.people(model), analysis.people.taste_share(model)
+    each = frame["comparisons"]
+    return {
+        "column": model.duels.person_column,
+        "number": len(frame),
+        "duels_each": {"min": int(each.min()), "mean": float(each.mean()), "max": int(each.max())},
+        "share": {
+            "of_variance": found.share,
+            "level": analysis.people.LEVEL,
+            "lower": _or_none(found.lower),
+            "upper": _or_none(found.upper),
+        },
+        "furthest": [
+            {name: _plain(value) for name, value in row.items()}
+            for row in frame.head(FURTHEST).to_dict("records")
+        ],
+    }
+
+
+def _or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    """Ids as text; numbers as they are, or None where they are not finite."""
+    if isinstance(value, float):
+        return _or_none(value)
+    return value if isinstance(value, int) else id_text(value)

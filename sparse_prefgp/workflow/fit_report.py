@@ -52,6 +52,10 @@ UNSEEN = {
     "ordered": "Pairs never seen in training in this order",
     "either_order": "Pairs never seen in training in either order",
 }
+PEOPLE_PARTS = {
+    "known_people": "Of these, people with duels in training",
+    "new_people": "Of these, new people",
+}
 # Columns of a ranking, as far as it has them; the others are for programs.
 RANKING = {
     "rank": "rank",
@@ -105,7 +109,7 @@ def render_report(
     return template.render(
         title=title,
         subtitle=_subtitle(figures),
-        summary=_summary(figures),
+        summary=[*_summary(figures), *people_lines(figures.get("people"))],
         notes=[*dict.fromkeys([*fit_notes(figures), *notes])],
         split=figures.get("split_description", ""),
         score_tables=[*_score_tables(figures), *_candidates(figures)],
@@ -198,6 +202,12 @@ def _score_tables(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
             columns = CHOICE_SCORES if part == "choices" else CHOICE_SCORES[:2]
             unit = "choices" if part == "choices" else "answers"
             tables.append(_outcome_table(f"All held-out {part}", columns, scores, unit))
+        for name, parts in figures.get("held_out_people", {}).items():
+            for part, scores in parts.items():
+                columns = CHOICE_SCORES if part == "choices" else CHOICE_SCORES[:2]
+                unit = "choices" if part == "choices" else "answers"
+                title = f"{PEOPLE_PARTS[name]}: {part}"
+                tables.append(_outcome_table(title, columns, scores, unit))
         return tables
     if figures.get("held_out"):
         outcomes = figures.get("held_out_outcomes")
@@ -209,9 +219,33 @@ def _score_tables(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
         if figures.get("held_out_grades"):
             title = "Held-out duels: grades"
             tables.append(_outcome_table(title, GRADE_SCORES, figures["held_out_grades"]))
+    if "held_out_people" in figures:
+        parts = figures["held_out_people"].items()
+        return [*tables, *(_score_table(PEOPLE_PARTS[name], scores) for name, scores in parts)]
     for name, scores in figures.get("held_out_unseen_pairs", {}).items():
         tables.append(_score_table(UNSEEN.get(name, name.replace("_", " ")), scores))
     return tables
+
+
+def people_lines(people: Mapping[str, Any] | None) -> list[str]:
+    """Sentences on the people of a model with tastes, from its figures; none without."""
+    if people is None:
+        return []
+    share, each = people["share"], people["duels_each"]
+    line = f"Of what is preferred, {100 * share['of_variance']:.0f} % is personal"
+    if share["lower"] is not None:
+        line += (
+            f" ({100 * share['level']:g} % interval {100 * share['lower']:.0f} to "
+            f"{100 * share['upper']:.0f} %)"
+        )
+    asked = f"{people['number']:,} people, {each['min']:,} to {each['max']:,} duels each"
+    far = ", ".join(
+        str(one["person"])
+        if one["agreement"] is None
+        else f"{one['person']} (agreement {one['agreement']:.2f})"
+        for one in people["furthest"]
+    )
+    return [f"{line}; {asked}.", f"Furthest from what all prefer: {far}."]
 
 
 def _candidates(figures: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -179,6 +179,20 @@ class Sources:
     )
     """Column of who judged, and the covariate they lean by."""
 
+    person: str | None = option(
+        "Column of the duels that says whose preference each is: besides what all prefer, the "
+        "taste of each person is learned.",
+        default=None,
+    )
+    """Column of the people."""
+    people: Any = option(
+        "Features of the people, a row each. The id is the column person_id, else the first.",
+        default=None,
+        kind=Path,
+        needs="person",
+    )
+    """As `read_table` takes them."""
+
     @property
     def lean(self) -> tuple[str, str] | None:
         """The column of who judged, and the covariate that they lean by; None without leans.
@@ -218,7 +232,8 @@ class Sources:
     @property
     def files(self) -> tuple[Any, ...]:
         """What was given, in a fixed order."""
-        tables = self.items, self.duels, self.choices, self.rankings, self.best_worst, self.ties
+        answers = self.duels, self.choices, self.rankings, self.best_worst, self.ties
+        tables = self.items, *answers, self.people
         return *tables, *paths_of(self.embedding)
 
     @property
@@ -288,6 +303,8 @@ class Sources:
             groups=self.judged_by,
             context=self.context,
             item=self.item,
+            person=self.person,
+            people=self.people,
             **options,
         )
 

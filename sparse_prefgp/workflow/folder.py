@@ -32,6 +32,7 @@ Result = TypeVar("Result")
 PROGRAM = "sparse-prefgp"
 METRICS, RANKING, MODEL = "metrics.json", "ranking.csv", "model"
 COEFFICIENTS = "coefficients.csv"
+PEOPLE = "people.csv"
 PICTURES, REPORT = "pictures", "report.html"
 CHECKPOINTS = "checkpoint"
 COMPARE_STAGE, FIT_STAGE, REFIT_STAGE = CHECKPOINT_STAGES = ("compare", "fit", "refit")
@@ -69,7 +70,7 @@ def check_contents(folder: Path) -> None:
             f"The output folder {str(folder)!r} has files that {PROGRAM} did not write; give a "
             "new or empty folder."
         )
-    ours = {METRICS, RANKING, COEFFICIENTS, MODEL, PICTURES, REPORT}
+    ours = {METRICS, RANKING, COEFFICIENTS, PEOPLE, MODEL, PICTURES, REPORT}
     foreign = sorted(present - ours)
     pictures = contents(folder / PICTURES) - {f"{name}.png" for name in PICTURE_NAMES}
     foreign += sorted(f"{PICTURES}/{name}" for name in pictures)
@@ -181,6 +182,9 @@ def write_fit(
         figures["notes"] = [*dict.fromkeys([*fit_notes(figures), *output.notes])]
     coefficients = figures["refit_fit" if "refit_fit" in figures else "fit"].get("coefficients")
     everything = {"program": PROGRAM, **figures, "versions": versions()}
+    people = None
+    if not output.streamed and model.taste is not None:
+        people = attempts.made(PEOPLE, lambda: analysis.people.people(model))
 
     def write(new: Path) -> None:
         if ranking is not None:
@@ -190,6 +194,8 @@ def write_fit(
             (new / COEFFICIENTS).write_text(table.to_csv(index=False), encoding="utf-8")
         if output.streamed:
             return
+        if people is not None:
+            (new / PEOPLE).write_text(people.to_csv(index=False), encoding="utf-8")
 
         def draw() -> list[Picture]:
             return write_pictures(
@@ -225,6 +231,7 @@ def write_fit(
     if coefficients is not None:
         names.append(COEFFICIENTS)
     if not output.streamed:
+        names += [PEOPLE] if model.taste is not None else []
         names += [f"{PICTURES}/", *([REPORT] if html else [])]
     return _complete(folder, everything, attempts, names, write)
 
@@ -290,6 +297,6 @@ def _complete(
     both = ", ".join(names)
     attempts.made(both, add)
     lost = set(names) if both in attempts.failed else set(attempts.failed)
-    order = (METRICS, RANKING, COEFFICIENTS, f"{MODEL}/", f"{PICTURES}/", REPORT)
+    order = (METRICS, RANKING, COEFFICIENTS, PEOPLE, f"{MODEL}/", f"{PICTURES}/", REPORT)
     there = {METRICS, f"{MODEL}/", *names} - lost
     return [name for name in order if name in there], everything

@@ -16,8 +16,10 @@ import numpy as np
 
 from sparse_prefgp import analysis, approximations, covariances, engines, learning, models
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
+from sparse_prefgp.analysis.metrics import ONE_UTILITY
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.splits import Split, last_rows, split_duels
+from sparse_prefgp.data.events import Codes
+from sparse_prefgp.data.splits import Split, holding_out_people, last_rows, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.choices import PERSON
 from sparse_prefgp.io.files import id_text
@@ -26,6 +28,7 @@ from sparse_prefgp.models import streaming
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.lazy import late
+from sparse_prefgp.support.words import shortened
 from sparse_prefgp.workflow.kernel_names import FeatureGroup, KernelChoice, feature_groups
 from sparse_prefgp.workflow.settings import FitSettings, in_chunks_never
 
@@ -34,6 +37,8 @@ gpflow = late("gpflow")
 
 # Training rows of a stream that the linear probit and the first inducing inputs are made of.
 _SAMPLE = 50_000
+# Training duels of a person, on average, below which tastes cannot be told from noise.
+FEWEST_EACH = 2
 
 
 class FitCallbacks(NamedTuple):
@@ -110,6 +115,14 @@ class Training:
             train.num_features, groups, groups_of(train), self._starts
         )
 
+    def taste(self) -> covariances.Kernel | None:
+        """That of a person's own taste as it starts; None where nobody has one."""
+        choice, train = self.settings.taste_choice, self.train
+        if choice is None:
+            return None
+        groups = groups_of(train)
+        return choice.build(train.num_features, groups, groups, self._starts)
+
     @cached_property
     def _starts(self) -> _Starts:
         return _Starts(lambda: self.train, self.settings.seed)
@@ -142,11 +155,13 @@ class Training:
         inputs: FloatArray | learning.initial.AutoInputs | None,
         kernel: covariances.Kernel | None = None,
         margin: float | None = None,
+        taste: covariances.Kernel | None = None,
     ) -> models.PreferenceGP:
         """The model of the settings before anything is learned.
 
         :param kernel: in place of that of the settings.
         :param margin: the same.
+        :param taste: the same.
         """
         settings = self.settings
         model = models.PreferenceGP(
@@ -161,6 +176,7 @@ class Training:
             cuts_by_group=_cuts_by_group(settings, self.train),
             tie_model=settings.tie_model,
             lean_by_group=settings.lean_by_group,
+            taste=self.taste() if taste is None else taste,
         )
         _fix(model, settings)
         if self._covered(model):
@@ -207,6 +223,20 @@ class Holdout(Training):
             return choice.build(self.settings.seed)
         column = self.table.context[choice.column].to_numpy()[self.split.train_rows]
         return choice.build(labels=[id_text(x) for x in column.tolist()])
+
+    def without_tastes(self) -> Holdout:
+        """The same duels, to be fitted with one utility for all."""
+        return replace(self, settings=replace(self.settings, tastes=False, taste=None, starts=1))
+
+    def people_parts(self) -> dict[str, BoolArray]:
+        """Which held-out answers, or duels that one side won, are of people with training duels,
+        and which are of new ones; none where nobody has a taste."""
+        person = self.table.events.person
+        if not self.settings.tastes or person is None:
+            return {}
+        known = np.isin(person.numbers, person.numbers[self.split.train_rows])
+        rows = self.split.test_rows if self.train.events.has_sets else self.decided_rows
+        return {"known_people": known[rows], "new_people": ~known[rows]}
 
     def of_everything(self) -> Holdout:
         """All duels, to fit to once more from where a fitted model is."""
@@ -259,8 +289,11 @@ class Holdout(Training):
         column = self.settings.approximation_choice.column
         if column is not None and model.approximation.has_blocks:
             blocks = models.outcomes.known_blocks(model, table.context[column].to_numpy()[rows])
+        people = None
+        if model.taste is not None and table.events.person is not None:
+            people = table.events.person.labels[rows]
         return analysis.scoring.rows_between(
-            model.item_inputs(), table.events.take(rows), groups, blocks
+            model.item_inputs(), table.events.take(rows), groups, blocks, people
         )
 
     def asks_for_outcomes(self, model: models.PreferenceGP) -> bool:
@@ -443,6 +476,8 @@ def fit_model(
     rng = np.random.default_rng(settings.seed) if rng is None else rng
     if model is None:
         model = training.model(training.first_inputs(rng) if inputs is None else inputs)
+        if getattr(model, "taste", None) is not None:
+            learning.tastes.begin_tastes(model)
     report = learning.optimise.optimise(
         model,
         settings.max_iterations,
@@ -463,7 +498,7 @@ def refit_model(
     """Fit to all duels, starting from the parameters of a model fitted to the training duels."""
     whole = holdout.of_everything()
     margin = None if model.margin is None else float(model.margin.numpy())
-    again = whole.model(model.inducing_variable, model.kernel, margin)
+    again = whole.model(model.inducing_variable, model.kernel, margin, model.taste)
     if again.margin is not None and model.margin is not None and again.margin.prior is not None:
         again.margin.prior = model.margin.prior  # about where learning began
     for step, known in zip(again.cut_steps, model.cut_steps, strict=True):
@@ -483,13 +518,15 @@ def refit_model(
 
 
 def predict_held_out(
-    holdout: Holdout | StreamHoldout, model: Any
+    holdout: Holdout | StreamHoldout, model: Any, consensus: Any = None
 ) -> analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers:
     """Let the model, the linear probit and the coin predict the test duels; of answers about sets
     a conditional logit and equal shares in place of the last two.
 
     With noise by group each has that of its own group; for unknown groups, of which a warning
-    tells, probabilities are averaged over the prior.
+    tells, probabilities are averaged over the prior. With tastes each person has an own one.
+
+    :param consensus: a model of the same duels without tastes, to be scored too.
     """
     rng = np.random.default_rng(holdout.settings.seed)
     if isinstance(holdout, Holdout) and holdout.train.events.has_sets:
@@ -499,7 +536,11 @@ def predict_held_out(
             people = said[PERSON].to_numpy()[holdout.split.train_rows]
         rivals = analysis.answers.rivals_of(holdout.train, rng, people)
         rows = model.item_inputs()
-        return analysis.answers.score_sets(model, rivals, test.events, test.items, rows)
+        found = analysis.answers.score_sets(model, rivals, test.events, test.items, rows)
+        if consensus is not None:
+            one = analysis.answers.score_sets(consensus, {}, test.events, test.items, rows)
+            found = found.with_model(one, ONE_UTILITY)
+        return replace(found, parts=holdout.people_parts())
     if isinstance(holdout, StreamHoldout) and holdout.train.scan.sets.any:
         assert holdout.test is not None
         rivals = analysis.answers.rivals_of(holdout.probit_duels(rng), rng)
@@ -510,13 +551,19 @@ def predict_held_out(
         scoring.LINEAR_PROBIT: probit,
         scoring.COIN: Coin(),
     }
-    return scoring.score_rows(
+    scored = scoring.score_rows(
         model,
         baselines,
         holdout.test_rows(model),
         outcomes=holdout.asks_for_outcomes(model),
         unseen=holdout.unseen(),
     )
+    if not isinstance(holdout, Holdout):
+        return scored
+    if consensus is not None:
+        plain = scoring.score_rows(consensus, {}, holdout.test_rows(consensus))
+        scored = scored.with_model(plain, ONE_UTILITY)
+    return replace(scored, parts=holdout.people_parts())
 
 
 def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
@@ -537,6 +584,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
     """
     _check_groups(settings, table.events.covariate_names, table.groups is not None)
     settings = settings.of(table)
+    _check_people(settings, table.events.person)
     _warn_of_idle_context(table, settings)
     table = table.keeping_apart(settings.kernel_choice.named_columns)
     if split is None:
@@ -544,6 +592,9 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
         split = split_duels(
             table, settings.split, settings.test_fraction, rng, max_train=settings.max_train
         )
+        if settings.tastes and settings.split == "duels":
+            split = holding_out_people(table, split, settings.test_fraction / 2.0, rng)
+    settings = _with_tastes_told(settings, table, split)
     train = table.to_duels(split.train_rows)
     everything = table.to_duels(transform=train.transform)
     if not train.decided.any():
@@ -620,6 +671,39 @@ def _check_groups(settings: FitSettings, names: Sequence[str], judged: bool) -> 
             f"Leans by {covariate!r} were asked for, but the duels have no groups; name the column "
             "that says who judged (--lean-by, groups=)."
         )
+
+
+def _check_people(settings: FitSettings, person: Codes | None) -> None:
+    """Refuse tastes of nobody.
+
+    :raises ValueError: nobody knows whose preference each duel is.
+    """
+    if settings.tastes and person is None:
+        raise ValueError(
+            "Tastes of people were asked for, but nobody knows whose preference each duel is; name "
+            "the column that says so (--person, person=)."
+        )
+
+
+def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> FitSettings:
+    """The settings, without tastes where training duels cannot tell of any, and a warning."""
+    person = table.events.person
+    if not settings.tastes or person is None:
+        return settings
+    names = person.take(split.train_rows).used().names
+    each = float(table.counts[split.train_rows].sum()) / max(1, len(names))
+    noun = table.events.noun
+    if len(names) < 2:
+        why = f"All training {noun} are those of {shortened(names[0])}, whose taste is all there is"
+    elif each < FEWEST_EACH:
+        why = (
+            f"The {len(names):,} people have {each:.2g} training {noun} each on average, fewer "
+            f"than {FEWEST_EACH}, which tell no taste from noise"
+        )
+    else:
+        return settings
+    warnings.warn(f"{why}; one utility is fitted for all.", stacklevel=3)
+    return replace(settings, tastes=False, taste=None)
 
 
 def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:

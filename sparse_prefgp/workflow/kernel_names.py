@@ -185,6 +185,15 @@ class KernelChoice:
                 raise ValueError(_no_column(name, known))
 
     @property
+    def taste(self) -> KernelChoice:
+        """That of a person's own taste, by default: the terms that are neither linear nor effects,
+        or the linear ones where there are none, and an effect of each item."""
+        plain = [term for term in self.terms if term != PAIR and not has_item(term)]
+        linear = [term for term in plain if isinstance(term, Plain) and term.name == "linear"]
+        own = [term for term in plain if term not in linear] or linear
+        return KernelChoice((*map(str, own), str(ITEM)))
+
+    @property
     def named_columns(self) -> tuple[str, ...]:
         """The columns that terms name, each once."""
         return tuple(dict.fromkeys(name for term in self.terms for name in columns_of(term)))

@@ -21,6 +21,8 @@ PICTURE_NAMES = (
     "candidates_reliability",
     "candidates_abstention",
     "utilities",
+    "tastes",
+    "person",
     "relevance",
     "coefficients",
     "evidence",
@@ -104,6 +106,8 @@ def write_pictures(
             "Utilities with their intervals; where these overlap widely, the order may well be "
             f"another one.{_missing(first)}",
         )
+    if model.taste is not None:
+        _add_people(add, model)
     if model.duels.num_features:
         add(
             "relevance",
@@ -156,6 +160,25 @@ def _add_choices(add: Callable[..., None], held_out: analysis.answers.HeldOutAns
         "Can the probabilities be trusted?",
         "Alternatives of held-out choices by the probability the model gave to each: on the dashed "
         "line as many are chosen as it says.",
+    )
+
+
+def _add_people(add: Callable[..., None], model: models.PreferenceGP) -> None:
+    """What sets people apart, and the one furthest from all."""
+    furthest = analysis.people.people(model)["person"].iloc[0]
+    add(
+        "tastes",
+        lambda: plotting.tastes(model),
+        "What sets people apart?",
+        "People along the two directions in which their own tastes differ most; whoever is far "
+        "along the arrow of an item likes it more than all do.",
+    )
+    add(
+        "person",
+        lambda: plotting.person(model, furthest),
+        "Who differs most?",
+        "Utilities for the person furthest from what all prefer, and those that all share: on the "
+        f"dashed line both agree.{_missing([furthest])}",
     )
 
 

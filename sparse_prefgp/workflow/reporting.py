@@ -6,17 +6,19 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 # Stages of a fit, in their order.
-READING, COMPARING, HOLDING, LOADING, PLACING, FITTING, SCORING, REFITTING, WRITING = STAGES = (
+STAGES = (
     "reading",
     "comparing",
     "holding",
     "loading",
     "placing",
     "fitting",
+    "one utility for all",
     "scoring",
     "refitting",
     "writing",
 )
+READING, COMPARING, HOLDING, LOADING, PLACING, FITTING, ALIKE, SCORING, REFITTING, WRITING = STAGES
 
 
 class Reporter(Protocol):

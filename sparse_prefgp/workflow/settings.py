@@ -183,6 +183,18 @@ class FitSettings:
         needs="noise_by_group",
     )
     """One margin, and the same cuts of grades, for all groups."""
+    tastes: bool = option(None, default=False, flag="person", excludes="stream")
+    """Learn a taste of each person besides what all prefer."""
+    taste: str | None = option(
+        "Kernel of each person's own taste, in the words of --kernel; by default the stationary "
+        "part of --kernel, or the linear one, and an effect of each item.",
+        default=None,
+        needs="tastes",
+        excludes="stream",
+    )
+    """Kernel of a taste by name; None is the stationary part of `kernel`, or the linear one, and
+    `item`.
+    """
     engine: str = option(
         "ep, laplace, laplace-logit (logistic noise), variational or power-ep:P; a comparison by "
         "auto is by ep.",
@@ -252,6 +264,7 @@ class FitSettings:
     inducing_share: float | None = field(init=False, repr=False)
     approximation_choice: ApproximationChoice = field(init=False, repr=False)
     kernel_choice: KernelChoice = field(init=False, repr=False)
+    taste_choice: KernelChoice | None = field(init=False, repr=False)
     engine_choice: EngineChoice = field(init=False, repr=False)
 
     def first_margin(self, num_ties: int, levels: tuple[str, ...] | None = None) -> float | None:
@@ -334,8 +347,19 @@ class FitSettings:
         object.__setattr__(self, "inducing_share", share)
         object.__setattr__(self, "approximation_choice", approximation)
         object.__setattr__(self, "kernel_choice", kernel)
+        object.__setattr__(self, "taste_choice", self._taste_of(kernel))
         object.__setattr__(self, "engine_choice", engine)
         self._check_stream()
+
+    def _taste_of(self, kernel: KernelChoice) -> KernelChoice | None:
+        if self.taste is not None and not self.tastes:
+            raise ValueError(
+                f"The kernel {self.taste!r} of tastes was given, but nobody's own; name the column "
+                "that says whose preference each duel is (--person, person=), or leave it out."
+            )
+        if not self.tastes:
+            return None
+        return kernel.taste if self.taste is None else KernelChoice.parse(self.taste)
 
     def of(self, table: data.table.DuelTable) -> FitSettings:
         """The settings for a table, whose items may have no features.

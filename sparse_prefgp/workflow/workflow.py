@@ -16,7 +16,7 @@ import numpy as np
 from sparse_prefgp import analysis, learning, models
 from sparse_prefgp.learning.notes import fit_notes, notes_of
 from sparse_prefgp.workflow.automatic import Automatic, choose, settled
-from sparse_prefgp.workflow.fit_metrics import data_figures, fit_figures
+from sparse_prefgp.workflow.fit_metrics import data_figures, fit_figures, people_figures
 from sparse_prefgp.workflow.fit_sources import Sources
 from sparse_prefgp.workflow.folder import (
     FIT_STAGE,
@@ -37,6 +37,7 @@ from sparse_prefgp.workflow.holdout import (
 )
 from sparse_prefgp.workflow.model_names import DEFAULT_KERNEL
 from sparse_prefgp.workflow.reporting import (
+    ALIKE,
     COMPARING,
     FITTING,
     HOLDING,
@@ -236,7 +237,8 @@ def run_fit(
         if chosen is not None:
             figures["automatic"] = chosen.to_dict()
         model, report = work.fitted(holdout, figures)
-        held_out = work.scored(holdout, model, figures)
+        alike = work.alike(holdout, model, figures)
+        held_out = work.scored(holdout, model, figures, alike)
         if isinstance(holdout, Holdout) and holdout.settings.refit:
             model, report = work.fitted_again(holdout, model, figures)
         figures["seconds"] = time.perf_counter() - work.began
@@ -326,15 +328,37 @@ class _OneFit:
         for note in notes_of(found):
             self.reporter.note(note)
 
-    def scored(
+    def alike(
         self, holdout: Holdout | StreamHoldout, model: Any, figures: dict[str, Any]
+    ) -> models.PreferenceGP | None:
+        """With tastes, what is known of people, and the model of the same duels without tastes, to
+        be scored next to it; None without tastes or held-out duels."""
+        if isinstance(holdout, StreamHoldout) or model.taste is None:
+            return None
+        figures["people"] = people_figures(model)
+        if not holdout.num_test:
+            return None
+        plain = holdout.without_tastes()
+        with self.reporter.started(ALIKE, plain) as watch:
+            found, report = fit_model(plain, watch or FitCallbacks())
+        figures["fit_alike"] = fit_figures(plain, found, report)
+        return found
+
+    def scored(
+        self,
+        holdout: Holdout | StreamHoldout,
+        model: Any,
+        figures: dict[str, Any],
+        alike: models.PreferenceGP | None = None,
     ) -> analysis.scoring.HeldOut | analysis.answers.HeldOutAnswers | None:
         """What was predicted for the held-out duels, None where there are none."""
         if not holdout.num_test:
             return None
         with self.reporter.started(SCORING):
-            found = predict_held_out(holdout, model)
+            found = predict_held_out(holdout, model, alike)
             figures["held_out"] = found.scores()
+            if found.parts:
+                figures["held_out_people"] = found.part_scores()
         if found.outcomes or holdout.streamed:
             figures["held_out_outcomes"] = found.outcomes
         if found.grades:
@@ -367,6 +391,7 @@ def settings_of(
     usual = {
         "stream": sources.must_stream,
         "noise_by_group": sources.noise_by is not None,
+        "tastes": sources.person is not None,
         "lean_by_group": leaning,
     }
     found = settings_from(FitSettings, settings, options, "a fit", usual, also=SOURCES)

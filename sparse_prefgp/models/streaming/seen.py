@@ -79,6 +79,7 @@ class SeenDuels:
 
     held: ClassVar[bool] = False
     groups: ClassVar[None] = None
+    person_column: ClassVar[None] = None
 
     @classmethod
     def of(cls, duels: StreamedDuels) -> SeenDuels:

@@ -1,0 +1,225 @@
+"""What a model with tastes says of its people: how much is personal, and who differs most.
+
+The share of the personal in a difference of utilities is that of its prior variance, averaged over
+pairs of items; what the duels tell of the variances is taken for normal in their logs, about the
+optimum, with the curvature of the evidence there (Laplace).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from scipy import special
+
+from sparse_prefgp.analysis.items import ItemSet, known_items, resolve_items
+from sparse_prefgp.covariances.coefficients import on_rows
+from sparse_prefgp.covariances.finite import parts_of
+from sparse_prefgp.covariances.kernels import pair_difference_variance
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.features import require_pandas
+from sparse_prefgp.io.judgements import load_duels
+from sparse_prefgp.models.protocols import Predicts
+from sparse_prefgp.support.arrays import FloatArray
+
+# Pairs of items that a share is averaged over.
+_PAIRS = 1000
+# Items that people are compared on: those with the most duels.
+MOST_ITEMS = 200
+# Of the logarithm of a variance, between two slopes of the evidence.
+_STEP = 0.05
+LEVEL = 0.9
+
+
+class TasteShare(NamedTuple):
+    """How much of what is preferred is personal."""
+
+    share: float
+    """Of the prior variance of a difference of utilities."""
+    lower: float
+    """Of its interval; NaN where the evidence has no maximum there."""
+    upper: float
+    """The same."""
+
+
+def seen_by(model: Any, person: Hashable | list[Hashable] | None) -> Any:
+    """The model whose utility is that of one person; the model itself without a name.
+
+    :param person: a name, or a list of names for what a group prefers on average.
+    :raises ValueError: a model without tastes; somebody it does not know.
+    """
+    if person is None:
+        return model
+    return model.of_people(person) if isinstance(person, list) else model.of_person(person)
+
+
+def person_column_in(model: Predicts, columns: Any) -> str | None:
+    """The column that the model's people were read from, where a table has it too."""
+    column = model.duels.person_column
+    return column if model.people and column is not None and column in columns else None
+
+
+def meet(model: Any, duels: Any, items: Any = None) -> Any:
+    """The model whose utility is that of a new person, of whom some duels are known.
+
+    Nothing is learned again: inference runs for the duels of the new person alone, in milliseconds.
+
+    :param model: a `PreferenceGP` with tastes.
+    :param duels: path or data frame with the columns `winner` and `loser`, which hold ids, and
+        perhaps `count` and `tie`; all of one person.
+    :param items: raw items, as `resolve_items` takes them; by default the model's own.
+    :return: a view of the model: whatever takes a model takes it, and speaks of this person.
+    :raises ValueError: a model without tastes, or with contexts; duels of several people; what the
+        readers raise.
+    """
+    if model.duels.item_rows is not None:
+        raise ValueError(
+            "The model has items in contexts, in which nobody new can be met; fit it again with "
+            "the duels of the person."
+        )
+    known = resolve_items(model) if items is None else known_items(model, items)
+    table = load_duels(duels)
+    said = known.read_duels(
+        table,
+        covariates=model.duels.covariate_names,
+        person=person_column_in(model, table.frame.columns),
+    )
+    own, new = model.duels.items, np.flatnonzero(known.numbers < 0)
+    place = known.numbers.copy()
+    place[new] = len(own) + np.arange(len(new))
+    rows = np.concatenate([own, known.inputs[new, : own.shape[1]]])
+    events = replace(said.events, sides=place[said.events.sides])
+    return model.meet(Duels.from_events(rows, events))
+
+
+def taste_share(
+    model: Any, level: float = LEVEL, rng: np.random.Generator | None = None
+) -> TasteShare:
+    """How much of what is preferred is personal, with an interval.
+
+    :param model: a `PreferenceGP` with tastes, fitted; it is left as it was.
+    :param level: what the interval holds.
+    :param rng: draws pairs of items.
+    :raises ValueError: a model without tastes.
+    """
+    if model.taste is None:
+        raise ValueError("The model has one utility for all; give PreferenceGP a taste.")
+    rng = np.random.default_rng(0) if rng is None else rng
+    own, shared = parts_of(model.taste), parts_of(model.kernel)
+    placed = [on_rows(part, model.row_layout) for part in (*own, *shared)]
+    inputs = model.item_inputs()
+    pairs = rng.integers(len(inputs), size=(_PAIRS, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    if not len(pairs):
+        return TasteShare(np.nan, np.nan, np.nan)
+    first, second = (tf.constant(inputs[side]) for side in pairs.T)
+    sizes = np.array(
+        [float(tf.reduce_mean(pair_difference_variance(part, first, second))) for part in placed]
+    )
+    is_own = np.arange(len(sizes)) < len(own)
+    share = float(sizes[is_own].sum() / sizes.sum())
+    learned = [j for j, part in enumerate((*own, *shared)) if _learned(part)]
+    if not learned or not 0.0 < share < 1.0:
+        return TasteShare(share, np.nan, np.nan)
+    curvature = _curvature(model, [(*own, *shared)[j] for j in learned])
+    slope = ((is_own - share) * sizes / sizes.sum())[learned] / (share * (1.0 - share))
+    values, vectors = np.linalg.eigh(curvature)
+    if not np.all(np.isfinite(values)) or values[0] <= 0.0:
+        return TasteShare(share, np.nan, np.nan)
+    sd = float(np.sqrt(np.sum((vectors.T @ slope) ** 2 / values)))
+    half = sd * float(special.ndtri(0.5 + 0.5 * level))
+    middle = float(special.logit(share))
+    return TasteShare(
+        share, float(special.expit(middle - half)), float(special.expit(middle + half))
+    )
+
+
+def _learned(part: Any) -> bool:
+    variance = getattr(part, "variance", None)
+    return variance is not None and bool(variance.trainable)
+
+
+def _curvature(model: Any, parts: list[Any]) -> FloatArray:
+    """Second derivatives of the training loss in the logs of variances, (k, k), by slopes."""
+    variances = [part.variance for part in parts]
+
+    def slopes() -> FloatArray:
+        free = [variance.unconstrained_variable for variance in variances]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(free)
+            loss = model.training_loss()
+        found = []
+        for variance, each in zip(variances, tape.gradient(loss, free), strict=True):
+            inside = variance.unconstrained_variable
+            rate = variance.numpy()
+            if variance.transform is not None:
+                rate = rate / np.exp(variance.transform.forward_log_det_jacobian(inside, 0).numpy())
+            found.append(float(np.sum(each.numpy() * rate)))
+        return np.array(found)
+
+    before = [variance.numpy() for variance in variances]
+    rows = []
+    try:
+        for variance, value in zip(variances, before, strict=True):
+            ends = []
+            for sign in (1.0, -1.0):
+                variance.assign(value * np.exp(sign * _STEP))
+                ends.append(slopes())
+            variance.assign(value)
+            rows.append((ends[0] - ends[1]) / (2.0 * _STEP))
+    finally:
+        for variance, value in zip(variances, before, strict=True):
+            variance.assign(value)
+        model.infer()
+    found = np.array(rows)
+    return np.asarray(0.5 * (found + found.T))
+
+
+def compared_on(model: Predicts) -> ItemSet:
+    """The items that people are compared on: at most 200, those with the most duels."""
+    items = resolve_items(model)
+    return items.select(np.sort(np.argsort(-items.comparisons, kind="stable")[:MOST_ITEMS]))
+
+
+def people(model: Predicts) -> Any:
+    """A data frame with a row for each person, those furthest from the consensus first.
+
+    Compared are expected utilities of the items, of 200 with the most duels where there are more.
+
+    :param model: with tastes.
+    :return: `person`; `comparisons`, the duels of the person; `distance`, the root mean square of
+        what the person's utilities are beyond those all share, each less its mean over the items;
+        `agreement`, the correlation of the person's utilities with the shared ones; `likes_more`
+        and `likes_less`, the ids of the items of which that is furthest up and down.
+    :raises ValueError: a model without tastes.
+    """
+    holding: Any = model
+    duels, items = holding.duels, compared_on(model)
+    inputs = items.inputs
+    own = holding.tastes(inputs)
+    own = own - own.mean(1, keepdims=True)
+    shared = holding.predict_f(inputs)[0].numpy()[:, 0]
+    shared = shared - shared.mean()
+    both = own + shared
+    scale = np.sqrt((both**2).sum(1) * (shared**2).sum())
+    agreement = np.divide(both @ shared, scale, out=np.full(len(own), np.nan), where=scale > 0.0)
+    names = duels.people_names or ()
+    number, events = duels.people, duels.events
+    asked = np.bincount(number, weights=events.totals, minlength=len(names))
+    ids = np.empty(len(items.ids), dtype=object)
+    ids[:] = items.ids
+    frame = require_pandas().DataFrame(
+        {
+            "person": list(names),
+            "comparisons": np.round(asked).astype(int),
+            "distance": np.sqrt(np.mean(own**2, 1)),
+            "agreement": agreement,
+            "likes_more": ids[own.argmax(1)],
+            "likes_less": ids[own.argmin(1)],
+        }
+    )
+    order = np.argsort(-frame["distance"].to_numpy(), kind="stable")
+    return frame.iloc[order].reset_index(drop=True)

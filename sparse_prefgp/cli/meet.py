@@ -1,0 +1,75 @@
+"""`sparse-prefgp meet`: a new person, known from some duels, without fitting again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.text import Text
+
+from sparse_prefgp.cli.command import command
+from sparse_prefgp.cli.console import Output, cells_table, counting_bar, open_model
+from sparse_prefgp.cli.output_options import check_file, write_file
+from sparse_prefgp.cli.rank import ranking_table
+from sparse_prefgp.cli.shared_options import SavedModel, Shared
+from sparse_prefgp.support.options import option, same_as
+from sparse_prefgp.support.randomness import seeded
+from sparse_prefgp.workflow.settings import FitSettings
+
+EXAMPLE = "Example: sparse-prefgp meet --model fitted --duels ann.csv --ask 10"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeetOptions:
+    """Whom to meet, and what is wanted.
+
+    :raises ValueError: fewer than no questions.
+    """
+
+    duels: Path = option("Duels of the new person: columns winner and loser hold item ids.")
+    out: Path | None = option("Write the person's whole ranking here (.csv).", default=None)
+    overwrite: bool = same_as(Shared, "overwrite")
+    ask: int = option("So many pairs to ask the person next, those that tell most.", default=0)
+    show: int = option("How many items to print.", default=20, least=0)
+    level: float = same_as(Shared, "level")
+    seed: int = same_as(FitSettings, "seed")
+
+    def __post_init__(self) -> None:
+        if self.ask < 0:
+            raise ValueError(
+                f"The number of pairs to ask is {self.ask}; give a whole number of at least 0."
+            )
+
+
+@command()
+def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
+    """What a new person prefers, from some duels, for a model with tastes (fit --person)."""
+    check_file(options.out, options.overwrite, *saved.files, options.duels)
+    fitted = open_model(console, saved.model)
+    from sparse_prefgp.analysis.people import meet as meet_person
+    from sparse_prefgp.analysis.ranking import rank as rank_items
+    from sparse_prefgp.analysis.suggestion import suggest
+
+    items = saved.items_of(fitted)
+    with console.status("Meeting the person …"):
+        person = meet_person(fitted, options.duels, items)
+    with counting_bar(console, "Ranking") as progress:
+        ranking = rank_items(
+            person, items, level=options.level, rng=seeded(options.seed), progress=progress
+        )
+    if options.out is not None:
+        write_file(options.out, ranking.frame.to_csv(index=False))
+    console.print(ranking_table(ranking, options.show))
+    figures = ranking.figures()
+    if options.ask:
+        with console.status("Looking for questions …"):
+            asked = suggest(
+                person, items, batch=options.ask, rng=np.random.default_rng(options.seed)
+            )
+        pairs = asked.frame
+        columns = {name: [str(x) for x in pairs[name]] for name in ("first", "second")}
+        console.print(cells_table("To ask next", columns, left=("first", "second")))
+        figures["ask"] = pairs[["first", "second"]].to_dict("records")
+    console.print(Text("The model stays as it is; fit again to keep the person among its people."))
+    console.finish({**figures, "ranking": ranking.frame.to_dict("records")}, options.out)

@@ -1,0 +1,130 @@
+"""Pictures of people: what sets their tastes apart, and one of them next to all."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparse_prefgp.analysis.people import compared_on, seen_by
+from sparse_prefgp.plotting.canvas import (
+    BLUE,
+    GREY,
+    SMALL,
+    SMALLEST,
+    VERMILION,
+    axes_or_new,
+    drawable,
+    name_style,
+    utility_label,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Items whose names are drawn.
+_NAMED = 8
+
+
+def tastes(model: Any, *, ax: Axes | None = None) -> Axes:
+    """People along the two directions in which their own tastes differ most, a point each.
+
+    Arrows are the items that these directions tell apart most: a person far along an arrow likes
+    that item more than all do. Directions are the leading singular ones of expected own utilities
+    (people by items, each less its mean), of the 200 items with the most duels.
+
+    :param model: with tastes.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: a model without tastes; fewer than two items.
+    """
+    items = compared_on(model)
+    own = model.tastes(items.inputs)
+    own = own - own.mean(1, keepdims=True)
+    own = own - own.mean(0)
+    left, sizes, right = np.linalg.svd(own, full_matrices=False)
+    if len(sizes) < 2:
+        raise ValueError("A picture of tastes needs at least two people and two items.")
+    total = float((sizes**2).sum()) or 1.0
+    share = sizes[:2] ** 2 / total
+    points = left[:, :2] * sizes[:2] / np.sqrt(own.shape[1])
+    loads = right[:2].T
+    ax = axes_or_new(ax)
+    ax.plot(*points.T, ".", color=BLUE, alpha=0.5, markersize=6)
+    ax.axhline(0.0, color=GREY, linewidth=0.8)
+    ax.axvline(0.0, color=GREY, linewidth=0.8)
+    reach = np.abs(points).max() or 1.0
+    scale = reach / (np.linalg.norm(loads, axis=1).max() or 1.0)
+    shown = np.argsort(-np.linalg.norm(loads, axis=1), kind="stable")[:_NAMED]
+    names = drawable([items.ids[i] for i in shown])
+    ax.plot(*(scale * loads[shown]).T, " ")  # arrows do not count for the limits of the axes
+    for (x, y), name in zip(scale * loads[shown], names, strict=True):
+        ax.annotate(
+            "",
+            (x, y),
+            (0.0, 0.0),
+            arrowprops={"arrowstyle": "->", "color": VERMILION, "linewidth": 1.0},
+        )
+        ax.annotate(
+            name,
+            (x, y),
+            xytext=(np.sign(x) * 4, np.sign(y) * 4),
+            textcoords="offset points",
+            ha="left" if x >= 0.0 else "right",
+            va="center",
+            fontsize=SMALLEST,
+            color=VERMILION,
+            **name_style(),
+        )
+    ax.margins(0.18)
+    ax.set_xlabel(f"first direction of own tastes ({100 * share[0]:.0f} % of them)")
+    ax.set_ylabel(f"second direction of own tastes ({100 * share[1]:.0f} % of them)")
+    ax.set_title(
+        f"{len(points):,} people (points), items that they differ about (arrows)",
+        fontsize=SMALL,
+        loc="left",
+    )
+    return ax
+
+
+def person(model: Any, who: Hashable, *, ax: Axes | None = None) -> Axes:
+    """Utilities of items for all and for one person, with the standard deviation of the latter.
+
+    On the dashed line the person prefers what all do; the items furthest from it have names.
+    Utilities are less their means over these items, the 200 with the most duels.
+
+    :param model: with tastes.
+    :param who: the person's name; None for somebody of whom nothing is known.
+    :param ax: the axis to draw on; None makes a figure.
+    :raises ValueError: a model without tastes; a person that it does not know.
+    """
+    items = compared_on(model)
+    shared = model.predict_f(items.inputs)[0].numpy()[:, 0]
+    shared = shared - shared.mean()
+    view = seen_by(model, who) if who is not None else model.of_person(None)
+    mean, covariance = (x.numpy() for x in view.predict_f(items.inputs, full_cov=True))
+    mean, covariance = mean[:, 0] - mean.mean(), covariance[0]
+    # Of utilities less their mean: the level is not known.
+    left = covariance - covariance.mean(0) - covariance.mean(1)[:, None] + covariance.mean()
+    sd = np.sqrt(np.maximum(np.diagonal(left), 0.0))
+    ax = axes_or_new(ax)
+    ax.axline((0.0, 0.0), slope=1.0, color=GREY, linewidth=1, linestyle="--")
+    ax.errorbar(
+        shared, mean, yerr=sd, fmt="o", color=BLUE, markersize=4, linewidth=0.8, elinewidth=0.6
+    )
+    furthest = np.argsort(-np.abs(mean - shared), kind="stable")[:_NAMED]
+    names = drawable([items.ids[i] for i in furthest])
+    for i, name in zip(furthest, names, strict=True):
+        ax.annotate(
+            name,
+            (shared[i], mean[i]),
+            xytext=(5, 4),
+            textcoords="offset points",
+            fontsize=SMALLEST,
+            **name_style(),
+        )
+    noise = float(model.noise_variance.numpy())
+    (named,) = drawable(["nobody yet" if who is None else who])
+    ax.set_xlabel(utility_label("utility that all share", noise))
+    ax.set_ylabel(f"utility for {named}, ± sd", **name_style())
+    return ax
