@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.workflow.workflow import fit as fit
 
 # Modules of public names, used as `spg.datasets.boston()`.
-MODULES = ("asking", "datasets", "exact", "gpflow", "lab", "plotting", "results")
+MODULES = ("asking", "datasets", "exact", "gpflow", "lab", "markov", "plotting", "results")
 # Names that stood here before, for one release, and where they are; so are all of `MODULES`.
 _RENAMED = {
     "StreamedReport": "results.OptimisationReport",

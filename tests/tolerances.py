@@ -123,3 +123,10 @@ DOT_PRODUCTS = 4.5e-16
 # Log evidence, nats a duel, of two runs of the optimiser that took different steps to one optimum,
 # as a resumed run does: what ten iterations bring when a run has settled (`LEAST_GAIN`).
 SAME_OPTIMUM = 1e-5
+
+# EP fixed points of utilities in time by dense matrices, run to 3e-15: the same numbers by other
+# ways but for rounding (tests/reference/time_cases.json).
+TIME_CASE = 1e-10
+
+# Their gradients are central differences of order four, good to about 1e-9.
+TIME_CASE_GRADIENT = 1e-7

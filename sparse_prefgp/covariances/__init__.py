@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances.item_effect import ItemEffect as ItemEffect
     from sparse_prefgp.covariances.item_in_context import ItemTimes as ItemTimes
     from sparse_prefgp.covariances.item_in_context import SameLevel as SameLevel
+    from sparse_prefgp.covariances.items_in_time import ItemsInTime as ItemsInTime
     from sparse_prefgp.covariances.low_rank import LowRankOverDuels as LowRankOverDuels
     from sparse_prefgp.covariances.low_rank import LowRankOverItems as LowRankOverItems
     from sparse_prefgp.covariances.low_rank_base import LowRank as LowRank

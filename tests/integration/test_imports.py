@@ -41,7 +41,7 @@ ROOMS = (
 LEVEL = {room: level for level, room in enumerate(ROOMS)}
 TOP = "__init__"  # the public names may be of any room, and no room imports them
 # Modules of public names besides those of the package itself.
-FACADES = ("asking", "exact", "gpflow", "results")
+FACADES = ("asking", "exact", "gpflow", "markov", "results")
 
 
 def _room(path: Path) -> str:

@@ -1,0 +1,127 @@
+"""The covariance of duels between items whose utilities move in time, exact across items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from check_shapes import inherit_check_shapes
+
+from sparse_prefgp.covariances.base import Covariance, Marginals, PosteriorTerms
+from sparse_prefgp.covariances.frontier import (
+    Filtered,
+    Moves,
+    Plan,
+    Seen,
+    Smoothed,
+    filtered,
+    smoothed,
+)
+from sparse_prefgp.covariances.markov import MarkovKernel
+from sparse_prefgp.support.arrays import FloatArray
+from sparse_prefgp.support.linalg import by_numpy
+
+
+class ItemsInTime(Covariance):
+    """z = h_loser - h_winner + X w: utilities in time, and k whitened columns, w ~ N(0, I).
+
+    O(p N²) a slice for p of N active items (`frontier.py`), twice a sweep, in NumPy; TensorFlow
+    differentiates only what the steps of a Markov kernel are as functions of its parameters.
+
+    :param plan: of the sites.
+    :param kernel: of one item.
+    :param columns: X, (t, k); k may be 0.
+    """
+
+    def __init__(self, plan: Plan, kernel: MarkovKernel, columns: tf.Tensor) -> None:
+        self._plan, self._observed = plan, kernel.observed
+        spans = tf.constant(plan.spans, columns.dtype)
+        self._columns, self._start = columns, kernel.start()
+        self._exponents, self._added = kernel.exponents(spans), kernel.added(spans)
+        transitions = kernel.transitions(spans)
+        moved = self._start, transitions, self._added, columns
+        self._constants = tuple(map(tf.stop_gradient, moved))
+        # Of the last sweep, for the gradient at the same sites.
+        self._last: tuple[FloatArray, FloatArray, Filtered] | None = None
+
+    @inherit_check_shapes
+    def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:
+        t = self._columns.shape[0]
+
+        def sweep(*values: FloatArray) -> FloatArray:
+            if not all(np.all(np.isfinite(x)) for x in values):
+                return np.full(2 * t + 1, np.nan)  # for an engine to see
+            found = self._smoothed(values)
+            both = found.mean[:, 0], found.variance
+            return np.concatenate([*map(self._as_given, both), [found.half_log_det]])
+
+        inside = precision, shift, *self._constants
+        mean, variance, half_log_det = tf.split(
+            by_numpy(sweep, *inside, shape=[2 * t + 1]), [t, t, 1]
+        )
+        return Marginals(mean, variance, half_log_det[0], kept=())
+
+    def surrogate(self, precision: tf.Tensor, shift: tf.Tensor, kept: Any) -> tf.Tensor:
+        tensors = self._start, self._added, self._exponents, self._columns
+
+        def slopes(*values: FloatArray) -> FloatArray:
+            found = self._smoothed(values, slopes=True)
+            assert found.slopes is not None
+            t, s = (values[i][self._plan.order] for i in (0, 1))
+            by_columns = (s - t * found.mean[:, 0])[:, None] * found.weights[:, 0]
+            by_columns -= t[:, None] * (found.rows @ found.covariance)
+            start, added, exponents = found.slopes
+            every = 0.5 * start, 0.5 * added, exponents, self._as_given(by_columns)
+            return np.concatenate([values.reshape(-1) for values in every])
+
+        sizes = [int(np.prod(x.shape)) for x in tensors]
+        found = by_numpy(slopes, precision, shift, *self._constants, shape=[sum(sizes)])
+        each = zip(tf.split(tf.stop_gradient(found), sizes), tensors, strict=True)
+        return tf.add_n([tf.reduce_sum(slope * tf.reshape(x, [-1])) for slope, x in each])
+
+    def quadratic(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        # ½ s'K s is the surrogate's own value at T = 0, and K s the mean.
+        nothing = tf.zeros_like(left)
+        ends = [tf.stop_gradient(x) for x in (left + right, left - right)]
+        above, below = (self.surrogate(nothing, shift, ()) for shift in ends)
+        slope = 0.5 * (above - below)
+        there = self.marginals(nothing, tf.stop_gradient(right)).mean
+        value = tf.reduce_sum(left * there)
+        return value + slope - tf.stop_gradient(slope)
+
+    def predict(self, precision: tf.Tensor, shift: tf.Tensor) -> PosteriorTerms:
+        """Of w alone: utilities are asked for by date (`TimePosterior`)."""
+
+        def sweep(*values: FloatArray) -> FloatArray:
+            found = self._smoothed(values)
+            return np.concatenate([found.weights[:, 0], found.covariance.reshape(-1)])
+
+        k = self._columns.shape[1]
+        found = by_numpy(sweep, precision, shift, *self._constants, shape=[k + k * k])
+        weights, covariance = tf.split(found, [k, k * k])
+        reduction = tf.eye(k, dtype=found.dtype) - tf.reshape(covariance, [k, k])
+        return PosteriorTerms(weights, reduction)
+
+    def _as_given(self, values: FloatArray) -> FloatArray:
+        """Values (t, ...) in the order of the plan as those in the order of the sites."""
+        found = np.empty_like(values)
+        found[self._plan.order] = values
+        return found
+
+    def _smoothed(self, values: Sequence[FloatArray], slopes: bool = False) -> Smoothed:
+        """Under sites, by precision and shift, P, A, Q and X."""
+        precision, shift, start, transitions, added, columns = values
+        plan, order = self._plan, self._plan.order
+        moves = Moves(self._observed, start, transitions, added)
+        seen = Seen(precision[order], shift[order, None], columns[order])
+        last, self._last = self._last, None  # let go of it before as much is made again
+        same = last is not None and all(map(np.array_equal, last[:2], values))
+        forward = last[2] if same and last is not None else None
+        last = None
+        if forward is None:
+            forward = filtered(plan, moves, seen)
+        found = smoothed(plan, moves, seen, forward, slopes)
+        self._last = precision.copy(), shift.copy(), forward
+        return found

@@ -1,0 +1,347 @@
+"""Utilities in time by the frontier filter, against dense matrices over items and dates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sparse_prefgp import markov
+from sparse_prefgp.approximations import DuelPrior
+from sparse_prefgp.covariances import DenseOverDuels, ItemsInTime
+from sparse_prefgp.covariances.frontier import Frontier, Moves, Plan, Seen, filtered, smoothed
+from sparse_prefgp.engines import Laplace, ParallelEP, SequentialEP, Variational
+from sparse_prefgp.evidence import differentiable_log_evidence
+from sparse_prefgp.factors.sites import Factors, Sites
+from tests.cases import read
+from tests.reference import slow_time
+from tests.tolerances import GRADIENT_SOLVER, IDENTITY, TIME_CASE, TIME_CASE_GRADIENT
+
+KERNELS: dict[str, tuple[Callable[[], markov.MarkovKernel], slow_time.InTime]] = {
+    "wiener": (lambda: markov.Wiener(1.2, 0.3), slow_time.wiener(1.2, 0.3)),
+    "matern12": (lambda: markov.Matern12(1.3, 2.0), slow_time.matern12(1.3, 2.0)),
+    "constant": (lambda: markov.Constant(0.7), slow_time.constant(0.7)),
+    "constant and matern12": (
+        lambda: markov.Constant(0.6) + markov.Matern12(0.9, 1.5),
+        slow_time.added(slow_time.constant(0.6), slow_time.matern12(0.9, 1.5)),
+    ),
+    "matern32": (lambda: markov.Matern32(0.8, 2.5), slow_time.matern32(0.8, 2.5)),
+    "constant and matern32": (
+        lambda: markov.Constant(0.5) + markov.Matern32(0.8, 2.5),
+        slow_time.added(slow_time.constant(0.5), slow_time.matern32(0.8, 2.5)),
+    ),
+}
+# Of a slice: fewer duels than items, or more. Items enter late, leave early and pause.
+FEW, MANY = "few duels a slice", "many duels a slice"
+
+
+class Case:
+    """Duels in slices, some sites, and the same dense."""
+
+    def __init__(self, kernel: str, size: str = FEW, columns: int = 2) -> None:
+        rng = np.random.default_rng(3)
+        self.kernel, self.slow = KERNELS[kernel][0](), KERNELS[kernel][1]
+        self.times = np.sort(rng.uniform(0.0, 8.0, 8))
+        each = {FEW: 2, MANY: 7}[size]
+        there = [
+            [0, 1, 2, 3],
+            [1, 2, 3],
+            [0, 1, 2],
+            [2, 3, 4],
+            [4, 5, 2],
+            [3, 4],
+            [4, 5, 3],
+            [6, 4],
+        ]
+        pairs = [rng.permutation(items)[:2] for items in there for _ in range(each)]
+        slices = np.repeat(np.arange(8), each)
+        shuffled = rng.permutation(len(slices))
+        self.losers, self.winners = np.array(pairs)[shuffled].T
+        self.slices = slices[shuffled]
+        self.columns = rng.normal(size=(len(slices), columns))
+        self.dense = slow_time.Duels(
+            self.losers, self.winners, self.times[self.slices], self.columns
+        )
+        self.precision = rng.gamma(1.0, size=len(slices))
+        self.shift = rng.normal(size=len(slices))
+        self.precision[2] = self.shift[2] = 0.0
+
+    @property
+    def sites(self) -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.constant(self.precision), tf.constant(self.shift)
+
+    @property
+    def plan(self) -> Plan:
+        return Plan.of(self.times, self.slices, self.losers, self.winners)
+
+    def fast(self, columns: tf.Tensor | None = None) -> ItemsInTime:
+        given = tf.constant(self.columns) if columns is None else columns
+        return ItemsInTime(self.plan, self.kernel, given)
+
+    def by_tensors(self, columns: tf.Tensor) -> tf.Tensor:
+        """K of z, differentiable in the parameters of the kernel and in the columns."""
+        first = self.dense.first_dates()
+        ends = np.concatenate([self.losers, self.winners])
+        begin = tf.constant([first[item] for item in ends], tf.float64)
+        dates = tf.constant(np.tile(self.dense.dates, 2))
+        t = len(ends)
+        shape = [t, t]
+        own = tf.broadcast_to(dates[:, None], shape), tf.broadcast_to(dates[None, :], shape)
+        # Of two different items: any dates, for what is not looked at.
+        early = tf.broadcast_to(tf.maximum(begin[:, None], begin[None, :]), shape)
+        found = self.kernel.covariance(*(tf.maximum(x, early) for x in own), early)
+        found = tf.where(ends[:, None] == ends[None, :], found, tf.zeros_like(found))
+        half = t // 2
+        across = found[:half] - found[half:]
+        return across[:, :half] - across[:, half:] + tf.matmul(columns, columns, transpose_b=True)
+
+
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+every_size = pytest.mark.parametrize("size", [FEW, MANY])
+
+
+@every_kernel
+@every_size
+def test_marginals_are_those_of_the_dense_covariance(kernel: str, size: str) -> None:
+    case = Case(kernel, size)
+    found = case.fast().marginals(*case.sites)
+    prior = case.dense.covariance(case.slow)
+    expected = slow_time.conditioned(prior, case.precision, case.shift)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=IDENTITY)
+    spread = np.diag(expected.covariance)
+    np.testing.assert_allclose(found.variance, spread, rtol=0, atol=IDENTITY)
+    assert float(found.half_log_det) == pytest.approx(expected.half_log_det, rel=IDENTITY)
+
+
+@every_kernel
+@every_size
+def test_the_surrogate_has_the_gradient_of_the_dense_covariance(kernel: str, size: str) -> None:
+    case = Case(kernel, size)
+    columns = tf.constant(case.columns)
+    variables = [*case.kernel.trainable_variables, columns]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(columns)
+        fast, dense = case.fast(columns), DenseOverDuels(case.by_tensors(columns))
+        values = []
+        for covariance in (fast, dense):
+            kept = covariance.marginals(*case.sites).kept
+            values.append(covariance.surrogate(*case.sites, kept))
+    prior = case.dense.covariance(case.slow)
+    np.testing.assert_allclose(case.by_tensors(columns), prior, rtol=0, atol=IDENTITY)
+    for found, expected in zip(*(tape.gradient(value, variables) for value in values), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=IDENTITY, atol=IDENTITY)
+
+
+@pytest.mark.parametrize("kernel", ["wiener", "constant and matern32"])
+def test_the_quadratic_is_that_of_the_dense_covariance(kernel: str) -> None:
+    case = Case(kernel, MANY)
+    rng = np.random.default_rng(5)
+    left, right = (tf.constant(x) for x in rng.normal(size=(2, len(case.slices))))
+    columns = tf.constant(case.columns)
+    variables = [*case.kernel.trainable_variables, columns]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(columns)
+        found = case.fast(columns).quadratic(left, right)
+        expected = DenseOverDuels(case.by_tensors(columns)).quadratic(left, right)
+    assert float(found) == pytest.approx(float(expected), rel=IDENTITY)
+    for one, other in zip(*(tape.gradient(v, variables) for v in (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=IDENTITY, atol=IDENTITY)
+
+
+def test_without_columns_and_in_a_compiled_function() -> None:
+    case = Case("wiener", columns=0)
+    expected = slow_time.conditioned(case.dense.covariance(case.slow), case.precision, case.shift)
+
+    @tf.function(autograph=False)
+    def mean(precision: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
+        return case.fast().marginals(precision, shift).mean
+
+    np.testing.assert_allclose(mean(*case.sites), expected.mean, rtol=0, atol=IDENTITY)
+
+
+def test_extremes_are_harmless() -> None:
+    """Steps of no length, items that forget everything, and those that never move."""
+    for kernel, slow in (
+        (markov.Matern12(1.3, 1e-4), slow_time.matern12(1.3, 1e-4)),
+        (markov.Matern12(1.3, 1e10), slow_time.matern12(1.3, 1e10)),
+        (markov.Matern32(1.3, 1e8), slow_time.matern32(1.3, 1e8)),
+    ):
+        case = Case("wiener", MANY)
+        case.kernel = kernel
+        found = case.fast().marginals(*case.sites)
+        expected = slow_time.conditioned(case.dense.covariance(slow), case.precision, case.shift)
+        np.testing.assert_allclose(found.mean, expected.mean, rtol=0, atol=IDENTITY)
+        spread = np.diag(expected.covariance)
+        np.testing.assert_allclose(found.variance, spread, rtol=0, atol=IDENTITY)
+
+
+def _moves(kernel: markov.MarkovKernel, plan: Plan) -> Moves:
+    gaps = tf.constant(plan.spans)
+    tensors = kernel.start(), kernel.transitions(gaps), kernel.added(gaps)
+    return Moves(kernel.observed, *(x.numpy() for x in tensors))
+
+
+def _by_item(plan: Plan, end: Frontier, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the frontier, items ascending."""
+    order = (np.argsort(plan.frontier)[:, None] * d + np.arange(d)).reshape(-1)
+    return end.mean[order], end.covariance[np.ix_(order, order)]
+
+
+def test_a_filter_can_stop_and_take_up_again() -> None:
+    case = Case("constant and matern12")
+    every, seen = np.ones(7, bool), Seen(case.precision, case.shift[:, None], case.columns)
+    ends = case.slices, case.losers, case.winners
+
+    def some(which: np.ndarray, plan: Plan) -> Seen:
+        return Seen(*(x[which][plan.order] for x in seen))
+
+    whole = Plan.of(case.times, *ends, every)
+    expected = filtered(whole, _moves(case.kernel, whole), some(case.slices >= 0, whole)).end
+    early = case.slices < 4
+    first = Plan.of(case.times[:4], *(x[early] for x in ends), every)
+    middle = filtered(first, _moves(case.kernel, first), some(early, first)).end
+    slices, losers, winners = (x[~early] for x in ends)
+    then = Plan.of(case.times[4:], slices - 4, losers, winners, every, after=first)
+    found = filtered(then, _moves(case.kernel, then), some(~early, then), middle).end
+    for one, other in zip(_by_item(then, found, 2), _by_item(whole, expected, 2), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=IDENTITY)
+    assert found.half_log_det == pytest.approx(expected.half_log_det, rel=IDENTITY)
+    np.testing.assert_allclose(found.precision, expected.precision, rtol=0, atol=IDENTITY)
+
+
+def test_items_leave_after_their_last_slice_unless_they_stay() -> None:
+    case = Case("wiener")
+    assert len(case.plan.frontier) == 0
+    sizes, of_slices = case.plan.sizes
+    assert sizes.max() < 7 and np.all(of_slices <= sizes)
+    stay = Plan.of(case.times, case.slices, case.losers, case.winners, np.arange(7) % 2 == 0)
+    assert set(stay.frontier) == {*np.unique([case.losers, case.winners])} & {0, 2, 4, 6}
+
+
+def test_other_dates_are_sites_that_say_nothing() -> None:
+    """Their joint covariance comes from a unit shift at each."""
+    case = Case("constant and matern32", MANY)
+    dates = np.array([0.5 * (case.times[3] + case.times[4]), case.times[-1] + 2.0])
+    times = np.insert(np.append(case.times, dates[1]), 4, dates[0])
+    slices = np.where(case.slices < 4, case.slices, case.slices + 1)
+    items = np.array([2, 3, 2, 3])
+    plan = Plan.of(
+        times,
+        np.append(slices, [4, 4, 9, 9]),
+        np.append(case.losers, items),
+        np.append(case.winners, np.full(4, -1)),
+    )
+    t, zero = len(case.slices), np.zeros(4)
+    shifts = np.zeros((t + 4, 5))
+    shifts[:t, 0] = case.shift
+    shifts[t:, 1:] = np.eye(4)
+    columns = np.concatenate([case.columns, np.zeros((4, 2))])
+    seen = Seen(np.append(case.precision, zero), shifts, columns)
+    moves = _moves(case.kernel, plan)
+    seen = Seen(*(x[plan.order] for x in seen))
+    found = np.empty((t + 4, 5))
+    found[plan.order] = smoothed(plan, moves, seen, filtered(plan, moves, seen)).mean
+    at = np.repeat(dates, 2)
+    prior = case.dense.covariance(case.slow)
+    across = case.dense.with_utilities(case.slow, items, at)
+    own = slow_time.utilities(case.slow, items, at, case.dense.first_dates())
+    whole = np.block([[prior, across], [across.T, own]])
+    expected = slow_time.conditioned(
+        whole, np.append(case.precision, zero), np.append(case.shift, zero)
+    )
+    np.testing.assert_allclose(found[t:, 0], expected.mean[t:], rtol=0, atol=IDENTITY)
+    joint = found[t:, 1:] - found[t:, :1] * 0.0
+    np.testing.assert_allclose(joint, expected.covariance[t:, t:], rtol=0, atol=IDENTITY)
+
+
+CASES = read("time_cases.json")["cases"]
+CLASSES = {
+    "wiener": markov.Wiener,
+    "matern12": markov.Matern12,
+    "matern32": markov.Matern32,
+    "constant": markov.Constant,
+}
+
+
+def _kernel(case: dict[str, Any]) -> markov.MarkovKernel:
+    parts = [
+        CLASSES[part["kind"]](**{name: v for name, v in part.items() if name != "kind"})
+        for part in case["kernel"]
+    ]
+    return parts[0] if len(parts) == 1 else markov.MarkovSum(parts)
+
+
+def _prior(case: dict[str, Any], kernel: markov.MarkovKernel) -> DuelPrior:
+    t = len(case["slice"])
+    ends = (np.array(case[name]) for name in ("slice", "loser", "winner"))
+    plan = Plan.of(np.array(case["times"]), *ends)
+    columns = tf.constant(np.array(case["columns"]).reshape(t, -1))
+    zero = tf.zeros([], tf.float64)
+    noise = tf.fill([t], tf.constant(case["noise_variance_of_z"], tf.float64))
+    factors = Factors(tf.ones_like(noise), noise, None, tf.zeros_like(noise))
+    covariance = ItemsInTime(plan, kernel, columns)
+    return DuelPrior(covariance, factors, tf.zeros_like(noise), zero, tf.identity, zero, zero)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_expectation_propagation_of_the_reference_cases(case: dict[str, Any]) -> None:
+    kernel = _kernel(case)
+    parameters = gpflow.utilities.parameter_dict(kernel)
+    variables = [p.unconstrained_variable for p in parameters.values()]
+    with tf.GradientTape(persistent=True) as tape:
+        prior = _prior(case, kernel)
+        engine = ParallelEP(tolerance=GRADIENT_SOLVER)
+        start = Sites.zeros(len(case["slice"]), tf.float64)
+        point = engine.run(prior.covariance, prior.factors, start)
+        value = differentiable_log_evidence(
+            prior, point.sites, point.slopes, point.found.kept, point.log_z
+        )
+        logs = [tf.math.log(tf.convert_to_tensor(p)) for p in parameters.values()]
+    for found, name in (
+        (point.log_z, "log_evidence"),
+        (point.found.mean, "z_mean"),
+        (point.found.variance, "z_variance"),
+        (point.sites.tau, "site_precision"),
+        (point.sites.nu, "site_shift"),
+    ):
+        np.testing.assert_allclose(found, case[name], rtol=TIME_CASE, atol=TIME_CASE)
+    expected = case["gradient_of_log_evidence_in_log_parameters"]
+    for name, log, variable in zip(parameters, logs, variables, strict=True):
+        number, _, kind = name.rpartition(".")
+        key = f"{''.join(c for c in number if c.isdigit()) or 0}.{kind}"
+        slope = tape.gradient(value, variable) / tape.gradient(log, variable)
+        assert float(slope) == pytest.approx(expected[key], rel=0, abs=TIME_CASE_GRADIENT)
+
+
+def test_ties_and_other_engines_take_it_as_any_covariance() -> None:
+    case = Case("wiener", MANY)
+    t = len(case.slices)
+    lower = np.where(np.arange(t) % 5 == 0, -0.4, -np.inf)
+    upper = np.where(np.arange(t) % 5 == 0, 0.4, -0.4)
+    prior = case.dense.covariance(case.slow)
+    ones = tf.ones([t], tf.float64)
+    factors = Factors(ones, 0.7 * ones, tf.constant(lower), tf.constant(upper))
+    start = Sites.zeros(t, tf.float64)
+    found = ParallelEP(tolerance=GRADIENT_SOLVER).run(case.fast(), factors, start)
+    expected = slow_time.dense_ep(prior, 0.7, lower, upper)
+    assert float(found.log_z) == pytest.approx(expected.log_evidence, rel=IDENTITY)
+    np.testing.assert_allclose(found.sites.tau, expected.precision, rtol=0, atol=IDENTITY)
+    dense = DenseOverDuels(tf.constant(prior))
+    for engine in (Laplace(tolerance=1e-11), Variational(tolerance=1e-11)):
+        one, other = (engine.run(c, factors, start).log_z for c in (case.fast(), dense))
+        assert float(one) == pytest.approx(float(other), rel=IDENTITY)
+    with pytest.raises(ValueError, match="ItemsInTime has no columns; use ParallelEP"):
+        SequentialEP().run(case.fast(), factors, start)
+
+
+def test_sums_of_kernels_that_say_nothing_more_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 levels of each item"):
+        markov.Constant() + markov.Wiener()
+    with pytest.raises(ValueError, match="one kernel twice"):
+        markov.Matern12() + markov.Matern12()
+    with pytest.raises(ValueError, match="which is not Markov"):
+        markov.Matern12() + gpflow.kernels.Matern12()  # type: ignore[operator]
