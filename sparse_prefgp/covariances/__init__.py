@@ -1,4 +1,4 @@
-"""What the covariance of z can be: dense, low rank, or low rank plus blocks.
+"""What the covariance of z can be: dense, low rank, low rank plus blocks, or of items in time.
 
 Every class here offers the same door to the engines (`Covariance` in `base.py`); an engine never
 asks which one it got.

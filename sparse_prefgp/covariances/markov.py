@@ -26,8 +26,6 @@ class MarkovKernel(gpflow.base.Module):
 
     size: ClassVar[int] = 1
     """d, how many numbers the state has."""
-    is_constant: ClassVar[bool] = False
-    """Whether it never moves."""
     starts_with_level: ClassVar[bool] = False
     """Whether it begins at a level of its own, from which it does not come back."""
 
@@ -141,7 +139,6 @@ class Constant(MarkovKernel):
     :param variance: of the levels.
     """
 
-    is_constant = True
     starts_with_level = True
 
     def __init__(self, variance: Any = 1.0) -> None:
