@@ -1,8 +1,9 @@
 """What a model with tastes says of its people: how much is personal, and who differs most.
 
-The share of the personal in a difference of utilities is that of its prior variance, averaged over
-pairs of items; what the duels tell of the variances is taken for normal in their logs, about the
-optimum, with the curvature of the evidence there (Laplace).
+How far apart two items are for somebody has a shared part, `(g(x) - g(x'))²`, and a personal one,
+the variance of `h_u(x) - h_u(x')` between people; both are averaged over pairs of items. The first
+is known from the posterior of g, the second from the variances of the taste, which are taken for
+normal in their logs about the optimum, with the curvature of the evidence there (Laplace).
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from scipy import special
 
 from sparse_prefgp.analysis.items import ItemSet, known_items, resolve_items
 from sparse_prefgp.covariances.coefficients import on_rows
@@ -25,8 +25,8 @@ from sparse_prefgp.io.judgements import load_duels
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray
 
-# Pairs of items that a share is averaged over.
-_PAIRS = 1000
+# Of utilities and variances, for the interval of a share.
+_DRAWS = 2000
 # Items that people are compared on: those with the most duels.
 MOST_ITEMS = 200
 # Of the logarithm of a variance, between two slopes of the evidence.
@@ -38,7 +38,7 @@ class TasteShare(NamedTuple):
     """How much of what is preferred is personal."""
 
     share: float
-    """Of the prior variance of a difference of utilities."""
+    """Of the mean square of a difference of utilities of a person."""
     lower: float
     """Of its interval; NaN where the evidence has no maximum there."""
     upper: float
@@ -102,39 +102,54 @@ def taste_share(
 
     :param model: a `PreferenceGP` with tastes, fitted; it is left as it was.
     :param level: what the interval holds.
-    :param rng: draws pairs of items.
+    :param rng: draws utilities and variances.
     :raises ValueError: a model without tastes.
     """
     if model.taste is None:
         raise ValueError("The model has one utility for all; give PreferenceGP a taste.")
     rng = np.random.default_rng(0) if rng is None else rng
-    own, shared = parts_of(model.taste), parts_of(model.kernel)
-    placed = [on_rows(part, model.row_layout) for part in (*own, *shared)]
-    inputs = model.item_inputs()
-    pairs = rng.integers(len(inputs), size=(_PAIRS, 2))
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    if not len(pairs):
+    inputs = compared_on(model).inputs
+    if len(inputs) < 2:
         return TasteShare(np.nan, np.nan, np.nan)
-    first, second = (tf.constant(inputs[side]) for side in pairs.T)
+    parts = parts_of(model.taste)
+    first, second = (tf.constant(inputs[side]) for side in np.triu_indices(len(inputs), 1))
     sizes = np.array(
-        [float(tf.reduce_mean(pair_difference_variance(part, first, second))) for part in placed]
+        [
+            float(
+                tf.reduce_mean(
+                    pair_difference_variance(on_rows(part, model.row_layout), first, second)
+                )
+            )
+            for part in parts
+        ]
     )
-    is_own = np.arange(len(sizes)) < len(own)
-    share = float(sizes[is_own].sum() / sizes.sum())
-    learned = [j for j, part in enumerate((*own, *shared)) if _learned(part)]
-    if not learned or not 0.0 < share < 1.0:
-        return TasteShare(share, np.nan, np.nan)
-    curvature = _curvature(model, [(*own, *shared)[j] for j in learned])
-    slope = ((is_own - share) * sizes / sizes.sum())[learned] / (share * (1.0 - share))
-    values, vectors = np.linalg.eigh(curvature)
-    if not np.all(np.isfinite(values)) or values[0] <= 0.0:
-        return TasteShare(share, np.nan, np.nan)
-    sd = float(np.sqrt(np.sum((vectors.T @ slope) ** 2 / values)))
-    half = sd * float(special.ndtri(0.5 + 0.5 * level))
-    middle = float(special.logit(share))
-    return TasteShare(
-        share, float(special.expit(middle - half)), float(special.expit(middle + half))
-    )
+    drawn = _shared_squares(model, inputs, rng)
+    own, shared = sizes.sum(), drawn.mean()
+    share = float(own / (own + shared))
+    learned = [j for j, part in enumerate(parts) if _learned(part)]
+    others = [part for part in parts_of(model.kernel) if _learned(part)]
+    sizes = np.repeat(sizes[:, None], len(drawn), 1)
+    if learned:
+        curvature = _curvature(model, [*(parts[j] for j in learned), *others])
+        values, vectors = np.linalg.eigh(curvature)
+        if not np.all(np.isfinite(values)) or values[0] <= 0.0:
+            return TasteShare(share, np.nan, np.nan)
+        logs = (vectors / np.sqrt(values)) @ rng.normal(size=(len(values), len(drawn)))
+        sizes[learned] *= np.exp(logs[: len(learned)])
+    found = sizes.sum(0) / (sizes.sum(0) + drawn)
+    lower, upper = np.quantile(found, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+    return TasteShare(share, float(lower), float(upper))
+
+
+def _shared_squares(model: Any, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Draws of the mean of (g(x) - g(x'))² over pairs of items."""
+    mean, covariance = (x.numpy() for x in model.predict_f(inputs, full_cov=True))
+    # Of g less its mean over the items: its level is not known.
+    level = np.eye(len(inputs)) - 1.0 / len(inputs)
+    values, vectors = np.linalg.eigh(level @ covariance[0] @ level)
+    noise = rng.normal(size=(len(values), _DRAWS))
+    drawn = level @ mean + (vectors * np.sqrt(np.maximum(values, 0.0))) @ noise
+    return np.asarray(2.0 * (drawn**2).sum(0) / (len(inputs) - 1))
 
 
 def _learned(part: Any) -> bool:

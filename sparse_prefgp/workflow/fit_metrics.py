@@ -243,7 +243,7 @@ def people_figures(model: models.PreferenceGP) -> dict[str, Any]:
         "number": len(frame),
         "duels_each": {"min": int(each.min()), "mean": float(each.mean()), "max": int(each.max())},
         "share": {
-            "of_variance": found.share,
+            "of_squares": found.share,
             "level": analysis.people.LEVEL,
             "lower": _or_none(found.lower),
             "upper": _or_none(found.upper),

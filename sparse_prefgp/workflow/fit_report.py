@@ -232,7 +232,7 @@ def people_lines(people: Mapping[str, Any] | None) -> list[str]:
     if people is None:
         return []
     share, each = people["share"], people["duels_each"]
-    line = f"Of what is preferred, {100 * share['of_variance']:.0f} % is personal"
+    line = f"Of what is preferred, {100 * share['of_squares']:.0f} % is personal"
     if share["lower"] is not None:
         line += (
             f" ({100 * share['level']:g} % interval {100 * share['lower']:.0f} to "

@@ -18,7 +18,7 @@ from sparse_prefgp import analysis, approximations, covariances, engines, learni
 from sparse_prefgp.analysis.baselines import Coin, LinearProbit
 from sparse_prefgp.analysis.metrics import ONE_UTILITY
 from sparse_prefgp.data.duels import Duels
-from sparse_prefgp.data.events import Codes
+from sparse_prefgp.data.events import Codes, Events
 from sparse_prefgp.data.splits import Split, holding_out_people, last_rows, split_duels
 from sparse_prefgp.io import DuelTable
 from sparse_prefgp.io.choices import PERSON
@@ -228,16 +228,6 @@ class Holdout(Training):
         """The same duels, to be fitted with one utility for all."""
         return replace(self, settings=replace(self.settings, tastes=False, taste=None, starts=1))
 
-    def people_parts(self) -> dict[str, BoolArray]:
-        """Which held-out answers, or duels that one side won, are of people with training duels,
-        and which are of new ones; none where nobody has a taste."""
-        person = self.table.events.person
-        if not self.settings.tastes or person is None:
-            return {}
-        known = np.isin(person.numbers, person.numbers[self.split.train_rows])
-        rows = self.split.test_rows if self.train.events.has_sets else self.decided_rows
-        return {"known_people": known[rows], "new_people": ~known[rows]}
-
     def of_everything(self) -> Holdout:
         """All duels, to fit to once more from where a fitted model is."""
         rows = np.arange(self.table.num_rows)
@@ -291,7 +281,7 @@ class Holdout(Training):
             blocks = models.outcomes.known_blocks(model, table.context[column].to_numpy()[rows])
         people = None
         if model.taste is not None and table.events.person is not None:
-            people = table.events.person.labels[rows]
+            people = _nobody_new(table.events.take(rows), model).labels
         return analysis.scoring.rows_between(
             model.item_inputs(), table.events.take(rows), groups, blocks, people
         )
@@ -536,11 +526,15 @@ def predict_held_out(
             people = said[PERSON].to_numpy()[holdout.split.train_rows]
         rivals = analysis.answers.rivals_of(holdout.train, rng, people)
         rows = model.item_inputs()
-        found = analysis.answers.score_sets(model, rivals, test.events, test.items, rows)
+        events = test.events
+        if model.taste is not None:
+            events = replace(events, person=_nobody_new(events, model))
+        found = analysis.answers.score_sets(model, rivals, events, test.items, rows)
         if consensus is not None:
-            one = analysis.answers.score_sets(consensus, {}, test.events, test.items, rows)
+            plain = consensus.item_inputs()
+            one = analysis.answers.score_sets(consensus, {}, events, test.items, plain)
             found = found.with_model(one, ONE_UTILITY)
-        return replace(found, parts=holdout.people_parts())
+        return replace(found, parts=_people_parts(events, model))
     if isinstance(holdout, StreamHoldout) and holdout.train.scan.sets.any:
         assert holdout.test is not None
         rivals = analysis.answers.rivals_of(holdout.probit_duels(rng), rng)
@@ -563,7 +557,25 @@ def predict_held_out(
     if consensus is not None:
         plain = scoring.score_rows(consensus, {}, holdout.test_rows(consensus))
         scored = scored.with_model(plain, ONE_UTILITY)
-    return replace(scored, parts=holdout.people_parts())
+    decided = holdout.table.events.take(holdout.decided_rows)
+    return replace(scored, parts=_people_parts(decided, model))
+
+
+def _nobody_new(events: Events, model: models.PreferenceGP) -> Codes:
+    """Whose preference events are, new people being nobody in particular."""
+    assert events.person is not None
+    known = set(map(id_text, model.people))
+    labels = events.person.labels.tolist()
+    return Codes.of([label if id_text(label) in known else None for label in labels])
+
+
+def _people_parts(events: Events, model: models.PreferenceGP) -> dict[str, BoolArray]:
+    """Which events are of people the model knows, and which of new ones; none without tastes."""
+    if model.taste is None:
+        return {}
+    labels = _nobody_new(events, model).labels
+    new = np.array([label is None for label in labels.tolist()], dtype=bool)
+    return {"known_people": ~new, "new_people": new}
 
 
 def groups_of(train: Duels | StreamedDuels) -> tuple[FeatureGroup, ...] | None:
@@ -701,9 +713,23 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
             f"than {FEWEST_EACH}, which tell no taste from noise"
         )
     else:
+        if settings.noise_by_group and table.events.judge is not None:
+            _warn_of_noise(table.events.judge, person)
         return settings
     warnings.warn(f"{why}; one utility is fitted for all.", stacklevel=3)
     return replace(settings, tastes=False, taste=None)
+
+
+def _warn_of_noise(judge: Codes, person: Codes) -> None:
+    """Where whoever judges is whose preference it is: both say why one's answers look odd."""
+    pairs = len(np.unique(np.stack([judge.numbers, person.numbers], 1), axis=0))
+    if pairs == len(np.unique(person.numbers)) == len(np.unique(judge.numbers)):
+        warnings.warn(
+            "Each person has a noise and a taste, which duels tell apart only where people judge "
+            "related pairs again and again; leave out one of them (--noise-by, --person) unless "
+            "held-out duels ask for both.",
+            stacklevel=4,
+        )
 
 
 def _check_effects_in_context(kernel: KernelChoice, train: Duels) -> None:

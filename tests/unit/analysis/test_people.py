@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.analysis.people import meet, people, seen_by, taste_share
+from sparse_prefgp.analysis.people import _curvature, meet, people, seen_by, taste_share
 from sparse_prefgp.learning.tastes import begin_tastes
 from sparse_prefgp.workflow.fit_report import people_lines
 from tests.tolerances import IDENTITY
@@ -56,15 +56,15 @@ def variances(model: spg.PreferenceGP) -> np.ndarray:
 
 
 def test_the_share_that_is_personal(model: spg.PreferenceGP) -> None:
-    found = taste_share(model)
-    # Of kernels that look alike, but for the effect: half of it is in a difference of any items.
+    found, before = taste_share(model), variances(model)
     x = model.duels.items
     first, second = np.triu_indices(N, 1)
     alike = 2.0 - 2.0 * np.exp(-0.5 * np.sum((x[first] - x[second]) ** 2, 1))
-    before = variances(model)
     own = before[0] * alike.mean() + 2.0 * before[1]
-    expected = own / (own + before[2] * alike.mean())
-    assert found.share == pytest.approx(expected, abs=0.01)  # pairs are drawn at random
+    mean, covariance = (v.numpy() for v in model.predict_f(model.item_inputs(), full_cov=True))
+    steps = np.eye(N)[first] - np.eye(N)[second]
+    squares = (steps @ mean)[:, 0] ** 2 + np.sum((steps @ covariance[0]) * steps, 1)
+    assert found.share == pytest.approx(own / (own + squares.mean()), abs=0.02)  # draws
     assert 0.0 < found.lower < found.share < found.upper < 1.0
     wider = taste_share(model, 0.99)
     assert wider.lower < found.lower and wider.upper > found.upper
@@ -72,44 +72,28 @@ def test_the_share_that_is_personal(model: spg.PreferenceGP) -> None:
 
 
 @pytest.mark.slow
-def test_its_interval_is_that_of_the_curvature(model: spg.PreferenceGP) -> None:
-    """Against second differences of the evidence itself, along logs of the variances."""
+def test_the_curvature_is_that_of_the_loss(model: spg.PreferenceGP) -> None:
+    """Against second differences of the loss itself, along logs of the variances."""
     parts = [*model.taste.kernels, model.kernel]
-    at = np.log(variances(model))
+    found, at = _curvature(model, parts), np.log(variances(model))
 
-    def evidence(logs: np.ndarray) -> float:
+    def loss(logs: np.ndarray) -> float:
         for part, value in zip(parts, np.exp(logs), strict=True):
             part.variance.assign(value)
-        return -float(model.training_loss())
+        return float(model.training_loss())
 
     h, eye = 0.05, np.eye(3)
-    second = np.array(
+    corners = [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)]
+    expected = [
         [
-            [
-                (
-                    evidence(at + h * (eye[i] + eye[j]))
-                    - evidence(at + h * (eye[i] - eye[j]))
-                    - evidence(at - h * (eye[i] - eye[j]))
-                    + evidence(at - h * (eye[i] + eye[j]))
-                )
-                / (4.0 * h * h)
-                for j in range(3)
-            ]
-            for i in range(3)
+            sum(a * b * loss(at + h * (a * eye[i] + b * eye[j])) for a, b in corners)
+            / (4.0 * h * h)
+            for j in range(3)
         ]
-    )
-    evidence(at)
-    found = taste_share(model, 0.9)
-    sizes = np.exp(at)
-    first, other = np.triu_indices(N, 1)
-    x = model.duels.items
-    alike = (2.0 - 2.0 * np.exp(-0.5 * np.sum((x[first] - x[other]) ** 2, 1))).mean()
-    sizes *= [alike, 2.0, alike]
-    share = sizes[:2].sum() / sizes.sum()
-    slope = (np.array([1.0, 1.0, 0.0]) - share) * sizes / sizes.sum() / (share * (1.0 - share))
-    sd = np.sqrt(slope @ np.linalg.solve(-second, slope))
-    logit = np.log(found.upper / (1.0 - found.upper)) - np.log(found.share / (1.0 - found.share))
-    assert logit == pytest.approx(1.6449 * sd, rel=0.03)
+        for i in range(3)
+    ]
+    loss(at)
+    np.testing.assert_allclose(found, expected, rtol=0.02, atol=0.02)
 
 
 def test_who_is_furthest_from_all(model: spg.PreferenceGP) -> None:
@@ -189,7 +173,7 @@ def test_pictures_of_people(model: spg.PreferenceGP) -> None:
 
 
 def test_words_on_people() -> None:
-    share = {"of_variance": 0.42, "level": 0.9, "lower": 0.31, "upper": 0.55}
+    share = {"of_squares": 0.42, "level": 0.9, "lower": 0.31, "upper": 0.55}
     far = [{"person": "Ann", "agreement": -0.3}, {"person": "Bo", "agreement": None}]
     each = {"min": 2, "mean": 3.0, "max": 1500}
     lines = people_lines({"share": share, "duels_each": each, "number": 1200, "furthest": far})

@@ -1,0 +1,99 @@
+"""`fit --person`: with and without tastes, for known and for new people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparse_prefgp as spg
+from sparse_prefgp.workflow.holdout import prepare
+from sparse_prefgp.workflow.settings import FitSettings
+
+N, PEOPLE, EACH = 10, 24, 8
+SMALL: dict[str, Any] = {"kernel": "se", "person": "who", "max_iterations": 12}
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(N, 2))
+    utility = x[:, 0] + 2.5 * rng.normal(size=(PEOPLE, 1)) * x[:, 1]
+    rows = []
+    for u in range(PEOPLE):
+        for _ in range(EACH):
+            pair = rng.choice(N, 2, replace=False)
+            rows.append((*pair[np.argsort(-utility[u, pair])], f"p{u}"))
+    items = pd.DataFrame(x, columns=["a", "b"])
+    items.insert(0, "item_id", range(N))
+    return items, pd.DataFrame(rows, columns=["winner", "loser", "who"])
+
+
+def test_known_and_new_people_with_and_without_tastes(
+    tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    found = spg.fit(*tables, out=tmp_path / "fit", **SMALL)
+    assert found.model.taste is not None
+    names = ["model", "one_utility", "linear_probit", "coin"]
+    parts = found.figures["held_out_people"]
+    assert list(parts) == ["known_people", "new_people"]
+    whole = found.figures["held_out"]
+    for scores in (whole, *parts.values()):
+        assert list(scores) == names
+    assert sum(part["model"]["duels"] for part in parts.values()) == whole["model"]["duels"]
+    known = parts["known_people"]
+    assert known["model"]["nlp_nats"] < known["one_utility"]["nlp_nats"] - 0.05
+    told = json.loads((tmp_path / "fit" / "metrics.json").read_text())
+    assert 0.0 < told["people"]["share"]["of_squares"] < 1.0
+    assert told["people"]["number"] == len(found.model.people) == PEOPLE - 2
+    assert told["fit_alike"]["log_evidence"] < told["fit"]["log_evidence"]
+    frame = pd.read_csv(tmp_path / "fit" / "people.csv")
+    assert len(frame) == PEOPLE - 2 and frame["comparisons"].between(1, EACH).all()
+    pictures = {path.stem for path in (tmp_path / "fit" / "pictures").iterdir()}
+    assert {"tastes", "person"} <= pictures
+
+
+def test_whoever_cannot_be_told_apart_has_no_taste(
+    tables: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    items, duels = tables
+    settings = FitSettings(kernel="se", tastes=True)
+    alone = duels.assign(who=[f"q{i}" for i in range(len(duels))])
+    with pytest.warns(UserWarning, match="1 training duels each on average, fewer than 2"):
+        found = prepare(spg.read_table(items, alone, person="who"), settings)
+    assert not found.settings.tastes
+    one = spg.read_table(items, duels.assign(who="Ann"), person="who")
+    with pytest.warns(UserWarning, match="All training duels are those of 'Ann'"):
+        assert not prepare(one, settings).settings.tastes
+    both = spg.read_table(items, duels.assign(judge=duels["who"]), person="who", groups="judge")
+    noisy = FitSettings(kernel="se", tastes=True, noise_by_group=True)
+    with pytest.warns(UserWarning, match="Each person has a noise and a taste"):
+        assert prepare(both, noisy).settings.tastes
+    with pytest.raises(ValueError, match="nobody knows whose preference each duel is"):
+        prepare(spg.read_table(items, duels, ignore=["who"]), settings)
+    with pytest.raises(ValueError, match="of tastes was given, but nobody's own"):
+        FitSettings(taste="se")
+
+
+@pytest.mark.slow
+def test_choices_of_people(tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
+    items, _ = tables
+    rng = np.random.default_rng(5)
+    x = items[["a", "b"]].to_numpy()
+    utility = x[:, 0] + 2.5 * rng.normal(size=(PEOPLE, 1)) * x[:, 1]
+    rows = []
+    for number in range(PEOPLE * EACH):
+        u, some = number % PEOPLE, rng.choice(N, 3, replace=False)
+        best = some[utility[u, some].argmax()]
+        rows += [(number, f"p{u}", i, int(i == best)) for i in some]
+    columns = ["choice_set", "who", "item_id", "chosen"]
+    found = spg.fit(items, choices=pd.DataFrame(rows, columns=columns), **SMALL)
+    parts = found.figures["held_out_people"]
+    known = parts["known_people"]["choices"]
+    assert known["model"]["nlp_nats"] < known["one_utility"]["nlp_nats"] - 0.05
+    total = sum(part["choices"]["model"]["choices"] for part in parts.values())
+    assert total == found.figures["held_out"]["choices"]["model"]["choices"]
