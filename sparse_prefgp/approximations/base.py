@@ -11,7 +11,12 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from sparse_prefgp.covariances import Covariance, FeaturesBesideEffects, LowRankPlusBlocks
+from sparse_prefgp.covariances import (
+    Covariance,
+    FeaturesBesideEffects,
+    LowRankPlusBlocks,
+    LowRankPlusTastes,
+)
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
 from sparse_prefgp.covariances.projected import num_features_of
 from sparse_prefgp.data.graph import DuelGraph, Links, differences
@@ -96,6 +101,8 @@ class DuelPrior:
     """
     blocks: LowRankPlusBlocks | None = None
     """The covariance, where it has residuals in blocks besides the inducing values; else None."""
+    people: LowRankPlusBlocks | LowRankPlusTastes | None = None
+    """The covariance, where people have tastes of their own; else None."""
     beside: FeaturesBesideEffects | None = None
     """`features` without their zeros, where effects of items are integrated out; else None."""
 

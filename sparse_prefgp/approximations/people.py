@@ -7,16 +7,19 @@ approximation treats as without tastes, but that their own tastes are noise to g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations.base import DuelPrior, DuelProblem, build_factors, prior_variance
-from sparse_prefgp.covariances import LowRankPlusBlocks
+from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
 from sparse_prefgp.covariances.coefficients import widened
-from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
+from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, stacked_covariance
+from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows, undone
 from sparse_prefgp.covariances.residual import (
+    MAX_BLOCK,
     PEOPLE,
     SETS,
     SharedNoise,
@@ -26,6 +29,7 @@ from sparse_prefgp.covariances.residual import (
     ends_apart,
     joined,
 )
+from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import squared_distances
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter, solved_rows
 
@@ -40,18 +44,20 @@ class FeaturesOfItems(NamedTuple):
 
 
 class LeftOfPeople(NamedTuple):
-    """What the features leave of g within the sites of each person, bucket by bucket."""
+    """What the features leave of g within each person, bucket by bucket."""
 
     left: tuple[tf.Tensor, ...]
-    """(g, b, b) `A_u (K_0 - Q_0) A_u'`."""
-    others: tuple[tf.Tensor, ...]
-    """(g, b, b) `R_u + D / c`: all of v that is not g."""
+    """(g, b, b) `A_u (K_0 - Q_0) A_u'`; or of the rows, (g, p, p) `K_0 - Q_0`."""
+    known: tuple[tf.Tensor, ...]
+    """(g, b, b) `N_u = (R_u + D / c)⁻¹`, of all of v that is not g; or of the rows, (g, p, p)
+    `A_u' N_u A_u`.
+    """
 
     def trace(self) -> tf.Tensor:
-        """sum over people of `tr[(R_u + D / c)⁻¹ A_u (K_0 - Q_0) A_u']`."""
-        each = zip(self.others, self.left, strict=True)
-        found = [tf.linalg.cholesky_solve(tf.linalg.cholesky(n), left) for n, left in each]
-        return tf.add_n([tf.reduce_sum(tf.linalg.trace(one)) for one in found])
+        """sum over people of `tr[N_u A_u (K_0 - Q_0) A_u']`."""
+        return tf.add_n(
+            [tf.reduce_sum(n * left) for n, left in zip(self.known, self.left, strict=True)]
+        )
 
 
 def features_of_rows(problem: DuelProblem) -> FeaturesOfItems:
@@ -77,6 +83,8 @@ def over_people(
 
     :param share: of what the features leave of g that joins the noise, within sets as a block.
     :param correction: what is added to the log evidence; None for nothing.
+    :raises ValueError: a person with more than 5,000 rows of duels, or of items, whichever are
+        fewer.
     """
     graph = problem.graph
     assert problem.taste is not None and graph.people is not None
@@ -93,26 +101,83 @@ def over_people(
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
         clipped = tf.stop_gradient(tf.reduce_max(diagonal - raw))
         noise += share * diagonal
-    buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
-    parts = [ends_apart(tf.gather(items, bucket.rows), bucket) for bucket in buckets]
-    covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
     factors, offset = build_factors(problem, noise)
+    counted = as_float(graph.counts) / noise
+    covariance: LowRankPlusBlocks | LowRankPlusTastes
+    buckets = graph.buckets(np.unique(graph.people, return_inverse=True)[1].reshape(-1))
+    if graph.noises is None and _fewer_rows(buckets, items.shape[1]):
+        check_rows(buckets)
+        parts = [tf.gather(items, bucket.rows) for bucket in buckets]
+        inputs = [tf.gather(as_float(graph.rows), bucket.rows) for bucket in buckets]
+        kernels = [stacked_covariance(problem.taste, each) for each in inputs]
+        covariance = LowRankPlusTastes(parts, kernels, buckets, graph.num_sites)
+        left = (
+            stacked_covariance(problem.kernel, each) - tf.matmul(part, part, transpose_b=True)
+            for each, part in zip(inputs, parts, strict=True)
+        )
+        known = (
+            _known_of_rows(*each)
+            for each in zip(kernels, _spread(counted, buckets), buckets, strict=True)
+        )
+    else:
+        buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
+        parts = [ends_apart(tf.gather(items, bucket.rows), bucket) for bucket in buckets]
+        covariance = blocks = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
+        clipped = tf.maximum(clipped, blocks.clipped)
+        shared = Unexplained(problem.kernel, graph, graph.people, PEOPLE)
+        left = (shared.within(*each) for each in zip(buckets, parts, strict=True))
+        known = (
+            _known(*each) for each in zip(blocks.residuals, _spread(counted, buckets), strict=True)
+        )
     added = tf.zeros([], items.dtype)
     if correction is not None:
-        shared = Unexplained(problem.kernel, graph, graph.people, PEOPLE)
-        each = tf.concat([noise / as_float(graph.counts), tf.ones_like(noise[:1])], 0)
-        left, others = [], []
-        for bucket, features, own in zip(buckets, parts, covariance.residuals, strict=True):
-            left.append(shared.within(bucket, features))
-            others.append(own + tf.linalg.diag(tf.gather(each, bucket.sites)))
-        added = correction(LeftOfPeople(tuple(left), tuple(others)))
+        added = correction(LeftOfPeople(tuple(left), tuple(known)))
     return DuelPrior(
-        covariance,
-        factors,
-        offset,
-        added,
-        basis.of,
-        basis.jitter,
-        tf.maximum(clipped, covariance.clipped),
-        blocks=covariance,
+        covariance, factors, offset, added, basis.of, basis.jitter, clipped, people=covariance
     )
+
+
+def check_rows(buckets: Sequence[Bucket]) -> None:
+    """Refuse a person who compares too many rows.
+
+    :raises ValueError: more than 5,000.
+    """
+    largest = max(bucket.rows.shape[1] for bucket in buckets)
+    if largest > MAX_BLOCK:
+        raise ValueError(
+            f"The duels of one person compare {largest:,} rows of items, and a taste is learned of "
+            f"at most {MAX_BLOCK:,}; leave some of the duels out, or take one utility for all."
+        )
+
+
+def _fewer_rows(buckets: Sequence[Bucket], width: int) -> bool:
+    """Whether the rows that people compare cost less than their duels."""
+    cost = [0, 0]
+    for bucket in buckets:
+        for k, size in enumerate((bucket.rows.shape[1], bucket.sites.shape[1])):
+            cost[k] += len(bucket.numbers) * size**2 * (size + width)
+    return cost[0] < cost[1]
+
+
+def _spread(values: tf.Tensor, buckets: Sequence[Bucket]) -> list[tf.Tensor]:
+    """(t,) as (g, b) of each bucket, 0 where there is no site."""
+    padded = tf.concat([values, tf.zeros_like(values[:1])], 0)
+    return [tf.gather(padded, bucket.sites) for bucket in buckets]
+
+
+def _known(residual: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
+    """(R + D / c)⁻¹ of blocks (g, b, b), of c / D (g, b): by its root, as padding counts 0."""
+    root = tf.sqrt(counted)[..., None]
+    scaled = root * residual * tf.linalg.matrix_transpose(root)
+    one = tf.ones([], scaled.dtype)
+    factor = tf.linalg.cholesky(tf.linalg.set_diag(scaled, tf.linalg.diag_part(scaled) + one))
+    half = tf.linalg.triangular_solve(factor, tf.linalg.diag(root[..., 0]))
+    return tf.matmul(half, half, transpose_a=True)
+
+
+def _known_of_rows(kernel: tf.Tensor, counted: tf.Tensor, bucket: Bucket) -> tf.Tensor:
+    """A'(A K_1 A' + D / c)⁻¹ A = W (I + K_1 W)⁻¹ with W = A'(c / D) A, (g, p, p)."""
+    apart = ends_of_rows(bucket, kernel.dtype)
+    told = tf.matmul(apart, counted[..., None] * apart, transpose_a=True)
+    found = tf.linalg.solve(undone(kernel, told), told, adjoint=True)
+    return tf.linalg.matrix_transpose(found)

@@ -154,6 +154,7 @@ class PITC(SummedApproximation):
             basis.jitter,
             covariance.clipped,
             blocks=covariance,
+            people=None if problem.taste is None else covariance,
         )
 
     def residual_terms(self, problem: DuelProblem) -> tuple[Term, ...]:

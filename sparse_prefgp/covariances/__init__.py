@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from sparse_prefgp.covariances.low_rank_effects import LowRankWithEffects as LowRankWithEffects
     from sparse_prefgp.covariances.low_rank_sets import LowRankOverSets as LowRankOverSets
+    from sparse_prefgp.covariances.low_rank_tastes import LowRankPlusTastes as LowRankPlusTastes
     from sparse_prefgp.covariances.pair_effect import PairEffect as PairEffect
     from sparse_prefgp.covariances.projected import Projected as Projected
 

@@ -74,6 +74,8 @@ class LowRank(SequentialCovariance, ABC):
     """
 
     summed_over_sites: ClassVar[bool] = True
+    # What sites that are not among these say of u, and keep saying; None without any.
+    known: Sums | None = None
 
     @abstractmethod
     def own(self, precision: tf.Tensor, shift: tf.Tensor) -> Intermediates:
@@ -102,7 +104,10 @@ class LowRank(SequentialCovariance, ABC):
     def conditioned(self, precision: tf.Tensor, shift: tf.Tensor) -> LowRankIntermediates:
         """q(u) under the sites, and what else was computed of them."""
         own = self.own(precision, shift)
-        return LowRankIntermediates(self.sums(precision, shift, own).posterior(), own)
+        found = self.sums(precision, shift, own)
+        if self.known is not None:
+            found = Sums(*(mine + theirs for mine, theirs in zip(found, self.known, strict=True)))
+        return LowRankIntermediates(found.posterior(), own)
 
     @inherit_check_shapes
     def marginals(self, precision: tf.Tensor, shift: tf.Tensor) -> Marginals:

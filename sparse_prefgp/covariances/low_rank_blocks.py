@@ -14,7 +14,7 @@ partially independent training conditional, PITC.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -52,6 +52,17 @@ class _Part(NamedTuple):
 Own: TypeAlias = tuple[_Part, ...]
 
 
+class Told(NamedTuple):
+    """What the sites of g blocks say besides the inducing values."""
+
+    weights: tf.Tensor
+    """(g, b, 1) n - G Phi E u."""
+    explained: tf.Tensor
+    """(g, b, b) G - G Phi P⁻¹ Phi'G."""
+    scaled: tf.Tensor
+    """(g, b, m) G Phi chol(P)⁻ᵀ."""
+
+
 class BlockUnderSites(NamedTuple):
     """One block of b sites under the sites, at the posterior of u."""
 
@@ -78,6 +89,9 @@ class LowRankPlusBlocks(LowRank):
     :param num_sites: t.
     """
 
+    # Whether `told` is of the rows that the sites of a block compare, and not of the sites.
+    over_rows: ClassVar[bool] = False
+
     def __init__(
         self,
         features: Sequence[tf.Tensor],
@@ -85,7 +99,7 @@ class LowRankPlusBlocks(LowRank):
         buckets: Sequence[Bucket],
         num_sites: int,
     ) -> None:
-        self._features, self._terms, self._buckets = tuple(features), tuple(terms), tuple(buckets)
+        self._features, self._terms, self.buckets = tuple(features), tuple(terms), tuple(buckets)
         self._residuals, self.clipped = summed(terms, buckets, features)
         self._phi = tuple(map(tf.stop_gradient, features))
         self._r = tuple(map(tf.stop_gradient, self._residuals))
@@ -93,11 +107,6 @@ class LowRankPlusBlocks(LowRank):
         # Padding has the number t and is sorted to the end.
         places = np.concatenate([bucket.sites.reshape(-1) for bucket in buckets])
         self._place_of_site = np.argsort(places, kind="stable")[:num_sites]
-
-    @property
-    def buckets(self) -> tuple[Bucket, ...]:
-        """How blocks and sites lie in them."""
-        return self._buckets
 
     @property
     def residuals(self) -> tuple[tf.Tensor, ...]:
@@ -108,7 +117,7 @@ class LowRankPlusBlocks(LowRank):
 
     def _spread(self, values: tf.Tensor) -> list[tf.Tensor]:
         padded = tf.concat([values, tf.zeros([1], values.dtype)], 0)
-        return [tf.gather(padded, bucket.sites)[..., None] for bucket in self._buckets]
+        return [tf.gather(padded, bucket.sites)[..., None] for bucket in self.buckets]
 
     def _collect(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
         """(g, b, k) per bucket to (t, k)."""
@@ -155,7 +164,7 @@ class LowRankPlusBlocks(LowRank):
         total = tf.zeros([], u.mean.dtype)
         pieces = zip(self._features, self._residuals, own, strict=True)
         for features, residual, part in pieces:
-            weights, explained, scaled = weights_of(part, u)
+            weights, explained, scaled = _weights(part, u)
             by_features = weights * u.mean[:, 0] - _times(scaled, u.inverse)
             by_residual = tf.matmul(weights, weights, transpose_b=True) - explained
             total += tf.reduce_sum(tf.stop_gradient(by_features) * features)
@@ -181,6 +190,11 @@ class LowRankPlusBlocks(LowRank):
 
     # Prediction.
 
+    def told(self, number: int, part: _Part, u: InducingPosterior) -> Told:
+        """What the sites of the blocks of one bucket say, by its number; `part` is of `own`."""
+        del number
+        return Told(*_weights(part, u))
+
     def block(self, groups: Mapping[str, int], kept: LowRankIntermediates) -> BlockUnderSites:
         """The block that has this group of each of these terms, by its name.
 
@@ -191,10 +205,10 @@ class LowRankPlusBlocks(LowRank):
         bucket, slot, size = self._find(terms, groups)
         half, white, natural = (x[slot : slot + 1] for x in own[bucket][:3])
         alone = own[bucket]._replace(half=half, white=white, natural=natural)
-        weights, explained, scaled = weights_of(alone, u)
+        weights, explained, scaled = _weights(alone, u)
         return BlockUnderSites(
             terms,
-            self._buckets[bucket].sites[slot, :size],
+            self.buckets[bucket].sites[slot, :size],
             self._phi[bucket][slot, :size],
             weights[0, :size],
             explained[0, :size, :size],
@@ -206,12 +220,12 @@ class LowRankPlusBlocks(LowRank):
         wanted = [np.flatnonzero(term.groups == groups[term.name]) for term in terms]
         found = {
             (i, int(slot))
-            for i, bucket in enumerate(self._buckets)
+            for i, bucket in enumerate(self.buckets)
             for sites in wanted
             for slot in np.flatnonzero(np.isin(bucket.sites, sites).any(1))
         }
         ((i, slot),) = found
-        return i, slot, int(np.sum(self._buckets[i].sites[slot] < self._num_sites))
+        return i, slot, int(np.sum(self.buckets[i].sites[slot] < self._num_sites))
 
     def inducing_values(
         self, precision: tf.Tensor, shift: tf.Tensor
@@ -237,15 +251,11 @@ class LowRankPlusBlocks(LowRank):
         :raises ValueError: more than 5,000 sites.
         """
         t = self._num_sites
-        if t > SEQUENTIAL_UP_TO:
-            raise ValueError(
-                f"SequentialEP() keeps the covariance of all {t:,} sites at once, since PITC ties "
-                f"each to its block, and takes at most {SEQUENTIAL_UP_TO:,}; use ParallelEP()."
-            )
+        check_sequential(t)
         u, own = self.conditioned(precision, shift)
         pieces, means = [], []
         covariance = tf.zeros([t + 1, t + 1], u.mean.dtype)
-        for phi, r, part, bucket in zip(self._phi, self._r, own, self._buckets, strict=True):
+        for phi, r, part, bucket in zip(self._phi, self._r, own, self.buckets, strict=True):
             half_r = tf.matmul(part.half, r)
             f = phi - tf.matmul(half_r, part.white, transpose_a=True)
             pieces.append(_times(f, u.inverse, transpose=True))
@@ -266,6 +276,18 @@ class LowRankPlusBlocks(LowRank):
         return None
 
 
+def check_sequential(sites: int) -> None:
+    """Refuse more sites than one covariance of all of them is kept for.
+
+    :raises ValueError: more than 5,000.
+    """
+    if sites > SEQUENTIAL_UP_TO:
+        raise ValueError(
+            f"SequentialEP() keeps the covariance of all {sites:,} sites at once, since each is "
+            f"tied to its block, and takes at most {SEQUENTIAL_UP_TO:,}; use ParallelEP()."
+        )
+
+
 def _part(phi: tf.Tensor, r: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor) -> _Part:
     """One bucket under the sites: (g, b, m), (g, b, b), and (g, b, 1) twice."""
     root = tf.sqrt(precision)
@@ -282,7 +304,7 @@ def _part(phi: tf.Tensor, r: tf.Tensor, precision: tf.Tensor, shift: tf.Tensor) 
     )
 
 
-def weights_of(part: _Part, u: InducingPosterior) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def _weights(part: _Part, u: InducingPosterior) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """a = n - G Phi E u (g, b, 1), M = G - G Phi P⁻¹ Phi'G (g, b, b), G Phi chol(P)⁻ᵀ (g, b, m)."""
     half, white = part.half, part.white
     weights = part.natural - tf.matmul(half, _times(white, u.mean), transpose_a=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -497,6 +497,9 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self._require_tastes()
         if person is None:
             return self._seen_by(lambda model: model._solved().nobody)
+        return self.of_people([person])
+
+    def _number_of(self, person: Hashable) -> int:
         (number,) = places_of([person], self.people)
         if number < 0:
             shown = ", ".join(map(repr, self.people[:5]))
@@ -506,7 +509,24 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
                 f"{more}; give one of them, or meet the new one (model.meet(duels), "
                 "sparse-prefgp meet)."
             )
-        return self._seen_by(lambda model: model._solved().people.person(int(number)))
+        return int(number)
+
+    def of_people(self, people: Sequence[Hashable]) -> PreferenceGP:
+        """This model, its utility being the average of that of some people.
+
+        A view, as of `of_person`, in which only the utility is one; it is nobody's.
+
+        :param people: by name, each of whom counts once.
+        :raises ValueError: nobody; what `of_person` raises.
+        """
+        if isinstance(people, str) or not len(people):
+            raise ValueError(
+                f"The group of people is {shortened(people)}; give a list with the names of at "
+                "least one."
+            )
+        self._require_tastes()
+        numbers = np.unique([self._number_of(person) for person in people])
+        return self._seen_by(lambda model: model._solved().people.group(numbers))
 
     def meet(self, duels: Duels) -> PreferenceGP:
         """This model, its utility being that of a new person, of whom these duels are known.

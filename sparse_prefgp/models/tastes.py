@@ -5,17 +5,18 @@ block under the sites (`covariances/low_rank_blocks.py`),
 
     E f_u = a E u + r alpha      Cov f_u = c P⁻¹ c' + k_0 - a a' + k_1 - r G r'      c = a - r G Phi
 
-A new person's sites join those of all others, which stay: EP on them alone, with the posterior of
-the inducing values for a prior.
+all of it at the rows that the person's sites compare, `r = k_1(x, rows) A_u'`, whichever way the
+covariance was computed. A new person's sites join those of all others, which stay: EP on them
+alone, with the posterior of the inducing values for a prior.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
@@ -23,13 +24,17 @@ import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelPrior, DuelProblem
 from sparse_prefgp.approximations.people import FeaturesOfItems, over_people
-from sparse_prefgp.covariances import LowRankPlusBlocks
-from sparse_prefgp.covariances.kernels import as_float, kernel_matrix, pair_difference_variance
-from sparse_prefgp.covariances.kernels import stacked_covariance as stacked
-from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates, Sums
-from sparse_prefgp.covariances.low_rank_blocks import Own, weights_of
-from sparse_prefgp.covariances.pic import pic_terms
-from sparse_prefgp.covariances.residual import PEOPLE, ends_apart
+from sparse_prefgp.covariances import LowRankPlusBlocks, LowRankPlusTastes
+from sparse_prefgp.covariances.base import PosteriorTerms
+from sparse_prefgp.covariances.kernels import (
+    as_float,
+    kernel_matrix,
+    pair_difference_variance,
+    stacked_covariance,
+)
+from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates, Sums, terms_of
+from sparse_prefgp.covariances.low_rank_blocks import Told
+from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine
@@ -60,9 +65,9 @@ class KnownPeople:
         return self.problem.taste
 
     @property
-    def blocks(self) -> LowRankPlusBlocks:
-        assert self.prior.blocks is not None
-        return self.prior.blocks
+    def covariance(self) -> LowRankPlusBlocks | LowRankPlusTastes:
+        assert self.prior.people is not None
+        return self.prior.people
 
     @cached_property
     def kernel(self) -> gpflow.kernels.Kernel:
@@ -72,12 +77,12 @@ class KnownPeople:
     @cached_property
     def kept(self) -> LowRankIntermediates:
         """Inducing values and blocks under the sites."""
-        return self.blocks.conditioned(self.precision, self.shift)
+        return self.covariance.conditioned(self.precision, self.shift)
 
     @cached_property
     def sums(self) -> Sums:
         """What all sites say of the inducing values."""
-        return self.blocks.sums(self.precision, self.shift, self.kept.own)
+        return self.covariance.sums(self.precision, self.shift, self.kept.own)
 
     def nobody(self, consensus: Posterior) -> Posterior:
         """q(f) of a person of whom nothing is known.
@@ -86,9 +91,42 @@ class KnownPeople:
         """
         return Posterior(self.kernel, consensus.mean_function, consensus.features, consensus.terms)
 
-    def person(self, number: int) -> Posterior:
-        """q(f) of a person, by the number in the graph."""
-        return _joined(self, self.blocks, number, self.kept)
+    def group(self, numbers: IntArray) -> Posterior:
+        """q of the average utility of some people, by their numbers in the graph.
+
+        At their rows x' and with K of them it has the features [a, k_1(x, x')], for what their
+        sites say of these rows adds up over people.
+        """
+        found = [self._of_rows(i, numbers[here]) for i, here in self._by_bucket(numbers)]
+        rows = np.unique(np.concatenate([one.rows.reshape(-1) for one in found]))
+        size, width, count = len(rows), self.kept.u.mean.shape[0], len(numbers)
+        weights, told = np.zeros(size), np.zeros((size, size))
+        scaled = np.zeros((size, width))
+        for one in found:
+            place = np.searchsorted(rows, one.rows)
+            np.add.at(weights, place, one.weights.numpy())
+            np.add.at(told, (place[:, :, None], place[:, None, :]), one.told.numpy())
+            np.add.at(scaled, place, one.scaled.numpy())
+        u = self.kept.u
+        weights, told, scaled = weights / count, told / count**2, scaled / count
+        crossed = as_float(scaled) @ u.inverse
+        explained = as_float(told - scaled @ scaled.T)
+        reduction = tf.concat(
+            [
+                tf.concat([terms_of(u).reduction, tf.transpose(crossed)], 1),
+                tf.concat([crossed, explained], 1),
+            ],
+            0,
+        )
+        terms = PosteriorTerms(tf.concat([u.mean[:, 0], as_float(weights)], 0), reduction)
+        own = as_float(self.problem.graph.rows[rows])
+
+        def features(inputs: tf.Tensor) -> tf.Tensor:
+            shared = self.prior.features(inputs)
+            return tf.concat([shared, kernel_matrix(self.taste, inputs, own)], 1)
+
+        kernel = self.kernel if count == 1 else _average(self.problem.kernel, self.taste, count)
+        return Posterior(kernel, self.problem.mean_function, features, terms)
 
     # Many people at once.
 
@@ -99,12 +137,47 @@ class KnownPeople:
         assert people is not None
         bucket, slot = (np.full(int(people.max()) + 1, -1) for _ in range(2))
         padded = np.append(people, -1)
-        for i, one in enumerate(self.blocks.buckets):
+        for i, one in enumerate(self.covariance.buckets):
             number = padded[one.sites]
             place = np.broadcast_to(np.arange(len(number))[:, None], number.shape)
             there = number >= 0
             bucket[number[there]], slot[number[there]] = i, place[there]
         return bucket, slot
+
+    def _by_bucket(self, numbers: IntArray) -> Iterator[tuple[int, IntArray]]:
+        """Each bucket with blocks of these people, and the places of these among them."""
+        bucket = self._block_of[0][numbers]
+        for i in np.unique(bucket):
+            yield int(i), np.flatnonzero(bucket == i)
+
+    def _of_rows(self, i: int, numbers: IntArray) -> _OfRows:
+        """What the sites of k people with blocks in one bucket say of the rows of each."""
+        layout, slot = self.covariance.buckets[i], self._block_of[1][numbers]
+        some = Bucket(*(values[slot] for values in layout))
+        said = [tf.gather(values, slot) for values in self._told(i)]
+        if not self.covariance.over_rows:
+            people = self.problem.graph.people
+            assert people is not None
+            own = np.append(people, -1)[some.sites] == numbers[:, None]
+            apart = ends_of_rows(some, said[0].dtype) * as_float(own[..., None])
+            weights, explained, scaled = said
+            said = [
+                tf.matmul(apart, weights, transpose_a=True),
+                tf.matmul(apart, tf.matmul(explained, apart), transpose_a=True),
+                tf.matmul(apart, scaled, transpose_a=True),
+            ]
+        weights, explained, scaled = said
+        told = explained + tf.matmul(scaled, scaled, transpose_b=True)
+        return _OfRows(some.rows, weights[..., 0], told, scaled)
+
+    def _told(self, i: int) -> Told:
+        if i not in self._held:
+            self._held[i] = self.covariance.told(i, self.kept.own[i], self.kept.u)
+        return self._held[i]
+
+    @cached_property
+    def _held(self) -> dict[int, Told]:
+        return {}
 
     def differences(self, pairs: tf.Tensor, numbers: IntArray) -> FloatArray:
         """Mean and variance of f_u(x) - f_u(x') for stacked pairs (N, 2, D), (N, 2).
@@ -112,52 +185,30 @@ class KnownPeople:
         :param numbers: (N,) of the people.
         """
         found = np.empty((len(numbers), 2))
-        bucket, slot = (each[numbers] for each in self._block_of)
-        for i in np.unique(bucket):
-            layout, part = self.blocks.buckets[i], self.kept.own[i]
-            known = weights_of(part, self.kept.u)
-            here = np.flatnonzero(bucket == i)
-            b, width = layout.sites.shape[1], self.kept.u.mean.shape[0]
-            p = layout.rows.shape[1] + 2
-            size = max(1, _AT_ONCE // (p * p + b * (b + width)))
+        for i, here in self._by_bucket(numbers):
+            layout = self.covariance.buckets[i]
+            b, p = layout.sites.shape[1], layout.rows.shape[1] + 2
+            size = max(1, _AT_ONCE // (p * p + b * (p + self.kept.u.mean.shape[0])))
             for start in range(0, len(here), size):
                 some = here[start : start + size]
-                found[some] = self._differences(
-                    tf.gather(pairs, some), numbers[some], slot[some], layout, known
-                ).numpy()
+                told = self._of_rows(i, numbers[some])
+                found[some] = self._differences(tf.gather(pairs, some), told).numpy()
         return found
 
-    def _differences(
-        self,
-        pairs: tf.Tensor,
-        numbers: IntArray,
-        slot: IntArray,
-        layout: Bucket,
-        known: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
-    ) -> tf.Tensor:
-        """Of pairs whose people are in the blocks `slot` of one bucket."""
-        graph, u = self.problem.graph, self.kept.u
-        first, second = pairs[:, 0], pairs[:, 1]
-        some = Bucket(*(values[slot] for values in layout))
-        rows = tf.gather(as_float(graph.rows), some.rows)
-        between = stacked(self.taste, tf.concat([pairs, rows], 1))
-        related = (between[:, 0, 2:] - between[:, 1, 2:])[..., None]
-        r = ends_apart(related, some)[..., 0]
-        assert graph.people is not None
-        own = np.append(graph.people, -1)[some.sites] == numbers[:, None]
-        r = tf.where(own, r, tf.zeros_like(r))
+    def _differences(self, pairs: tf.Tensor, told: _OfRows) -> tf.Tensor:
+        u, first, second = self.kept.u, pairs[:, 0], pairs[:, 1]
+        rows = tf.gather(as_float(self.problem.graph.rows), told.rows)
+        between = stacked_covariance(self.taste, tf.concat([pairs, rows], 1))
+        r = between[:, 0, 2:] - between[:, 1, 2:]
         a = self.prior.features(first) - self.prior.features(second)
-        weights, explained, scaled = (tf.gather(values, slot) for values in known)
-        mean = tf.linalg.matvec(a, u.mean[:, 0]) + tf.reduce_sum(r * weights[..., 0], -1)
+        mean = tf.linalg.matvec(a, u.mean[:, 0]) + tf.reduce_sum(r * told.weights, -1)
         if self.problem.mean_function is not None:
             ahead, behind = (self.problem.mean_function(x)[:, 0] for x in (first, second))
             mean += ahead - behind
-        # c P⁻¹ c' - a a' - r G r', from the factor of P⁻¹ and M = G - G Phi P⁻¹ Phi'G.
         white = tf.matmul(a, u.inverse, transpose_b=True)
-        crossed = tf.linalg.matvec(scaled, r, transpose_a=True)
+        white -= tf.linalg.matvec(told.scaled, r, transpose_a=True)
         variance = tf.reduce_sum(white**2, -1) - tf.reduce_sum(a**2, -1)
-        variance -= 2.0 * tf.reduce_sum(white * crossed, -1)
-        variance -= tf.reduce_sum(tf.linalg.matvec(explained, r) * r, -1)
+        variance -= tf.reduce_sum(tf.linalg.matvec(told.told, r) * r, -1)
         variance += pair_difference_variance(self.kernel, first, second)
         same = tf.reduce_all(first == second, -1)
         return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
@@ -166,13 +217,11 @@ class KnownPeople:
         """Expected h_u of each person at inputs (N, D), (P, N)."""
         graph = self.problem.graph
         assert graph.people is not None
-        weight = np.zeros(graph.num_sites + 1)
-        for layout, part in zip(self.blocks.buckets, self.kept.own, strict=True):
-            weight[layout.sites] = weights_of(part, self.kept.u)[0].numpy()[..., 0]
-        number = int(graph.people.max()) + 1
-        of_rows = np.zeros((graph.num_rows, number))
-        np.add.at(of_rows, (graph.losers, graph.people), weight[:-1])
-        np.add.at(of_rows, (graph.winners, graph.people), -weight[:-1])
+        numbers = np.arange(int(graph.people.max()) + 1)
+        of_rows = np.zeros((graph.num_rows, len(numbers)))
+        for i, here in self._by_bucket(numbers):
+            told = self._of_rows(i, here)
+            np.add.at(of_rows, (told.rows, here[:, None]), told.weights.numpy())
         related = kernel_matrix(self.taste, inputs, as_float(graph.rows))
         return np.asarray(tf.matmul(related, of_rows).numpy().T)
 
@@ -186,37 +235,33 @@ class KnownPeople:
         problem = self.problem._replace(graph=graph)
         shared = FeaturesOfItems(self.prior.features, self.prior.jitter)
         prior = over_people(problem, shared)
-        assert prior.blocks is not None
-        among = _AmongKnown(prior.blocks, self.sums)
+        assert prior.people is not None
+        prior.people.known = self.sums
         zeros = tf.zeros([graph.num_sites], prior.offset.dtype)
-        point = engine.run(among, prior.factors, Sites(zeros, zeros))
+        point = engine.run(prior.covariance, prior.factors, Sites(zeros, zeros))
         counted = totals(point.sites, prior.factors.counts)
-        kept = among.conditioned(*counted)
-        return _joined(self, prior.blocks, 0, kept), point
+        return KnownPeople(problem, prior, *counted).group(np.zeros(1, np.int64)), point
 
 
-class _AmongKnown(LowRankPlusBlocks):
-    """The sites of one person next to those of all others, which stay as they are."""
+class _OfRows(NamedTuple):
+    """What the sites of k people say of the rows of each."""
 
-    def __init__(self, own: LowRankPlusBlocks, known: Sums) -> None:
-        self.__dict__.update(own.__dict__)
-        self._known = known
+    rows: IntArray
+    """(k, p) of the graph; those that none of the person's sites compares count 0."""
+    weights: tf.Tensor
+    """(k, p) A'alpha."""
+    told: tf.Tensor
+    """(k, p, p) A'G A."""
+    scaled: tf.Tensor
+    """(k, p, m) A'G Phi chol(P)⁻ᵀ."""
 
-    def sums(self, precision: tf.Tensor, shift: tf.Tensor, own: Own) -> Sums:
-        mine = super().sums(precision, shift, own)
-        return Sums(mine.precision + self._known.precision, mine.shift + self._known.shift)
 
-
-def _joined(
-    known: KnownPeople, blocks: LowRankPlusBlocks, number: int, kept: LowRankIntermediates
-) -> Posterior:
-    joining, features = pic_terms(blocks, {PEOPLE: number}, kept), known.prior.features
-    return Posterior(
-        known.kernel,
-        known.problem.mean_function,
-        lambda inputs: joining.features(inputs, features(inputs)),
-        joining.posterior,
-    )
+def _average(
+    shared: gpflow.kernels.Kernel, own: gpflow.kernels.Kernel, count: int
+) -> gpflow.kernels.Kernel:
+    """k_0 + k_1 / K, of the average utility of K people."""
+    share = gpflow.kernels.Constant(1.0 / count)
+    return gpflow.kernels.Sum([shared, gpflow.kernels.Product([share, own])])
 
 
 def person_numbers(people: Any, pairs: int, names: tuple[Hashable, ...]) -> IntArray:

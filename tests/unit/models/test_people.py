@@ -11,7 +11,7 @@ import tensorflow as tf
 import sparse_prefgp as spg
 from sparse_prefgp.models.posterior import predictions
 from tests.cases import DATA
-from tests.tolerances import GRADIENT_SOLVER, IDENTITY, PARTS, ROUNDING, SOLVER
+from tests.tolerances import FIXED_POINT, GRADIENT_SOLVER, IDENTITY, PARTS, ROUNDING, SOLVER
 
 CASES = json.loads((DATA / "people_cases.json").read_text())["cases"]
 ENGINE = spg.ParallelEP(tolerance=GRADIENT_SOLVER)
@@ -206,6 +206,59 @@ def test_sequential_engine_and_one_block_agree():
     )
     for other in (sequential, block):
         assert abs(parallel.log_evidence() - other.log_evidence()) < PARTS
+
+
+@pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE(), spg.FITC()])
+def test_over_duels_and_over_rows(monkeypatch, approximation):
+    """Both forms of the algebra, with two duels of a person between the same items."""
+    duels = duels_of("duels", 3)
+    found = []
+    for fewer in (True, False):
+        monkeypatch.setattr(
+            "sparse_prefgp.approximations.people._fewer_rows", lambda *_, fewer=fewer: fewer
+        )
+        model = spg.PreferenceGP(
+            duels,
+            se(0.7) + spg.ItemEffect(0.1),
+            taste=se(0.9) + spg.ItemEffect(0.2),
+            approximation=approximation,
+            inducing_variable=ITEMS[:3] if approximation.needs_inducing else None,
+            engine=spg.ParallelEP(tolerance=GRADIENT_SOLVER),
+            margin=0.3,
+        )
+        with tf.GradientTape() as tape:
+            value = model.maximum_log_likelihood_objective()
+        slopes = tape.gradient(value, model.trainable_variables)
+        inputs = model.item_inputs()
+        asked = model.predict_difference(inputs[:4], inputs[4:], people=[0, 1, 2, None])
+        group = predictions(model.of_people([0, 2]).posterior(), inputs, True)
+        met = model.meet(spg.Duels(ITEMS, [0, 1, 0], [1, 2, 2])).predict_f(inputs)
+        assert model._solved().people.covariance.over_rows is fewer
+        numbers = [value, *slopes, *asked, *group, *met, model.tastes()]
+        found.append(np.concatenate([np.ravel(each) for each in numbers]))
+    np.testing.assert_allclose(*found, rtol=IDENTITY, atol=IDENTITY)
+
+
+def test_a_group_is_the_average_of_its_people():
+    model = spg.PreferenceGP(
+        duels_of("duels", 3), se(0.7), taste=se(0.9) + spg.ItemEffect(0.2), margin=0.3
+    )
+    inputs = model.item_inputs()
+    means = [model.of_person(one).predict_f(inputs)[0] for one in (0, 2)]
+    group = predictions(model.of_people([2, 0, 2]).posterior(), inputs, True)
+    np.testing.assert_allclose(group[0], np.mean(means, 0), rtol=IDENTITY, atol=IDENTITY)
+    # Of all people and nothing known of them, the variance is that of the average of three.
+    flat = spg.PreferenceGP(
+        spg.Duels(ITEMS, [0, 1, 2], [1, 2, 0], people=[0, 1, 2]),
+        se(0.7),
+        taste=se(0.9),
+        noise_variance=1e12,
+    )
+    _, variance = flat.of_people([0, 1, 2]).predict_f(NEW)
+    np.testing.assert_allclose(variance, 0.7 + 0.9 / 3.0, rtol=FIXED_POINT)
+    for people in ([], "Ann"):
+        with pytest.raises(ValueError, match="give a list with the names of at least one"):
+            model.of_people(people)
 
 
 def test_saved_and_read_again(tmp_path):
