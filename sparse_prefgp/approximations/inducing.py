@@ -155,10 +155,7 @@ class InducingApproximation(SummedApproximation):
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph, effect = problem.graph, pair_effect(problem.kernel)
         if problem.taste is not None:
-            basis = whitened(problem)
-            shared = FeaturesOfItems(basis.features, basis.jitter)
-            added = self.correction_of_people if self.penalises_residual else None
-            return over_people(problem, shared, self.residual_share, added)
+            return self._over_people(problem, whitened(problem), look=True)
         if effect is None and graph.noises is None and self.over != "duels":
             apart = beside_effects(problem.kernel, graph)
             if apart is not None:
@@ -180,6 +177,12 @@ class InducingApproximation(SummedApproximation):
                 stacklevel=2,
             )
         return self.over_duels(problem, basis, layout.chunk)
+
+    def _over_people(self, problem: DuelProblem, basis: Whitened, look: bool) -> DuelPrior:
+        """The prior of duels of people with tastes; `look`: whether a correction is wanted."""
+        shared = FeaturesOfItems(basis.features, basis.jitter)
+        added = self.correction_of_people if look and self.penalises_residual else None
+        return over_people(problem, shared, self.residual_share, added)
 
     def _beside_effects(self, problem: DuelProblem, effect: ItemEffect) -> DuelPrior:
         """The prior of duels whose items have effects, which are integrated out.
@@ -301,6 +304,8 @@ class InducingApproximation(SummedApproximation):
         Answers about sets are made by the features of their sides, as one.
         """
         graph = problem.graph
+        if problem.taste is not None:
+            return self._over_people(problem, basis, look)
         if graph.noises is not None:
             return self._over_sets(
                 problem, basis, basis.features(as_float(graph.rows)), graph, look

@@ -5,18 +5,27 @@ What a model knows at its parameters is one frozen value, made and replaced as a
 
 from __future__ import annotations
 
+import copy
 import operator
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
 
+import numpy as np
+import tensorflow as tf
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
 
-from sparse_prefgp.engines import InferenceResult
+from sparse_prefgp.data.duels import Duels
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.engines import InferenceResult, ParallelEP
 from sparse_prefgp.models.choosing import ChoicePredictions
-from sparse_prefgp.models.posterior import Posterior, posterior_method
+from sparse_prefgp.models.outcomes import places_of
+from sparse_prefgp.models.posterior import Posterior, in_chunks, posterior_method
 from sparse_prefgp.models.predicting import DuelPredictions
+from sparse_prefgp.models.tastes import KnownPeople, Strangers
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.words import shortened
 
 
 class Solution(Protocol):
@@ -24,7 +33,11 @@ class Solution(Protocol):
 
     @property
     def posterior(self) -> Posterior:
-        """q(f)."""
+        """q(f), of what all share where people have tastes."""
+
+    @property
+    def strangers(self) -> Strangers:
+        """People of whom nothing is known, where people have tastes."""
 
     @property
     def log_evidence(self) -> float:
@@ -114,7 +127,145 @@ class DuelGP(
     @posterior_method
     def posterior(self) -> Posterior:
         """q(f) for the parameters as they are now; what is held does not change with them."""
+        if self._view is not None:
+            return self._view(self)
         return self._inferred().solution.posterior
+
+    # People.
+
+    # Whose posterior it is; None for what all share.
+    _view: Callable[[Any], Posterior] | None = None
+
+    def of_person(self, person: Hashable | None) -> Self:
+        """This model, its utility being that of one person.
+
+        A view: parameters and what inference found are those of this model, and all that asks for a
+        utility, a prediction or a posterior gets that of the person.
+
+        :param person: by name, as in `Duels(people=)`; None for somebody of whom nothing is known.
+        :raises ValueError: a model without tastes; a person that it does not know.
+        """
+        self._require_tastes()
+        if person is None:
+            return self._seen_by(lambda model: model._nobody())
+        return self.of_people([person])
+
+    def of_people(self, people: Sequence[Hashable]) -> Self:
+        """This model, its utility being the average of that of some people.
+
+        A view, as of `of_person`, in which only the utility is one; it is nobody's.
+
+        :param people: by name, each of whom counts once.
+        :raises ValueError: nobody; what `of_person` raises.
+        """
+        if isinstance(people, str) or not len(people):
+            raise ValueError(
+                f"The group of people is {shortened(people)}; give a list with the names of at "
+                "least one."
+            )
+        self._require_tastes()
+        self._known_people()  # refuses where they are not kept
+        numbers = np.unique([self._number_of(person) for person in people])
+        return self._seen_by(lambda model: model._known_people().group(numbers))
+
+    def meet(self, duels: Duels) -> Self:
+        """This model, its utility being that of a new person, of whom these duels are known.
+
+        Nothing is learned again: the sites of all others stay, and expectation propagation runs on
+        those of the new person alone.
+
+        :param duels: of the person, between items in the units of `duels.items`; their ids are not
+            looked at, and items that the model knows are those with the numbers of its own, where
+            items have effects.
+        :raises ValueError: a model without tastes; duels of several people; other features.
+        """
+        self._require_tastes()
+        names = duels.people_names
+        if names is not None and len(names) > 1:
+            raise ValueError(
+                f"The duels are of {len(names)} people, {names[0]!r} among them, but one is met at "
+                "a time; give those of one."
+            )
+        if duels.num_features != self.duels.num_features:
+            raise ValueError(
+                f"The duels have {duels.num_features} features, but the model has "
+                f"{self.duels.num_features}; give items in its units."
+            )
+        layout = self.row_layout
+        graph = DuelGraph.from_duels(duels, layout.numbered, layout.judged)
+        if graph.layout != layout:
+            raise ValueError(
+                "The duels have other covariates than those of the model; give the same."
+            )
+        graph = replace(graph.one_by_one(), people=np.zeros(graph.num_sites, np.int64))
+        strangers = self._inferred().solution.strangers
+        tolerance = self.engine.tolerance
+        posterior, point = strangers.meet(graph, ParallelEP(tolerance=tolerance))
+        if not bool(point.found.change <= tolerance):
+            warnings.warn(
+                f"Inference for the new person did not converge in {int(point.sweeps)} sweeps.",
+                stacklevel=2,
+            )
+        return self._seen_by(lambda model: posterior)
+
+    def tastes(self, Xnew: Any = None) -> FloatArray:
+        """Expected own utility of each person, beyond what all share: (P, N).
+
+        :param Xnew: (N, D) as for `predict_f`; the items of the model by default.
+        :raises ValueError: a model without tastes, or of streamed duels.
+        """
+        self._require_tastes()
+        known = self._known_people()
+        items = self.duels.items
+        if self.has_item_effect:
+            items = np.column_stack([items, self.duels.item])
+        return known.tastes(self._inputs(items if Xnew is None else Xnew))
+
+    def _known_people(self) -> KnownPeople:
+        """The people whose duels the model keeps."""
+        raise NotImplementedError
+
+    def _nobody(self) -> Posterior:
+        solution = self._inferred().solution
+        return solution.strangers.nobody(solution.posterior)
+
+    def _number_of(self, person: Hashable) -> int:
+        (number,) = places_of([person], self.people)
+        if number < 0:
+            shown = ", ".join(map(repr, self.people[:5]))
+            more = ", …" if len(self.people) > 5 else ""
+            raise ValueError(
+                f"The person {shortened(person)} is unknown to the model, whose people are {shown}"
+                f"{more}; give one of them, or meet the new one (model.meet(duels), "
+                "sparse-prefgp meet)."
+            )
+        return int(number)
+
+    def _seen_by(self, view: Callable[[Any], Posterior]) -> Self:
+        found = copy.copy(self)
+        found._view = view
+        return found
+
+    def _require_tastes(self) -> None:
+        if self.taste is None:
+            raise ValueError(
+                "The model has one utility for all; make one with tastes of people "
+                "(PreferenceGP(…, taste=kernel), fit --person)."
+            )
+
+    def _differences(self, pairs: tf.Tensor, people: IntArray | None = None) -> tf.Tensor:
+        if self.taste is None or self._view is not None or not tf.executing_eagerly():
+            return super()._differences(pairs, people)
+        if people is None:
+            return in_chunks(self._nobody().difference, pairs)
+        found, known = np.empty((len(people), 2)), people >= 0
+        if known.any():
+            some = tf.boolean_mask(pairs, known)
+            found[known] = self._known_people().differences(some, people[known])
+        if not known.all():
+            some = tf.boolean_mask(pairs, ~known)
+            found[~known] = in_chunks(self._nobody().difference, some)
+        return tf.constant(found)
 
     @property
     def has_logit_factors(self) -> bool:

@@ -78,15 +78,15 @@ def check_parts(
             )
 
 
-def check_taste(taste: Any, kernel: gpflow.kernels.Kernel, duels: Any) -> None:
+def check_taste(taste: Any, kernel: gpflow.kernels.Kernel, people: Any) -> None:
     """Refuse tastes of nobody, and kernels that cannot be one's own.
 
-    :param duels: `Duels`.
+    :param people: of the duels; None where they are nobody's.
     :raises ValueError: see above; effects of pairs, which are of no person.
     """
     if taste is None:
         return
-    if duels.people is None:
+    if people is None:
         raise ValueError(
             "taste was given, but the duels are nobody's; name the person of each "
             "(Duels(…, people=…), read_duels(…, person=…)), or leave it out."

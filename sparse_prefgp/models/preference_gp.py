@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -60,7 +60,6 @@ from sparse_prefgp.models.outcomes import (
     MARGIN_ONLY,
     check_tie_model,
     margin_parameter,
-    places_of,
     ratio_parameter,
     scale_parameter,
     step_parameters,
@@ -75,9 +74,9 @@ from sparse_prefgp.models.posterior import (
 )
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
-from sparse_prefgp.models.tastes import KnownPeople
+from sparse_prefgp.models.tastes import KnownPeople, Strangers
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
-from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
 
@@ -123,12 +122,10 @@ class Solved:
         counted = totals(self.sites, self.prior.factors.counts)
         return KnownPeople(self.problem, self.prior, *counted)
 
-    @cached_property
-    def nobody(self) -> Posterior:
-        """q(f) of a person of whom nothing is known; of all where there are no tastes."""
-        if self.problem.taste is None:
-            return self.posterior
-        return self.people.nobody(self.posterior)
+    @property
+    def strangers(self) -> Strangers:
+        """People of whom nothing is known, of a problem with tastes."""
+        return self.people.strangers
 
     @cached_property
     def log_evidence(self) -> float:
@@ -217,7 +214,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.covariate_variance = covariate_parameter(covariate_variance, duels)
         self.lean_variance, self.lean_by_group = lean_parameter(lean_by_group, duels), lean_by_group
         pairs = pair_effect(kernel)
-        check_taste(taste, kernel, duels)
+        check_taste(taste, kernel, duels.people_names)
         numbered = any(map(item_effects, [kernel, *([taste] if taste else [])]))
         numbered = numbered or pairs is not None
         full = DuelGraph.from_duels(duels, numbered, lean_by_group is not None)
@@ -475,137 +472,12 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             return self._inferred().solution.posterior
         return self._traced().posterior
 
-    # People.
-
-    # Whose posterior it is; None for what all share.
-    _view: Callable[[PreferenceGP], Posterior] | None = None
-
     @property
     def people(self) -> tuple[Hashable, ...]:
-        """The people of the duels whose tastes are known; none without tastes."""
         return (self.duels.people_names or ()) if self.taste is not None else ()
 
-    def of_person(self, person: Hashable | None) -> PreferenceGP:
-        """This model, its utility being that of one person.
-
-        A view: parameters and what inference found are those of this model, and all that asks for a
-        utility, a prediction or a posterior gets that of the person.
-
-        :param person: by name, as in `Duels(people=)`; None for somebody of whom nothing is known.
-        :raises ValueError: a model without tastes; a person that it does not know.
-        """
-        self._require_tastes()
-        if person is None:
-            return self._seen_by(lambda model: model._solved().nobody)
-        return self.of_people([person])
-
-    def _number_of(self, person: Hashable) -> int:
-        (number,) = places_of([person], self.people)
-        if number < 0:
-            shown = ", ".join(map(repr, self.people[:5]))
-            more = ", …" if len(self.people) > 5 else ""
-            raise ValueError(
-                f"The person {shortened(person)} is unknown to the model, whose people are {shown}"
-                f"{more}; give one of them, or meet the new one (model.meet(duels), "
-                "sparse-prefgp meet)."
-            )
-        return int(number)
-
-    def of_people(self, people: Sequence[Hashable]) -> PreferenceGP:
-        """This model, its utility being the average of that of some people.
-
-        A view, as of `of_person`, in which only the utility is one; it is nobody's.
-
-        :param people: by name, each of whom counts once.
-        :raises ValueError: nobody; what `of_person` raises.
-        """
-        if isinstance(people, str) or not len(people):
-            raise ValueError(
-                f"The group of people is {shortened(people)}; give a list with the names of at "
-                "least one."
-            )
-        self._require_tastes()
-        numbers = np.unique([self._number_of(person) for person in people])
-        return self._seen_by(lambda model: model._solved().people.group(numbers))
-
-    def meet(self, duels: Duels) -> PreferenceGP:
-        """This model, its utility being that of a new person, of whom these duels are known.
-
-        Nothing is learned again: the sites of all others stay, and expectation propagation runs on
-        those of the new person alone.
-
-        :param duels: of the person, between items in the units of `duels.items`; their ids are not
-            looked at, and items that the model knows are those with the numbers of its own, where
-            items have effects.
-        :raises ValueError: a model without tastes; duels of several people; other features.
-        """
-        self._require_tastes()
-        names = duels.people_names
-        if names is not None and len(names) > 1:
-            raise ValueError(
-                f"The duels are of {len(names)} people, {names[0]!r} among them, but one is met at "
-                "a time; give those of one."
-            )
-        if duels.num_features != self.duels.num_features:
-            raise ValueError(
-                f"The duels have {duels.num_features} features, but the model has "
-                f"{self.duels.num_features}; give items in its units."
-            )
-        layout = self.row_layout
-        graph = DuelGraph.from_duels(duels, layout.numbered, layout.judged)
-        if graph.layout != layout:
-            raise ValueError(
-                "The duels have other covariates than those of the model; give the same."
-            )
-        graph = replace(graph.one_by_one(), people=np.zeros(graph.num_sites, np.int64))
-        posterior, point = self._solved().people.meet(graph, self.engine)
-        if not bool(point.found.change <= self.engine.tolerance):
-            warnings.warn(
-                f"Inference for the new person did not converge in {int(point.sweeps)} sweeps.",
-                stacklevel=2,
-            )
-        return self._seen_by(lambda model: posterior)
-
-    def tastes(self, Xnew: Any = None) -> FloatArray:
-        """Expected own utility of each person, beyond what all share: (P, N).
-
-        :param Xnew: (N, D) as for `predict_f`; the items of the model by default.
-        :raises ValueError: a model without tastes.
-        """
-        self._require_tastes()
-        inputs = self._inputs(self.item_inputs() if Xnew is None else Xnew)
-        return self._solved().people.tastes(inputs)
-
-    def _solved(self) -> Solved:
-        return self._inferred().solution
-
-    def _seen_by(self, view: Callable[[PreferenceGP], Posterior]) -> PreferenceGP:
-        found = copy.copy(self)
-        found._view = view
-        return found
-
-    def _require_tastes(self) -> None:
-        if self.taste is None:
-            raise ValueError(
-                "The model has one utility for all; make one with tastes of people "
-                "(PreferenceGP(…, taste=kernel), fit --person)."
-            )
-
-    def _differences(
-        self, pairs: tf.Tensor, people: IntArray | None = None
-    ) -> FloatArray | tf.Tensor:
-        if self.taste is None or self._view is not None or not tf.executing_eagerly():
-            return super()._differences(pairs, people)
-        nobody = self._solved().nobody
-        if people is None:
-            return in_chunks(nobody.difference, pairs)
-        found, known = np.empty((len(people), 2)), people >= 0
-        if known.any():
-            of_people = self._solved().people
-            found[known] = of_people.differences(tf.boolean_mask(pairs, known), people[known])
-        if not known.all():
-            found[~known] = in_chunks(nobody.difference, tf.boolean_mask(pairs, ~known))
-        return tf.constant(found)
+    def _known_people(self) -> KnownPeople:
+        return self._inferred().solution.people
 
     def posterior_in_block(self, block: Any) -> Posterior:
         """q(f) of items that join a block of `PITC`: they share the block's residuals (PIC).

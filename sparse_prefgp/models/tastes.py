@@ -37,7 +37,7 @@ from sparse_prefgp.covariances.low_rank_blocks import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import DuelGraph
-from sparse_prefgp.engines import Engine
+from sparse_prefgp.engines import Engine, FixedPoint
 from sparse_prefgp.factors.sites import Sites, totals
 from sparse_prefgp.models.outcomes import places_of
 from sparse_prefgp.models.posterior import Posterior
@@ -46,6 +46,40 @@ from sparse_prefgp.support.words import shortened
 
 # Numbers in one temporary array: about 16 MB.
 _AT_ONCE = 2_000_000
+
+
+class Strangers(NamedTuple):
+    """People of whom nothing is known, as a model with tastes expects them."""
+
+    problem: DuelProblem
+    """Kernels, mean function and noise; of whatever duels."""
+    basis: FeaturesOfItems
+    """Features of what all share."""
+    known: Sums
+    """What the sites of all known people say of the inducing values."""
+
+    def nobody(self, consensus: Posterior) -> Posterior:
+        """q(f) of a person of whom nothing is known.
+
+        :param consensus: q(g).
+        """
+        assert self.problem.taste is not None
+        kernel = gpflow.kernels.Sum([self.problem.kernel, self.problem.taste])
+        return Posterior(kernel, consensus.mean_function, consensus.features, consensus.terms)
+
+    def meet(self, graph: DuelGraph, engine: Engine) -> tuple[Posterior, FixedPoint]:
+        """q(f) of a new person, and what EP did on the person's own sites.
+
+        :param graph: of duels that are all this person's, on rows as the model has them.
+        """
+        problem = self.problem._replace(graph=graph)
+        prior = over_people(problem, self.basis)
+        assert prior.people is not None
+        prior.people.known = self.known
+        zeros = tf.zeros([graph.num_sites], prior.offset.dtype)
+        point = engine.run(prior.covariance, prior.factors, Sites(zeros, zeros))
+        counted = totals(point.sites, prior.factors.counts)
+        return KnownPeople(problem, prior, *counted).group(np.zeros(1, np.int64)), point
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +113,12 @@ class KnownPeople:
         """Inducing values and blocks under the sites."""
         return self.covariance.conditioned(self.precision, self.shift)
 
-    @cached_property
-    def sums(self) -> Sums:
-        """What all sites say of the inducing values."""
-        return self.covariance.sums(self.precision, self.shift, self.kept.own)
-
-    def nobody(self, consensus: Posterior) -> Posterior:
-        """q(f) of a person of whom nothing is known.
-
-        :param consensus: q(g).
-        """
-        return Posterior(self.kernel, consensus.mean_function, consensus.features, consensus.terms)
+    @property
+    def strangers(self) -> Strangers:
+        """People of whom nothing is known."""
+        sums = self.covariance.sums(self.precision, self.shift, self.kept.own)
+        basis = FeaturesOfItems(self.prior.features, self.prior.jitter)
+        return Strangers(self.problem, basis, sums)
 
     def group(self, numbers: IntArray) -> Posterior:
         """q of the average utility of some people, by their numbers in the graph.
@@ -224,23 +253,6 @@ class KnownPeople:
             np.add.at(of_rows, (told.rows, here[:, None]), told.weights.numpy())
         related = kernel_matrix(self.taste, inputs, as_float(graph.rows))
         return np.asarray(tf.matmul(related, of_rows).numpy().T)
-
-    # A new person.
-
-    def meet(self, graph: DuelGraph, engine: Engine) -> tuple[Posterior, Any]:
-        """q(f) of a new person, and what EP did on the person's own sites.
-
-        :param graph: of duels that are all this person's, on rows as the model has them.
-        """
-        problem = self.problem._replace(graph=graph)
-        shared = FeaturesOfItems(self.prior.features, self.prior.jitter)
-        prior = over_people(problem, shared)
-        assert prior.people is not None
-        prior.people.known = self.sums
-        zeros = tf.zeros([graph.num_sites], prior.offset.dtype)
-        point = engine.run(prior.covariance, prior.factors, Sites(zeros, zeros))
-        counted = totals(point.sites, prior.factors.counts)
-        return KnownPeople(problem, prior, *counted).group(np.zeros(1, np.int64)), point
 
 
 class _OfRows(NamedTuple):

@@ -135,9 +135,10 @@ class StreamedDuels:
         blocks = None if self.blocks is None else self.blocks[start:stop]
         return replace(self, start=self.start + start, stop=self.start + stop, blocks=blocks)
 
-    def in_blocks(self, labels: Sequence[Hashable]) -> StreamedDuels:
+    def in_blocks(self, labels: Sequence[Hashable], what: str = "block") -> StreamedDuels:
         """The same stream with a block for each row.
 
+        :param what: one of them is.
         :raises ValueError: labels for more or fewer rows, or a block whose rows do not follow on
             one another.
         """
@@ -151,8 +152,8 @@ class StreamedDuels:
         for row in (0, *changes):
             if labels[row] in begun:
                 raise ValueError(
-                    f"The block {labels[row]!r} begins again at row {row:,}, after rows of other "
-                    "blocks; sort the rows by their block, or read the duels into memory."
+                    f"The {what} {labels[row]!r} begins again at row {row:,}, after rows of "
+                    f"other {what}s; sort the rows by their {what}, or read the duels into memory."
                 )
             begun.add(labels[row])
         numbers = np.zeros(len(labels), np.int64)

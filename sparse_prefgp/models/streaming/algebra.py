@@ -83,6 +83,7 @@ def chunk_graph(
     *,
     judged: bool = False,
     about_sets: bool = False,
+    tastes: bool = False,
 ) -> ChunkGraph:
     """Fill a chunk up with duels of the first row against itself that count 0.
 
@@ -92,6 +93,7 @@ def chunk_graph(
     :param judged: whether rows with covariates name the judge too.
     :param about_sets: whether there are answers about sets anywhere in the stream: noises are then
         those of alternatives in all of its chunks.
+    :param tastes: whether blocks are people with tastes.
     """
     events = chunk.events.copied() if about_sets else chunk.events
     doors = replace(events, sides=np.arange(len(events.sides))).doors()
@@ -132,7 +134,8 @@ def chunk_graph(
         ),
         rows,
         row_of_item=np.empty(0, np.int64),
-        blocks=blocks,
+        blocks=None if tastes else blocks,
+        people=blocks if tastes else None,
         groups=None if judge is None else fill(judge.numbers[doors.event]),
         noises=noises,
         passing=True,
@@ -193,6 +196,11 @@ class Algebra:
         return self.parameters.size
 
     @property
+    def tastes(self) -> bool:
+        """Whether people have tastes, each of whom is a block of the duels."""
+        return self.parameters.taste is not None
+
+    @property
     def judged(self) -> bool:
         """Whether rows name the judge."""
         return self.parameters.row_layout.judged
@@ -210,6 +218,7 @@ class Algebra:
             cuts=cuts_of(p.margin, p.cut_steps),
             cut_scale=None if p.cut_scale is None else tf.convert_to_tensor(p.cut_scale),
             compiled=self._compiled,
+            taste=p.taste_on_rows(),
         )
 
     def use(self, values: FloatArray) -> None:

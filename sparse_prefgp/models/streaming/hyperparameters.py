@@ -33,9 +33,10 @@ class Hyperparameters(gpflow.Module):
         leans: Leans | None = None,
         noise_ratio: gpflow.Parameter | None = None,
         cut_scale: gpflow.Parameter | None = None,
+        taste: gpflow.kernels.Kernel | None = None,
     ) -> None:
         super().__init__()
-        self.kernel = kernel
+        self.kernel, self.taste = kernel, taste
         self.mean_function = mean_function
         self.noise_variance = noise_variance
         self.inducing_variable = inducing_variable
@@ -76,6 +77,10 @@ class Hyperparameters(gpflow.Module):
             mean_on_rows(self.mean_function, layout),
         )
 
+    def taste_on_rows(self) -> gpflow.kernels.Kernel | None:
+        """The kernel of one's own utility on rows of duels; None without tastes."""
+        return None if self.taste is None else on_rows(self.taste, self.row_layout)
+
     def values(self) -> FloatArray:
         """All unconstrained values, one after the other."""
         return np.concatenate([v.numpy().reshape(-1) for v in self.variables]).astype(float)
@@ -101,6 +106,9 @@ class Hyperparameters(gpflow.Module):
         function = self.mean_function
         names = {
             "kernel": encoder.module(self.kernel, "The kernel"),
+            "taste": None
+            if self.taste is None
+            else encoder.module(self.taste, "The kernel of tastes"),
             "mean_function": None
             if function is None
             else encoder.module(function, "The mean function"),
@@ -162,6 +170,7 @@ class Description(NamedTuple):
             # A file names the prior, and the class what it is the density of.
             noise_ratio=None if ratio is None else GroupRatios.like(ratio),
             cut_scale=None if scale is None else GroupRatios.like(scale),
+            taste=None if self.names.get("taste") is None else decoder.module(self.names["taste"]),
         )
 
 

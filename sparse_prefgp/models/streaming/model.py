@@ -16,20 +16,23 @@ from gpflow.models import BayesianModel
 
 from sparse_prefgp.approximations import VFE, Approximation, DuelProblem, SummedApproximation
 from sparse_prefgp.approximations.inducing import whitened
+from sparse_prefgp.approximations.people import FeaturesOfItems
 from sparse_prefgp.covariances.coefficients import Leans
 from sparse_prefgp.covariances.item_effect import item_effects
-from sparse_prefgp.covariances.kernels import between_inducing
-from sparse_prefgp.covariances.low_rank_base import terms_of
+from sparse_prefgp.covariances.kernels import as_float, between_inducing
+from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.covariances.residual import BLOCKS, joined
 from sparse_prefgp.data.rows import RowLayout
 from sparse_prefgp.engines import InferenceResult, ParallelEP, PartitionedEP, Status
 from sparse_prefgp.io.streams import Chunk, StreamedDuels
+from sparse_prefgp.io.streams.scan import READ_ROWS
 from sparse_prefgp.models.base import DuelGP, Fingerprint, Inferred
 from sparse_prefgp.models.checks import (
     check_about_sets,
     check_parts,
+    check_taste,
     inducing_points,
     noise_parameter,
     warn_of_cancelling,
@@ -37,6 +40,7 @@ from sparse_prefgp.models.checks import (
 from sparse_prefgp.models.coefficients import Coefficients, covariate_parameter, lean_parameter
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import (
+    cuts_of,
     margin_parameter,
     places_of,
     ratio_parameter,
@@ -58,6 +62,7 @@ from sparse_prefgp.models.streaming.inference import (
 from sparse_prefgp.models.streaming.rounds import NOT_HERE, Outcome, Round
 from sparse_prefgp.models.streaming.seen import SeenDuels
 from sparse_prefgp.models.streaming.settled import sites_of_graph
+from sparse_prefgp.models.tastes import KnownPeople, Strangers
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 
@@ -124,6 +129,26 @@ class SolvedParts:
         terms = terms_of(self.total.posterior())
         return Posterior(kernel, mean_function, whitened(problem).features, terms)
 
+    @cached_property
+    def strangers(self) -> Strangers:
+        """People of whom nothing is known, where people have tastes."""
+        p = self.parameters
+        kernel, mean_function = p.on_rows()
+        problem = DuelProblem(
+            cast(Any, None),
+            kernel,
+            mean_function,
+            tf.convert_to_tensor(p.noise_variance),
+            p.inducing_variable,
+            cuts=cuts_of(p.margin, p.cut_steps),
+            taste=p.taste_on_rows(),
+        )
+        basis = whitened(problem)
+        # Of the sites alone, without the prior of u.
+        told = self.total.minus(Natural.prior(len(self.total.shift)))
+        known = Sums(as_float(told.precision), as_float(told.shift[:, None]))
+        return Strangers(problem, FeaturesOfItems(basis.features, basis.jitter), known)
+
 
 @dataclass(frozen=True)
 class _Given:
@@ -165,6 +190,9 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
     :param lean_by_group: as of `PreferenceGP`.
     :param noise_by_group: as of `PreferenceGP`.
     :param cuts_by_group: as of `PreferenceGP`.
+    :param taste: as of `PreferenceGP`, without effects of items; the rows of a person follow on one
+        another in the stream, and no chunk or part cuts them. What is known of each person is not
+        kept: `meet` takes a person's duels, known or not.
     :param sites: path of a new `.npy` file for the sites (16 bytes a duel), memory-mapped; with
         several parts `.0`, `.1`, … join its name. None keeps them in memory.
     :param chunk: duels worked on at a time; by default 2^22 / m, as free memory allows, or 2^18
@@ -195,6 +223,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         lean_by_group: str | None = None,
         noise_by_group: bool = False,
         cuts_by_group: bool = False,
+        taste: gpflow.kernels.Kernel | None = None,
         sites: str | os.PathLike[str] | None = None,
         chunk: int | None = None,
         scheduler: str | None = None,
@@ -218,6 +247,8 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             duels = duels.in_blocks(approximation.block_of_duel)
             assert duels.blocks is not None
             joined({BLOCKS: duels.blocks})  # refuses what is too large before anything is read
+        if taste is not None:
+            duels = _by_people(duels, taste, kernel, approximation)
         if pair_effect(kernel) is not None:
             raise ValueError(
                 "Streamed duels take no PairEffect, for the duels of a pair may lie in any chunk; "
@@ -229,7 +260,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
                 "duels; leave it out, or read the duels into memory."
             )
         warn_of_cancelling(kernel)
-        self.kernel = kernel
+        self.kernel, self.taste = kernel, taste
         self.mean_function = mean_function
         self.noise_variance = noise_parameter(noise_variance)
         self.margin = margin_parameter(margin, seen)
@@ -263,6 +294,7 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         model = cls.__new__(cls)
         BayesianModel.__init__(model)
         model.kernel, model.mean_function = parameters.kernel, parameters.mean_function
+        model.taste = parameters.taste
         model.noise_variance, model.margin = parameters.noise_variance, parameters.margin
         model.cut_steps = parameters.cut_steps
         model.covariate_variance = parameters.covariate_variance
@@ -393,6 +425,13 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
             leans=self._leans(),
             noise_ratio=self.noise_ratio,
             cut_scale=self.cut_scale,
+            taste=self.taste,
+        )
+
+    def _known_people(self) -> KnownPeople:
+        raise NotInMemory(
+            "A model of streamed duels keeps what the inducing values know, not what each person "
+            "said; give the duels of one to model.meet(duels), or call model.in_memory()."
         )
 
     def _leans(self) -> Leans | None:
@@ -548,6 +587,35 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         )
         summed = SolvedParts(copy.deepcopy(parameters), outcome.total, outcome.log_evidence)
         return Inferred(fingerprint, summed, result)
+
+
+def _by_people(
+    duels: StreamedDuels,
+    taste: gpflow.kernels.Kernel,
+    kernel: gpflow.kernels.Kernel,
+    approximation: Approximation,
+) -> StreamedDuels:
+    """The stream with a block for each person; the rows are read once for that.
+
+    :raises ValueError: a stream of nobody, or whose rows are not sorted by person; blocks already;
+        effects of items in the taste.
+    """
+    check_taste(taste, kernel, duels.scan.people)
+    if item_effects(taste):
+        raise ValueError(
+            "Streamed duels take no ItemEffect in a taste either, as rows of chunks do not name "
+            "their items; leave it out, or read the duels into memory."
+        )
+    if duels.blocks is not None:
+        raise ValueError(
+            f"{approximation!r} has blocks of its own, but tastes of streamed duels make one of "
+            "each person; take VFE(), or read the duels into memory."
+        )
+    names, numbers = duels.scan.people or (), np.empty(duels.num_rows, np.int64)
+    for chunk in duels.chunks(READ_ROWS):
+        assert chunk.events.person is not None
+        numbers[chunk.start : chunk.start + len(chunk.events)] = chunk.events.person.numbers
+    return duels.in_blocks([names[i] for i in numbers], "person")
 
 
 def _whole(stream: StreamedDuels) -> Chunk:

@@ -123,8 +123,9 @@ def algebra_for(
     :param size: duels in a chunk; None chooses by m. What was chosen is logged at debug level.
     """
     table = streams[0].items
-    # Neither blocks nor covariates are those of items.
-    over_items = not (approximation.has_blocks or parameters.row_layout.covariates)
+    # Neither blocks nor covariates nor tastes are those of items.
+    apart = approximation.has_blocks or parameters.taste is not None
+    over_items = not (apart or parameters.row_layout.covariates)
     layout = choose_stream_layout(
         None if table is None or not over_items else table.num_items,
         max(stream.num_sites for stream in streams),
@@ -233,7 +234,14 @@ class Part:
         sets = algebra.about_sets
 
         def one(chunk: Chunk, sites: FloatArray) -> Found:
-            graph = chunk_graph(chunk, size, algebra.items, judged=algebra.judged, about_sets=sets)
+            graph = chunk_graph(
+                chunk,
+                size,
+                algebra.items,
+                judged=algebra.judged,
+                about_sets=sets,
+                tastes=algebra.tastes,
+            )
             return work(graph, sites)
 
         def given() -> Iterator[tuple[_At, Callable[[], Found]]]:

@@ -233,7 +233,7 @@ def test_over_duels_and_over_rows(monkeypatch, approximation):
         asked = model.predict_difference(inputs[:4], inputs[4:], people=[0, 1, 2, None])
         group = predictions(model.of_people([0, 2]).posterior(), inputs, True)
         met = model.meet(spg.Duels(ITEMS, [0, 1, 0], [1, 2, 2])).predict_f(inputs)
-        assert model._solved().people.covariance.over_rows is fewer
+        assert model._known_people().covariance.over_rows is fewer
         numbers = [value, *slopes, *asked, *group, *met, model.tastes()]
         found.append(np.concatenate([np.ravel(each) for each in numbers]))
     np.testing.assert_allclose(*found, rtol=IDENTITY, atol=IDENTITY)
