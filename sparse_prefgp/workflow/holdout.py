@@ -715,6 +715,12 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
     else:
         if settings.noise_by_group and table.events.judge is not None:
             _warn_of_noise(table.events.judge, person)
+        if table.people is not None:
+            warnings.warn(
+                "Features of people are kept with the duels, but a taste is a function of items "
+                "alone, so that they change no prediction.",
+                stacklevel=3,
+            )
         return settings
     warnings.warn(f"{why}; one utility is fitted for all.", stacklevel=3)
     return replace(settings, tastes=False, taste=None)

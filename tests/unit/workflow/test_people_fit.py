@@ -69,6 +69,10 @@ def test_whoever_cannot_be_told_apart_has_no_taste(
     one = spg.read_table(items, duels.assign(who="Ann"), person="who")
     with pytest.warns(UserWarning, match="All training duels are those of 'Ann'"):
         assert not prepare(one, settings).settings.tastes
+    ages = pd.DataFrame({"person_id": duels["who"].unique(), "age": np.arange(PEOPLE)})
+    aged = spg.read_table(items, duels, person="who", people=ages)
+    with pytest.warns(UserWarning, match="Features of people are kept"):
+        assert prepare(aged, settings).settings.tastes
     both = spg.read_table(items, duels.assign(judge=duels["who"]), person="who", groups="judge")
     noisy = FitSettings(kernel="se", tastes=True, noise_by_group=True)
     with pytest.warns(UserWarning, match="Each person has a noise and a taste"):
