@@ -28,6 +28,7 @@ from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.approximations.vfe import VFE, TightVFE
 from sparse_prefgp.covariances import Covariance
 from sparse_prefgp.covariances.base import Intermediates
+from sparse_prefgp.covariances.item_in_time import beside_time
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.graph import DuelGraph, squared_distances
@@ -271,6 +272,8 @@ def residual_corrections(problem: DuelProblem, left: tf.Tensor) -> dict[str, flo
 
     :param left: (t,) k~, the variance of each z that the inducing inputs leave.
     """
+    if (apart := beside_time(problem.kernel)) is not None:  # which is exact
+        problem = problem._replace(kernel=apart[0])
     graph, noise = problem.graph, problem.noise
     tight = ["diagonal", "rank"] + ["logdet"] * (graph.num_rows <= LOG_DET_UP_TO)
     effects = pair_effect(problem.kernel) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import gpflow
 import numpy as np
@@ -23,6 +23,9 @@ from sparse_prefgp.data.graph import DuelGraph, Links, differences
 from sparse_prefgp.factors.links import logistic_noise
 from sparse_prefgp.factors.noise import duel_noise
 from sparse_prefgp.factors.sites import Factors, portions_of
+
+if TYPE_CHECKING:
+    from sparse_prefgp.approximations.in_time import InTime
 
 
 class CompiledKernel(NamedTuple):
@@ -105,6 +108,8 @@ class DuelPrior:
     """The covariance, where people have tastes of their own; else None."""
     beside: FeaturesBesideEffects | None = None
     """`features` without their zeros, where effects of items are integrated out; else None."""
+    in_time: InTime | None = None
+    """Of utilities that move in time; else None."""
 
 
 @dataclass(frozen=True)

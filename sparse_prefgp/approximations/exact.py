@@ -16,6 +16,7 @@ from sparse_prefgp.approximations.base import (
     build_factors,
     sample_duels,
 )
+from sparse_prefgp.approximations.in_time import InTime, columns_of, exact_columns, over_time
 from sparse_prefgp.approximations.people import features_of_rows, over_people
 from sparse_prefgp.covariances import (
     Covariance,
@@ -25,6 +26,7 @@ from sparse_prefgp.covariances import (
 )
 from sparse_prefgp.covariances.coefficients import TermOfDuels, widened
 from sparse_prefgp.covariances.finite import finite_parts, parts_of
+from sparse_prefgp.covariances.item_in_time import ItemInTime, beside_time
 from sparse_prefgp.covariances.kernels import as_float, kernel_matrix
 from sparse_prefgp.covariances.pair_effect import between_duels, pair_effect
 from sparse_prefgp.covariances.residual import SharedNoise, summed
@@ -53,6 +55,8 @@ class Exact(Approximation):
         graph = problem.graph
         if problem.taste is not None:
             return over_people(problem, features_of_rows(problem))
+        if (apart_from_time := beside_time(problem.kernel)) is not None:
+            return _over_time(problem, *apart_from_time)
         if self.over == "items" and graph.noises is not None:
             raise ValueError(
                 "Sets of alternatives share noises over the rows of their answers; leave "
@@ -97,6 +101,19 @@ class Exact(Approximation):
     def select(self, graph: DuelGraph) -> DuelGraph:
         """The same, copies of an answer about a set apart: each has noises of its own."""
         return graph.one_by_one()
+
+
+def _over_time(
+    problem: DuelProblem, others: gpflow.kernels.Kernel | None, term: ItemInTime
+) -> DuelPrior:
+    """Utilities in time, next to terms of finitely many features."""
+    features = exact_columns(problem, others)
+    columns = columns_of(problem, features)
+    covariance = over_time(problem, term, columns)
+    factors, offset = build_factors(problem, problem.noise)
+    zero = tf.zeros([], columns.dtype)
+    in_time = InTime(term, others, features, columns)
+    return DuelPrior(covariance, factors, offset, zero, features, zero, zero, in_time=in_time)
 
 
 @dataclass(frozen=True)

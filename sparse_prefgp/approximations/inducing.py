@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import gpflow
 import numpy as np
 import tensorflow as tf
 
@@ -25,13 +26,14 @@ from sparse_prefgp.approximations.base import (
     prior_variance,
 )
 from sparse_prefgp.approximations.exact import check_over
+from sparse_prefgp.approximations.in_time import InTime, over_time
 from sparse_prefgp.approximations.layout import choose_layout
 from sparse_prefgp.approximations.pair_residual import PairResidual
 from sparse_prefgp.approximations.people import FeaturesOfItems, LeftOfPeople, over_people
 from sparse_prefgp.approximations.set_residual import SetResidual
 from sparse_prefgp.covariances import (
+    Covariance,
     FeaturesBesideEffects,
-    LowRank,
     LowRankOverDuels,
     LowRankOverItems,
     LowRankOverSets,
@@ -40,6 +42,7 @@ from sparse_prefgp.covariances import (
 )
 from sparse_prefgp.covariances.finite import feature_part, finite_parts
 from sparse_prefgp.covariances.item_effect import ItemEffect, beside_effects
+from sparse_prefgp.covariances.item_in_time import ItemInTime, beside_time
 from sparse_prefgp.covariances.kernels import (
     as_float,
     between_inducing,
@@ -154,6 +157,8 @@ class InducingApproximation(SummedApproximation):
 
     def prior(self, problem: DuelProblem) -> DuelPrior:
         graph, effect = problem.graph, pair_effect(problem.kernel)
+        if (apart_from_time := beside_time(problem.kernel)) is not None:
+            return self._beside_time(problem, *apart_from_time)
         if problem.taste is not None:
             return self._over_people(problem, whitened(problem), look=True)
         if effect is None and graph.noises is None and self.over != "duels":
@@ -183,6 +188,21 @@ class InducingApproximation(SummedApproximation):
         shared = FeaturesOfItems(basis.features, basis.jitter)
         added = self.correction_of_people if look and self.penalises_residual else None
         return over_people(problem, shared, self.residual_share, added)
+
+    def _beside_time(
+        self, problem: DuelProblem, others: gpflow.kernels.Kernel | None, term: ItemInTime
+    ) -> DuelPrior:
+        """The prior of duels between items whose utilities move in time, which is filtered.
+
+        :param others: the other terms, which the inducing values explain.
+        """
+        rest = problem._replace(kernel=others)
+        basis = whitened(rest)
+        layout = choose_layout("duels", problem.graph, basis.size, basis.factor.dtype.size)
+        columns = tf.concat(features_of_duels(basis, problem.graph, layout.chunk), 0)
+        covariance = over_time(problem, term, columns)
+        prior = self._complete(rest, basis, covariance, own_squared_lengths(columns))
+        return replace(prior, in_time=InTime(term, others, basis.features, columns))
 
     def _beside_effects(self, problem: DuelProblem, effect: ItemEffect) -> DuelPrior:
         """The prior of duels whose items have effects, which are integrated out.
@@ -318,7 +338,7 @@ class InducingApproximation(SummedApproximation):
         self,
         problem: DuelProblem,
         basis: Whitened,
-        covariance: LowRank,
+        covariance: Covariance,
         explained: tf.Tensor | None,
     ) -> DuelPrior:
         """Factors, residual and correction next to a covariance: of all duels, or of a chunk.

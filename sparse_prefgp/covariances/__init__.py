@@ -11,6 +11,7 @@ from sparse_prefgp.support.public import public
 if TYPE_CHECKING:
     from gpflow.kernels import Kernel as Kernel
 
+    from sparse_prefgp.covariances import markov as markov
     from sparse_prefgp.covariances import projected as projected
     from sparse_prefgp.covariances.base import Column as Column
     from sparse_prefgp.covariances.base import Covariance as Covariance
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sparse_prefgp.covariances.item_effect import ItemEffect as ItemEffect
     from sparse_prefgp.covariances.item_in_context import ItemTimes as ItemTimes
     from sparse_prefgp.covariances.item_in_context import SameLevel as SameLevel
+    from sparse_prefgp.covariances.item_in_time import ItemInTime as ItemInTime
     from sparse_prefgp.covariances.items_in_time import ItemsInTime as ItemsInTime
     from sparse_prefgp.covariances.low_rank import LowRankOverDuels as LowRankOverDuels
     from sparse_prefgp.covariances.low_rank import LowRankOverItems as LowRankOverItems

@@ -144,9 +144,14 @@ class Plan:
         last_time[item_of[last]] = times[slice_of[last]]
         return cls(tuple(steps), order, spans, frontier, last_time[frontier])
 
-    def stored(self, size: int) -> int:
-        """Numbers that a forward pass keeps, for states of `size`."""
-        return sum(step.size * len(step.places) for step in self.steps) * size**2
+    def num_bytes(self, size: int) -> int:
+        """What a forward pass keeps, for states of `size`: for each slice columns of the frontier
+        for its items, and for its sites or items whichever are fewer."""
+        total = 0
+        for step in self.steps:
+            p, sites = len(step.places), len(step.losers)
+            total += step.size * size * (p * size + min(p, sites))
+        return 8 * total
 
     @property
     def sizes(self) -> tuple[IntArray, IntArray]:
@@ -256,10 +261,17 @@ class Smoothed(NamedTuple):
     """Of the first shift, where asked for."""
 
 
-def filtered(plan: Plan, moves: Moves, seen: Seen, begin: Frontier | None = None) -> Filtered:
+def filtered(
+    plan: Plan,
+    moves: Moves,
+    seen: Seen,
+    begin: Frontier | None = None,
+    keep: bool = True,
+) -> Filtered:
     """The way forward through all slices.
 
     :param begin: the frontier before the first slice; None for nobody.
+    :param keep: what the way back wants.
     """
     d, h = len(moves.observed), moves.observed
     r, k = seen.shifts.shape[1], seen.columns.shape[1]
@@ -306,7 +318,8 @@ def filtered(plan: Plan, moves: Moves, seen: Seen, begin: Frontier | None = None
                     h_w += rows.T @ left[:, :r] + summed[:, r:].T @ known[:, :r]
             elif k:
                 h_w += rows.T @ s
-        kept.append(found)
+        if keep:
+            kept.append(found)
         if step.keep is not None:
             stay = _states(step.keep, d)
             c, m = c[np.ix_(stay, stay)], m[stay]

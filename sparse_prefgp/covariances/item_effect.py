@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from sparse_prefgp.covariances.finite import FiniteKernel, parts_of
 from sparse_prefgp.covariances.item_in_context import ItemTimes
+from sparse_prefgp.covariances.item_in_time import ItemInTime
 from sparse_prefgp.covariances.pair_effect import PairEffect
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import IntArray
@@ -191,6 +192,10 @@ def numbered_kernel(kernel: gpflow.kernels.Kernel, num_features: int) -> gpflow.
             part.active_dims = number
         elif isinstance(part, ItemTimes):
             part.number = number
+        elif isinstance(part, ItemInTime):
+            part.number = number
+            part.date = slice(num_features + 1, num_features + 2)
+            part.first = slice(num_features + 2, num_features + 3)
         else:
             columns = np.arange(num_features)[part.active_dims]
             whole = np.array_equal(columns, np.arange(num_features))

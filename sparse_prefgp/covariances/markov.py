@@ -26,6 +26,8 @@ class MarkovKernel(gpflow.base.Module):
 
     size: ClassVar[int] = 1
     """d, how many numbers the state has."""
+    is_stationary: bool = True
+    """Whether it has always been, so that dates before an item's first one can be asked of."""
     starts_with_level: ClassVar[bool] = False
     """Whether it begins at a level of its own, from which it does not come back."""
 
@@ -61,8 +63,9 @@ class MarkovKernel(gpflow.base.Module):
     def covariance(self, first: tf.Tensor, second: tf.Tensor, begin: tf.Tensor) -> tf.Tensor:
         """Prior covariance of the values of one item at two dates, all of one shape (...).
 
-        :param begin: its first date.
+        :param begin: its first date, of no account to a stationary one.
         """
+        begin = tf.minimum(begin, tf.minimum(first, second))
         early, late = tf.minimum(first, second), tf.maximum(first, second)
         flat = [tf.reshape(x, [-1]) for x in (early - begin, late - early)]
         h = tf.constant(self.observed, early.dtype)
@@ -89,6 +92,7 @@ class Wiener(MarkovKernel):
     :param rate: growth of the variance in a unit of time (a year in `ItemInTime`).
     """
 
+    is_stationary = False
     starts_with_level = True
 
     def __init__(self, variance: Any = 1.0, rate: Any = 0.02) -> None:
@@ -229,6 +233,7 @@ class MarkovSum(MarkovKernel):
         if len(set(names)) < len(names):
             raise ValueError(f"{' + '.join(names)} has one kernel twice; keep each once.")
         self.kernels = tuple(kernels)
+        self.is_stationary = all(kernel.is_stationary for kernel in kernels)
 
     @property
     def size(self) -> int:  # type: ignore[override]

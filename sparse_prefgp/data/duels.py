@@ -21,6 +21,7 @@ from sparse_prefgp.data.events import (
     kinds_of_grades,
 )
 from sparse_prefgp.data.people import PeopleFeatures
+from sparse_prefgp.data.slices import days_of
 from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
 from sparse_prefgp.support.lazy import late
 from sparse_prefgp.support.words import shortened
@@ -72,6 +73,10 @@ class Duels:
     :param covariate_names: C names of them.
     :param people: (t,) labels, text or whole numbers: whose preference each duel is. Equal duels of
         two people stay two; `PreferenceGP(taste=)` learns a taste of each person.
+    :param times: (t,) dates: days since 1970 as numbers, `datetime64`, or text such as 2026-06-11.
+        Equal duels at two dates stay two. `ItemInTime` is what moves with them.
+    :param item: (n,) which item each row of `items` is of, whole numbers, where an item has several
+        rows, as in several contexts or at several dates; by default each row is one.
     :param people_features: what is known of the people: (P, S) numbers in the order in which they
         first appear, a mapping from their names to S numbers each, or `PeopleFeatures`.
     :raises ValueError: items that are not (n, D), empty, or not finite numbers; no duels; winners
@@ -131,12 +136,14 @@ class Duels:
         covariate_names: Sequence[str] | None = None,
         people: npt.ArrayLike | None = None,
         people_features: Any = None,
+        times: npt.ArrayLike | None = None,
+        item: npt.ArrayLike | None = None,
     ) -> None:
-        said = ties, weights, groups, grades, levels, covariates, covariate_names, people
+        said = ties, weights, groups, grades, levels, covariates, covariate_names, people, times
         more = _Judgements(*said)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=False)
-        self._hold(named, _given(named, *sides, counts, more), None, people_features)
+        self._hold(named, _given(named, *sides, counts, more), item, people_features)
 
     @classmethod
     def from_rows(
@@ -158,16 +165,18 @@ class Duels:
         covariate_names: Sequence[str] | None = None,
         people: npt.ArrayLike | None = None,
         people_features: Any = None,
+        times: npt.ArrayLike | None = None,
+        item: npt.ArrayLike | None = None,
     ) -> Duels:
         """Duels whose winners and losers are known to be row indices, whatever the ids are.
 
         :raises ValueError: what `Duels` raises.
         """
-        said = ties, weights, groups, grades, levels, covariates, covariate_names, people
+        said = ties, weights, groups, grades, levels, covariates, covariate_names, people, times
         more = _Judgements(*said)
         named = _Named.of(items, item_ids, feature_names, transform)
         sides = _sides(winners, losers, named, rows_only=True)
-        return cls._of(named, _given(named, *sides, counts, more), None, people_features)
+        return cls._of(named, _given(named, *sides, counts, more), item, people_features)
 
     @classmethod
     def from_events(
@@ -341,6 +350,11 @@ class Duels:
     def group_column(self) -> str | None:
         """The column of a table that said who judged; None without one."""
         return None if self.events.judge is None else self.events.judge.column
+
+    @property
+    def times(self) -> FloatArray | None:
+        """(num_pairs,) date of each, in days since 1970; None where none is known."""
+        return self.events.time
 
     @property
     def people(self) -> IntArray | None:
@@ -635,7 +649,8 @@ def _given(
         covariates=covariates,
         covariate_names=covariate_names,
     )
-    return replace(events, person=person)
+    time = None if judgements.times is None else days_of(judgements.times, len(won))
+    return replace(events, person=person, time=time)
 
 
 def _checked_events(events: Events, named: _Named) -> Events:
@@ -712,6 +727,7 @@ class _Judgements(NamedTuple):
     covariates: npt.ArrayLike | None = None
     covariate_names: Sequence[str] | None = None
     people: npt.ArrayLike | None = None
+    times: npt.ArrayLike | None = None
 
     def checked_covariates(self, t: int) -> tuple[FloatArray | None, tuple[str, ...]]:
         """(t, C), None without, and their names.

@@ -23,6 +23,7 @@ from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Doors, Events
 from sparse_prefgp.data.rows import NO_FEATURES, RowLayout
 from sparse_prefgp.data.sets import shared_noise
+from sparse_prefgp.data.slices import Dated
 from sparse_prefgp.support.arrays import runs
 from sparse_prefgp.support.linalg import by_numpy
 
@@ -198,19 +199,29 @@ class DuelGraph(Links):
     """A chunk of duels that is worked on once; rows may be equal then."""
 
     @classmethod
-    def from_duels(cls, duels: Duels, numbered: bool = False, judged: bool = False) -> DuelGraph:
+    def from_duels(
+        cls,
+        duels: Duels,
+        numbered: bool = False,
+        judged: bool = False,
+        dated: Dated | None = None,
+    ) -> DuelGraph:
         """Merge items with equal features and duels between the same rows.
 
         :param numbered: rows get a column more, the number of the item in the data, so that items
             with equal features stay apart.
         :param judged: where there are covariates, rows get a column more, the number of the judge.
+        :param dated: rows get two columns more, the date of the slice of the duel and that of the
+            first slice of the item. Without it dates are of no account.
         """
         rows, row_of_item = duels.distinct_rows(numbered)
-        layout = RowLayout(duels.num_features, numbered)
+        layout = RowLayout(duels.num_features, numbered, dated=dated is not None)
         said = duels.events.onto(row_of_item)
         if said.covariates is not None:
             layout = layout._replace(covariates=said.covariates.shape[1], judged=judged)
-            rows, said, row_of_item = _with_covariates(rows, said, row_of_item, layout)
+        if dated is not None or said.covariates is not None:
+            rows, said, row_of_item = _with_sides(rows, said, row_of_item, layout, dated)
+        said = replace(said, time=None)
         first, number = said.alike()
         own = duels.counts_given.astype(float)
         if duels.weights_given is not None:
@@ -471,18 +482,28 @@ def noises_of(doors: Doors) -> Noises:
     return whole.taking(every, doors.event)
 
 
-def _with_covariates(
-    rows: np.ndarray, said: Events, row_of_item: np.ndarray, layout: RowLayout
+def _with_sides(
+    rows: np.ndarray,
+    said: Events,
+    row_of_item: np.ndarray,
+    layout: RowLayout,
+    dated: Dated | None,
 ) -> tuple[np.ndarray, Events, np.ndarray]:
-    """Rows that hold the covariates of their side too, the events between them, and the row of
-    each item (n,) where nothing is said of it, -1 where there is none."""
-    columns = [said.sides.astype(float), *said.side_columns(layout.judged).T]
+    """Rows that hold the dates and covariates of their side too, the events between them, and the
+    row of each item (n,) where nothing is said of it, -1 where there is none."""
+    columns = [said.sides.astype(float)]
+    if dated is not None:
+        number = rows[said.sides, layout.number].astype(np.int64)
+        columns += [np.repeat(dated.dates, np.diff(said.offsets)), dated.begin[number]]
+    if said.covariates is not None:
+        columns += list(said.side_columns(layout.judged).T)
     # Adding zero makes -0.0 and 0.0 the same row.
     keys, place = np.unique(np.stack(columns, 1) + 0.0, axis=0, return_inverse=True)
     base = keys[:, 0].astype(np.int64)
     plain = np.full(len(rows) + 1, -1)
-    bare = np.flatnonzero(~np.any(keys[:, 1 : 1 + layout.covariates], 1))
-    plain[base[bare]] = bare
+    if dated is None:  # else something is said of each
+        bare = np.flatnonzero(~np.any(keys[:, 1 : 1 + layout.covariates], 1))
+        plain[base[bare]] = bare
     sides = replace(said, sides=place.reshape(-1), covariates=None)
     return np.column_stack([rows[base], keys[:, 1:]]), sides.in_order(), plain[row_of_item]
 

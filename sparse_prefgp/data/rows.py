@@ -16,11 +16,14 @@ class RowLayout(NamedTuple):
     """C, how many covariates of a side of a duel follow; 0 for a row that nothing is said of."""
     judged: bool = False
     """Whether the number of the judge of the duel follows; below 0 for one that is not known."""
+    dated: bool = False
+    """Whether, next after the number of the item, the date of the duel and that of the item's first
+    one follow, in days since 1970."""
 
     @property
     def width(self) -> int:
         """How many columns there are."""
-        return self.features + self.numbered + self.covariates + self.judged
+        return self.first_covariate + self.covariates + self.judged
 
     @property
     def number(self) -> int:
@@ -30,6 +33,11 @@ class RowLayout(NamedTuple):
     @property
     def first_covariate(self) -> int:
         """The column of the first covariate."""
+        return self.date + 2 * self.dated
+
+    @property
+    def date(self) -> int:
+        """The column of the date; the next one is that of the item's first duel."""
         return self.features + self.numbered
 
     @property

@@ -10,8 +10,10 @@ import gpflow
 import numpy as np
 
 from sparse_prefgp.approximations import Approximation
-from sparse_prefgp.covariances.finite import feature_part
+from sparse_prefgp.approximations.in_time import plan_of
+from sparse_prefgp.covariances.finite import feature_part, parts_of
 from sparse_prefgp.covariances.item_effect import (
+    ItemEffect,
     check_number,
     context_kernels,
     held_effects,
@@ -19,12 +21,15 @@ from sparse_prefgp.covariances.item_effect import (
     numbered_kernel,
     unheld_kernels,
 )
+from sparse_prefgp.covariances.item_in_time import ItemInTime, time_term
 from sparse_prefgp.covariances.kernels import as_float, cancelling_parts
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import ProjectedPoints, projection_of
 from sparse_prefgp.data.events import AboutSets
 from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.data.slices import SLICES, Dated
 from sparse_prefgp.models.inducing_inputs import check_count
+from sparse_prefgp.support.machine import free_memory
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
@@ -48,7 +53,8 @@ def check_parts(
         raise ValueError(f"kernel must be a GPflow kernel, not {type(kernel).__name__}.")
     rows = as_float(duels.items[[0, 0]])
     # Everything but item effects, which look at no feature.
-    on_features = feature_part(kernel) if item_effects(kernel) else kernel
+    apart = item_effects(kernel) or time_term(kernel) is not None
+    on_features = feature_part(kernel) if apart else kernel
     of_contexts = context_kernels(kernel)
     looking = [part for part in (on_features, *of_contexts) if part is not None]
     if duels.num_features == 0 and looking:
@@ -76,6 +82,77 @@ def check_parts(
             raise ValueError(
                 f"{label} gives {found} for two items instead of {shape}; a utility has one output."
             )
+
+
+def check_time(
+    kernel: gpflow.kernels.Kernel, duels: Any, approximation: Any, engine: Any, taste: Any
+) -> ItemInTime | None:
+    """The utilities in time of a kernel, checked; None without.
+
+    :param approximation: None for the default.
+    :raises ValueError: duels without dates, an approximation or engine that has no form of it, or
+        other effects of items.
+    """
+    term = time_term(kernel)
+    if term is None:
+        return None
+    if duels.times is None:
+        raise ValueError(
+            "The kernel has ItemInTime, but the duels have no dates; give them "
+            "(Duels(…, times=…)), or leave the term out."
+        )
+    if any(isinstance(part, ItemEffect) for part in parts_of(kernel)):
+        raise ValueError(
+            "ItemEffect is a level of each item next to ItemInTime, which has one; leave it out, "
+            "and for a level next to form take ItemInTime(spg.markov.Constant() + "
+            "spg.markov.Matern12())."
+        )
+    if approximation is not None and approximation.has_blocks:
+        raise ValueError(
+            f"{approximation.name} has blocks of duels, which no filter in time knows; with "
+            "ItemInTime take VFE(), FITC() or Exact()."
+        )
+    if approximation is not None and not approximation.uses_all_duels:
+        raise ValueError(
+            f"{approximation.name} draws duels at random, of which utilities in time need all "
+            "up to a date; give the duels of fewer years and take Exact(), VFE() or FITC()."
+        )
+    if engine.one_by_one:
+        raise ValueError(
+            f"{engine!r} updates one site after the other, which a filter in time cannot; take "
+            "ParallelEP()."
+        )
+    if taste is not None or pair_effect(kernel) is not None:
+        other = "Tastes of people" if taste is not None else "Effects of pairs"
+        raise ValueError(f"{other} have no form with ItemInTime; leave one of them out.")
+    return term
+
+
+# Share of the free memory that the numbers which a sweep keeps may take.
+_SHARE = 0.8
+
+
+def check_time_memory(graph: DuelGraph, duels: Any, term: ItemInTime) -> None:
+    """Refuse, before the first sweep, what it could not keep.
+
+    :raises ValueError: more bytes than are free.
+    """
+    free, size = free_memory(), term.kernel.size
+    needed = plan_of(graph).num_bytes(size)
+    if free is None or needed <= _SHARE * free:
+        return
+    told = []
+    for name in SLICES:
+        plan = plan_of(DuelGraph.from_duels(duels, True, dated=Dated.of(duels, name)))
+        n, p = plan.sizes
+        gibibytes = plan.num_bytes(size) / 2**30
+        told.append(f"by {name} {n.max():,} and {p.mean():.0f}, {gibibytes:.1f} GiB")
+    raise ValueError(
+        f"A sweep over utilities in time keeps {needed / 2**30:.1f} GiB, where "
+        f"{free / 2**30:.1f} GiB are free; take coarser slices, duels from a later date on, or "
+        f"leave out items that duel rarely (most active items and items a slice: "
+        f"{'; '.join(told)})."
+    )
 
 
 def check_taste(taste: Any, kernel: gpflow.kernels.Kernel, people: Any) -> None:
@@ -162,8 +239,8 @@ def check_effects(
         return
     if feature_part(kernel) is None:
         raise ValueError(
-            f"ItemEffect alone leaves nothing for the inducing inputs of {approximation.name}; "
-            "add a kernel on the features, or use Exact()."
+            f"{_named(kernel)} alone leaves nothing for the inducing inputs of "
+            f"{approximation.name}; add a kernel on the features, or use Exact()."
         )
     for inner in unheld_kernels(kernel):
         raise ValueError(
@@ -173,6 +250,10 @@ def check_effects(
         )
     if not approximation.has_blocks:
         check_number(numbered_kernel(kernel, graph.layout.features), graph, approximation.name)
+
+
+def _named(kernel: gpflow.kernels.Kernel) -> str:
+    return "ItemInTime" if time_term(kernel) is not None else "ItemEffect"
 
 
 def check_pair_effects(graph: DuelGraph, approximation: Approximation) -> None:

@@ -15,7 +15,15 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from sparse_prefgp.covariances import ItemEffect, ItemTimes, PairEffect, Projected, SameLevel
+from sparse_prefgp.covariances import (
+    ItemEffect,
+    ItemInTime,
+    ItemTimes,
+    PairEffect,
+    Projected,
+    SameLevel,
+    markov,
+)
 from sparse_prefgp.support.plain import plain
 
 Json = dict[str, Any]
@@ -33,12 +41,14 @@ def _classes(module: Any, base: type) -> dict[str, type]:
 
 _OWN: dict[str, type] = {
     "ItemEffect": ItemEffect,
+    "ItemInTime": ItemInTime,
     "ItemTimes": ItemTimes,
     "PairEffect": PairEffect,
     "Projected": Projected,
     "SameLevel": SameLevel,
 }
 _KERNELS = {**_classes(gpflow.kernels, gpflow.kernels.Kernel), **_OWN}
+_IN_TIME = _classes(markov, markov.MarkovKernel)
 _FUNCTIONS = _classes(gpflow.functions, gpflow.functions.MeanFunction)
 # Arguments that GPflow's own functions keep under other names.
 _KEPT_ELSEWHERE: dict[tuple[str, str], Callable[[Any], Any]] = {
@@ -108,7 +118,9 @@ class Encoder:
         :raises ValueError: a class that is not known, or something in it that cannot be written.
         """
         kind = type(value)
+        in_time = isinstance(value, markov.MarkovKernel)
         known = _KERNELS if isinstance(value, gpflow.kernels.Kernel) else _FUNCTIONS
+        known = _IN_TIME if in_time else known
         if known.get(kind.__name__) is not kind:
             raise ValueError(
                 f"{role} has the class {kind.__name__}, which a saved model cannot name; call "
@@ -135,6 +147,8 @@ class Encoder:
             )
         if isinstance(value, gpflow.kernels.Kernel):
             result["active_dims"] = _encode_dims(value.active_dims)
+        if in_time:
+            result["in_time"] = True
         for name, attribute in vars(value).items():
             if isinstance(attribute, gpflow.Parameter):
                 result["parameters"][name] = self.parameter(attribute, f"{where}, {name}")
@@ -162,7 +176,8 @@ class Encoder:
     def _argument(self, value: Any, where: str, role: str) -> Json:
         if isinstance(value, gpflow.Parameter):
             return {"parameter": self.parameter(value, where)}
-        if isinstance(value, (gpflow.kernels.Kernel, gpflow.functions.Function)):
+        modules = gpflow.kernels.Kernel, gpflow.functions.Function, markov.MarkovKernel
+        if isinstance(value, modules):
             return {"module": self.module(value, role)}
         if isinstance(value, (list, tuple)) and not all(_is_plain(entry) for entry in value):
             return {"list": [self._argument(entry, where, role) for entry in value]}
@@ -191,7 +206,8 @@ class Decoder:
     def module(self, entry: Json) -> Any:
         """:raises ValueError: a class that this process does not know."""
         kernel = "active_dims" in entry
-        kind = (_KERNELS if kernel else _FUNCTIONS).get(entry["type"])
+        known = _KERNELS if kernel else _FUNCTIONS
+        kind = (_IN_TIME if entry.get("in_time") else known).get(entry["type"])
         if kind is None:
             raise ValueError(
                 f"The model has a {'kernel' if kernel else 'mean function'} of the class "

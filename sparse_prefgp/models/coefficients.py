@@ -144,6 +144,8 @@ class Coefficients:
         rows = np.zeros((1 + count, layout.width))
         rows[:, : layout.features] = model.duels.items[0]
         rows[:, layout.number : layout.first_covariate] = -1.0
+        if layout.dated:
+            rows[:, layout.date : layout.first_covariate] = model.last_date
         rows[1 + np.arange(len(names)), layout.first_covariate + np.arange(len(names))] = 1.0
         if layout.judged:
             rows[:, layout.judge] = -1.0 - np.arange(1 + count)

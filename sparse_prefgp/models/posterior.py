@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
 import gpflow
 import tensorflow as tf
@@ -38,6 +38,9 @@ class Posterior:
     """Of the effects of pairs, which differences have and utilities have not."""
     beside: FeaturesBesideEffects | None = None
     """`features` without their zeros, where most of them are effects of one item each."""
+
+    in_one: ClassVar[bool] = False
+    """Whether many inputs at once cost hardly more than few."""
 
     def marginal(self, inputs: tf.Tensor) -> tf.Tensor:
         """Mean and variance side by side, (N, 2), for inputs (N, D)."""
@@ -135,6 +138,18 @@ def in_chunks(function: Callable[[tf.Tensor], tf.Tensor], inputs: tf.Tensor) -> 
     return tf.concat(parts, 0)
 
 
+def each_marginal(posterior: Posterior, inputs: tf.Tensor) -> tf.Tensor:
+    """`posterior.marginal` of inputs (N, D), (N, 2)."""
+    one = posterior.in_one
+    return posterior.marginal(inputs) if one else in_chunks(posterior.marginal, inputs)
+
+
+def each_difference(posterior: Posterior, pairs: tf.Tensor) -> tf.Tensor:
+    """`posterior.difference` of pairs (N, 2, D), (N, 2)."""
+    one = posterior.in_one
+    return posterior.difference(pairs) if one else in_chunks(posterior.difference, pairs)
+
+
 def predictions(
     posterior: Posterior, inputs: tf.Tensor, full_cov: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -142,7 +157,7 @@ def predictions(
     if full_cov:
         mean, covariance = posterior.joint(inputs)
         return mean[:, None], covariance[None]
-    both = in_chunks(posterior.marginal, inputs)
+    both = each_marginal(posterior, inputs)
     return both[:, :1], both[:, 1:]
 
 

@@ -11,12 +11,14 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes
 
+from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.data.rows import RowLayout
+from sparse_prefgp.data.slices import Dated, days_of
 from sparse_prefgp.factors.links import Link
 from sparse_prefgp.factors.noise import NoiseRatios, duel_noise
 from sparse_prefgp.models.outcomes import BOX, MARGIN_ONLY, cuts_of, group_numbers, new_ratios
-from sparse_prefgp.models.posterior import Posterior, in_chunks, predictions
+from sparse_prefgp.models.posterior import Posterior, each_difference, predictions
 from sparse_prefgp.models.tastes import person_numbers
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 
@@ -40,6 +42,19 @@ class DuelPredictions:
     tie_share: gpflow.Parameter | None = None
     # Of what each person prefers besides what all do; None where all are one.
     taste: gpflow.kernels.Kernel | None = None
+    # When duels were, where utilities move in time.
+    _dated: Dated | None = None
+
+    @property
+    def last_date(self) -> float:
+        """Of all duels, in days since 1970.
+
+        :raises ValueError: duels without dates.
+        """
+        times = self.duels.times
+        if times is None:
+            raise ValueError("The duels have no dates; give them (Duels(…, times=…)).")
+        return float(times.max())
 
     @property
     def people(self) -> tuple[Hashable, ...]:
@@ -69,7 +84,11 @@ class DuelPredictions:
         "return[1]: [1, N, N] if full_cov",
     )
     def predict_f(
-        self, Xnew: Any, full_cov: bool = False, full_output_cov: bool = False
+        self,
+        Xnew: Any,
+        full_cov: bool = False,
+        full_output_cov: bool = False,
+        at: Any = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean (N, 1) and variance (N, 1) of the utility at new items, GPflow's shapes.
 
@@ -81,13 +100,22 @@ class DuelPredictions:
         :param Xnew: (N, D) in the units of `duels.items`.
         :param full_cov: the joint covariance (1, N, N) in place of the variances.
         :param full_output_cov: there is one output, so it changes nothing.
+        :param at: the date or (N,) dates of utilities that move in time, in days since 1970, as
+            `datetime64` or as text; by default that of the last duel.
         """
-        inputs = self._inputs(Xnew)  # refused before anything slow
+        asked = Xnew if at is None else self.dated(Xnew, at)
+        inputs = self._inputs(asked)  # refused before anything slow
         return predictions(self.posterior(), inputs, full_cov)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_duel(
-        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None, people: Any = None
+        self,
+        Xa: Any,
+        Xb: Any,
+        groups: Any = None,
+        covariates: Any = None,
+        people: Any = None,
+        at: Any = None,
     ) -> tf.Tensor:
         """Probability that each item of Xa (N, D) beats its partner in Xb (N, D), (N,).
 
@@ -96,30 +124,43 @@ class DuelPredictions:
             averaged over the prior of the ratio of a group's noise (docs/method.md, section 14).
         :param covariates: as for `predict_difference`.
         :param people: as for `predict_difference`.
+        :param at: as for `predict_difference`.
         """
-        return tf.exp(self.predict_log_duel(Xa, Xb, groups, covariates, people))
+        return tf.exp(self.predict_log_duel(Xa, Xb, groups, covariates, people, at))
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N]")
     def predict_log_duel(
-        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None, people: Any = None
+        self,
+        Xa: Any,
+        Xb: Any,
+        groups: Any = None,
+        covariates: Any = None,
+        people: Any = None,
+        at: Any = None,
     ) -> tf.Tensor:
         """Log of `predict_duel`, finite however small the probability is, (N,).
 
         log Phi((E[f - f'] - margin) / sqrt(V[f - f'] + 2 sigma²)) with probit factors; with logit
         ones the logistic function is averaged over N(E[f - f'], V[f - f']).
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people, at)
         return self.log_win(mean, variance, groups)
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, 3]")
     def predict_outcome(
-        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None, people: Any = None
+        self,
+        Xa: Any,
+        Xb: Any,
+        groups: Any = None,
+        covariates: Any = None,
+        people: Any = None,
+        at: Any = None,
     ) -> tf.Tensor:
         """Probabilities that each item of Xa (N, D) wins, ties or loses against Xb's, (N, 3).
 
         :param groups: as for `predict_duel`.
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people, at)
         won, tied, lost = (
             self.log_win(mean, variance, groups),
             self.log_tie(mean, variance, groups),
@@ -135,7 +176,13 @@ class DuelPredictions:
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return: [N, L]")
     def predict_grades(
-        self, Xa: Any, Xb: Any, groups: Any = None, covariates: Any = None, people: Any = None
+        self,
+        Xa: Any,
+        Xb: Any,
+        groups: Any = None,
+        covariates: Any = None,
+        people: Any = None,
+        at: Any = None,
     ) -> tf.Tensor:
         """Probability of each grade of Xa's items (N, D) over Xb's, worst first: (N, 2K + 1).
 
@@ -144,7 +191,7 @@ class DuelPredictions:
         :param groups: as for `predict_duel`.
         :raises ValueError: a model without cuts.
         """
-        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people)
+        mean, variance = self.predict_difference(Xa, Xb, covariates, groups, people, at)
         return tf.exp(self.log_grades(mean, variance, groups))
 
     def log_grades(self, mean: tf.Tensor, variance: tf.Tensor, groups: Any = None) -> tf.Tensor:
@@ -287,7 +334,13 @@ class DuelPredictions:
 
     @check_shapes("Xa: [N, D]", "Xb: [N, E]", "return[0]: [N]", "return[1]: [N]")
     def predict_difference(
-        self, Xa: Any, Xb: Any, covariates: Any = None, groups: Any = None, people: Any = None
+        self,
+        Xa: Any,
+        Xb: Any,
+        covariates: Any = None,
+        groups: Any = None,
+        people: Any = None,
+        at: Any = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of f(a) - f(b) for pairs of items (N, D) and (N, D), (N,) each.
 
@@ -300,7 +353,11 @@ class DuelPredictions:
         :param people: whose utility it is, for a model with tastes: a name for all pairs or (N,)
             names, None and unknown ones, of which a warning tells, for somebody of whom nothing is
             known.
+        :param at: the date or (N,) dates of utilities that move in time, in days since 1970, as
+            `datetime64` or as text; by default that of the last duel.
         """
+        if at is not None:
+            Xa, Xb = self.dated(Xa, at), self.dated(Xb, at)
         if covariates is not None:
             who = groups if self.row_layout.judged else None
             Xa, Xb = self.in_duels(Xa, Xb, covariates, who)
@@ -328,7 +385,7 @@ class DuelPredictions:
 
         :param people: (N,) numbers of whose utility it is, of a model with tastes.
         """
-        return in_chunks(self.posterior().difference, pairs)
+        return each_difference(self.posterior(), pairs)
 
     def scale_is_free(self) -> bool:
         """Whether kernel variance and noise are both trainable, though only their ratio counts."""
@@ -350,8 +407,12 @@ class DuelPredictions:
         """
         inputs = tf.convert_to_tensor(values, dtype=gpflow.default_float())
         layout, found = self.row_layout, inputs.shape[-1]
-        if found not in (layout.features, layout.first_covariate, layout.width):
+        known_widths = {layout.features, layout.first_covariate, layout.width}
+        if layout.dated:  # the number of the item, and maybe a date
+            known_widths |= {layout.date, layout.date + 1}
+        if found not in known_widths:
             more = ", or these and the row number of the item" if layout.numbered else ""
+            more += ", maybe with a date" if layout.dated else ""
             raise ValueError(
                 f"Items have {layout.features} features, but the new ones have {found}; pass the "
                 f"same columns in the same units{more}, for example with read_items(path, "
@@ -373,6 +434,8 @@ class DuelPredictions:
             columns.append(known(layout.number))
             if found > layout.number and tf.executing_eagerly():
                 self._check_numbers(inputs[:, layout.number].numpy())
+        if layout.dated:
+            columns.append(self._dates(inputs, columns[-1]))
         if layout.covariates:
             first = layout.first_covariate
             given = inputs[:, first : layout.judge]
@@ -410,9 +473,60 @@ class DuelPredictions:
         for side, said in zip(sides, (values, np.zeros((n, c))), strict=True):
             if layout.numbered and side.shape[1] == layout.features:
                 side = np.column_stack([side, np.full(len(side), -1.0)])
+            if layout.dated:
+                side = self._inputs(side).numpy()[:, : layout.first_covariate]
             more = [np.broadcast_to(said, (n, c))] + ([judge] if layout.judged else [])
             rows.append(np.column_stack([side, *more]))
         return rows[0], rows[1]
+
+    def dated(self, rows: Any, at: Any) -> FloatArray:
+        """Rows of items (N, D) or (N, D + 1) with their numbers, at a date or (N,) dates.
+
+        :param at: as `Duels(times=)` has them; None leaves the rows as they are.
+        :raises ValueError: a model whose utilities do not move in time; a date that is none.
+        """
+        rows = np.asarray(rows, float)
+        if at is None:
+            return rows
+        if not self.row_layout.dated:
+            raise ValueError(
+                "Dates were given (at=), but the utilities of the model do not move in time; leave "
+                "them out, or make a model with ItemInTime."
+            )
+        if rows.shape[1] == self.row_layout.features:
+            rows = np.column_stack([rows, np.full(len(rows), -1.0)])
+        given, n = np.asarray(at), len(rows)
+        days = days_of(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n)
+        return np.column_stack([rows[:, : self.row_layout.date], days])
+
+    def _dates(self, inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+        """The date of each row and that of its item's first slice, (N, 2): by default the last of
+        all duels, and of a new item its own.
+
+        :raises ValueError: a date before the first duel of an item whose utility begins there.
+        """
+        known = self._dated
+        assert known is not None
+        if inputs.shape[-1] > self.row_layout.date:
+            date = inputs[:, self.row_layout.date].numpy()
+        else:
+            date = np.full(inputs.shape[0], self.last_date)
+        number = numbers[:, 0].numpy().astype(np.int64)
+        old = (number >= 0) & (number < len(known.first))
+        place = np.where(old, number, 0)
+        begin = np.where(old & ~np.isnan(known.begin[place]), known.begin[place], date)
+        term = time_term(self.kernel)
+        if term is not None and not term.kernel.is_stationary:
+            first = np.where(begin == date, date, known.first[place])
+            # Within the first slice it is what it is at its date.
+            for i in np.flatnonzero(date < np.minimum(first, begin))[:1]:
+                raise ValueError(
+                    f"Row {i} asks for item {number[i]} on day {date[i]:g}, before its first duel "
+                    f"on day {first[i]:g}, where a Wiener process of its own begins; ask for a "
+                    "later date, or take a kernel that has always been, such as Matern12()."
+                )
+            date = np.maximum(date, begin)
+        return tf.constant(np.stack([date, begin], 1), inputs.dtype)
 
     def _check_numbers(self, numbers: np.ndarray) -> None:
         bad = np.flatnonzero((numbers > self.duels.item.max()) | (numbers != np.floor(numbers)))

@@ -22,16 +22,18 @@ from sparse_prefgp.approximations import (
     Exact,
 )
 from sparse_prefgp.approximations.base import build_factors, prior_variance
+from sparse_prefgp.approximations.in_time import exact_in_time
 from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import ItemEffect, held_effects, item_effects
-from sparse_prefgp.covariances.kernels import as_float
+from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import TIE
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.data.rows import RowLayout
+from sparse_prefgp.data.slices import Dated, check_slices
 from sparse_prefgp.engines import Engine, FixedPoint, InferenceResult, ParallelEP
 from sparse_prefgp.engines.base import describe
 from sparse_prefgp.evidence import (
@@ -49,6 +51,8 @@ from sparse_prefgp.models.checks import (
     check_parts,
     check_sets,
     check_taste,
+    check_time,
+    check_time_memory,
     inducing_points,
     noise_parameter,
     warn_of_cancelling,
@@ -76,8 +80,8 @@ from sparse_prefgp.models.posterior import (
 from sparse_prefgp.models.protocols import SampledWins
 from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.models.tastes import KnownPeople, Strangers
+from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
-from sparse_prefgp.sampling.people import by_person
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
@@ -112,6 +116,8 @@ class Solved:
     def posterior(self) -> Posterior:
         problem, prior = self.problem, self.prior
         counted = totals(self.sites, prior.factors.counts)
+        if prior.in_time is not None:
+            return TimePosterior(problem, prior, *counted)
         terms = prior.covariance.predict(*counted)
         pairs = pair_posterior(problem, prior, terms, *counted)
         return Posterior(
@@ -219,15 +225,24 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         check_taste(taste, kernel, duels.people_names)
         numbered = any(map(item_effects, [kernel, *([taste] if taste else [])]))
         numbered = numbered or pairs is not None
-        full = DuelGraph.from_duels(duels, numbered, lean_by_group is not None)
+        term = check_time(kernel, duels, approximation, engine or ParallelEP(), taste)
+        noise = noise_parameter(noise_variance)
+        self._dated = None
+        if term is not None and duels.times is not None:
+            term.settle(duels.times, float(np.sqrt(2.0 * noise.numpy())))
+            self._dated, numbered = Dated.of(duels, term.slices), True
+        full = DuelGraph.from_duels(duels, numbered, lean_by_group is not None, self._dated)
+        if term is not None:
+            check_time_memory(full, duels, term)
         if tie_model == MARGIN_ONLY:
             full = _without_ties(full)
         if approximation is None:
             small = inducing_variable is None and full.num_rows <= EXACT_UP_TO
+            small = exact_in_time(kernel) if term is not None else small
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
         self.kernel, self.taste = kernel, taste
         self.mean_function = mean_function
-        self.noise_variance = noise_parameter(noise_variance)
+        self.noise_variance = noise
         self.margin = margin_parameter(margin, duels)
         self.tie_model, self.tie_share = tie_model, None
         if tie_model == MARGIN_ONLY:
@@ -334,16 +349,65 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         """What the columns of the rows of `graph` are."""
         return self.graph.layout
 
-    def item_inputs(self, rows: Any = slice(None)) -> np.ndarray:
+    def item_inputs(self, rows: Any = slice(None), at: Any = None) -> np.ndarray:
         """Rows of `duels` as `predict_f` takes them, with the number of the item if it has effects.
 
         :param rows: which rows of `duels.items`; all by default.
-        :return: (N, D), or (N, D + 1) with item effects.
+        :param at: the date, or (N,) dates, of utilities that move in time; by default the last one
+            of the duels.
+        :return: (N, D), (N, D + 1) with item effects, or (N, D + 2) with dates.
         """
         items = self.duels.items
         if self.has_item_effect:
             items = np.column_stack([items, self.duels.item])
-        return items[rows]
+        items = items[rows]
+        return items if at is None else self.dated(items, at)
+
+    @property
+    def slices(self) -> Any:
+        """The slices of time in which duels are taken together, as `ItemInTime` has them; None
+        where utilities do not move."""
+        term = time_term(self.kernel)
+        return None if term is None else term.slices
+
+    def with_slices(self, slices: Any) -> PreferenceGP:
+        """The same model, its duels taken together in other slices of time.
+
+        What was learned on coarse slices holds on finer ones, which follow the latest duels
+        closer. Parameters are copies; inference begins from the sites of this model.
+
+        :param slices: as `ItemInTime` takes them.
+        :raises ValueError: utilities that do not move in time; what `PreferenceGP` raises.
+        """
+        self._require_time("Slices")
+        made = on_other_duels(self, self.duels, self.engine, slices=check_slices(slices))
+        keep_ratios(self, made)
+        if self.graph.event_of_duel is not None and made.graph.event_of_duel is not None:
+            made.start_from(*(_on_graph(self.graph, made.graph, x) for x in self.sites()))
+        return made
+
+    def posterior_in_time(self) -> TimePosterior:
+        """`posterior`, with what only utilities in time have: the end, any date, jointly.
+
+        :raises ValueError: utilities that do not move in time.
+        """
+        self._require_time("A posterior in time")
+        found = self._inferred().solution.posterior
+        assert isinstance(found, TimePosterior)
+        return found
+
+    def _refuse_time(self, what: str, remedy: str) -> None:
+        if self._dated is not None:
+            raise ValueError(
+                f"{what} has no form for utilities that move in time (ItemInTime); {remedy}."
+            )
+
+    def _require_time(self, what: str) -> None:
+        if self._dated is None:
+            raise ValueError(
+                f"{what} needs utilities that move in time, which the model has not; add "
+                "ItemInTime(spg.markov.Wiener()) to its kernel."
+            )
 
     @property
     def row_kernel(self) -> gpflow.kernels.Kernel:
@@ -445,6 +509,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
 
     def _lower_bounds(self, at: Solved) -> LowerBounds:
         self.require_probit("The lower bound")
+        self._refuse_time("A lower bound", "use log_evidence()")
         if self.taste is not None:
             raise ValueError(
                 "A lower bound is of one utility for all, but the model has tastes of people; use "
@@ -578,31 +643,22 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def exact_problem(self) -> DuelProblem:
         """All duels under the exact prior, on copies of the parameters as they are.
 
-        Where people have tastes, rows name the person.
-
         :raises ValueError: the engine has logit factors.
         """
         self.require_probit("Sampling the exact posterior")
+        self._refuse_time("Sampling the exact posterior", "use posterior_in_time()")
         self.require_box("Sampling the exact posterior")
         if self.graph.noises is not None:
             self.require_no_pair_effects("Sampling next to answers about sets")
-        problem = self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
-        return problem if problem.taste is None else by_person(problem)
+        return self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
 
-    def kernel_inputs(self, items: Any, before: int = 0, people: Any = None) -> tf.Tensor:
+    def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
         """Items (N, D) as the kernel of `exact_problem` takes them.
 
         :param before: how many items of the same call come before them; those the model does not
             know are all different.
-        :param people: whose utility it is, as for `predict_difference`; all of whom nothing is
-            known are one person.
         """
-        inputs = self._inputs(items, before)
-        numbers = self._person_numbers(people, len(inputs))
-        if self.taste is None:
-            return inputs
-        person = np.full(len(inputs), -1) if numbers is None else numbers
-        return tf.concat([inputs, as_float(person)[:, None]], 1)
+        return self._inputs(items, before)
 
     def check_against_sampling(
         self,
@@ -613,7 +669,6 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         rng: np.random.Generator | None = None,
         chains: int = 4,
         draws: PosteriorDraws | None = None,
-        people: Any = None,
     ) -> SamplingCheck:
         """How far engine and approximation are from the exact posterior, by draws from it.
 
@@ -626,13 +681,12 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :param chains: how many, at least 2.
         :param draws: in place of rng, what `sample_posterior` drew for another engine on the same
             duels, kernel, mean and noise.
-        :param people: whose utility the new pairs are of, as for `predict_difference`.
         :raises ValueError: more than 2,000 duels, draws of another posterior, and what else
             `sample_posterior` raises.
         """
         self.require_no_pair_effects("The check")
         return check_against_sampling(
-            self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws, people=people
+            self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws
         )
 
     # Inside.
@@ -747,11 +801,13 @@ def on_other_duels(
     engine: Engine,
     approximation: Approximation | None = None,
     shared: bool = False,
+    slices: Any = None,
 ) -> PreferenceGP:
     """A model of these duels with the parameters of another one, in memory or streamed.
 
     :param approximation: in place of that of `model`.
     :param shared: the parameters are the very same, and not copies.
+    :param slices: of time, in place of those of `model`.
     """
     given = (
         model.kernel,
@@ -767,6 +823,8 @@ def on_other_duels(
     kernel, inducing, mean_function, noise, margin, steps, covariate, lean, taste = (
         given if shared else copy.deepcopy(given)
     )
+    if slices is not None and (term := time_term(kernel)) is not None:
+        term.slices = slices
     made = PreferenceGP(
         duels,
         kernel,
@@ -790,6 +848,14 @@ def on_other_duels(
         made.covariate_variance, made.lean_variance = covariate, lean
     made.tie_share = copy.deepcopy(model.tie_share)
     return made
+
+
+def _on_graph(old: DuelGraph, new: DuelGraph, values: FloatArray) -> FloatArray:
+    """Values of the sites of a graph as those of another one of the same duels: where it takes
+    more duels together, of the last of these."""
+    found = np.zeros(new.num_sites)
+    found[new.sites_of_duels] = values[old.sites_of_duels]
+    return found
 
 
 def keep_ratios(old: DuelGP[Any, Any], new: PreferenceGP) -> None:

@@ -40,11 +40,8 @@ class Preferences(Protocol):
     def exact_problem(self) -> DuelProblem:
         """All duels under the exact prior, which later changes of parameters leave alone."""
 
-    def kernel_inputs(self, items: Any, before: int = 0, people: Any = None) -> tf.Tensor:
-        """Items as the kernel of the problem takes them, after `before` items of the same call.
-
-        :param people: whose utility it is, for a model with tastes; None for somebody unknown.
-        """
+    def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
+        """Items as the kernel of the problem takes them, after `before` items of the same call."""
 
     def new_ratios(self) -> NoiseRatios:
         """By what the noise of a duel to come is multiplied where its group is not known."""
@@ -109,7 +106,7 @@ class PosteriorDraws:
     reference_converged: bool
     """Whether EP, whose sites lead the proposals, did; draws are right without."""
     _prior: WhitenedPrior
-    _inputs: Callable[[Any, int, Any], tf.Tensor]
+    _inputs: Callable[[Any, int], tf.Tensor]
     _new_ratios: NoiseRatios
 
     @property
@@ -148,15 +145,12 @@ class PosteriorDraws:
                 "or noise; give draws = sample_posterior(model, ...) of this one."
             )
 
-    def utilities(
-        self, rng: np.random.Generator, items: Any = None, people: Any = None
-    ) -> FloatArray:
+    def utilities(self, rng: np.random.Generator, items: Any = None) -> FloatArray:
         """Joint draws of f at N items, (chains, draws, N); f given v is normal.
 
         :param items: (N, D) as `predict_f` takes them; by default the n rows of `graph`.
-        :param people: whose utility it is at each of them, as of `PreferenceGP.predict_difference`.
         """
-        rows = as_float(self.graph.rows) if items is None else self._inputs(items, 0, people)
+        rows = as_float(self.graph.rows) if items is None else self._inputs(items, 0)
         prior = self._prior
         features = prior.features(rows)
         mean = prior.mean(rows) + self._centred() @ prior.gain(features)[:, self.site].T
@@ -166,48 +160,41 @@ class PosteriorDraws:
         root = vectors * np.sqrt(np.maximum(values, 0.0))  # negative only by rounding
         return np.asarray(mean + rng.normal(size=mean.shape) @ root.T, dtype=float)
 
-    def differences(
-        self, Xa: Any, Xb: Any, rng: np.random.Generator, people: Any = None
-    ) -> FloatArray:
-        """Draws of f(a) - f(b), (chains, draws, N), for items (N, D) and (N, D), pair by pair.
-
-        :param people: whose utility it is, as of `PreferenceGP.predict_difference`.
-        """
-        given = self._conditional(*self._pairs(Xa, Xb, people))
+    def differences(self, Xa: Any, Xb: Any, rng: np.random.Generator) -> FloatArray:
+        """Draws of f(a) - f(b), (chains, draws, N), for items (N, D) and (N, D), pair by pair."""
+        given = self._conditional(*self._pairs(Xa, Xb))
         mean = self._means(given)
         return np.asarray(mean + np.sqrt(given.variance) * rng.normal(size=mean.shape), dtype=float)
 
     def quantiles(
-        self, Xa: Any, Xb: Any, levels: npt.ArrayLike, rng: np.random.Generator, people: Any = None
+        self, Xa: Any, Xb: Any, levels: npt.ArrayLike, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
         """Quantiles of f(a) - f(b) and their Monte Carlo standard errors, (levels, N) each."""
         each = np.atleast_1d(np.asarray(levels, dtype=float))
         wrong = each[~((each > 0.0) & (each < 1.0))]
         if wrong.size:
             raise ValueError(f"levels has {wrong[0]}; give numbers between 0 and 1, such as 0.975.")
-        drawn = self.differences(Xa, Xb, rng, people)
+        drawn = self.differences(Xa, Xb, rng)
         return (
             np.quantile(drawn, each, axis=(0, 1)),
             np.stack([quantile_error(drawn, float(level)) for level in each]),
         )
 
-    def difference(self, Xa: Any, Xb: Any, people: Any = None) -> Summary:
+    def difference(self, Xa: Any, Xb: Any) -> Summary:
         """Posterior of f(a) - f(b) for items Xa (N, D) and Xb (N, D), pair by pair.
 
         Averages over v of what is known in closed form given v, so that items need no draws.
-
-        :param people: whose utility it is, as of `PreferenceGP.predict_difference`.
         """
-        return self._summary(*self._pairs(Xa, Xb, people))
+        return self._summary(*self._pairs(Xa, Xb))
 
     def own_duels(self) -> Summary:
         """Posterior of f(winner) - f(loser) for every row of `graph`."""
         rows = self.graph.rows
         return self._summary(as_float(rows[self.graph.winners]), as_float(rows[self.graph.losers]))
 
-    def _pairs(self, Xa: Any, Xb: Any, people: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        first = self._inputs(Xa, 0, people)
-        second = self._inputs(Xb, len(first), people)
+    def _pairs(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        first = self._inputs(Xa, 0)
+        second = self._inputs(Xb, len(first))
         if len(first) != len(second) or len(first) == 0:
             raise ValueError(
                 f"Xa has {len(first)} rows and Xb {len(second)}; give one item of each per pair."
@@ -348,9 +335,9 @@ def sample_posterior(
 
 def _parts(
     model: Preferences | DuelProblem,
-) -> tuple[DuelProblem, Callable[[Any, int, Any], tf.Tensor], NoiseRatios]:
+) -> tuple[DuelProblem, Callable[[Any, int], tf.Tensor], NoiseRatios]:
     if isinstance(model, DuelProblem):
-        return model, lambda items, before, people: as_float(items), ONE_NOISE
+        return model, lambda items, before: as_float(items), ONE_NOISE
     return model.exact_problem(), model.kernel_inputs, model.new_ratios()
 
 

@@ -19,6 +19,7 @@ from sparse_prefgp.approximations.inducing import whitened
 from sparse_prefgp.approximations.people import FeaturesOfItems
 from sparse_prefgp.covariances.coefficients import Leans
 from sparse_prefgp.covariances.item_effect import item_effects
+from sparse_prefgp.covariances.item_in_time import time_term
 from sparse_prefgp.covariances.kernels import as_float, between_inducing
 from sparse_prefgp.covariances.low_rank_base import Sums, terms_of
 from sparse_prefgp.covariances.pair_effect import pair_effect
@@ -238,6 +239,11 @@ class StreamedGP(DuelGP[SolvedParts, StreamedResult]):
         approximation = VFE() if approximation is None else approximation
         engine = PartitionedEP(parts=1) if engine is None else engine
         seen = SeenDuels.of(duels)
+        if time_term(kernel) is not None:
+            raise ValueError(
+                "ItemInTime has no form for streamed duels; read them into memory (read_duels) and "
+                "make a PreferenceGP, or leave the term out."
+            )
         check_parts(kernel, mean_function, approximation, engine, seen)
         summed = _check_approximation(approximation)
         _check_engine(engine)

@@ -1,0 +1,147 @@
+"""Dates, and the slices of time in which they are taken together."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sparse_prefgp.support.arrays import FloatArray, IntArray
+from sparse_prefgp.support.words import shortened
+
+if TYPE_CHECKING:
+    from sparse_prefgp.data.duels import Duels
+
+DAYS_A_YEAR = 365.25
+# From the coarsest on, and how many days each has.
+SLICES = {"year": DAYS_A_YEAR, "quarter": 91.3125, "month": 30.4375, "week": 7.0, "day": 1.0}
+AUTO = "auto"
+# Fewer slices than these say too little of how utilities move.
+FEWEST = 20
+
+
+def check_slices(slices: Any) -> Any:
+    """A name of `SLICES`, "auto", how many days a slice has, or (S - 1,) days at which another one
+    begins, ascending.
+
+    :raises ValueError: anything else.
+    """
+    if isinstance(slices, str):
+        if slices in (AUTO, *SLICES):
+            return slices
+    elif not isinstance(slices, bool) and isinstance(slices, int | float | np.number):
+        if np.isfinite(slices) and slices > 0:
+            return float(slices)
+    else:
+        days = np.asarray(slices)
+        ascending = days.ndim == 1 and days.dtype.kind in "iuf" and bool(np.all(np.diff(days) > 0))
+        if ascending and np.all(np.isfinite(days)):
+            return days.astype(np.float64)
+    raise ValueError(
+        f"slices is {shortened(slices)}; give {', '.join(map(repr, (AUTO, *SLICES)))}, how many "
+        "days a slice has, or days in ascending order at which another slice begins."
+    )
+
+
+def slice_numbers(days: FloatArray, slices: Any) -> IntArray:
+    """In which slice each of some days since 1970 is: whole numbers that rise with time.
+
+    :param slices: a name of `SLICES`, how many days a slice has, or days at which another begins.
+    """
+    if isinstance(slices, float):
+        return np.floor(days / slices).astype(np.int64)
+    if not isinstance(slices, str):
+        return np.searchsorted(slices, days, side="right")
+    whole = np.floor(days).astype(np.int64)
+    if slices == "day":
+        return whole
+    if slices == "week":
+        return (whole + 3) // 7  # from Monday on; the first day of 1970 was a Thursday
+    months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    return months // {"month": 1, "quarter": 3, "year": 12}[slices]
+
+
+def sliced(
+    days: FloatArray, slices: Any, counts: IntArray | None = None
+) -> tuple[FloatArray, IntArray]:
+    """The mean day of each slice that has any, ascending, and the place of each day among them.
+
+    :param counts: how often each day counts; None for once.
+    """
+    _, place = np.unique(slice_numbers(days, slices), return_inverse=True)
+    place = place.reshape(-1)
+    each = np.ones_like(days) if counts is None else counts
+    return np.bincount(place, each * days) / np.bincount(place, each), place
+
+
+class Dated(NamedTuple):
+    """When duels were, and when in slices."""
+
+    dates: FloatArray
+    """(e,) of each event: the mean day of its slice."""
+    begin: FloatArray
+    """Of each item by its number: that of its first slice; NaN where it takes part in none."""
+    first: FloatArray
+    """Of each item by its number: the day of its first duel; NaN where it takes part in none."""
+    last: FloatArray
+    """Of each item by its number: the day of its last duel; NaN where it takes part in none."""
+
+    @classmethod
+    def of(cls, duels: Duels, slices: Any) -> Dated:
+        """Those of duels with dates.
+
+        :param slices: as `slice_numbers` takes them.
+        """
+        events = duels.events
+        assert events.time is not None
+        times, place = sliced(events.time, slices, events.counts)
+        number, sizes = duels.item[events.sides], np.diff(events.offsets)
+        first, last = (np.full(int(duels.item.max()) + 1, end) for end in (np.inf, -np.inf))
+        np.minimum.at(first, number, np.repeat(events.time, sizes))
+        np.maximum.at(last, number, np.repeat(events.time, sizes))
+        begin = np.full(len(first), np.inf)
+        np.minimum.at(begin, number, np.repeat(times[place], sizes))
+        none = np.isinf(first)
+        first[none] = last[none] = begin[none] = np.nan
+        return cls(times[place], begin, first, last)
+
+
+def days_of(times: Any, t: int) -> FloatArray:
+    """Days since 1970 of dates, (t,).
+
+    :param times: numbers of days, `datetime64`, dates of Python or texts such as 2026-06-11.
+    :raises ValueError: another shape or kind, or a date that is missing.
+    """
+    given = np.asarray(times)
+    if given.shape != (t,):
+        raise ValueError(f"times has shape {given.shape} for {t} duels; give one for each.")
+    if given.dtype.kind in "UO":
+        given = np.array([_date_of(value, i) for i, value in enumerate(given)], "datetime64[us]")
+    if given.dtype.kind == "M":
+        missing = np.isnat(given)
+        days = given.astype("datetime64[us]").astype(np.int64) / 86_400e6
+    elif given.dtype.kind in "iuf":
+        days = given.astype(np.float64)
+        missing = ~np.isfinite(days)
+    else:
+        raise _no_date(given[0].item(), 0)
+    for i in np.flatnonzero(missing)[:1]:
+        raise ValueError(f"times has no date for duel {i}; give one, or leave the duel out.")
+    return days
+
+
+def _date_of(value: Any, i: int) -> np.datetime64:
+    try:
+        if isinstance(value, str | datetime.date | np.datetime64):
+            return np.datetime64(value, "us")
+    except ValueError:
+        pass
+    raise _no_date(value, i)
+
+
+def _no_date(value: Any, i: int) -> ValueError:
+    return ValueError(
+        f"times has {shortened(value)} for duel {i}, which is no date; give days since 1970 as "
+        "numbers, or dates as datetime64 or text such as 2026-06-11."
+    )
