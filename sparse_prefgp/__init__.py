@@ -27,6 +27,9 @@ if "gpflow" not in sys.modules and find_spec("gpflow") is None:
     )
 
 os.environ.setdefault(LOG_LEVEL, "3")  # fatal errors only
+# 2^17 cycles, 50 µs, in place of 2^26: threads of OpenBLAS that wait for work take the cores from
+# those of TensorFlow. It counts where NumPy is not imported yet.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "17")
 
 if TYPE_CHECKING:
     from sparse_prefgp.analysis.certificates import evidence_report as evidence_report

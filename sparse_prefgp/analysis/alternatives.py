@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparse_prefgp.analysis.items import ItemSet, described_items, known_items
+from sparse_prefgp.analysis.people import person_column_in
 from sparse_prefgp.data.events import Events
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.table import DuelTable
@@ -110,7 +111,8 @@ def read_sets(
         the model as columns.
     :param items: raw items, as `resolve_items` takes them.
     :param groups: name of the column that says who answered.
-    :param options: of the reader.
+    :param options: of the reader; `person`, whose answers they are, is by default the column that
+        the model's people were read from, if it is there.
     :raises ValueError: what the reader and `resolve_items` raise; a model with contexts.
     """
     own = model.duels
@@ -130,7 +132,8 @@ def read_sets(
     there = [name for name in own.covariate_names if name in header]
     if rows is not None and rows.column is not None and rows.column in header and items is None:
         named = named and any(name not in header for name in wanted)
-    more = {"groups": groups, "covariates": there, **options}
+    whose = {"person": person_column_in(model, header)}
+    more = {"groups": groups, "covariates": there, **whose, **options}
     read = READERS[kind]
     if named or not wanted:
         found = known_items(model, items)

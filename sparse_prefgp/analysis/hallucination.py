@@ -76,12 +76,17 @@ def hallucinations(model: HoldsDuels, count: int, rng: np.random.Generator) -> H
     Up to 2,000 duels v is from the exact posterior and believed under the exact prior, whatever
     approximates it in the model; above, both are the model's own.
 
-    :raises ValueError: answers about sets, and what `sample_posterior` raises.
+    :raises ValueError: answers about sets, tastes of people, and what `sample_posterior` raises.
     """
     if model.all_duels.noises is not None:
         raise ValueError(
             "The hallucination believer is for duels alone, and these are answers about sets; take "
             "another score, such as 'bald'."
+        )
+    if model.people:
+        raise ValueError(
+            "The hallucination believer is for one utility of all, and people have tastes of their "
+            "own here; take another score, such as 'bald'."
         )
     if float(model.all_duels.counts.sum()) <= SAMPLED_UP_TO:
         return _from_the_exact_posterior(model, count, rng)

@@ -81,6 +81,8 @@ def predict(
     model = seen_by(model, person)
     kind, source = only_one(pairs=pairs, choices=choices, rankings=rankings, best_worst=best_worst)
     if kind != "pairs":
+        if person is not None:
+            options["person"] = None  # whoever the table names
         return predict_sets(model, kind, source, items, groups=groups, **options)
     refuse_options(options)
     table, sides = load_pairs(pairs)

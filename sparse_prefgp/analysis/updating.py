@@ -32,9 +32,11 @@ from sparse_prefgp.analysis.items import (
 from sparse_prefgp.approximations import Approximation
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.events import Codes
+from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.engines import InferenceResult
 from sparse_prefgp.io.files import id_text, items_named_in
 from sparse_prefgp.io.judgements import LOSER, WINNER, load_duels
+from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.outcomes import steps_to_learn
 from sparse_prefgp.models.preference_gp import PreferenceGP, keep_ratios, on_other_duels
 from sparse_prefgp.support.arrays import FloatArray, IntArray
@@ -117,6 +119,8 @@ def update(
     weights: str | None = None,
     blocks: str | None = None,
     grade: str | None = None,
+    person: str | None = None,
+    people: Any = None,
     choices: Any = None,
     rankings: Any = None,
     best_worst: Any = None,
@@ -142,6 +146,9 @@ def update(
         given.
     :param grade: of the column of grades, in the levels of the model; without it the new duels are
         wins of which nobody said by how much, or ties.
+    :param person: of the column of the new duels that says whose preference each is; by default
+        that of the old ones. People whom the model does not know join its own.
+    :param people: path or data frame with the features of new people, where the old ones have any.
     :param choices: in place of duels, choices from sets, as `read_choices` takes them; without item
         ids, alternatives with the features of an item that is known are that item.
     :param rankings: the same, as `read_rankings` takes them.
@@ -152,19 +159,20 @@ def update(
         `optimise` to learn the parameters from all duels.
     :raises ValueError: an unknown id, an item against itself or a bad count (with its row); a known
         item with other features; ids that do not fit those of the model; what `resolve_items`
-        raises; ties for a model without margin; groups or blocks that the model has and the new
-        duels have not, or the other way round; none of duels, choices, rankings and best_worst, or
-        several; for answers about sets what their readers raise, and a model with contexts, with a
-        margin or with blocks that were given.
+        raises; ties for a model without margin; groups, people or blocks that the model has and
+        the new duels have not, or the other way round; a new person without features; none of
+        duels, choices, rankings and best_worst, or several; for answers about sets what their
+        readers raise, and a model with contexts, with a margin or with blocks that were given.
     """
     kind, source = only_one(duels=duels, choices=choices, rankings=rankings, best_worst=best_worst)
     old = model.duels
     if groups is None and model.row_layout.judged:
         groups = old.group_column
+    person = _person_column(model, person)
     if kind == "duels":
         refuse_options(options)
         _check_columns(model, groups, blocks)
-        columns = _Columns(groups, weights, blocks, grades_like(model, grade))
+        columns = _Columns(groups, weights, blocks, grades_like(model, grade), person)
         everything, added, new = _new_duels(model, source, items, columns)
     else:
         refuse_for_sets(blocks=blocks, grade=grade)
@@ -176,9 +184,11 @@ def update(
                 "have none; make a model of all of them."
             )
         _check_columns(model, groups, blocks)
+        if person is not None:
+            options["person"] = person
         read = read_sets(model, kind, source, items, groups=groups, **options)
         everything, added, new = _new_answers(model, read)
-    data = _joined(old, everything, new)
+    data = _joined(old, everything, new, people)
 
     before = model.log_evidence()
     approximation = _with_new_blocks(model.approximation, new)
@@ -219,6 +229,7 @@ class _Columns(NamedTuple):
     weights: str | None
     blocks: str | None
     grade: tuple[str, tuple[str, ...]] | None
+    person: str | None
 
 
 # All items, those that the model does not know, and what was said of them.
@@ -237,7 +248,16 @@ def _new_duels(model: PreferenceGP, duels: Any, items: Any, columns: _Columns) -
     else:
         added = None if items is None else _new_items(model, items)
     everything = own if added is None else own.followed_by(added)
-    return everything, added, everything.read_duels(table, *columns, old.covariate_names)
+    said = everything.read_duels(
+        table,
+        columns.groups,
+        columns.weights,
+        columns.blocks,
+        columns.grade,
+        old.covariate_names,
+        columns.person,
+    )
+    return everything, added, said
 
 
 def _new_answers(model: PreferenceGP, read: SetsFound) -> _News:
@@ -278,11 +298,11 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
         row = np.array([known.get(values.tobytes(), -1) for values in before.rows])
     assert before.events is not None and after.events is not None
     moved = before.events.onto(row)
-    if moved.judge is not None:
-        place = {name: i for i, name in enumerate(new.duels.group_names or ())}
-        number = np.array([place[name] for name in moved.judge.names])
-        names = new.duels.group_names or ()
-        moved = replace(moved, judge=Codes(number[moved.judge.numbers], names))
+    moved = replace(
+        moved,
+        judge=_renumbered(moved.judge, new.duels.group_names),
+        person=_renumbered(moved.person, new.duels.people_names),
+    )
     both = after.events.followed_by(moved)
     blocks = []
     if new.approximation.labels is not None:
@@ -306,6 +326,15 @@ def continued_sites(old: PreferenceGP, new: PreferenceGP) -> tuple[FloatArray, F
     old_nu, old_tau = old.sites()
     nu[target], tau[target] = old_nu[source], old_tau[source]
     return nu, tau, len(target)
+
+
+def _renumbered(codes: Codes | None, names: tuple[Hashable, ...] | None) -> Codes | None:
+    """The same labels as places among other names, which hold them all."""
+    if codes is None or names is None:
+        return None
+    place = {name: i for i, name in enumerate(names)}
+    number = np.array([place[name] for name in codes.names])
+    return Codes(number[codes.numbers], names, codes.column)
 
 
 def _occurrence(numbers: IntArray) -> IntArray:
@@ -336,6 +365,27 @@ def _check_columns(model: PreferenceGP, groups: str | None, blocks: str | None) 
             else f"The model has no blocks that were given, but the column {blocks!r} was named; "
             "leave it out."
         )
+
+
+def _person_column(model: PreferenceGP, person: str | None) -> str | None:
+    """The column of the people of the new duels.
+
+    :raises ValueError: one for duels that are nobody's; none where they are of people.
+    """
+    if model.duels.people_names is None:
+        if person is None:
+            return None
+        raise ValueError(
+            f"The duels of the model are nobody's, but the column {person!r} was to say whose the "
+            "new ones are; leave it out, or fit again with all of them (fit --person)."
+        )
+    column = model.duels.person_column if person is None else person
+    if column is None:
+        raise ValueError(
+            "The duels of the model are of people; name the column of the new ones that says whose "
+            "preference each is (person=, --person)."
+        )
+    return column
 
 
 def _with_new_blocks(approximation: Approximation, new: LabelledDuels) -> Approximation:
@@ -425,8 +475,11 @@ def _raw_value(duels: Duels, features: FloatArray, column: int) -> str:
     raise AssertionError(f"column {column} is beyond the recorded features")
 
 
-def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
-    """The old duels and then the new ones, between all items."""
+def _joined(old: Duels, items: ItemSet, new: LabelledDuels, people: Any) -> Duels:
+    """The old duels and then the new ones, between all items.
+
+    :param people: table of new people.
+    """
     ids: tuple[Hashable, ...] | None = None
     if old.item_ids is not None:
         ids = items.ids
@@ -438,12 +491,15 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
     if names and added.covariates is None:  # of which nothing is said, as the reader has warned
         nothing = np.zeros((len(added.sides), len(names)))
         added = replace(added, covariates=nothing, covariate_names=names)
-    for name in ("person", "time"):
-        if getattr(before, name) is not None:
-            raise ValueError(
-                f"The duels of the model have a {name} each, which a table of new ones has no "
-                "column for; make a model of all of them with Duels.from_events."
-            )
+    if before.time is not None:
+        raise ValueError(
+            "The duels of the model have a time each, which a table of new ones has no "
+            "column for; make a model of all of them with Duels.from_events."
+        )
+    if added.person is not None and old.people_names is not None:
+        known = {id_text(name): name for name in old.people_names}
+        who = [known.get(id_text(label), label) for label in added.person.labels.tolist()]
+        added = replace(added, person=Codes.of(who, old.person_column))
     if old.group_names is not None and new.groups is not None:
         known = {id_text(name): name for name in old.group_names}
         labels = [known.get(id_text(label), label) for label in new.groups.tolist()]
@@ -467,4 +523,23 @@ def _joined(old: Duels, items: ItemSet, new: LabelledDuels) -> Duels:
         feature_names=old.feature_names,
         transform=old.transform,
         item_rows=items.rows,
+        people_features=_all_people(old, people),
     )
+
+
+def _all_people(old: Duels, people: Any) -> PeopleFeatures | None:
+    """Features of the people of before and of new ones.
+
+    :param people: table of new people; None where there is none.
+    :raises ValueError: a table where people have no features, or were made of no table; what its
+        reader raises.
+    """
+    known = old.people_features
+    if people is None:
+        return known
+    if known is None or known.transform is None:
+        raise ValueError(
+            "A table of people was given, but the model records no features of its people; leave "
+            "it out (people=, --people)."
+        )
+    return known.followed_by(people_like(people, known.transform))

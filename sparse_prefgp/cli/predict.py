@@ -87,7 +87,7 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
             **flags,
         )
     if options.pairs is None:
-        _finish_sets(console, frame, options)
+        _finish_sets(console, fitted, frame, options)
         return
     if len(frame) == 0:
         raise ValueError(f"There are no pairs in {str(options.pairs)!r}; give at least one row.")
@@ -101,14 +101,19 @@ def predict(console: Output, saved: SavedModel, options: PredictOptions) -> None
             f"its {100 * options.level:g} % interval."
         )
     )
-    if fitted.people and not options.person and fitted.duels.person_column not in frame:
-        console.print(
-            Text("Nobody is named, so it is somebody of whom nothing is known; give --person.")
-        )
+    _say_whose(console, fitted, frame, options)
     console.finish({"level": options.level, "pairs": frame.to_dict("records")}, options.out)
 
 
-def _finish_sets(console: Output, frame: Any, options: PredictOptions) -> None:
+def _say_whose(console: Output, model: Any, frame: Any, options: PredictOptions) -> None:
+    """Where people have tastes and nobody is named."""
+    if model.people and not options.person and model.duels.person_column not in frame:
+        console.print(
+            Text("Nobody is named, so it is somebody of whom nothing is known; give --person.")
+        )
+
+
+def _finish_sets(console: Output, model: Any, frame: Any, options: PredictOptions) -> None:
     """Print and write what is chosen of sets, or how probable answers are."""
     frame = frame[[name for name in frame.columns if vector_rows(frame[name]) is None]]
     if options.out is not None:
@@ -127,6 +132,7 @@ def _finish_sets(console: Output, frame: Any, options: PredictOptions) -> None:
         console.print(Text("Probability of each alternative to be chosen of its set."))
     else:
         console.print(Text("Probability of each answer."))
+    _say_whose(console, model, frame, options)
     console.finish({what: frame.to_dict("records")}, options.out)
 
 

@@ -36,6 +36,14 @@ class UpdateOptions:
     weight: str | None = option("Column of the duels: as how many each counts.", default=None)
     blocks: str | None = same_as(Shared, "blocks")
     grade: str | None = same_as(Shared, "grade")
+    person: str | None = option(
+        "Column of the duels that says whose preference each is; by default that of the model.",
+        default=None,
+    )
+    people: Path | None = option(
+        "Features of new people, a row each, where the model has features of its people.",
+        default=None,
+    )
     max_iterations: int = option(
         "Also move the hyperparameters, by at most so many steps.", default=0
     )
@@ -80,6 +88,8 @@ def update(console: Output, saved: SavedModel, options: UpdateOptions) -> None:
             weights=options.weight,
             blocks=options.blocks,
             grade=options.grade,
+            person=options.person,
+            people=options.people,
             choices=options.choices,
             rankings=options.rankings,
             best_worst=options.best_worst,

@@ -76,6 +76,16 @@ class PeopleFeatures:
     def _rows(self) -> Mapping[str, int]:
         return {id_text(name): i for i, name in enumerate(self.names)}
 
+    def followed_by(self, others: PeopleFeatures) -> PeopleFeatures:
+        """These people and those of the others who are not among them."""
+        new = [i for i, name in enumerate(others.names) if id_text(name) not in self._rows]
+        return PeopleFeatures(
+            self.names + tuple(others.names[i] for i in new),
+            np.concatenate([self.values, others.values[new]]),
+            self.feature_names,
+            self.transform,
+        )
+
     def of(self, names: Sequence[Hashable]) -> FloatArray:
         """(k, S) of some people.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparse_prefgp.data.events import Codes
+from sparse_prefgp.data.features import FeatureTransform
+from sparse_prefgp.data.people import PeopleFeatures
 from sparse_prefgp.data.table import PeopleTable
 from sparse_prefgp.io.columns import feature_kinds
 from sparse_prefgp.io.files import Source, Table, load
@@ -63,3 +65,15 @@ def people_of(source: Source | None, people: Codes | None) -> PeopleTable | None
         )
     numeric, categorical = feature_kinds(replace(table, id_column=None), others)
     return PeopleTable(table.frame[others], names, tuple(numeric), tuple(categorical), table.row)
+
+
+def people_like(source: Source, transform: FeatureTransform) -> PeopleFeatures:
+    """Features of people, made as those of other people were.
+
+    :param transform: how they were made.
+    :raises ValueError: what `load_people` raises; a column that is missing, or a value that is.
+    """
+    table = load_people(source)
+    names, _ = table.ids("person")
+    values = transform.apply(table.frame, table.row)
+    return PeopleFeatures(names, values, transform.feature_names, transform)

@@ -27,6 +27,7 @@ from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import ItemEffect, held_effects, item_effects
 from sparse_prefgp.covariances.item_in_time import time_term
+from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.pair_effect import pair_effect
 from sparse_prefgp.covariances.projected import seen_by_inducing
 from sparse_prefgp.data.duels import Duels
@@ -82,6 +83,7 @@ from sparse_prefgp.models.sites_memory import SitesMemory
 from sparse_prefgp.models.tastes import KnownPeople, Strangers
 from sparse_prefgp.models.time_posterior import TimePosterior
 from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_sampling
+from sparse_prefgp.sampling.people import by_person
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
 from sparse_prefgp.support.words import shortened
@@ -643,6 +645,8 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     def exact_problem(self) -> DuelProblem:
         """All duels under the exact prior, on copies of the parameters as they are.
 
+        Where people have tastes, rows name the person.
+
         :raises ValueError: the engine has logit factors.
         """
         self.require_probit("Sampling the exact posterior")
@@ -650,15 +654,23 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         self.require_box("Sampling the exact posterior")
         if self.graph.noises is not None:
             self.require_no_pair_effects("Sampling next to answers about sets")
-        return self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
+        problem = self._frozen_problem()._replace(graph=self.all_duels, inducing_variable=None)
+        return problem if problem.taste is None else by_person(problem)
 
-    def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
+    def kernel_inputs(self, items: Any, before: int = 0, people: Any = None) -> tf.Tensor:
         """Items (N, D) as the kernel of `exact_problem` takes them.
 
         :param before: how many items of the same call come before them; those the model does not
             know are all different.
+        :param people: whose utility it is, as for `predict_difference`; all of whom nothing is
+            known are one person.
         """
-        return self._inputs(items, before)
+        inputs = self._inputs(items, before)
+        numbers = self._person_numbers(people, len(inputs))
+        if self.taste is None:
+            return inputs
+        person = np.full(len(inputs), -1) if numbers is None else numbers
+        return tf.concat([inputs, as_float(person)[:, None]], 1)
 
     def check_against_sampling(
         self,
@@ -669,6 +681,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         rng: np.random.Generator | None = None,
         chains: int = 4,
         draws: PosteriorDraws | None = None,
+        people: Any = None,
     ) -> SamplingCheck:
         """How far engine and approximation are from the exact posterior, by draws from it.
 
@@ -681,12 +694,13 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         :param chains: how many, at least 2.
         :param draws: in place of rng, what `sample_posterior` drew for another engine on the same
             duels, kernel, mean and noise.
+        :param people: whose utility the new pairs are of, as for `predict_difference`.
         :raises ValueError: more than 2,000 duels, draws of another posterior, and what else
             `sample_posterior` raises.
         """
         self.require_no_pair_effects("The check")
         return check_against_sampling(
-            self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws
+            self, Xa, Xb, num_draws=num_draws, rng=rng, chains=chains, draws=draws, people=people
         )
 
     # Inside.

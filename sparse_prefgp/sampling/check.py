@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -32,9 +33,14 @@ class Checked(Preferences, Protocol):
 
     def infer(self) -> InferenceResult: ...
 
-    def predict_difference(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]: ...
+    @property
+    def people(self) -> tuple[Hashable, ...]: ...
 
-    def predict_duel(self, Xa: Any, Xb: Any) -> tf.Tensor: ...
+    def predict_difference(
+        self, Xa: Any, Xb: Any, *, people: Any = None
+    ) -> tuple[tf.Tensor, tf.Tensor]: ...
+
+    def predict_duel(self, Xa: Any, Xb: Any, *, people: Any = None) -> tf.Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,7 @@ def check_against_sampling(
     rng: np.random.Generator | None = None,
     chains: int = 4,
     draws: PosteriorDraws | None = None,
+    people: Any = None,
 ) -> SamplingCheck:
     """Posterior mean, sd and duel probability of the model's engine against the exact posterior.
 
@@ -158,6 +165,7 @@ def check_against_sampling(
     :param chains: as `sample_posterior` takes them.
     :param draws: or else draws that there are already, from the same exact posterior, so that
         several engines meet the same truth.
+    :param people: whose utility the new pairs are of, where people have tastes.
     :raises ValueError: one of Xa and Xb without the other; both or neither of rng and draws; draws
         of another posterior; and what `sample_posterior` raises.
     """
@@ -174,8 +182,14 @@ def check_against_sampling(
         draws = sample_posterior(model, num_draws, rng, chains=chains)
     inferred = model.infer()
     graph = draws.graph
-    own = _compare(model, graph.rows[graph.winners], graph.rows[graph.losers], draws.own_duels())
-    new = None if Xa is None else _compare(model, Xa, Xb, draws.difference(Xa, Xb))
+    rows, who = graph.rows, None
+    if model.people:  # rows end with the person
+        assert graph.people is not None
+        rows, who = rows[:, :-1], [model.people[i] for i in graph.people]
+    own = _compare(model, rows[graph.winners], rows[graph.losers], draws.own_duels(), who)
+    new = None
+    if Xa is not None:
+        new = _compare(model, Xa, Xb, draws.difference(Xa, Xb, people), people)
     return SamplingCheck(
         engine=model.engine.label,
         approximation=model.approximation.name,
@@ -187,10 +201,10 @@ def check_against_sampling(
     )
 
 
-def _compare(model: Checked, Xa: Any, Xb: Any, truth: Summary) -> PairsCheck:
-    mean, variance = (x.numpy() for x in model.predict_difference(Xa, Xb))
+def _compare(model: Checked, Xa: Any, Xb: Any, truth: Summary, people: Any) -> PairsCheck:
+    mean, variance = (x.numpy() for x in model.predict_difference(Xa, Xb, people=people))
     sd = np.sqrt(np.maximum(variance, 0.0))
-    probability = model.predict_duel(Xa, Xb).numpy()
+    probability = model.predict_duel(Xa, Xb, people=people).numpy()
     return PairsCheck(
         pairs=len(truth.mean),
         mean=_deviation(mean - truth.mean, truth.mean_error),

@@ -40,8 +40,11 @@ class Preferences(Protocol):
     def exact_problem(self) -> DuelProblem:
         """All duels under the exact prior, which later changes of parameters leave alone."""
 
-    def kernel_inputs(self, items: Any, before: int = 0) -> tf.Tensor:
-        """Items as the kernel of the problem takes them, after `before` items of the same call."""
+    def kernel_inputs(self, items: Any, before: int = 0, people: Any = None) -> tf.Tensor:
+        """Items as the kernel of the problem takes them, after `before` items of the same call.
+
+        :param people: whose utility it is, for a model with tastes; None for somebody unknown.
+        """
 
     def new_ratios(self) -> NoiseRatios:
         """By what the noise of a duel to come is multiplied where its group is not known."""
@@ -106,7 +109,7 @@ class PosteriorDraws:
     reference_converged: bool
     """Whether EP, whose sites lead the proposals, did; draws are right without."""
     _prior: WhitenedPrior
-    _inputs: Callable[[Any, int], tf.Tensor]
+    _inputs: Callable[[Any, int, Any], tf.Tensor]
     _new_ratios: NoiseRatios
 
     @property
@@ -145,12 +148,15 @@ class PosteriorDraws:
                 "or noise; give draws = sample_posterior(model, ...) of this one."
             )
 
-    def utilities(self, rng: np.random.Generator, items: Any = None) -> FloatArray:
+    def utilities(
+        self, rng: np.random.Generator, items: Any = None, people: Any = None
+    ) -> FloatArray:
         """Joint draws of f at N items, (chains, draws, N); f given v is normal.
 
         :param items: (N, D) as `predict_f` takes them; by default the n rows of `graph`.
+        :param people: whose utility it is at each of them, as of `PreferenceGP.predict_difference`.
         """
-        rows = as_float(self.graph.rows) if items is None else self._inputs(items, 0)
+        rows = as_float(self.graph.rows) if items is None else self._inputs(items, 0, people)
         prior = self._prior
         features = prior.features(rows)
         mean = prior.mean(rows) + self._centred() @ prior.gain(features)[:, self.site].T
@@ -160,41 +166,48 @@ class PosteriorDraws:
         root = vectors * np.sqrt(np.maximum(values, 0.0))  # negative only by rounding
         return np.asarray(mean + rng.normal(size=mean.shape) @ root.T, dtype=float)
 
-    def differences(self, Xa: Any, Xb: Any, rng: np.random.Generator) -> FloatArray:
-        """Draws of f(a) - f(b), (chains, draws, N), for items (N, D) and (N, D), pair by pair."""
-        given = self._conditional(*self._pairs(Xa, Xb))
+    def differences(
+        self, Xa: Any, Xb: Any, rng: np.random.Generator, people: Any = None
+    ) -> FloatArray:
+        """Draws of f(a) - f(b), (chains, draws, N), for items (N, D) and (N, D), pair by pair.
+
+        :param people: whose utility it is, as of `PreferenceGP.predict_difference`.
+        """
+        given = self._conditional(*self._pairs(Xa, Xb, people))
         mean = self._means(given)
         return np.asarray(mean + np.sqrt(given.variance) * rng.normal(size=mean.shape), dtype=float)
 
     def quantiles(
-        self, Xa: Any, Xb: Any, levels: npt.ArrayLike, rng: np.random.Generator
+        self, Xa: Any, Xb: Any, levels: npt.ArrayLike, rng: np.random.Generator, people: Any = None
     ) -> tuple[FloatArray, FloatArray]:
         """Quantiles of f(a) - f(b) and their Monte Carlo standard errors, (levels, N) each."""
         each = np.atleast_1d(np.asarray(levels, dtype=float))
         wrong = each[~((each > 0.0) & (each < 1.0))]
         if wrong.size:
             raise ValueError(f"levels has {wrong[0]}; give numbers between 0 and 1, such as 0.975.")
-        drawn = self.differences(Xa, Xb, rng)
+        drawn = self.differences(Xa, Xb, rng, people)
         return (
             np.quantile(drawn, each, axis=(0, 1)),
             np.stack([quantile_error(drawn, float(level)) for level in each]),
         )
 
-    def difference(self, Xa: Any, Xb: Any) -> Summary:
+    def difference(self, Xa: Any, Xb: Any, people: Any = None) -> Summary:
         """Posterior of f(a) - f(b) for items Xa (N, D) and Xb (N, D), pair by pair.
 
         Averages over v of what is known in closed form given v, so that items need no draws.
+
+        :param people: whose utility it is, as of `PreferenceGP.predict_difference`.
         """
-        return self._summary(*self._pairs(Xa, Xb))
+        return self._summary(*self._pairs(Xa, Xb, people))
 
     def own_duels(self) -> Summary:
         """Posterior of f(winner) - f(loser) for every row of `graph`."""
         rows = self.graph.rows
         return self._summary(as_float(rows[self.graph.winners]), as_float(rows[self.graph.losers]))
 
-    def _pairs(self, Xa: Any, Xb: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        first = self._inputs(Xa, 0)
-        second = self._inputs(Xb, len(first))
+    def _pairs(self, Xa: Any, Xb: Any, people: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        first = self._inputs(Xa, 0, people)
+        second = self._inputs(Xb, len(first), people)
         if len(first) != len(second) or len(first) == 0:
             raise ValueError(
                 f"Xa has {len(first)} rows and Xb {len(second)}; give one item of each per pair."
@@ -335,9 +348,9 @@ def sample_posterior(
 
 def _parts(
     model: Preferences | DuelProblem,
-) -> tuple[DuelProblem, Callable[[Any, int], tf.Tensor], NoiseRatios]:
+) -> tuple[DuelProblem, Callable[[Any, int, Any], tf.Tensor], NoiseRatios]:
     if isinstance(model, DuelProblem):
-        return model, lambda items, before: as_float(items), ONE_NOISE
+        return model, lambda items, before, people: as_float(items), ONE_NOISE
     return model.exact_problem(), model.kernel_inputs, model.new_ratios()
 
 

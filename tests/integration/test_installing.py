@@ -33,6 +33,7 @@ assert os.environ[level] == "1", "a level that was set is kept"
 del os.environ[level], sys.modules["sparse_prefgp"]
 import sparse_prefgp as spg
 assert os.environ[level] == "3"
+assert os.environ["OPENBLAS_THREAD_TIMEOUT"] == "17"
 spg.truncated_normal_ep([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]])
 assert "tensorflow" in sys.modules
 """
@@ -41,7 +42,11 @@ PINS = {path.stem.removeprefix("python"): path for path in (ROOT / "constraints"
 
 
 def _run(code: str) -> subprocess.CompletedProcess[str]:
-    known = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    known = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("TF_CPP_MIN_LOG_LEVEL", "OPENBLAS_THREAD_TIMEOUT")
+    }
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -328,3 +328,81 @@ def test_what_a_table_has_no_column_for_is_refused() -> None:
     )
     with pytest.raises(ValueError, match="have a time each, which a table of new ones has no"):
         update(spg.PreferenceGP(dated, kernel(), approximation=spg.Exact()), MORE, NEW_ITEMS)
+
+
+WHO = ["ann", "bo", "cy"]
+
+
+def of_people(approximation: Any, table: pd.DataFrame, **more: Any) -> spg.PreferenceGP:
+    duels = spg.read_duels(ITEMS.head(OLD), table, person="who", **more)
+    return spg.PreferenceGP(
+        duels,
+        gpflow.kernels.SquaredExponential(lengthscales=[0.8, 1.1, 1.0, 2.0]),
+        taste=gpflow.kernels.SquaredExponential(0.7) + spg.ItemEffect(0.2),
+        approximation=approximation,
+        inducing_variable=duels.items[:5] + 0.05 if approximation.needs_inducing else None,
+        engine=spg.ParallelEP(tolerance=SOLVER),
+    )
+
+
+@pytest.mark.parametrize("approximation", [spg.Exact(), spg.VFE()], ids=["exact", "vfe"])
+def test_new_duels_of_known_people_and_of_new_ones(approximation: Any) -> None:
+    old = of_people(approximation, DUELS.assign(who=[WHO[k % 2] for k in range(len(DUELS))]))
+    more = MORE.assign(who=["bo", "ann", "cy", "ann", "cy", "bo"])
+    new, report = update(old, more, NEW_ITEMS)
+    assert new.people == ("ann", "bo", "cy") and report.converged
+    fresh = spg.PreferenceGP(
+        new.duels,
+        new.kernel,
+        taste=new.taste,
+        approximation=new.approximation,
+        inducing_variable=new.inducing_variable,
+        engine=new.engine,
+    )
+    items, who = new.item_inputs(), [*WHO, None]
+    for one, other in zip(
+        new.predict_difference(items[:4], items[4:8], people=who),
+        fresh.predict_difference(items[:4], items[4:8], people=who),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, atol=FIXED_POINT)
+    assert new.log_evidence() == pytest.approx(fresh.log_evidence(), abs=EVIDENCE)
+    # The duel that is there already is one of ann's, and goes on where hers was.
+    said = len(set(zip(DUELS["winner"], DUELS["loser"], np.arange(30) % 2, strict=True)))
+    assert report.continued_sites == said and report.sites == said + 5
+    before = {
+        key: site for key, site in zip(keys_of(old), zip(*old.sites(), strict=True), strict=True)
+    }
+    nu, tau, _ = continued_sites(old, new)
+    for key, site in zip(keys_of(new), zip(nu, tau, strict=True), strict=True):
+        assert before.get(key, (0.0, 0.0)) == site
+
+
+def keys_of(model: spg.PreferenceGP) -> list[Any]:
+    graph = model.graph
+    ends = graph.rows[np.stack([graph.winners, graph.losers], 1)].reshape(graph.num_sites, -1)
+    return [(*row, model.people[i]) for row, i in zip(ends, graph.people, strict=True)]
+
+
+def test_people_need_their_column_and_features() -> None:
+    known = pd.DataFrame(
+        {"person": ["ann", "bo", "di"], "age": [30.0, 50.0, 9.0], "town": ["x", "y", "x"]}
+    )
+    table = DUELS.assign(who=[WHO[k % 2] for k in range(len(DUELS))])
+    old = of_people(spg.Exact(), table, people=known)
+    with pytest.raises(ValueError, match="column 'who'"):
+        update(old, MORE, NEW_ITEMS)
+    more = MORE.assign(who=["bo", "ann", "cy", "ann", "cy", "bo"])
+    with pytest.raises(ValueError, match="person 'cy' has no features"):
+        update(old, more, NEW_ITEMS)
+    news = pd.DataFrame({"person": ["cy"], "age": [60.0], "town": ["x"]})
+    new, _ = update(
+        old, more.rename(columns={"who": "judge"}), NEW_ITEMS, person="judge", people=news
+    )
+    found = new.duels.people_features
+    np.testing.assert_allclose(found.of(["ann", "bo"]), old.duels.people_features.of(["ann", "bo"]))
+    np.testing.assert_allclose(found.of(["cy"]), [[2.0, 1.0, 0.0]])
+    with pytest.raises(ValueError, match="nobody's, but the column 'who' was to say"):
+        update(build(spg.Exact()), more, NEW_ITEMS, person="who")
+    with pytest.raises(ValueError, match="records no features of its people"):
+        update(of_people(spg.Exact(), table), more, NEW_ITEMS, people=news)

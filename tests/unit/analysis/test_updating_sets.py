@@ -159,3 +159,24 @@ def test_what_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             update(one, **more)
+
+
+def test_answers_of_people() -> None:
+    first = FIRST.assign(who=["ann", "bo"] * 7)
+    duels = spg.read_rankings(ITEMS.head(OLD), first, person="who")
+    model = build(spg.Exact(), duels, taste=gpflow.kernels.SquaredExponential(0.6))
+    new, report = update(model, None, ITEMS, rankings=MORE.assign(who=["bo", "cy", "ann", "cy"]))
+    assert new.people == ("ann", "bo", "cy") and report.new_duels == 4
+    assert report.continued_sites == 2 * 14 and report.sites == 2 * 18
+    same = spg.Duels.from_events(new.duels.items, new.duels.given)
+    afresh = build(spg.Exact(), same, taste=gpflow.kernels.SquaredExponential(0.6))
+    np.testing.assert_allclose(new.log_evidence(), afresh.log_evidence(), atol=EVIDENCE)
+    # The column that the people were read from says whose choice it is, unless somebody is named.
+    asked = pd.DataFrame({"option_1": ["i0"] * 2, "option_2": ["i4"] * 2, "who": ["ann", "cy"]})
+    found = spg.predict(new, choices=asked)["probability"].to_numpy().reshape(2, 2)
+    sides = new.duels.items[[0, 4]]
+    for row, name in zip(found, ("ann", "cy"), strict=True):
+        wanted = new.of_person(name).predict_choice(sides[None]).numpy()[0]
+        np.testing.assert_allclose(row, wanted, atol=FIXED_POINT)
+        alone = spg.predict(new, choices=asked, person=name)["probability"].to_numpy()
+        np.testing.assert_allclose(alone, np.tile(wanted, 2), atol=FIXED_POINT)

@@ -1,0 +1,197 @@
+"""What a model of utilities in time must beat: Elo's ratings, whose constants are learned.
+
+Elo (1978), The rating of chessplayers, past and present: after a match the winner takes K times the
+probability that was not expected from the loser. With ties it is Davidson (1970), On extending the
+Bradley-Terry model to accommodate ties, with d the difference of the ratings and of what is said of
+the sides,
+
+    P(win) ∝ exp(d / 2)      P(tie) ∝ ν      P(loss) ∝ exp(-d / 2)
+
+and K times the slope of log P by d is what changes hands. Ratings are in units of the logit, where
+400 points of chess are log 10. Matches of one date are forecast before any of them counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log
+
+import numpy as np
+from scipy.optimize import minimize
+
+from sparse_prefgp.support.arrays import BoolArray, FloatArray, IntArray
+
+# log K and log ν begin here; K of chess is 10 to 40 points of 400 / log 10.
+_BEGIN_RATE, _BEGIN_TIE = log(0.15), log(0.5)
+SKIPPED = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """What was played, in the order of the dates.
+
+    :raises ValueError: dates that do not ascend.
+    """
+
+    winner: IntArray
+    """(t,) numbers of those who won; of a tie, one side."""
+    loser: IntArray
+    """(t,)"""
+    date: FloatArray
+    """(t,) ascending, in any unit."""
+    tied: BoolArray | None = None
+    """(t,) which nobody won; None where nobody can."""
+    columns: FloatArray | None = None
+    """(t, C) what is said of the winner's side less what is of the loser's, as home of 1, -1, 0."""
+    count: FloatArray | None = None
+    """(t,) as how many each counts; None for one."""
+
+    def __post_init__(self) -> None:
+        if np.any(np.diff(self.date) < 0):
+            row = int(np.flatnonzero(np.diff(self.date) < 0)[0]) + 1
+            raise ValueError(
+                f"Match {row} is of {self.date[row]:g}, after one of {self.date[row - 1]:g}; sort "
+                "the matches by their dates."
+            )
+
+    def __len__(self) -> int:
+        return len(self.winner)
+
+    @property
+    def num_columns(self) -> int:
+        """C."""
+        return 0 if self.columns is None else self.columns.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Elo:
+    """Ratings and the constants by which they move."""
+
+    rate: float
+    """K, in units of the logit."""
+    advantages: FloatArray
+    """(C,) what each column is worth, in units of the logit."""
+    tie: float
+    """ν; 0 where there are no ties."""
+    ratings: FloatArray
+    """(n,) after the last match."""
+    nats: float
+    """Of a match, one date ahead, over the matches that count in learning the constants."""
+
+    @classmethod
+    def learned(cls, matches: Matches, num_items: int, skipped: float = SKIPPED) -> Elo:
+        """K, what the columns are worth and ν that forecast best, one date ahead.
+
+        Ratings begin at 0 before the first match; the slopes are exact.
+
+        :param num_items: n, how many items there are, some of which may not have played.
+        :param skipped: share of the matches, the first ones, whose forecasts do not count: while
+            nobody is known K should be larger than later on.
+        :raises ValueError: no matches.
+        """
+        if not len(matches):
+            raise ValueError("There are no matches that Elo's constants could be learned of.")
+        ties = matches.tied is not None and bool(np.any(matches.tied))
+        begin = np.r_[_BEGIN_RATE, np.zeros(matches.num_columns), [_BEGIN_TIE] * ties]
+        since = int(skipped * len(matches))
+        total = len(matches) - since if matches.count is None else matches.count[since:].sum()
+
+        def loss(at: FloatArray) -> tuple[float, FloatArray]:
+            run = _run(matches, at, ties, np.zeros(num_items), since)
+            return run.loss / total, run.slope / total
+
+        found = minimize(loss, begin, jac=True, method="L-BFGS-B", options={"maxiter": 100})
+        run = _run(matches, found.x, ties, np.zeros(num_items), since)
+        end = 1 + matches.num_columns
+        tie = exp(found.x[end]) if ties else 0.0
+        return cls(exp(found.x[0]), found.x[1:end], tie, run.ratings, run.loss / total)
+
+    def ahead(self, matches: Matches) -> tuple[FloatArray, Elo]:
+        """Forecasts of later matches, each from the results of all dates before its own.
+
+        :return: (t, 3) probabilities that the first side wins, of a tie, that the second one wins,
+            where the first is `matches.winner`; and the ratings after them.
+        """
+        ties = [log(self.tie)] if self.tie else []
+        at = np.r_[log(self.rate), self.advantages, ties]
+        run = _run(matches, at, bool(self.tie), self.ratings)
+        moved = Elo(self.rate, self.advantages, self.tie, run.ratings, self.nats)
+        return run.probabilities, moved
+
+    def frozen(self, matches: Matches) -> FloatArray:
+        """(t, 3) forecasts from the ratings as they are; see `ahead`."""
+        d = self.ratings[matches.winner] - self.ratings[matches.loser]
+        if matches.columns is not None:
+            d = d + matches.columns @ self.advantages
+        weights = np.stack([np.exp(d / 2), np.full(len(d), self.tie), np.exp(-d / 2)], 1)
+        return np.asarray(weights / weights.sum(1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    ratings: FloatArray
+    loss: float
+    slope: FloatArray
+    probabilities: FloatArray
+
+
+def _run(
+    matches: Matches, at: FloatArray, ties: bool, begin: FloatArray, since: int | None = None
+) -> _Run:
+    """One pass over the matches.
+
+    :param at: log K, what the columns are worth, log ν if there are ties.
+    :param begin: (n,) ratings before.
+    :param since: the match from which on the loss and its slope by `at`, which goes forward with
+        the ratings, count; None where neither is wanted.
+    """
+    # Plain numbers: a match is a handful of products, which arrays would make ten times as slow.
+    size = 0 if since is None else len(at)
+    every = range(size)
+    rate, nu = exp(at[0]), exp(at[-1]) if ties else 0.0
+    advantages = at[1 : 1 + matches.num_columns]
+    columns = matches.columns
+    offset = [0.0] * len(matches) if columns is None else (columns @ advantages).tolist()
+    said = [()] * len(matches) if columns is None else columns.tolist()
+    half = [1.0] * len(matches) if matches.tied is None else (1.0 - 0.5 * matches.tied).tolist()
+    count = [1.0] * len(matches) if matches.count is None else matches.count.tolist()
+    ratings, slopes = begin.tolist(), [[0.0] * size for _ in begin]
+    loss, slope = 0.0, [0.0] * size
+    forecasts = np.empty((len(matches), 3))
+    ends = np.r_[np.flatnonzero(np.diff(matches.date)) + 1, len(matches)].tolist()
+    winners, losers = matches.winner.tolist(), matches.loser.tolist()
+    low = 0
+    for high in ends:
+        moves = []
+        for i in range(low, high):
+            a, b, s, weight = winners[i], losers[i], half[i], count[i]
+            d = ratings[a] - ratings[b] + offset[i]
+            up, down = exp(d / 2), exp(-d / 2)
+            total = up + nu + down
+            up, middle, down = up / total, nu / total, down / total
+            forecasts[i] = up, middle, down
+            counted = weight * (since is not None and i >= since)
+            loss -= counted * log(up if s == 1.0 else middle)
+            error = s - 0.5 - 0.5 * (up - down)  # the slope of log P by d
+            change = weight * rate * error
+            by_rating = -0.25 * (up + down - (up - down) ** 2)
+            moved = []
+            for j in every:
+                of_d = slopes[a][j] - slopes[b][j]
+                if 0 < j <= len(advantages):
+                    of_d += said[i][j - 1]
+                of_error = by_rating * of_d
+                slope[j] -= counted * error * of_d
+                if ties and j == size - 1:
+                    slope[j] -= counted * ((s == 0.5) - middle)
+                    of_error += 0.5 * (up - down) * middle
+                moved.append(weight * rate * of_error + (change if j == 0 else 0.0))
+            moves.append((a, b, change, moved))
+        for a, b, change, moved in moves:
+            ratings[a] += change
+            ratings[b] -= change
+            for j in every:
+                slopes[a][j] += moved[j]
+                slopes[b][j] -= moved[j]
+        low = high
+    return _Run(np.array(ratings), loss, np.array(slope), forecasts)

@@ -1,0 +1,70 @@
+"""Tastes of people as one utility of rows that name the person, for draws of the exact posterior.
+
+`f_u(x) = g(x) + h_u(x)` is one Gaussian process over pairs (x, u), with the kernel
+`k_0(x, x') + k_1(x, x') [u = u']`: dense, and right for any duels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from sparse_prefgp.approximations import DuelProblem
+from sparse_prefgp.covariances.kernels import kernel_matrix
+from sparse_prefgp.data.graph import DuelGraph
+from sparse_prefgp.support.arrays import IntArray
+
+
+class OfPeople(gpflow.kernels.Kernel):
+    """The utility of a person, on rows whose last column is the person's number.
+
+    :param shared: the kernel of what all prefer, on the columns before.
+    :param own: of what one prefers besides.
+    """
+
+    def __init__(self, shared: gpflow.kernels.Kernel, own: gpflow.kernels.Kernel) -> None:
+        super().__init__()
+        self.shared, self.own = shared, own
+
+    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+        others = None if X2 is None else X2[..., :-1]
+        apart = gpflow.utilities.ops.difference_matrix(
+            X[..., -1:], None if X2 is None else X2[..., -1:]
+        )[..., 0]
+        own = kernel_matrix(self.own, X[..., :-1], others)
+        same = tf.where(apart == 0.0, own, tf.zeros_like(own))
+        return kernel_matrix(self.shared, X[..., :-1], others) + same
+
+    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+        rows = X[..., :-1]
+        return self.shared(rows, full_cov=False) + self.own(rows, full_cov=False)
+
+
+def by_person(problem: DuelProblem) -> DuelProblem:
+    """The same without tastes: rows of the graph name the person of the duels that compare them."""
+    graph, function = problem.graph, problem.mean_function
+    assert problem.taste is not None and graph.people is not None
+    return problem._replace(
+        graph=_named(graph, graph.people),
+        kernel=OfPeople(problem.kernel, problem.taste),
+        mean_function=None if function is None else lambda rows: function(rows[:, :-1]),
+        taste=None,
+    )
+
+
+def _named(graph: DuelGraph, people: IntArray) -> DuelGraph:
+    # Events are kept for how often each was said; their sides are still rows of nobody.
+    ends = np.stack([graph.winners, graph.losers])
+    keys, place = np.unique(ends + graph.num_rows * people, return_inverse=True)
+    person, row = np.divmod(keys, graph.num_rows)
+    winners, losers = place.reshape(ends.shape)
+    return replace(
+        graph,
+        rows=np.column_stack([graph.rows[row], person]),
+        winners=winners,
+        losers=losers,
+        row_of_item=np.full(len(graph.row_of_item), -1),
+    )
