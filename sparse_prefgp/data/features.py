@@ -30,6 +30,7 @@ from sparse_prefgp.support.words import counted, shortened
 
 # What a date begins with; numbers such as 20240131 are numbers.
 _ISO_DATE = re.compile(r"\s*\d{4}-\d{2}-\d{2}($|[T ])")
+_WRITE_DATES = "write dates such as 2024-01-31, or leave the column out with ignore= (--ignore)"
 preprocessing = late("sklearn.preprocessing")
 
 INSTALL_CLI = 'pip install "sparse_prefgp[cli]"'
@@ -634,7 +635,7 @@ def numeric_column(
     :raises ValueError: the column is missing, holds text, or has a value that is not finite.
     """
     if dates:
-        return _days(_column(frame, name), name, _plain_row if where is None else where)
+        return days_in(_column(frame, name), name, _plain_row if where is None else where)
     raw = _column(frame, name)
     locate = _plain_row if where is None else where
     try:
@@ -663,8 +664,14 @@ def numeric_column(
     return values
 
 
-def _days(column: Any, name: str, where: Callable[[int], str]) -> FloatArray:
-    """Days since 1970-01-01, (n,); a date with a zone is taken in UTC."""
+def days_in(
+    column: Any, name: str, where: Callable[[int], str], remedy: str = _WRITE_DATES
+) -> FloatArray:
+    """Days since 1970-01-01, (n,); a date with a zone is taken in UTC.
+
+    :param remedy: what a message says to do with what is no date.
+    :raises ValueError: a date that is missing, or none, with its row.
+    """
     pd = require_pandas()
     values = pd.Series(column)
     missing = np.flatnonzero(np.asarray(values.isna(), dtype=bool))
@@ -687,8 +694,7 @@ def _days(column: Any, name: str, where: Callable[[int], str]) -> FloatArray:
             row = int(bad[0])
             raise ValueError(
                 f"Column {name!r} has {shortened(texts.iloc[row])} in {where(row)} where a date is "
-                "needed; write dates such as 2024-01-31, or leave the column out with ignore= "
-                "(--ignore)."
+                f"needed; {remedy}."
             )
     zone = getattr(stamps.dt, "tz", None)
     plain = stamps if zone is None else stamps.dt.tz_convert(None)

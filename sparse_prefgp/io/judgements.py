@@ -25,6 +25,7 @@ from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.data.row_names import JoinedRows, RowNames
 from sparse_prefgp.data.table import DuelTable
 from sparse_prefgp.io.columns import feature_kinds
+from sparse_prefgp.io.dates import dates_of
 from sparse_prefgp.io.files import Source, Table, column_names, id_text, listing, load, plain_ids
 from sparse_prefgp.io.ids import Ids
 from sparse_prefgp.io.values import (
@@ -62,6 +63,8 @@ class Roles:
     """What tells the sides of a duel apart besides its items."""
     person: str | None = None
     """Whose preference it is."""
+    time: str | None = None
+    """When it was."""
 
     @property
     def count_column(self) -> str:
@@ -72,7 +75,7 @@ class Roles:
     def named(self) -> tuple[str, ...]:
         """The columns that have to be there for every row of a table, whatever it holds."""
         counts = self.counts if isinstance(self.counts, str) else None
-        named = (counts, self.weights, self.groups, self.grade, self.person)
+        named = (counts, self.weights, self.groups, self.grade, self.person, self.time)
         return tuple(name for name in named if name is not None)
 
 
@@ -146,7 +149,7 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
 
     :param rows: (e,) the row of each event; by default each row is one.
     :raises ValueError: no such column; a count that is not whole and positive, or a weight that is
-        not positive, or a judge or a person that is missing, with its row.
+        not positive, a judge or a person that is missing, or what is no date, with its row.
     """
     for name in roles.named:
         table.require(name)
@@ -164,7 +167,7 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         counts = counts_of(table.frame[name], name, table.row)
     check_total(counts, table.row)
     counts = counts[which]
-    weights, judge, person = None, None, None
+    weights, judge, person, time = None, None, None, None
     if roles.weights is not None:
         each = weights_of(table.frame[roles.weights], roles.weights, table.row)
         weights = each[which] * counts
@@ -172,8 +175,10 @@ def said_by(table: Table, roles: Roles, events: Events, rows: IntArray | None = 
         judge = Codes.of(labels_in(table, roles.groups)[which].tolist(), roles.groups)
     if roles.person is not None:
         person = Codes.of(labels_in(table, roles.person, "person")[which].tolist(), roles.person)
-        warn_of_spellings(person)
-    said = replace(events, counts=counts, weights=weights, judge=judge, person=person)
+        warn_of_spellings(person.names, f"people (column {person.column!r})")
+    if roles.time is not None:
+        time = dates_of(table.frame[roles.time], roles.time, table.row, done=True)[which]
+    said = replace(events, counts=counts, weights=weights, judge=judge, person=person, time=time)
     if not roles.covariates:
         return said
     values = covariates_in(table, roles.covariates)[which]
@@ -271,15 +276,18 @@ def labels_in(table: Table, column: str, what: str = "group") -> npt.NDArray[np.
     return labels_of(table.frame[column], column, table.row, what)
 
 
-def warn_of_spellings(people: Codes) -> None:
-    """Say of people whose names differ in case alone that they are taken for several."""
+def warn_of_spellings(names: Sequence[Hashable], what: str) -> None:
+    """Say of names that differ in case alone that they are taken for several.
+
+    :param what: whose names they are.
+    """
     first: dict[str, Hashable] = {}
-    for name in people.names:
+    for name in names:
         other = first.setdefault(str(name).casefold(), name)
         if other != name:
             warnings.warn(
-                f"The people {str(other)!r} and {str(name)!r} (column {people.column!r}) differ in "
-                "case alone and are taken for two; write both alike if they are one.",
+                f"Of the {what} {str(other)!r} and {str(name)!r} differ in case alone and are "
+                "taken for two; write both alike if they are one.",
                 stacklevel=2,
             )
             return

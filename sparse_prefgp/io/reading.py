@@ -23,6 +23,7 @@ from sparse_prefgp.io.judgements import (
     followed_by_ties,
     load_duels,
     placed,
+    warn_of_spellings,
 )
 from sparse_prefgp.io.people import people_of
 from sparse_prefgp.io.texts import Encoder, items_given
@@ -51,6 +52,7 @@ def read_table(
     text_features: Encoder | None = None,
     person: str | None = None,
     people: Source | None = None,
+    time: str | None = None,
 ) -> DuelTable:
     """Read items and duels, one row per duel.
 
@@ -92,6 +94,9 @@ def read_table(
         learn a taste of each person (`PreferenceGP(taste=)`).
     :param people: features of the people: path or data frame, a row for each, whose id is the
         column `person_id`, else the first.
+    :param time: name of a column of the duels: the date of each, in ISO form, stored as a date, or
+        as a number of days since 1970, so that utilities may move in time (`ItemInTime`); it is no
+        feature of items.
     :raises ValueError: a file that is missing, empty or not readable; a missing column; an id that
         is missing, repeated or unknown; an item against itself; counts that are not whole and
         positive; a feature value that is missing or infinite; text where numbers are needed; a text
@@ -99,10 +104,11 @@ def read_table(
         that is neither 0 nor 1; a weight that is not positive; a missing group; a context that is
         no column of the duels, or one of the items too; an item column that is not in the table,
         or empty in a row; vectors of different lengths or not finite; a person that is missing, or
-        without a row in the table of people; what `with_embedding` and `with_texts` raise.
+        without a row in the table of people; a date that is missing or none, or some with a time
+        zone and some without; what `with_embedding` and `with_texts` raise.
     """
     names = column_names(covariates, "covariates")
-    roles = Roles(counts, weights, groups, *_grades(grade, grades), tuple(names), person)
+    roles = Roles(counts, weights, groups, *_grades(grade, grades), tuple(names), person, time)
     items = items_given(items, embedding, text=text, text_features=text_features)
     item_table = None if items is None else load_items(items)
     table = load_duels(duels)
@@ -115,7 +121,8 @@ def read_table(
         table = followed_by_ties(table, ties)
     if item_table is None:
         item_table = items_named_in(table, (WINNER, LOSER))
-    columns = item_columns(item_table, table, FeatureNames(features, ignore, never_features, item))
+    never = (*never_features, *([] if time is None else [time]))
+    columns = item_columns(item_table, table, FeatureNames(features, ignore, never, item))
     events = duels_in(table, columns.known, columns.ids, roles)
     if events.covariates is not None:
         differences = events.covariate_differences
@@ -125,7 +132,11 @@ def read_table(
     used = [WINNER, LOSER, roles.count_column, *flags]
     found = table_of(columns, events, table.frame.drop(columns=used, errors="ignore"), table.row)
     found = replace(found, people=people_of(people, events.person))
-    return placed(found, columns.table, context, item)
+    found = placed(found, columns.table, context, item)
+    if time is not None:
+        names_of_items = found.item_ids if found.item_rows is None else found.item_rows.names
+        warn_of_spellings(names_of_items, "items")
+    return found
 
 
 def _grades(grade: str | None, levels: Any) -> tuple[str | None, tuple[str, ...] | None]:
@@ -180,6 +191,7 @@ def read_duels(
     text_features: Encoder | None = None,
     person: str | None = None,
     people: Source | None = None,
+    time: str | None = None,
 ) -> Duels:
     """Read items and duels into `Duels` with standardised features.
 
@@ -209,6 +221,7 @@ def read_duels(
         text_features=text_features,
         person=person,
         people=people,
+        time=time,
     ).to_duels()
 
 

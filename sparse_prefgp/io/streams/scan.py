@@ -126,7 +126,7 @@ def scan_of(source: Source, items: ItemTable | None, progress: Report | None) ->
     if sums.person is not None:
         names = sums.person.names if source.roles.person is None else plain_ids(people.texts)
         found = replace(found, people=names, person_column=sums.person.column)
-        warn_of_spellings(sums.person._replace(names=names))
+        warn_of_spellings(names, f"people (column {sums.person.column!r})")
     if items is not None:
         return found
     moments = sums.moments
