@@ -1,11 +1,13 @@
 """Do 90 % intervals of a person's utility differences hold the truth, of known and of new people?
 
-    python experiments/people/simulated.py [--runs 16]
+    python experiments/people/simulated.py
+    python experiments/people/simulated.py --people 80 [--true-variances]
 
-Each run draws 30 items with two features, what 80 people share and what each of them and of 15 new
-people prefers besides, and 15 noisy duels of each. Variances are learned from the duels of the 80
-as a user would (priors, two starts, L-BFGS); new people are met after 0 and 10 duels. Asked are
-40 differences of each person between random items. Errors are standard errors over runs.
+Each run draws 30 items with two features, what the people share and what each of them and of 15 new
+people prefers besides, and 15 noisy duels of each. Variances are learned from the duels of known
+people as a user would (priors, two starts, L-BFGS), or are those that the draw was made with; new
+people are met after 0 and 10 duels. Asked are 40 differences of each person between random items.
+Errors are standard errors over runs.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from scipy.special import ndtri
 
 import sparse_prefgp as spg
 
-ITEMS, KNOWN, NEW, DUELS, ASKED = 30, 80, 15, 15, 40
+ITEMS, NEW, DUELS, ASKED = 30, 15, 15, 40
 MET = (0, 10)
 SHARED = (1.5, 1.0, 0.3)  # variance, lengthscale, item effect
 OWN = (2.0, 1.2, 0.5)
@@ -50,17 +52,18 @@ def voted(utility: np.ndarray, rng: np.random.Generator, number: int) -> np.ndar
     return np.where(ahead[:, None], ends, ends[:, ::-1])
 
 
-def one_run(seed: int) -> dict[str, float]:
-    """Shares of the intervals that hold the truth."""
+def one_run(seed: int, known: int, learned: bool) -> dict[str, float]:
+    """Shares of the intervals that hold the truth, and the variances of a taste."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(ITEMS, 2))
-    utility = drawn(x, 1, SHARED, rng) + drawn(x, KNOWN + NEW, OWN, rng)
+    utility = drawn(x, 1, SHARED, rng) + drawn(x, known + NEW, OWN, rng)
     votes = [voted(each, rng, DUELS) for each in utility]
-    who = np.repeat(np.arange(KNOWN), DUELS)
-    duels = spg.Duels.from_rows(x, *np.concatenate(votes[:KNOWN]).T, people=who)
+    who = np.repeat(np.arange(known), DUELS)
+    duels = spg.Duels.from_rows(x, *np.concatenate(votes[:known]).T, people=who)
     model = spg.PreferenceGP(duels, kernel(*SHARED), taste=kernel(*OWN), approximation=spg.Exact())
-    spg.begin_tastes(model)
-    spg.optimise(model)
+    if learned:
+        spg.begin_tastes(model)
+        spg.optimise(model)
     inputs, half = model.item_inputs(), float(ndtri(0.95))
 
     def held(of: spg.PreferenceGP, truth: np.ndarray, people: np.ndarray | None) -> float:
@@ -71,21 +74,24 @@ def one_run(seed: int) -> dict[str, float]:
         wanted = truth[row, ends[:, 0]] - truth[row, ends[:, 1]]
         return float(np.mean(np.abs(wanted - mean) < half * np.sqrt(variance)))
 
-    found = {"known": held(model, utility[:KNOWN], np.arange(KNOWN))}
+    found = {"known": held(model, utility[:known], np.arange(known))}
     for number in MET:
         each = []
-        for truth, said in zip(utility[KNOWN:], votes[KNOWN:], strict=True):
+        for truth, said in zip(utility[known:], votes[known:], strict=True):
             of = model if not number else model.meet(spg.Duels.from_rows(x, *said[:number].T))
             each.append(held(of, truth[None], None))
         found[f"new, {number} duels"] = float(np.mean(each))
-    return found
+    variances = [float(term.variance.numpy()) for term in model.taste.kernels]
+    return {**found, "variance": variances[0], "effect": variances[1]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--people", type=int, default=400, help="known ones")
+    parser.add_argument("--true-variances", action="store_true", help="learn nothing")
     given = parser.parse_args()
-    runs = [one_run(seed) for seed in range(given.runs)]
+    runs = [one_run(seed, given.people, not given.true_variances) for seed in range(given.runs)]
     for name in runs[0]:
         shares = np.array([run[name] for run in runs])
         error = shares.std(ddof=1) / np.sqrt(len(shares))
