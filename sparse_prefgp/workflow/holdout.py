@@ -140,9 +140,12 @@ class Training:
         settings, train = self.settings, self.train
         rng = np.random.default_rng(settings.seed) if rng is None else rng
         if settings.inducing_share is not None:
-            return learning.initial.auto_inputs(
-                "kmeans", train, self.kernel(), rng, share=settings.inducing_share
+            kernel = self.kernel()
+            found = learning.initial.auto_inputs(
+                "kmeans", train, kernel, rng, share=settings.inducing_share
             )
+            inputs = covariances.projected.seen_by_inducing(kernel, found.inputs)
+            return replace(found, inputs=inputs)
         if self.num_inducing is None:
             return None
         rows = train.distinct_rows()[0]

@@ -18,7 +18,7 @@ import sparse_prefgp as spg
 from sparse_prefgp.data import texts
 from sparse_prefgp.data.texts import TextTransform, WordDirections, without_markup, words_of
 from tests.reference.slow_texts import slow_sentences, slow_without_tags, slow_words
-from tests.tolerances import ROUNDING
+from tests.tolerances import IDENTITY, ROUNDING
 
 WORDS = np.array("apple pear plum fig grape melon berry quince lemon lime date olive".split())
 
@@ -248,17 +248,30 @@ def test_what_is_said_of_odd_texts() -> None:
         spg.read_duels(items.assign(said="the same"), duels, text="said")
 
 
-def test_two_columns_of_texts_are_reduced_together() -> None:
+def test_more_than_64_features_of_texts_are_reduced_together() -> None:
     items, duels = tables()
-    two = items.assign(title=written(60, 7))
-    made = spg.read_duels(two, duels, text=["said", "title"])
+    three = items.assign(title=written(60, 7), end=written(60, 8))
+    made = spg.read_duels(three, duels, text=["said", "title", "end"])
     transform = made.transform
     assert transform is not None and made.has_features
+    assert transform.reduction is not None and made.num_features == transform.reduction.size
     again = spg.data.features.FeatureTransform.from_dict(
         json.loads(json.dumps(transform.to_dict())), transform.arrays()
     )
-    np.testing.assert_array_equal(again.apply(two), transform.apply(two))
+    np.testing.assert_array_equal(again.apply(three), transform.apply(three))
     np.testing.assert_array_equal(again.convert(made.items, transform), made.items)
+
+    # What is said of two of them is of whole texts: the directions mix their words.
+    model = spg.PreferenceGP(made, _linear(), approximation=spg.Exact())
+    found = spg.explain(model, "t3", "t8")
+    frame = found.frame.set_index("feature")
+    assert set(frame.index) == {"said", "title", "end"} and not found.words
+    assert frame["contribution"].sum() == pytest.approx(found.difference, rel=IDENTITY)
+    weights = np.asarray(model.predict_f(np.eye(made.num_features))[0])[:, 0]
+    step = made.items[3] - made.items[8]
+    for name, own in transform.reduction.projectors().items():
+        expected = float(step @ own @ weights)
+        assert frame.loc[name, "contribution"] == pytest.approx(expected, rel=IDENTITY)
 
 
 def test_explanations_speak_of_statistics_and_words() -> None:

@@ -34,7 +34,9 @@ KERNELS = {
     "matern52": lambda: gpflow.kernels.Matern52(lengthscales=[0.7, 1.5]),
     "sum": lambda: gpflow.kernels.SquaredExponential() + gpflow.kernels.Linear(variance=0.3),
     "scaled": lambda: gpflow.kernels.Matern32(variance=50.0, active_dims=[1]),
+    "projected": lambda: spg.Projected(gpflow.kernels.Matern52(), W),
 }
+W = np.array([[0.8], [-1.1]])
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -226,6 +228,18 @@ def test_auto_as_a_count() -> None:
     copied = np.array(found)
     copied[:] = 0.0
     np.testing.assert_array_equal(found.inputs, same.inputs)
+
+
+def test_auto_under_a_projection_is_that_of_projected_items() -> None:
+    found = initial_inputs("variance", DUELS, KERNELS["projected"](), "auto", rng(2))
+    covariance = gpflow.kernels.Matern52()(GRAPH.rows @ W).numpy()
+    chosen = positions(found.inputs)
+    slow = [(m, slow_share(covariance, chosen[:m])) for m in range(1, len(chosen) + 1)]
+    np.testing.assert_allclose(found.trace, slow, rtol=0, atol=IDENTITY)
+    model = spg.PreferenceGP(
+        DUELS, KERNELS["projected"](), approximation=spg.VFE(), inducing_variable=found
+    )
+    np.testing.assert_allclose(model.inducing_variable.Z, found.inputs @ W, rtol=IDENTITY)
 
 
 @pytest.mark.slow

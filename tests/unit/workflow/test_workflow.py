@@ -87,6 +87,31 @@ def test_inducing_inputs_that_are_all_items_stay(
     assert trained and not any(trained) if held else all(trained)
 
 
+@pytest.mark.parametrize("directions", [1, 2])
+def test_inducing_inputs_lie_among_learned_directions(
+    frames: tuple[pd.DataFrame, pd.DataFrame], directions: int
+) -> None:
+    """Where they are all items, streamed or not, and where their number is found."""
+    from sparse_prefgp.workflow.fit_sources import Sources
+    from sparse_prefgp.workflow.holdout import hold
+
+    items, duels = frames[0], frames[1].drop(columns="tie")
+    kernel = f"projected(se, {directions})"
+    for stream, inducing in ((False, N), (True, N), (False, "auto:0.2")):
+        settings = FitSettings(kernel=kernel, inducing=inducing, stream=stream, test_fraction=0)
+        training = hold(Sources(items, duels).read(settings), settings)
+        model = training.model(training.first_inputs())
+        whole = spg.read_duels(items, duels)
+        rows = whole.distinct_rows()[0] @ spg.initial_projection(whole, directions)
+        z = model.inducing_variable.Z.numpy()
+        assert z.shape[1] == directions
+        if inducing == N:
+            np.testing.assert_allclose(z, rows[np.lexsort(rows.T[::-1])], atol=FIXED_POINT)
+        else:  # centres of items, which their projections lie between
+            assert len(z) < N and np.all((z >= rows.min(0)) & (z <= rows.max(0)))
+            assert np.ptp(z, 0).min() > 0.3 * np.ptp(rows, 0).min()
+
+
 @pytest.mark.slow
 def test_what_is_said_per_duel_divides_by_weights(
     frames: tuple[pd.DataFrame, pd.DataFrame], whole: spg.results.FitOutput, tmp_path: Path
