@@ -1,6 +1,7 @@
 """Vectors of items through the command line, from a fit to an update."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ pytest.importorskip("typer")
 from typer.testing import CliRunner
 
 from sparse_prefgp.cli.app import app
+from tests.killing import ROOT, started
+from tests.tolerances import FIXED_POINT
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 
@@ -106,3 +109,23 @@ def test_a_fit_in_chunks_and_a_comparison(fitted):
         fitted,
     )
     assert "linear(price)" in (fitted / "table.csv").read_text()
+
+
+def test_one_and_two_threads_learn_the_same(fitted):
+    """In processes of their own, as TensorFlow takes its threads only once."""
+    said = {"OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"}
+    own = {**{k: v for k, v in os.environ.items() if k not in said}, "PYTHONPATH": str(ROOT)}
+    kernel = FIT.replace("linear+iso(matern52)", "projected(matern52,2)")
+    found = []
+    for threads in (1, 2):
+        out = f"threads{threads}"
+        files = f"--items {{}}/items.csv --embedding {{}}/e.npy --out {{}}/{out} --quiet"
+        words = f"{kernel} {files} --threads {threads}".replace("{}", str(fitted)).split()
+        with started(words, env=own) as process:
+            process.wait(timeout=600)
+        assert process.returncode == 0
+        told = json.loads((fitted / out / "metrics.json").read_text())
+        ranking = pd.read_csv(fitted / out / "ranking.csv").sort_values("item_id")
+        figures = [told["fit"]["log_evidence_per_duel"], told["held_out"]["model"]["nlp_nats"]]
+        found.append(np.array([*figures, *ranking["utility"], *ranking["sd"]]))
+    np.testing.assert_allclose(*found, rtol=FIXED_POINT, atol=FIXED_POINT)
