@@ -204,6 +204,22 @@ def lists(change: Callable[[list[Any]], Any]) -> Callable[[Path], Any]:
     return made
 
 
+def texts(*said: str) -> Callable[[Path], Any]:
+    """Items of nothing but texts, which are said in turn."""
+    rows = [f"i{i},{said[i % len(said)]}" for i in range(N)]
+    return write("items.csv", "\n".join(["item_id,said", *rows]) + "\n")
+
+
+def fitted_to_texts(folder: Path) -> None:
+    """A model of texts, next to the items of before."""
+    before = (folder / "items.csv").read_text()
+    texts("one word", "two words or more", "none")(folder)
+    command = f"{FIT} --text said --kernel linear --quiet".replace("{}/new", "{}/with_texts")
+    result = CliRunner().invoke(app, command.replace("{}", str(folder)).split())
+    assert result.exit_code == 0, result.output
+    (folder / "items.csv").write_text(before)
+
+
 def put(value: Any, at: Any) -> Callable[[Any], Any]:
     """An array, or a list, with another value in one place."""
 
@@ -729,6 +745,19 @@ CASES: dict[str, Case] = {
     "texts that are numbers": Case(FIT + " --text height", ("'height'", "holds numbers", "--text")),
     "texts without items": Case(
         "fit --duels duels.csv --out out --text said", ("'said'", "no table of items")
+    ),
+    "texts that say the same": Case(
+        FIT + " --text said", ("constant over the training items (said)",), texts("a word")
+    ),
+    "texts that say nothing": Case(
+        FIT + " --text said",
+        ("constant over the training items (said)",),
+        texts(""),
+    ),
+    "new items without their texts": Case(
+        "rank --model {}/with_texts --items {}/items.csv",
+        ("column 'said' is missing", "height"),
+        fitted_to_texts,
     ),
     "no number of directions": Case(
         FIT + " --kernel projected(matern52,many)", ("'many'", "number of directions")
