@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import gpflow
 import numpy as np
 import tensorflow as tf
 
@@ -22,6 +23,7 @@ from sparse_prefgp.covariances.kernels import pair_difference_variance
 from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.data.features import require_pandas
 from sparse_prefgp.io.judgements import load_duels
+from sparse_prefgp.io.people import people_like
 from sparse_prefgp.models.protocols import Predicts
 from sparse_prefgp.support.arrays import FloatArray
 
@@ -62,19 +64,24 @@ def person_column_in(model: Predicts, columns: Any) -> str | None:
     return column if model.people and column is not None and column in columns else None
 
 
-def meet(model: Any, duels: Any, items: Any = None) -> Any:
-    """The model whose utility is that of a new person, of whom some duels are known.
+def meet(model: Any, duels: Any = None, items: Any = None, people: Any = None) -> Any:
+    """The model whose utility is that of a new person, of whom duels or features are known.
 
     Nothing is learned again: inference runs for the duels of the new person alone, in milliseconds.
 
     :param model: a `PreferenceGP` with tastes.
     :param duels: path or data frame with the columns `winner` and `loser`, which hold ids, and
-        perhaps `count` and `tie`; all of one person.
+        perhaps `count` and `tie`; all of one person. None where only features are known.
     :param items: raw items, as `resolve_items` takes them; by default the model's own.
+    :param people: path or data frame of one row, the features of the person as in the table of
+        people that the model was fitted with; None where they are not known.
     :return: a view of the model: whatever takes a model takes it, and speaks of this person.
-    :raises ValueError: a model without tastes, or with contexts; duels of several people; what the
-        readers raise.
+    :raises ValueError: a model without tastes, or with contexts; duels of several people; features
+        of none or of several, or for a model without them; what the readers raise.
     """
+    features = None if people is None else _features_of_one(model, people)
+    if duels is None:
+        return model.meet(None, features)
     if model.duels.item_rows is not None:
         raise ValueError(
             "The model has items in contexts, in which nobody new can be met; fit it again with "
@@ -92,7 +99,23 @@ def meet(model: Any, duels: Any, items: Any = None) -> Any:
     place[new] = len(own) + np.arange(len(new))
     rows = np.concatenate([own, known.inputs[new, : own.shape[1]]])
     events = replace(said.events, sides=place[said.events.sides])
-    return model.meet(Duels.from_events(rows, events))
+    return model.meet(Duels.from_events(rows, events), features)
+
+
+def _features_of_one(model: Any, people: Any) -> FloatArray:
+    known = model.duels.people_features
+    if known is None or known.transform is None:
+        raise ValueError(
+            "A table of people was given, but the model records no features of its people; leave "
+            "it out (people=, --people)."
+        )
+    found = people_like(people, known.transform)
+    if len(found.names) != 1:
+        raise ValueError(
+            f"The table of people has {len(found.names):,} rows, but one person is met at a time; "
+            "give the row of that one."
+        )
+    return found.values[0]
 
 
 def taste_share(
@@ -111,7 +134,7 @@ def taste_share(
     inputs = compared_on(model).inputs
     if len(inputs) < 2:
         return TasteShare(np.nan, np.nan, np.nan)
-    parts = parts_of(model.taste)
+    parts: list[Any] = list(parts_of(model.taste))
     first, second = (tf.constant(inputs[side]) for side in np.triu_indices(len(inputs), 1))
     sizes = np.array(
         [
@@ -123,6 +146,9 @@ def taste_share(
             for part in parts
         ]
     )
+    if model.people_variance is not None:
+        parts.append(_Coefficients(model.people_variance))
+        sizes = np.append(sizes, _by_features(model, first, second))
     drawn = _shared_squares(model, inputs, rng)
     own, shared = sizes.sum(), drawn.mean()
     share = float(own / (own + shared))
@@ -139,6 +165,20 @@ def taste_share(
     found = sizes.sum(0) / (sizes.sum(0) + drawn)
     lower, upper = np.quantile(found, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
     return TasteShare(share, float(lower), float(upper))
+
+
+class _Coefficients(NamedTuple):
+    """What features of people say, as a part of tastes."""
+
+    variance: gpflow.Parameter
+
+
+def _by_features(model: Any, first: tf.Tensor, second: tf.Tensor) -> float:
+    """The mean square of a difference of `s_u' W x` before any duel, for one of the people."""
+    features = model.duels.people_features.of(model.people)
+    step = (second - first).numpy()[:, : model.duels.num_features]
+    each = np.sum(np.var(features, 0)) * np.mean(np.sum(step**2, 1))
+    return float(model.people_variance.numpy() * each)
 
 
 def _shared_squares(model: Any, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -17,6 +17,7 @@ from sparse_prefgp.covariances import (
     LowRankPlusBlocks,
     LowRankPlusTastes,
 )
+from sparse_prefgp.covariances.by_features import ByFeatures
 from sparse_prefgp.covariances.kernels import as_float, difference_variance
 from sparse_prefgp.covariances.projected import num_features_of
 from sparse_prefgp.data.graph import DuelGraph, Links, differences
@@ -59,6 +60,8 @@ class DuelProblem(NamedTuple):
     """(number of groups,), by what a group multiplies the cuts; None where all share them."""
     taste: gpflow.kernels.Kernel | None = None
     """Of what each person prefers besides what all do; None where all are one."""
+    by_features: ByFeatures | None = None
+    """What features of people say of that; None where they have none."""
 
     @property
     def num_features(self) -> int:

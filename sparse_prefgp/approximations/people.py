@@ -8,7 +8,7 @@ approximation treats as without tastes, but that their own tastes are noise to g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -33,11 +33,13 @@ from sparse_prefgp.data.buckets import Bucket
 from sparse_prefgp.data.graph import squared_distances
 from sparse_prefgp.support.linalg import MAX_CONDITION, cholesky_with_jitter, solved_rows
 
+Features: TypeAlias = Callable[[tf.Tensor], tf.Tensor]
+
 
 class FeaturesOfItems(NamedTuple):
     """The features of g: what all people share."""
 
-    of: Callable[[tf.Tensor], tf.Tensor]
+    of: Features
     """Maps inputs (N, D) to features (N, p)."""
     jitter: tf.Tensor
     """What was added to a diagonal to have them."""
@@ -86,7 +88,7 @@ def over_people(
     :raises ValueError: a person with more than 5,000 rows of duels, or of items, whichever are
         fewer.
     """
-    graph = problem.graph
+    graph, by_features = problem.graph, problem.by_features
     assert problem.taste is not None and graph.people is not None
     terms: list[Term] = [Tastes(problem.taste, graph, graph.people)]
     noise = problem.own_noise
@@ -95,7 +97,8 @@ def over_people(
     if graph.noises is not None:
         terms.append(SharedNoise(graph.noises, 0.5 * problem.noise))
         if share > 0.0:
-            terms.append(Unexplained(problem.kernel, graph, graph.noises.look, SETS, share))
+            size = items.shape[1]
+            terms.append(Unexplained(problem.kernel, graph, graph.noises.look, SETS, share, size))
     elif share > 0.0:
         raw = prior_variance(problem) - squared_distances(graph, items)
         diagonal = tf.maximum(raw, tf.zeros_like(raw))
@@ -110,7 +113,14 @@ def over_people(
         parts = [tf.gather(items, bucket.rows) for bucket in buckets]
         inputs = [tf.gather(as_float(graph.rows), bucket.rows) for bucket in buckets]
         kernels = [stacked_covariance(problem.taste, each) for each in inputs]
-        covariance = LowRankPlusTastes(parts, kernels, buckets, graph.num_sites)
+        whole = parts
+        if by_features is not None:
+            # A block is one person's, whom its first site names.
+            whole = [
+                tf.concat([part, by_features.of(graph.people[bucket.sites[:, :1]], each)], -1)
+                for part, each, bucket in zip(parts, inputs, buckets, strict=True)
+            ]
+        covariance = LowRankPlusTastes(whole, kernels, buckets, graph.num_sites)
         left = (
             stacked_covariance(problem.kernel, each) - tf.matmul(part, part, transpose_b=True)
             for each, part in zip(inputs, parts, strict=True)
@@ -121,10 +131,10 @@ def over_people(
         )
     else:
         buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
-        parts = [ends_apart(tf.gather(items, bucket.rows), bucket) for bucket in buckets]
+        parts = [features_of_sites(problem, bucket, items) for bucket in buckets]
         covariance = blocks = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
         clipped = tf.maximum(clipped, blocks.clipped)
-        shared = Unexplained(problem.kernel, graph, graph.people, PEOPLE)
+        shared = Unexplained(problem.kernel, graph, graph.people, PEOPLE, columns=items.shape[1])
         left = (shared.within(*each) for each in zip(buckets, parts, strict=True))
         known = (
             _known(*each) for each in zip(blocks.residuals, _spread(counted, buckets), strict=True)
@@ -133,8 +143,38 @@ def over_people(
     if correction is not None:
         added = correction(LeftOfPeople(tuple(left), tuple(known)))
     return DuelPrior(
-        covariance, factors, offset, added, basis.of, basis.jitter, clipped, people=covariance
+        covariance,
+        factors,
+        offset,
+        added,
+        padded_for(problem, basis.of),
+        basis.jitter,
+        clipped,
+        people=covariance,
     )
+
+
+def padded_for(problem: DuelProblem, features: Features) -> Features:
+    """Features of what all share, in which features of people have no part."""
+    by_features = problem.by_features
+    if by_features is None:
+        return features
+    return lambda inputs: by_features.padded(features(inputs))
+
+
+def features_of_sites(problem: DuelProblem, bucket: Bucket, items: tf.Tensor) -> tf.Tensor:
+    """The rows of Phi of a bucket, (g, b, m).
+
+    :param items: (n, m) features of what all share, of the rows of the graph.
+    """
+    graph, by_features = problem.graph, problem.by_features
+    shared = ends_apart(tf.gather(items, bucket.rows), bucket)
+    if by_features is None or graph.people is None:
+        return shared
+    step = ends_apart(tf.gather(as_float(graph.rows), bucket.rows), bucket)
+    # Padding compares a row with itself, whoever does.
+    whose = np.append(graph.people, 0)[bucket.sites]
+    return tf.concat([shared, by_features.of(whose, step)], -1)
 
 
 def check_rows(buckets: Sequence[Bucket]) -> None:

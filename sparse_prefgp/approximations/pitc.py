@@ -17,6 +17,7 @@ from sparse_prefgp.approximations.base import (
     build_factors,
 )
 from sparse_prefgp.approximations.inducing import SummedApproximation, Whitened, whitened
+from sparse_prefgp.approximations.people import features_of_sites, padded_for
 from sparse_prefgp.covariances import LowRankPlusBlocks
 from sparse_prefgp.covariances.kernels import as_float
 from sparse_prefgp.covariances.residual import (
@@ -25,7 +26,6 @@ from sparse_prefgp.covariances.residual import (
     Tastes,
     Term,
     Unexplained,
-    ends_apart,
     joined,
 )
 from sparse_prefgp.data.graph import DuelGraph
@@ -139,10 +139,10 @@ class PITC(SummedApproximation):
     ) -> DuelPrior:
         """The prior of the duels of a problem, whose graph has whole blocks of them."""
         del chunk, look  # blocks are done as one, residual and all
-        graph, terms = problem.graph, self.residual_terms(problem)
+        graph, terms = problem.graph, self.residual_terms(problem, basis.size)
         buckets = graph.buckets(joined({term.name: term.groups for term in terms}))
         features = basis.features(as_float(graph.rows))
-        parts = [ends_apart(tf.gather(features, bucket.rows), bucket) for bucket in buckets]
+        parts = [features_of_sites(problem, bucket, features) for bucket in buckets]
         covariance = LowRankPlusBlocks(parts, terms, buckets, graph.num_sites)
         factors, offset = build_factors(problem, problem.own_noise)
         return DuelPrior(
@@ -150,18 +150,18 @@ class PITC(SummedApproximation):
             factors,
             offset,
             tf.zeros([], features.dtype),
-            basis.features,
+            padded_for(problem, basis.features),
             basis.jitter,
             covariance.clipped,
             blocks=covariance,
             people=None if problem.taste is None else covariance,
         )
 
-    def residual_terms(self, problem: DuelProblem) -> tuple[Term, ...]:
-        """What duels share besides the inducing values."""
+    def residual_terms(self, problem: DuelProblem, columns: int) -> tuple[Term, ...]:
+        """What duels share besides the inducing values, of which so many are of the kernel."""
         graph = problem.graph
         assert graph.blocks is not None
-        terms: list[Term] = [Unexplained(problem.kernel, graph, graph.blocks)]
+        terms: list[Term] = [Unexplained(problem.kernel, graph, graph.blocks, columns=columns)]
         if problem.taste is not None and graph.people is not None:
             terms.append(Tastes(problem.taste, graph, graph.people))
         if graph.noises is not None:

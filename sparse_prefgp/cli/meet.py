@@ -27,7 +27,12 @@ class MeetOptions:
     :raises ValueError: fewer than no questions.
     """
 
-    duels: Path = option("Duels of the new person: columns winner and loser hold item ids.")
+    duels: Path | None = option(
+        "Duels of the new person: columns winner and loser hold item ids.", default=None
+    )
+    people: Path | None = option(
+        "A row with the features of the new person, for a model fitted with --people.", default=None
+    )
     out: Path | None = option("Write the person's whole ranking here (.csv).", default=None)
     overwrite: bool = same_as(Shared, "overwrite")
     ask: int = option("So many pairs to ask the person next, those that tell most.", default=0)
@@ -45,7 +50,7 @@ class MeetOptions:
 @command()
 def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
     """What a new person prefers, from some duels, for a model with tastes (fit --person)."""
-    check_file(options.out, options.overwrite, *saved.files, options.duels)
+    check_file(options.out, options.overwrite, *saved.files, options.duels, options.people)
     fitted = open_model(console, saved.model)
     from sparse_prefgp.analysis.people import meet as meet_person
     from sparse_prefgp.analysis.ranking import rank as rank_items
@@ -53,7 +58,7 @@ def meet(console: Output, saved: SavedModel, options: MeetOptions) -> None:
 
     items = saved.items_of(fitted)
     with console.status("Meeting the person …"):
-        person = meet_person(fitted, options.duels, items)
+        person = meet_person(fitted, options.duels, items, options.people)
     with counting_bar(console, "Ranking") as progress:
         ranking = rank_items(
             person, items, level=options.level, rng=seeded(options.seed), progress=progress

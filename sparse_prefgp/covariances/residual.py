@@ -73,13 +73,16 @@ class Unexplained(NamedTuple):
     name: str = BLOCKS
     share: float = 1.0
     """Of the residual."""
+    columns: int | None = None
+    """How many columns of Phi are of the kernel; None for all."""
 
     def within(self, bucket: Bucket, features: tf.Tensor) -> tf.Tensor:
         rows = tf.gather(as_float(self.graph.rows), bucket.rows)
         # Whole rows are gathered twice as fast as single entries, and three times in the gradient.
         half = ends_apart(stacked_covariance(self.kernel, rows), bucket)
         between = ends_apart(tf.linalg.matrix_transpose(half), bucket)
-        left = between - tf.matmul(features, features, transpose_b=True)
+        own = features[..., : self.columns]
+        left = between - tf.matmul(own, own, transpose_b=True)
         return left if self.share == 1.0 else self.share * left
 
     def with_inputs(
@@ -89,7 +92,8 @@ class Unexplained(NamedTuple):
         winners, losers = (as_float(graph.rows[e[sites]]) for e in (graph.winners, graph.losers))
         related = kernel_matrix(self.kernel, inputs, losers)
         related -= kernel_matrix(self.kernel, inputs, winners)
-        left = related - tf.matmul(features, theirs, transpose_b=True)
+        own = (values[:, : self.columns] for values in (features, theirs))
+        left = related - tf.matmul(*own, transpose_b=True)
         return left if self.share == 1.0 else self.share * left
 
 

@@ -154,7 +154,7 @@ def _constant(model: PreferenceGP) -> tuple[PreferenceGP, Posterior]:
     A variable would have to be kept by whoever loads a function that reads it.
     """
     constant = copy.copy(model)
-    for name in ("covariate_variance", "lean_variance"):
+    for name in ("covariate_variance", "lean_variance", "people_variance"):
         part = getattr(model, name)
         constant.__dict__[name] = None if part is None else tf.convert_to_tensor(part)
     for name in ("kernel", "mean_function", "inducing_variable"):

@@ -155,7 +155,7 @@ def load(path: str | os.PathLike[str]) -> PreferenceGP | StreamedGP:
         model = build(PITC(arrays["blocks"]))
     model.noise_variance, model.margin, model.cut_steps = noise, margin, steps
     model.tie_share = share
-    for name in ("covariate_variance", "lean_variance"):
+    for name in ("covariate_variance", "lean_variance", "people_variance"):
         if description.get(name) is not None:
             setattr(model, name, decoder.parameter(description[name]))
     # A file names the prior, and the class what it is the density of.

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+import gpflow
 import numpy as np
 import tensorflow as tf
 from gpflow.models import BayesianModel, InternalDataTrainingLossMixin
@@ -98,6 +99,7 @@ class DuelGP(
     """
 
     mean_function: Any
+    people_variance: gpflow.Parameter | None = None
     # Of the last inference. Neither tf.Module nor GPflow looks for parameters in a dataclass.
     _known: Inferred[S, R] | None = None
 
@@ -142,12 +144,16 @@ class DuelGP(
         A view: parameters and what inference found are those of this model, and all that asks for a
         utility, a prediction or a posterior gets that of the person.
 
-        :param person: by name, as in `Duels(people=)`; None for somebody of whom nothing is known.
+        :param person: by name, as in `Duels(people=)`, or of whom features alone are known; None
+            for somebody of whom nothing is known.
         :raises ValueError: a model without tastes; a person that it does not know.
         """
         self._require_tastes()
         if person is None:
             return self._seen_by(lambda model: model._nobody())
+        (number,) = places_of([person], self.described_people)
+        if number >= len(self.people):
+            return self._seen_by(lambda model: model._described(int(number)))
         return self.of_people([person])
 
     def of_people(self, people: Sequence[Hashable]) -> Self:
@@ -168,18 +174,29 @@ class DuelGP(
         numbers = np.unique([self._number_of(person) for person in people])
         return self._seen_by(lambda model: model._known_people().group(numbers))
 
-    def meet(self, duels: Duels) -> Self:
-        """This model, its utility being that of a new person, of whom these duels are known.
+    def meet(self, duels: Duels | None = None, features: Any = None) -> Self:
+        """This model, its utility being that of a new person, of whom duels or features are known.
 
         Nothing is learned again: the sites of all others stay, and expectation propagation runs on
         those of the new person alone.
 
         :param duels: of the person, between items in the units of `duels.items`; their ids are not
             looked at, and items that the model knows are those with the numbers of its own, where
-            items have effects.
-        :raises ValueError: a model without tastes; duels of several people; other features.
+            items have effects. None where only features of the person are known.
+        :param features: (S,) of the person, in the units of `duels.people_features`; None where
+            they are not known.
+        :raises ValueError: a model without tastes; duels of several people; other features, or none
+            of either.
         """
         self._require_tastes()
+        own = None if features is None else self._own_features(features)
+        if duels is None:
+            if own is None:
+                raise ValueError(
+                    "Nothing was given of the new person; give duels, features of the person, or "
+                    "call of_person(None) for somebody of whom nothing is known."
+                )
+            return self._seen_by(lambda model: model._of_features(own))
         names = duels.people_names
         if names is not None and len(names) > 1:
             raise ValueError(
@@ -199,8 +216,9 @@ class DuelGP(
             )
         graph = replace(graph.one_by_one(), people=np.zeros(graph.num_sites, np.int64))
         strangers = self._inferred().solution.strangers
-        tolerance = self.engine.tolerance
-        posterior, point = strangers.meet(graph, ParallelEP(tolerance=tolerance))
+        tolerance, approximation = self.engine.tolerance, self.approximation
+        share = 1.0 if approximation.has_blocks else approximation.residual_share
+        posterior, point = strangers.meet(graph, ParallelEP(tolerance=tolerance), share, own)
         if not bool(point.found.change <= tolerance):
             warnings.warn(
                 f"Inference for the new person did not converge in {int(point.sweeps)} sweeps.",
@@ -228,6 +246,43 @@ class DuelGP(
     def _nobody(self) -> Posterior:
         solution = self._inferred().solution
         return solution.strangers.nobody(solution.posterior)
+
+    def _described(self, number: int) -> Posterior:
+        """q(f) of a person of whom features alone are known, by the place among all."""
+        by_features = self._inferred().solution.strangers.problem.by_features
+        assert by_features is not None
+        return self._of_features(by_features.people[number])
+
+    def _of_features(self, features: FloatArray) -> Posterior:
+        solution = self._inferred().solution
+        return solution.strangers.described(features, solution.posterior)
+
+    def _own_features(self, given: Any) -> FloatArray:
+        """Features (S,) of a new person, less the mean of those of people with duels.
+
+        :raises ValueError: of another number, not finite, or where people have none.
+        """
+        if self.people_variance is None:
+            raise ValueError(
+                "The model knows no features of people; leave out those of the new one, or fit "
+                "with features of all (Duels(…, people_features=…), --people)."
+            )
+        mean = self._mean_of_people
+        try:
+            found = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            found = np.empty(0)
+        if found.shape != mean.shape or not np.all(np.isfinite(found)):
+            raise ValueError(
+                f"features is {shortened(given)}; give the {len(mean)} numbers of the new person, "
+                "in the units of duels.people_features."
+            )
+        return found - mean
+
+    @property
+    def _mean_of_people(self) -> FloatArray:
+        """(S,) of the features of people with duels."""
+        raise NotImplementedError
 
     def _number_of(self, person: Hashable) -> int:
         (number,) = places_of([person], self.people)
@@ -258,13 +313,19 @@ class DuelGP(
             return super()._differences(pairs, people)
         if people is None:
             return in_chunks(self._nobody().difference, pairs)
-        found, known = np.empty((len(people), 2)), people >= 0
+        found = np.empty((len(people), 2))
+        known = (people >= 0) & (people < len(self.people))
         if known.any():
             some = tf.boolean_mask(pairs, known)
             found[known] = self._known_people().differences(some, people[known])
-        if not known.all():
-            some = tf.boolean_mask(pairs, ~known)
-            found[~known] = in_chunks(self._nobody().difference, some)
+        described = people >= len(self.people)
+        if described.any():
+            strangers = self._inferred().solution.strangers
+            some = tf.boolean_mask(pairs, described)
+            found[described] = strangers.described_differences(some, people[described])
+        if (people < 0).any():
+            some = tf.boolean_mask(pairs, people < 0)
+            found[people < 0] = in_chunks(self._nobody().difference, some)
         return tf.constant(found)
 
     @property

@@ -11,9 +11,10 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy.special import ndtri
 
+from sparse_prefgp.data.duels import Duels
 from sparse_prefgp.models.protocols import KnownDuels
 from sparse_prefgp.support.arrays import FloatArray
-from sparse_prefgp.support.checks import level_of_interval
+from sparse_prefgp.support.checks import is_number, level_of_interval
 from sparse_prefgp.support.words import shortened
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 FIRST_VARIANCE = 0.25
 # Standard deviation of the log of these variances, beforehand.
 VARIANCE_LOG_SD = 1.0
+# Each is an inducing value more: P has as many rows and columns.
+MOST_COEFFICIENTS = 2000
 
 
 def covariate_parameter(given: Any, duels: KnownDuels) -> gpflow.Parameter | None:
@@ -77,6 +80,44 @@ def lean_parameter(name: str | None, duels: KnownDuels) -> gpflow.Parameter | No
     squares = duels.covariate_squares
     assert squares is not None
     return _variance(np.array(FIRST_VARIANCE / squares[names.index(name)]))
+
+
+def people_parameter(given: Any, duels: Duels, tastes: bool) -> gpflow.Parameter | None:
+    """The variance of the coefficients by which features of people move what they prefer; None
+    where these have none, or no tastes.
+
+    Its log has a normal prior about what it begins from.
+
+    :raises ValueError: what is no positive number, or given without tastes or features of people;
+        items without features; more than 2,000 pairs of features.
+    """
+    features = duels.people_features
+    if features is None or not tastes:
+        if given is not None:
+            raise ValueError(
+                "people_variance was given, but no tastes of people with features; give taste and "
+                "Duels(…, people_features=…), or leave it out."
+            )
+        return None
+    of_items, of_people = duels.num_features, features.values.shape[1]
+    if not 0 < of_items * of_people <= MOST_COEFFICIENTS:
+        raise ValueError(
+            f"The people have {of_people:,} features and the items {of_items:,}, which makes "
+            f"{of_items * of_people:,} coefficients, and there can be 1 to {MOST_COEFFICIENTS:,}; "
+            "leave the features of people out, or reduce those of the items."
+        )
+    if given is None:
+        theirs = features.of(duels.people_names or ())
+        size = np.sum(np.var(theirs, 0)) * np.sum(np.var(duels.items, 0))
+        if not size > 0.0:
+            raise ValueError(
+                "All people have the same features, or all items, so that nothing can be learned "
+                "of people by these; leave the features of people out."
+            )
+        given = FIRST_VARIANCE / size
+    if not is_number(given) or not given > 0.0 or not np.isfinite(given):
+        raise ValueError(f"people_variance is {shortened(given)}; give a positive number.")
+    return _variance(np.array(float(given)))
 
 
 def _variance(value: FloatArray) -> gpflow.Parameter:

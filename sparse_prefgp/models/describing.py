@@ -74,6 +74,9 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
             (model.lean_variance, "the variance of the leans"),
         )
     )
+    by_features = None
+    if model.people_variance is not None:
+        by_features = encoder.parameter(model.people_variance, "the variance of coefficients")
     steps = [encoder.parameter(x, "a step of the cuts") for x in model.cut_steps]
     inducing = None
     if model.inducing_variable is not None:
@@ -112,6 +115,7 @@ def described(model: PreferenceGP) -> tuple[dict[str, Any], dict[str, np.ndarray
         "covariate_variance": covariate,
         "lean_variance": lean,
         "lean_by_group": model.lean_by_group,
+        "people_variance": by_features,
         "inducing_inputs": inducing,
         "parameters": encoder.parameters,
         "duels": {

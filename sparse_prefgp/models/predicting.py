@@ -61,6 +61,11 @@ class DuelPredictions:
         """The people whose tastes are known; none without tastes."""
         return ()
 
+    @property
+    def described_people(self) -> tuple[Hashable, ...]:
+        """These, and after them others of whom features alone are known."""
+        return self.people
+
     if TYPE_CHECKING:
 
         @property
@@ -378,7 +383,7 @@ class DuelPredictions:
                 "people were given, but the model has one utility for all; make one with tastes "
                 "(PreferenceGP(…, taste=kernel), fit --person), or leave them out."
             )
-        return person_numbers(people, pairs, names)
+        return person_numbers(people, pairs, self.described_people)
 
     def _differences(self, pairs: tf.Tensor, people: IntArray | None = None) -> tf.Tensor:
         """Mean and variance of f(a) - f(b) for stacked pairs (N, 2, D), (N, 2).

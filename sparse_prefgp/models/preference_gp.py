@@ -23,6 +23,7 @@ from sparse_prefgp.approximations import (
 )
 from sparse_prefgp.approximations.base import build_factors, prior_variance
 from sparse_prefgp.approximations.in_time import exact_in_time
+from sparse_prefgp.covariances.by_features import ByFeatures
 from sparse_prefgp.covariances.coefficients import Leans, mean_on_rows, on_rows
 from sparse_prefgp.covariances.finite import feature_part
 from sparse_prefgp.covariances.item_effect import ItemEffect, held_effects, item_effects
@@ -58,7 +59,12 @@ from sparse_prefgp.models.checks import (
     noise_parameter,
     warn_of_cancelling,
 )
-from sparse_prefgp.models.coefficients import Coefficients, covariate_parameter, lean_parameter
+from sparse_prefgp.models.coefficients import (
+    Coefficients,
+    covariate_parameter,
+    lean_parameter,
+    people_parameter,
+)
 from sparse_prefgp.models.describing import described
 from sparse_prefgp.models.inducing_inputs import kmeans_inputs
 from sparse_prefgp.models.outcomes import (
@@ -86,7 +92,7 @@ from sparse_prefgp.sampling import PosteriorDraws, SamplingCheck, check_against_
 from sparse_prefgp.sampling.people import by_person
 from sparse_prefgp.support.arrays import FloatArray
 from sparse_prefgp.support.defaults import number_of_inducing
-from sparse_prefgp.support.words import shortened
+from sparse_prefgp.support.words import id_text, shortened
 
 EXACT_UP_TO = 1000
 
@@ -182,6 +188,10 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     :param taste: the kernel of what each person of the duels (`Duels(people=)`) prefers besides
         what all do: `f_u = g + h_u`, `g ~ GP(0, kernel)` shared and `h_u ~ GP(0, taste)`
         independent between people, integrated out. None is one utility for all.
+    :param people_variance: where people have features (`Duels(people_features=)`) and tastes, the
+        prior variance v of the coefficients of `s_u' W x`, which they then prefer besides, `W_jd ~
+        N(0, v)`, for features s_u of a person, less their mean, and x of an item; learned, its log
+        with a prior N(log of this, 1), by default 0.25 over what the features make of it.
     :raises ValueError: a value that makes no sense, named in the message.
     """
 
@@ -203,6 +213,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
         covariate_variance: Any = None,
         lean_by_group: str | None = None,
         taste: gpflow.kernels.Kernel | None = None,
+        people_variance: float | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(duels, Duels):
@@ -243,6 +254,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             small = exact_in_time(kernel) if term is not None else small
             approximation = Exact() if small or feature_part(kernel) is None else VFE()
         self.kernel, self.taste = kernel, taste
+        self.people_variance = people_parameter(people_variance, duels, taste is not None)
         self.mean_function = mean_function
         self.noise_variance = noise
         self.margin = margin_parameter(margin, duels)
@@ -471,6 +483,7 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             self.has_logit_factors,
             cut_scale=None if self.cut_scale is None else tf.convert_to_tensor(self.cut_scale),
             taste=None if self.taste is None else on_rows(self.taste, self.row_layout),
+            by_features=self._by_features(),
         )
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
@@ -544,6 +557,27 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
     @property
     def people(self) -> tuple[Hashable, ...]:
         return (self.duels.people_names or ()) if self.taste is not None else ()
+
+    @cached_property
+    def _centred_people(self) -> FloatArray:
+        """(K, S) features of `described_people`, less the mean of those of people with duels."""
+        features = self.duels.people_features
+        assert features is not None
+        return np.asarray(features.of(self.described_people) - self._mean_of_people)
+
+    @property
+    def described_people(self) -> tuple[Hashable, ...]:
+        if self.people_variance is None or self.duels.people_features is None:
+            return self.people
+        known = set(map(id_text, self.people))
+        others = (name for name in self.duels.people_features.names if id_text(name) not in known)
+        return self.people + tuple(others)
+
+    @property
+    def _mean_of_people(self) -> FloatArray:
+        features = self.duels.people_features
+        assert features is not None
+        return np.asarray(features.of(self.people).mean(0))
 
     def _known_people(self) -> KnownPeople:
         return self._inferred().solution.people
@@ -664,12 +698,18 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             know are all different.
         :param people: whose utility it is, as for `predict_difference`; all of whom nothing is
             known are one person.
+        :raises ValueError: somebody of whom nothing is known, where people have features.
         """
         inputs = self._inputs(items, before)
         numbers = self._person_numbers(people, len(inputs))
         if self.taste is None:
             return inputs
         person = np.full(len(inputs), -1) if numbers is None else numbers
+        if self.people_variance is not None and np.any(person < 0):
+            raise ValueError(
+                "Utilities are drawn of people with known features, but some pairs are somebody's "
+                "of whom nothing is known; name a person of each (people=)."
+            )
         return tf.concat([inputs, as_float(person)[:, None]], 1)
 
     def check_against_sampling(
@@ -747,6 +787,19 @@ class PreferenceGP(DuelGP[Solved, InferenceResult]):
             taste=copy.deepcopy(
                 None if self.taste is None else on_rows(self.taste, self.row_layout)
             ),
+            by_features=self._by_features(frozen=True),
+        )
+
+    def _by_features(self, frozen: bool = False) -> ByFeatures | None:
+        """What features of people say; `frozen`: with the variance as it is."""
+        if self.people_variance is None:
+            return None
+        variance = self.people_variance.numpy() if frozen else self.people_variance
+        return ByFeatures(
+            self._centred_people,
+            len(self.people),
+            tf.convert_to_tensor(variance),
+            self.duels.num_features,
         )
 
     def restore(self, nu: np.ndarray, tau: np.ndarray, result: InferenceResult) -> None:
@@ -833,8 +886,9 @@ def on_other_duels(
         model.covariate_variance,
         model.lean_variance,
         model.taste,
+        model.people_variance,
     )
-    kernel, inducing, mean_function, noise, margin, steps, covariate, lean, taste = (
+    kernel, inducing, mean_function, noise, margin, steps, covariate, lean, taste, people = (
         given if shared else copy.deepcopy(given)
     )
     if slices is not None and (term := time_term(kernel)) is not None:
@@ -853,6 +907,7 @@ def on_other_duels(
         tie_model=model.tie_model,
         lean_by_group=model.lean_by_group,
         taste=taste,
+        people_variance=None if people is None or duels.people_features is None else 1.0,
     )
     # With their transforms, priors and whether they are trainable.
     made.noise_variance, made.margin = noise, margin
@@ -860,6 +915,8 @@ def on_other_duels(
         made.cut_steps = steps
     if covariate is not None:
         made.covariate_variance, made.lean_variance = covariate, lean
+    if made.people_variance is not None and people is not None:
+        made.people_variance = people
     made.tie_share = copy.deepcopy(model.tie_share)
     return made
 

@@ -6,8 +6,9 @@ block under the sites (`covariances/low_rank_blocks.py`),
     E f_u = a E u + r alpha      Cov f_u = c P⁻¹ c' + k_0 - a a' + k_1 - r G r'      c = a - r G Phi
 
 all of it at the rows that the person's sites compare, `r = k_1(x, rows) A_u'`, whichever way the
-covariance was computed. A new person's sites join those of all others, which stay: EP on them
-alone, with the posterior of the inducing values for a prior.
+covariance was computed. Where people have features, a has those of `s_u' W x` too
+(`covariances/by_features.py`). A new person's sites join those of all others, which stay: EP on
+them alone, with the posterior of the inducing values for a prior.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ from sparse_prefgp.covariances.kernels import (
     pair_difference_variance,
     stacked_covariance,
 )
-from sparse_prefgp.covariances.low_rank_base import LowRankIntermediates, Sums, terms_of
+from sparse_prefgp.covariances.low_rank_base import (
+    InducingPosterior,
+    LowRankIntermediates,
+    Sums,
+    terms_of,
+)
 from sparse_prefgp.covariances.low_rank_blocks import Told
 from sparse_prefgp.covariances.low_rank_tastes import ends_of_rows
 from sparse_prefgp.data.buckets import Bucket
@@ -40,7 +46,7 @@ from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.engines import Engine, FixedPoint
 from sparse_prefgp.factors.sites import Sites, totals
 from sparse_prefgp.models.outcomes import places_of
-from sparse_prefgp.models.posterior import Posterior
+from sparse_prefgp.models.posterior import CHUNK, Posterior
 from sparse_prefgp.support.arrays import FloatArray, IntArray
 from sparse_prefgp.support.words import shortened
 
@@ -48,7 +54,8 @@ from sparse_prefgp.support.words import shortened
 _AT_ONCE = 2_000_000
 
 
-class Strangers(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Strangers:
     """People of whom nothing is known, as a model with tastes expects them."""
 
     problem: DuelProblem
@@ -63,17 +70,88 @@ class Strangers(NamedTuple):
 
         :param consensus: q(g).
         """
-        assert self.problem.taste is not None
-        kernel = gpflow.kernels.Sum([self.problem.kernel, self.problem.taste])
+        kernel = gpflow.kernels.Sum([self.problem.kernel, self._somebodys])
         return Posterior(kernel, consensus.mean_function, consensus.features, consensus.terms)
 
-    def meet(self, graph: DuelGraph, engine: Engine) -> tuple[Posterior, FixedPoint]:
+    def described(self, features: FloatArray, consensus: Posterior) -> Posterior:
+        """q(f) of a person of whom features alone are known.
+
+        :param features: (S,) about the mean of people with duels.
+        :param consensus: q(g).
+        """
+        problem, by_features = self.problem, self.problem.by_features
+        assert problem.taste is not None and by_features is not None
+
+        def of(inputs: tf.Tensor) -> tf.Tensor:
+            own = by_features.with_features(features, inputs)
+            return tf.concat([self.basis.of(inputs), own], 1)
+
+        kernel = gpflow.kernels.Sum([problem.kernel, problem.taste, *by_features.prior(features)])
+        return Posterior(kernel, consensus.mean_function, of, consensus.terms)
+
+    def described_differences(self, pairs: tf.Tensor, numbers: IntArray) -> FloatArray:
+        """Mean and variance of f(x) - f(x') for stacked pairs (N, 2, D), (N, 2), of people of whom
+        features alone are known.
+
+        :param numbers: (N,) of the people.
+        """
+        problem, by_features = self.problem, self.problem.by_features
+        assert problem.taste is not None and by_features is not None
+        kernel = gpflow.kernels.Sum([problem.kernel, problem.taste])
+        found = np.empty((len(numbers), 2))
+        for start in range(0, len(numbers), CHUNK):
+            here = slice(start, start + CHUNK)
+            first, second = pairs[here, 0], pairs[here, 1]
+            shared = self.basis.of(first) - self.basis.of(second)
+            a = tf.concat([shared, by_features.of(numbers[here], first - second)], -1)
+            mean = tf.linalg.matvec(a, self._u.mean[:, 0])
+            if problem.mean_function is not None:
+                mean += (problem.mean_function(first) - problem.mean_function(second))[:, 0]
+            white = tf.matmul(a, self._u.inverse, transpose_b=True)
+            variance = tf.reduce_sum(white**2, -1) - tf.reduce_sum(shared**2, -1)
+            variance += pair_difference_variance(kernel, first, second)
+            same = tf.reduce_all(first == second, -1)
+            variance = tf.where(same, tf.zeros_like(variance), variance)
+            found[here] = tf.stack([mean, variance], -1).numpy()
+        return found
+
+    @cached_property
+    def _u(self) -> InducingPosterior:
+        return self.known.posterior()
+
+    @cached_property
+    def _somebodys(self) -> gpflow.kernels.Kernel:
+        """The taste of a person drawn from all: what features of people would say is part of it."""
+        assert self.problem.taste is not None
+        by_features = self.problem.by_features
+        if by_features is None:
+            return self.problem.taste
+        more = by_features.spread(self._u)
+        return gpflow.kernels.Sum([self.problem.taste, *more])
+
+    def meet(
+        self,
+        graph: DuelGraph,
+        engine: Engine,
+        share: float,
+        features: FloatArray | None = None,
+    ) -> tuple[Posterior, FixedPoint]:
         """q(f) of a new person, and what EP did on the person's own sites.
 
         :param graph: of duels that are all this person's, on rows as the model has them.
+        :param share: of what the inducing values leave of g that is noise to these duels.
+        :param features: (S,) of the person, about the mean of people with duels; None where they
+            are not known.
         """
         problem = self.problem._replace(graph=graph)
-        prior = over_people(problem, self.basis)
+        if problem.by_features is not None:
+            mean = np.zeros(problem.by_features.people.shape[1])
+            own = (mean if features is None else features)[None]
+            problem = problem._replace(
+                taste=self._somebodys if features is None else problem.taste,
+                by_features=problem.by_features._replace(people=own, known=1),
+            )
+        prior = over_people(problem, self.basis, share)
         assert prior.people is not None
         prior.people.known = self.known
         zeros = tf.zeros([graph.num_sites], prior.offset.dtype)
@@ -113,12 +191,16 @@ class KnownPeople:
         """Inducing values and blocks under the sites."""
         return self.covariance.conditioned(self.precision, self.shift)
 
-    @property
+    @cached_property
     def strangers(self) -> Strangers:
         """People of whom nothing is known."""
         sums = self.covariance.sums(self.precision, self.shift, self.kept.own)
-        basis = FeaturesOfItems(self.prior.features, self.prior.jitter)
-        return Strangers(self.problem, basis, sums)
+        return Strangers(self.problem, FeaturesOfItems(self._shared, self.prior.jitter), sums)
+
+    def _shared(self, inputs: tf.Tensor) -> tf.Tensor:
+        """(N, m) features of what all share."""
+        by_features, found = self.problem.by_features, self.prior.features(inputs)
+        return found if by_features is None else found[:, : -by_features.columns]
 
     def group(self, numbers: IntArray) -> Posterior:
         """q of the average utility of some people, by their numbers in the graph.
@@ -150,11 +232,20 @@ class KnownPeople:
         terms = PosteriorTerms(tf.concat([u.mean[:, 0], as_float(weights)], 0), reduction)
         own = as_float(self.problem.graph.rows[rows])
 
+        by_features, more = self.problem.by_features, []
+        if by_features is not None:
+            average = by_features.people[numbers].mean(0)
+            more = by_features.prior(average)
+
         def features(inputs: tf.Tensor) -> tf.Tensor:
-            shared = self.prior.features(inputs)
-            return tf.concat([shared, kernel_matrix(self.taste, inputs, own)], 1)
+            found = [self._shared(inputs)]
+            if by_features is not None:
+                found.append(by_features.with_features(average, inputs))
+            return tf.concat([*found, kernel_matrix(self.taste, inputs, own)], 1)
 
         kernel = self.kernel if count == 1 else _average(self.problem.kernel, self.taste, count)
+        if more:
+            kernel = gpflow.kernels.Sum([kernel, *more])
         return Posterior(kernel, self.problem.mean_function, features, terms)
 
     # Many people at once.
@@ -221,29 +312,32 @@ class KnownPeople:
             for start in range(0, len(here), size):
                 some = here[start : start + size]
                 told = self._of_rows(i, numbers[some])
-                found[some] = self._differences(tf.gather(pairs, some), told).numpy()
+                of = numbers[some]
+                found[some] = self._differences(tf.gather(pairs, some), told, of).numpy()
         return found
 
-    def _differences(self, pairs: tf.Tensor, told: _OfRows) -> tf.Tensor:
+    def _differences(self, pairs: tf.Tensor, told: _OfRows, numbers: IntArray) -> tf.Tensor:
         u, first, second = self.kept.u, pairs[:, 0], pairs[:, 1]
         rows = tf.gather(as_float(self.problem.graph.rows), told.rows)
         between = stacked_covariance(self.taste, tf.concat([pairs, rows], 1))
         r = between[:, 0, 2:] - between[:, 1, 2:]
-        a = self.prior.features(first) - self.prior.features(second)
+        a = shared = self._shared(first) - self._shared(second)
+        if self.problem.by_features is not None:  # of which the features leave nothing
+            a = tf.concat([a, self.problem.by_features.of(numbers, first - second)], -1)
         mean = tf.linalg.matvec(a, u.mean[:, 0]) + tf.reduce_sum(r * told.weights, -1)
         if self.problem.mean_function is not None:
             ahead, behind = (self.problem.mean_function(x)[:, 0] for x in (first, second))
             mean += ahead - behind
         white = tf.matmul(a, u.inverse, transpose_b=True)
         white -= tf.linalg.matvec(told.scaled, r, transpose_a=True)
-        variance = tf.reduce_sum(white**2, -1) - tf.reduce_sum(a**2, -1)
+        variance = tf.reduce_sum(white**2, -1) - tf.reduce_sum(shared**2, -1)
         variance -= tf.reduce_sum(tf.linalg.matvec(told.told, r) * r, -1)
         variance += pair_difference_variance(self.kernel, first, second)
         same = tf.reduce_all(first == second, -1)
         return tf.stack([mean, tf.where(same, tf.zeros_like(variance), variance)], -1)
 
     def tastes(self, inputs: tf.Tensor) -> FloatArray:
-        """Expected h_u of each person at inputs (N, D), (P, N)."""
+        """Expected h_u of each person at inputs (N, D), and what features of people say, (P, N)."""
         graph = self.problem.graph
         assert graph.people is not None
         numbers = np.arange(int(graph.people.max()) + 1)
@@ -252,7 +346,14 @@ class KnownPeople:
             told = self._of_rows(i, here)
             np.add.at(of_rows, (told.rows, here[:, None]), told.weights.numpy())
         related = kernel_matrix(self.taste, inputs, as_float(graph.rows))
-        return np.asarray(tf.matmul(related, of_rows).numpy().T)
+        found = np.asarray(tf.matmul(related, of_rows).numpy().T)
+        by_features = self.problem.by_features
+        if by_features is not None:
+            # A step of one in each feature of a person, at each input.
+            one = by_features.with_features(np.eye(by_features.people.shape[1])[:, None], inputs)
+            told = tf.linalg.matvec(one, self.kept.u.mean[-by_features.columns :, 0])
+            found += by_features.people[numbers] @ told.numpy()
+        return found
 
 
 class _OfRows(NamedTuple):

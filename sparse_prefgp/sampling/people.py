@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from sparse_prefgp.approximations import DuelProblem
+from sparse_prefgp.covariances.by_features import ByFeatures
 from sparse_prefgp.covariances.kernels import kernel_matrix
 from sparse_prefgp.data.graph import DuelGraph
 from sparse_prefgp.support.arrays import IntArray
@@ -23,11 +24,17 @@ class OfPeople(gpflow.kernels.Kernel):
 
     :param shared: the kernel of what all prefer, on the columns before.
     :param own: of what one prefers besides.
+    :param by_features: what features of people say of that.
     """
 
-    def __init__(self, shared: gpflow.kernels.Kernel, own: gpflow.kernels.Kernel) -> None:
+    def __init__(
+        self,
+        shared: gpflow.kernels.Kernel,
+        own: gpflow.kernels.Kernel,
+        by_features: ByFeatures | None = None,
+    ) -> None:
         super().__init__()
-        self.shared, self.own = shared, own
+        self.shared, self.own, self.by_features = shared, own, by_features
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         others = None if X2 is None else X2[..., :-1]
@@ -36,11 +43,25 @@ class OfPeople(gpflow.kernels.Kernel):
         )[..., 0]
         own = kernel_matrix(self.own, X[..., :-1], others)
         same = tf.where(apart == 0.0, own, tf.zeros_like(own))
-        return kernel_matrix(self.shared, X[..., :-1], others) + same
+        found = kernel_matrix(self.shared, X[..., :-1], others) + same
+        if self.by_features is None:
+            return found
+        first = self._coefficients(X)
+        second = first if X2 is None else self._coefficients(X2)
+        if X2 is None:
+            return found + tf.matmul(first, second, transpose_b=True)
+        return found + tf.tensordot(first, second, [[-1], [-1]])
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         rows = X[..., :-1]
-        return self.shared(rows, full_cov=False) + self.own(rows, full_cov=False)
+        found = self.shared(rows, full_cov=False) + self.own(rows, full_cov=False)
+        if self.by_features is None:
+            return found
+        return found + tf.reduce_sum(self._coefficients(X) ** 2, -1)
+
+    def _coefficients(self, X: tf.Tensor) -> tf.Tensor:
+        assert self.by_features is not None
+        return self.by_features.of(tf.cast(X[..., -1], tf.int32).numpy(), X)
 
 
 def by_person(problem: DuelProblem) -> DuelProblem:
@@ -49,9 +70,10 @@ def by_person(problem: DuelProblem) -> DuelProblem:
     assert problem.taste is not None and graph.people is not None
     return problem._replace(
         graph=_named(graph, graph.people),
-        kernel=OfPeople(problem.kernel, problem.taste),
+        kernel=OfPeople(problem.kernel, problem.taste, problem.by_features),
         mean_function=None if function is None else lambda rows: function(rows[:, :-1]),
         taste=None,
+        by_features=None,
     )
 
 

@@ -496,7 +496,7 @@ def refit_model(
         again.margin.prior = model.margin.prior  # about where learning began
     for step, known in zip(again.cut_steps, model.cut_steps, strict=True):
         step.assign(known)
-    for name in ("covariate_variance", "lean_variance"):
+    for name in ("covariate_variance", "lean_variance", "people_variance"):
         if getattr(again, name) is not None:
             getattr(again, name).assign(getattr(model, name))
     names = again.duels.group_names or ()
@@ -565,9 +565,9 @@ def predict_held_out(
 
 
 def _nobody_new(events: Events, model: models.PreferenceGP) -> Codes:
-    """Whose preference events are, new people being nobody in particular."""
+    """Whose preference events are, new people without features being nobody in particular."""
     assert events.person is not None
-    known = set(map(id_text, model.people))
+    known = set(map(id_text, model.described_people))
     labels = events.person.labels.tolist()
     return Codes.of([label if id_text(label) in known else None for label in labels])
 
@@ -576,8 +576,10 @@ def _people_parts(events: Events, model: models.PreferenceGP) -> dict[str, BoolA
     """Which events are of people the model knows, and which of new ones; none without tastes."""
     if model.taste is None:
         return {}
-    labels = _nobody_new(events, model).labels
-    new = np.array([label is None for label in labels.tolist()], dtype=bool)
+    assert events.person is not None
+    known = set(map(id_text, model.people))
+    labels = events.person.labels.tolist()
+    new = np.array([id_text(label) not in known for label in labels], dtype=bool)
     return {"known_people": ~new, "new_people": new}
 
 
@@ -611,7 +613,7 @@ def prepare(table: DuelTable, settings: FitSettings, split: Split | None = None)
             split = holding_out_people(table, split, settings.test_fraction / 2.0, rng)
     settings = _with_tastes_told(settings, table, split)
     train = table.to_duels(split.train_rows)
-    everything = table.to_duels(transform=train.transform)
+    everything = table.to_duels(transform=train.transform, people_features=train.people_features)
     if not train.decided.any():
         raise ValueError(
             "All training duels are ties, which say nothing of who is better; give some that one "
@@ -718,12 +720,6 @@ def _with_tastes_told(settings: FitSettings, table: DuelTable, split: Split) -> 
     else:
         if settings.noise_by_group and table.events.judge is not None:
             _warn_of_noise(table.events.judge, person)
-        if table.people is not None:
-            warnings.warn(
-                "Features of people are kept with the duels, but a taste is a function of items "
-                "alone, so that they change no prediction.",
-                stacklevel=3,
-            )
         return settings
     warnings.warn(f"{why}; one utility is fitted for all.", stacklevel=3)
     return replace(settings, tastes=False, taste=None)

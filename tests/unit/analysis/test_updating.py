@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
+from sparse_prefgp.analysis.people import meet
 from sparse_prefgp.analysis.updating import continued_sites, update
 from sparse_prefgp.io import read_table
 from tests.tolerances import EVIDENCE, FIXED_POINT, ROUNDING, SOLVER
@@ -404,5 +405,17 @@ def test_people_need_their_column_and_features() -> None:
     np.testing.assert_allclose(found.of(["cy"]), [[2.0, 1.0, 0.0]])
     with pytest.raises(ValueError, match="nobody's, but the column 'who' was to say"):
         update(build(spg.Exact()), more, NEW_ITEMS, person="who")
+    # Somebody is met by features from such a table.
+    items = old.item_inputs()
+    for found, wanted in zip(
+        meet(old, people=news).predict_f(items),
+        old.meet(features=[2.0, 1.0, 0.0]).predict_f(items),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, wanted, atol=ROUNDING)
+    with pytest.raises(ValueError, match="table of people has 3 rows, but one person is met"):
+        meet(old, people=known)
+    with pytest.raises(ValueError, match="records no features of its people"):
+        meet(build(spg.Exact()), people=news)
     with pytest.raises(ValueError, match="records no features of its people"):
         update(of_people(spg.Exact(), table), more, NEW_ITEMS, people=news)

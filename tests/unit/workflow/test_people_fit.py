@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import sparse_prefgp as spg
-from sparse_prefgp.workflow.holdout import prepare
+from sparse_prefgp.workflow.holdout import predict_held_out, prepare
 from sparse_prefgp.workflow.settings import FitSettings
 
 N, PEOPLE, EACH = 10, 24, 8
@@ -69,10 +69,6 @@ def test_whoever_cannot_be_told_apart_has_no_taste(
     one = spg.read_table(items, duels.assign(who="Ann"), person="who")
     with pytest.warns(UserWarning, match="All training duels are those of 'Ann'"):
         assert not prepare(one, settings).settings.tastes
-    ages = pd.DataFrame({"person_id": duels["who"].unique(), "age": np.arange(PEOPLE)})
-    aged = spg.read_table(items, duels, person="who", people=ages)
-    with pytest.warns(UserWarning, match="Features of people are kept"):
-        assert prepare(aged, settings).settings.tastes
     both = spg.read_table(items, duels.assign(judge=duels["who"]), person="who", groups="judge")
     noisy = FitSettings(kernel="se", tastes=True, noise_by_group=True)
     with pytest.warns(UserWarning, match="Each person has a noise and a taste"):
@@ -81,6 +77,33 @@ def test_whoever_cannot_be_told_apart_has_no_taste(
         prepare(spg.read_table(items, duels, ignore=["who"]), settings)
     with pytest.raises(ValueError, match="of tastes was given, but nobody's own"):
         FitSettings(taste="se")
+
+
+def test_new_people_are_predicted_by_their_features(
+    tables: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    items, duels = tables
+    rng = np.random.default_rng(4)
+    rng.normal(size=(N, 2))
+    slope = rng.normal(size=PEOPLE)  # on the second feature of items, which moves utilities by it
+    about = pd.DataFrame({"person_id": [f"p{u}" for u in range(PEOPLE)], "slope": slope})
+    held = {}
+    for name, people in (("nothing", None), ("slope", about)):
+        table = spg.read_table(items, duels, person="who", people=people)
+        holdout = prepare(table, FitSettings(kernel="se", tastes=True))
+        model = holdout.model(None)
+        assert (model.people_variance is None) == (people is None)
+        model.kernel.variance.assign(3.0)
+        model.taste.kernels[0].variance.assign(0.5)
+        if people is not None:
+            model.people_variance.assign(3.0)
+            refitted = holdout.of_everything().model(None, model.kernel, None, model.taste)
+            after, before = (m.duels.people_features for m in (refitted, model))
+            np.testing.assert_array_equal(after.of(model.people), before.of(model.people))
+        found = predict_held_out(holdout, model).part_scores()
+        held[name] = {part: scores["model"]["nlp_nats"] for part, scores in found.items()}
+    assert held["slope"]["new_people"] < held["nothing"]["new_people"] - 0.1
+    assert held["slope"]["known_people"] < held["nothing"]["known_people"]
 
 
 @pytest.mark.slow
