@@ -171,6 +171,7 @@ def test_update_with_new_items(folder: Path) -> None:
     assert updated.log_evidence() == pytest.approx(whole.log_evidence(), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_every_command(folder: Path, tmp_path: Path) -> None:
     fitted = folder / "fitted"
     told = json.loads((fitted / "metrics.json").read_text())

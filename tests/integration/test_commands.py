@@ -176,6 +176,7 @@ def test_evaluate(folder: Path, fitted: Path, tmp_path: Path) -> None:
     assert told["held_out"]["model"]["nlp_nats"] == pytest.approx(nats, rel=ROUNDING)
 
 
+@pytest.mark.slow
 def test_explain_a_pair_and_the_data(folder: Path, fitted: Path) -> None:
     result = call("explain", "--model", fitted, "--first", "i0", "--second", "i1")
     assert result.exit_code == 0, result.output

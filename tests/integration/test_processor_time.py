@@ -60,6 +60,7 @@ def test_second(outer):
 """
 
 
+@pytest.mark.covering("0")
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_each_second_is_counted_once(workers: str, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CLOCK)

@@ -132,6 +132,7 @@ def test_finite_and_honest(d: Data) -> None:
     check_honest(d)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, **QUICK)
 @given(data(most_duels=60))
 def test_order_of_duels_and_items_changes_nothing(d: Data) -> None:

@@ -335,6 +335,7 @@ def test_items_known_by_their_contexts_alone() -> None:
     assert sorted(spg.rank(model).frame["item_id"]) == NAMES
 
 
+@pytest.mark.slow
 def test_a_fit_says_what_its_rows_are_of() -> None:
     found = spg.fit(ITEMS, DUELS, context=("surface", "home"), kernel="linear", max_iterations=2)
     data = found.figures["data"]

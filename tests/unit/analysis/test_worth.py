@@ -103,6 +103,7 @@ def test_intervals_of_ratios_that_are_drawn() -> None:
     assert not wide.bounded and wide.lower == -math.inf and wide.upper == math.inf
 
 
+@pytest.mark.slow
 def test_slopes_of_a_curved_utility(curved: spg.PreferenceGP) -> None:
     """Against derivatives by automatic differentiation, at the average and by item."""
     found = spg.worth(curved, by_item=True)
@@ -202,6 +203,7 @@ def test_a_model_without_anything_to_value() -> None:
         spg.worth(bare)
 
 
+@pytest.mark.slow
 def test_pictures(linear: spg.PreferenceGP, curved: spg.PreferenceGP) -> None:
     pytest.importorskip("matplotlib")
     for found in (spg.worth(linear), spg.worth(curved, by_item=True)):

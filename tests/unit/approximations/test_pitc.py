@@ -297,6 +297,7 @@ def test_nothing_has_the_size_of_all_duels_squared() -> None:
 # Gradient.
 
 
+@pytest.mark.slow
 def test_gradient_along_the_steepest_direction() -> None:
     Case(spg.PITC(np.arange(14) % 3), stationary()).check(steepest)
 

@@ -176,6 +176,7 @@ def test_effects_integrated_out_are_those_that_are_inducing_values(
         np.testing.assert_allclose(found, kept[what], rtol=0, atol=IDENTITY, err_msg=what)
 
 
+@pytest.mark.covering("ParallelEP", "SequentialEP", "PartitionedEP")
 @pytest.mark.parametrize(
     "engine",
     [

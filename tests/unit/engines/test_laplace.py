@@ -104,6 +104,7 @@ def boxed(duels: spg.Duels) -> DuelGraph:
     return replace(graph, lower=lower, upper=upper)
 
 
+@pytest.mark.slow
 @pytest.mark.covering("logit-fitc")
 @pytest.mark.parametrize("row", ["exact", "fitc"])
 @pytest.mark.parametrize("link", LINKS)

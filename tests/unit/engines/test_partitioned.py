@@ -61,6 +61,7 @@ def test_posterior_evidence_and_gradient_are_those_of_the_parallel_engine(
         np.testing.assert_allclose(mine, theirs, atol=FIXED_POINT)
 
 
+@pytest.mark.slow
 @pytest.mark.covering("3")
 @pytest.mark.parametrize("local_sweeps", [1, 3])
 def test_every_round_is_that_of_slow_dense_code(local_sweeps: int) -> None:

@@ -122,6 +122,7 @@ def test_gradient_along_a_random_direction(name: str, power: float, over: str) -
     PowerCase(name, power, over).check(random_direction)
 
 
+@pytest.mark.slow
 def test_with_the_prior_power_it_is_the_family_of_bui_yan_and_turner() -> None:
     """Whose energy for Gaussian observations is in closed form: limits that nearly meet in y.
 
@@ -149,6 +150,7 @@ def test_bad_powers_are_refused() -> None:
             engine(site_power="half")
 
 
+@pytest.mark.slow
 @pytest.mark.covering("0-SequentialEP")
 @pytest.mark.parametrize("engine", [spg.ParallelEP, spg.SequentialEP])
 @pytest.mark.parametrize("others", [0, 1, 128])

@@ -31,7 +31,7 @@ def engine() -> spg.Variational:
     return spg.Variational(tolerance=SOLVER)
 
 
-@pytest.mark.covering("exact-wins", "vfe-wins", "exact-both")
+@pytest.mark.covering("exact-wins", "vfe-wins")
 @pytest.mark.parametrize("limits", ["wins", "both"])
 @pytest.mark.parametrize("row", ["exact", "vfe", "fitc", "tight_vfe"])
 def test_the_fixed_point_is_the_largest_bound(row: str, limits: str) -> None:
@@ -145,6 +145,7 @@ class VariationalCase(Case):
         self.model.engine = spg.Variational(tolerance=GRADIENT_SOLVER)
 
 
+@pytest.mark.slow
 @pytest.mark.covering("vfe")
 @pytest.mark.parametrize("name", ["exact", "vfe", "fitc"])
 def test_gradient(name: str) -> None:

@@ -211,6 +211,7 @@ def test_never_above_the_exact_evidence_of_two_duels(
     assert max(found.rows.values()) <= truth + IDENTITY
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     natural=st.tuples(st.floats(-4.0, 4.0), st.floats(0.0, 30.0)),

@@ -108,6 +108,7 @@ def test_choice_of_what_is_hardly_ever_chosen() -> None:
     np.testing.assert_allclose(found, expected, rtol=IDENTITY)
 
 
+@pytest.mark.slow
 def test_ranking_of_four_independent_utilities_is_an_integral() -> None:
     found = independent_ranking_log_probability(
         MEANS[:1], VARIANCES[:1], NOISE, everywhere(MEANS[:1])

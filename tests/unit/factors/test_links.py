@@ -95,6 +95,7 @@ def log_win(mean: np.ndarray, variance: np.ndarray) -> tf.Tensor:
     )
 
 
+@pytest.mark.slow
 def test_averages_within_a_margin_and_their_slopes() -> None:
     """Win, tie and loss of logistic noise add up to one; slopes by central differences."""
     margin = tf.constant([0.4, 0.4, 2.0], tf.float64)

@@ -66,7 +66,7 @@ def slow(
     return np.log(mass), first / mass, second / mass - (first / mass) ** 2
 
 
-@pytest.mark.covering("0.1-(-inf, 0.2)", "4.0-(-0.1, inf)", "300.0-(-0.4, 0.2)")
+@pytest.mark.covering("0.1-(-inf, 0.2)", "4.0-(-0.1, inf)")
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize("variance", VARIANCES[1:])
 def test_moments_are_those_of_quad(variance: float, limits: tuple[float, float]) -> None:

@@ -101,6 +101,7 @@ def test_resumed_at_the_same_optimum(
     assert again.log_evidence == pytest.approx(whole.log_evidence, abs=T * SAME_OPTIMUM)
 
 
+@pytest.mark.covering("True")
 @pytest.mark.parametrize("streamed", [False, True])
 def test_other_answers_are_of_something_else(streamed: bool, tmp_path: Path) -> None:
     """The same pairs as duels, or the same choices with another alternative in the middle."""

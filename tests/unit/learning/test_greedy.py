@@ -186,6 +186,7 @@ def test_the_bound_never_falls(seed: int) -> None:
     assert phases == ["start", *["add"] * 8, "optimise", *["add"] * 7, "optimise"]
 
 
+@pytest.mark.slow
 def test_all_items_give_the_exact_evidence() -> None:
     duels = learnable(1, items=12, duels=40)
     rows, _ = duels.distinct_rows()

@@ -128,6 +128,7 @@ def test_failed_evaluations_are_backed_off_from() -> None:
     assert report.log_evidence >= max(report.history) - FIXED_POINT
 
 
+@pytest.mark.slow
 def test_not_finite_at_the_start_is_refused_and_the_model_stays() -> None:
     model = build(Fragile())
     model.kernel.lengthscales.assign([2.0, 1.0])
@@ -188,6 +189,7 @@ def test_an_exception_in_the_callback_restores_the_engine() -> None:
     assert model.engine == engine
 
 
+@pytest.mark.slow
 @pytest.mark.covering("error0")
 @pytest.mark.parametrize("error", [ValueError("full"), KeyboardInterrupt(), RuntimeError("broken")])
 def test_an_exception_leaves_the_best_parameters(error: BaseException) -> None:

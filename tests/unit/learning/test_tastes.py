@@ -22,6 +22,7 @@ def votes(strong):
     return spg.Duels(ITEMS, won, lost, people=who)
 
 
+@pytest.mark.covering("False")
 @pytest.mark.parametrize("strong", [False, True])
 def test_the_better_start(strong):
     kernels = [gpflow.kernels.SquaredExponential() + spg.ItemEffect() for _ in range(2)]

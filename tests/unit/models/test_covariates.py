@@ -217,6 +217,7 @@ def slopes(made: spg.PreferenceGP) -> Any:
     return tape.gradient(value, made.trainable_variables)
 
 
+@pytest.mark.covering("engine0")
 @pytest.mark.parametrize("engine", [ENGINE, spg.SequentialEP(tolerance=1e-12)])
 def test_exact_over_items_and_coefficients(engine: Any) -> None:
     """Where covariates make many rows of few items, the algebra is over items and coefficients."""
@@ -353,6 +354,7 @@ def streamed(parts: int) -> spg.StreamedGP:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.covering("3")
 @pytest.mark.parametrize("parts", [1, 3])
 def test_streamed_and_in_parts_as_in_memory(parts: int, tmp_path: Path) -> None:
@@ -405,6 +407,7 @@ def table(t: int = 400) -> tuple[Any, Any]:
     return items, duels
 
 
+@pytest.mark.slow
 def test_tables_scores_and_files(tmp_path: Path) -> None:
     items, duels = table()
     more = {"kernel": "se", "approximation": "exact", "max_iterations": 12}

@@ -362,6 +362,7 @@ def test_a_cut_next_to_a_grade_nobody_used_has_a_prior(tmp_path):
     assert model.cut_steps[0].prior is None and model.margin.prior is not None
 
 
+@pytest.mark.slow
 @pytest.mark.covering("0")
 @pytest.mark.parametrize("unused", [0, 1, 2])
 def test_a_grade_nobody_used_gets_a_small_share(unused):

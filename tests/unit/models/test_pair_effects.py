@@ -209,6 +209,7 @@ def test_slopes_of_every_row_and_engine(row: str, engine: str) -> None:
     check_slopes(model)
 
 
+@pytest.mark.slow
 def test_bounds_are_in_order() -> None:
     exact = float(model_of().log_evidence())
     found = {name: float(model_of(row).log_evidence()) for name, row in ROWS.items()}

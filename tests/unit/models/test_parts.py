@@ -236,6 +236,7 @@ def test_messages_hold_a_triangle_and_a_vector(case: Case) -> None:
     assert "bytes to and" in str(last)
 
 
+@pytest.mark.slow
 def test_gradient_against_central_differences(case: Case) -> None:
     model = case.streamed("ids", spg.VFE(), parts=2, mean=True, tolerance=GRADIENT_SOLVER)
     gpflow.set_trainable(model.noise_variance, True)

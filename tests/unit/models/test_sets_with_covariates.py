@@ -163,6 +163,7 @@ def test_inducing_inputs_at_all_items(slow: Slow) -> None:
     np.testing.assert_allclose(float(model.log_evidence()), expected, rtol=EVIDENCE)
 
 
+@pytest.mark.slow
 @pytest.mark.covering("VFE-2")
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize(

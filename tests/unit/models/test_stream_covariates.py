@@ -176,6 +176,7 @@ def test_judges_without_covariates_go_over_items(said: Said) -> None:
         )
 
 
+@pytest.mark.slow
 def test_saved_ordinary_and_scored(said: Said, tmp_path: Path) -> None:
     model = said.streamed()
     ordinary = model.in_memory()

@@ -81,6 +81,7 @@ def test_evidence_gradient_and_posterior_are_those_of_memory(name: str, parts: i
     np.testing.assert_allclose(np.sort(np.stack([nu, tau]), 1), theirs, atol=PARTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_judges_of_sets(parts: int) -> None:
     whole = mixed(spg.VFE(), events=JUDGED, noise_by_group=True)
@@ -93,6 +94,7 @@ def test_judges_of_sets(parts: int) -> None:
     np.testing.assert_allclose(*map(np.unique, noise), rtol=ROUNDING)
 
 
+@pytest.mark.slow
 @pytest.mark.covering("prior_mean_and_counts-VFE")
 @pytest.mark.parametrize(("name", "row"), [one for one in SPARSE if one.values[1] in SUMMED])
 def test_cases_in_parts(name: str, row: str) -> None:
@@ -171,6 +173,7 @@ def test_in_memory_at_the_same_sites(approximation: spg.Approximation) -> None:
     assert float(ordinary.log_evidence()) == pytest.approx(model.log_evidence(), rel=PARTS)
 
 
+@pytest.mark.slow
 def test_wins_alone_beside_sets() -> None:
     """A chunk without sets has the noises of alternatives like all others."""
     events = sets([WIN, WIN, CHOICE], [[0, 1], [2, 3], [4, 5, 0]], counts=[2, 3, 1])

@@ -92,6 +92,7 @@ def test_the_margin_knows_what_is_said_of_the_duels():
     assert found.log_likelihood == pytest.approx(-best.fun, abs=1e-6)
 
 
+@pytest.mark.covering("False")
 @pytest.mark.parametrize("by_group", [False, True])
 def test_the_margin_is_the_most_likely_one(by_group):
     model = model_of(BY_MARGIN, noise_by_group=by_group)

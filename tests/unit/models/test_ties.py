@@ -171,6 +171,7 @@ def test_unknown_groups_are_as_none_and_it_is_said() -> None:
         model.predict_duel(a, b, groups="ann")
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_to_the_bit(tmp_path: Path) -> None:
     given = data()
     weights = np.random.default_rng(3).random(PAIRS) + 0.5

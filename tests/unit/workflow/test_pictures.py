@@ -151,6 +151,7 @@ def test_a_picture_is_a_plain_tuple():
     assert Picture("a.png", "A", "About a.") == ("a.png", "A", "About a.")
 
 
+@pytest.mark.slow
 def test_items_in_states_are_drawn(tmp_path: Path) -> None:
     """A long table whose items change from set to set has a feature, and no one row an item."""
     rng = np.random.default_rng(0)

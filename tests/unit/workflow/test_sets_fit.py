@@ -110,6 +110,7 @@ def test_rankings_are_scored_by_answer() -> None:
     np.testing.assert_allclose(scores["equal_shares"]["nlp_nats"], np.log(6), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_candidates_are_compared_by_choice() -> None:
     table = read_choice_table(None, survey(), never_features=["test"])
     found = compare(["linear/exact", "se/exact"], table, folds=2, max_iterations=3)
